@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use angelia_frontends::bridge::{Request, decode};
+use angelia_frontends::bridge::{BridgeRequest, decode};
 
 libfuzzer_sys::fuzz_target!(|line: &[u8]| {
     let request = match decode(line) {
@@ -19,8 +19,8 @@ libfuzzer_sys::fuzz_target!(|line: &[u8]| {
 });
 
 /// Removes unknown fields, which are not encoded again.
-fn known(mut request: Request) -> Request {
-    if let Request::Run(run) = &mut request {
+fn known(mut request: BridgeRequest) -> BridgeRequest {
+    if let BridgeRequest::Run(run) = &mut request {
         run.unknown.clear();
     }
     request

@@ -4,8 +4,8 @@
 #![no_main]
 
 use angelia_core::{
-    engine::rules::Seen,
-    model::bus::{Destination, Message},
+    engine::rules::RuleInput,
+    model::bus::{BusMessage, Destination},
 };
 use angelia_frontends::bus_rules::file::parse;
 
@@ -13,14 +13,14 @@ use angelia_frontends::bus_rules::file::parse;
 libfuzzer_sys::fuzz_target!(|data: &str| {
     let (text, envelope) = data.split_once('\0').unwrap_or((data, "{}"));
     let verified = data.len() % 2 == 0;
-    let message = Message {
+    let message = BusMessage {
         id: "1".into(),
         from: Some("a".into()),
         verified,
         to: Destination::Everyone,
         envelope: envelope.to_owned().into(),
     };
-    let seen = Seen::of(&message, jiff::Timestamp::UNIX_EPOCH);
+    let seen = RuleInput::from_message(&message, jiff::Timestamp::UNIX_EPOCH);
     match parse(text) {
         Ok(reading) => {
             let decision = reading.rules.decide(&seen);

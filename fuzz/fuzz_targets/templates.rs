@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use angelia_core::engine::rules::{Ink, Seen, Template, plain};
+use angelia_core::engine::rules::{ColourMode, RuleInput, Template, strip_terminal_codes};
 use jiff::{Timestamp, tz::TimeZone};
 
 // The input is a template, a text and a sender, separated by zeros.
@@ -12,7 +12,7 @@ libfuzzer_sys::fuzz_target!(|data: &str| {
     let mut next = || parts.next().unwrap_or_default();
     let (template, text, from) = (next(), next(), next());
     let at = data.bytes().fold(0_i64, |at, byte| at.wrapping_mul(257) ^ i64::from(byte)) >> 24;
-    let seen = |from: &str, text: &str| Seen {
+    let seen = |from: &str, text: &str| RuleInput {
         id: "1".into(),
         from: from.into(),
         verified: false,
@@ -21,7 +21,7 @@ libfuzzer_sys::fuzz_target!(|data: &str| {
         channel: None,
         at: Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH),
     };
-    let render = |seen: &Seen| Template::parse(template).render(seen, &TimeZone::UTC, Ink::Colour);
+    let render = |seen: &RuleInput| Template::parse(template).render(seen, &TimeZone::UTC, ColourMode::Colour);
     let rendered = render(&seen(from, text));
     let (mark, other) = ("\u{10fffd}", "\u{10fffc}");
     if !template.contains(mark) && !template.contains(other) && !from.contains(other) {
@@ -29,7 +29,7 @@ libfuzzer_sys::fuzz_target!(|data: &str| {
         let filled = marked.replace(mark, from).replace(other, text);
         assert_eq!(rendered, filled);
     }
-    let safe = plain(text);
+    let safe = strip_terminal_codes(text);
     assert!(!safe.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
-    assert_eq!(plain(&safe), safe);
+    assert_eq!(strip_terminal_codes(&safe), safe);
 });

@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         bail!("there is no benchmark {name:?}; choose one of: {known}");
     }
     setup::run()?;
-    if let Err(error) = setup::peers() {
+    if let Err(error) = setup::install_benchmark_peers() {
         eprintln!("going on without the programs for comparison: {error:#}");
     }
     succeed(command(name).args(rest))?;

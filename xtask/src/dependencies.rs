@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result<()> {
     let metadata: Value = serde_json::from_str(&metadata)?;
     let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
     let rules = fs::read_to_string(crate::root().join("deny.toml"))?;
-    let rules = Rules::read(&rules)?;
+    let rules = DenyRules::read(&rules)?;
     let mut problems = Vec::new();
     for package in packages {
         problems.extend(rules.problems(package));
@@ -40,12 +40,12 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// The parts of `deny.toml` that can be checked without cargo-deny.
-struct Rules {
+struct DenyRules {
     licences: Vec<String>,
     banned: Vec<String>,
 }
 
-impl Rules {
+impl DenyRules {
     fn read(text: &str) -> Result<Self> {
         let document: DocumentMut = text.parse().context("deny.toml")?;
         let strings = |table: &str, key: &str, field: Option<&str>| -> Result<Vec<String>> {
@@ -146,7 +146,7 @@ mod tests {
                          [bans]\ndeny = [{ crate = \"openssl\", reason = \"rustls only\" }]\n";
 
     fn problems(package: &Value) -> Vec<String> {
-        Rules::read(RULES).unwrap().problems(package)
+        DenyRules::read(RULES).unwrap().problems(package)
     }
 
     #[test]

@@ -13,11 +13,11 @@ use crate::{
 };
 
 /// The version that is built when cargo-nextest is not installed on the machine.
-const NEXTEST: &str = "0.9.143";
+const NEXTEST_VERSION: &str = "0.9.143";
 
 /// How much of the test suite runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Size {
+enum SuiteSize {
     /// Installs nothing and starts no real agent; for quick runs between two edits.
     Quick,
     /// The size that CI runs.
@@ -26,7 +26,7 @@ enum Size {
     Full,
 }
 
-impl Size {
+impl SuiteSize {
     /// Returns the profile name in `.config/nextest.toml`.
     fn profile(self) -> &'static str {
         match self {
@@ -38,12 +38,12 @@ impl Size {
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let (size, arguments) = match arguments.split_first() {
-        Some((word, rest)) if word == "quick" => (Size::Quick, rest),
-        Some((word, rest)) if word == "full" => (Size::Full, rest),
-        _ => (Size::Standard, arguments),
+        Some((word, rest)) if word == "quick" => (SuiteSize::Quick, rest),
+        Some((word, rest)) if word == "full" => (SuiteSize::Full, rest),
+        _ => (SuiteSize::Standard, arguments),
     };
     let mut steps = Steps::default();
-    if size != Size::Quick && !steps.run("setup", setup::run) {
+    if size != SuiteSize::Quick && !steps.run("setup", setup::run) {
         return Ok(steps.close());
     }
     steps.run("fmt", || succeed(cargo().args(["fmt", "--all", "--check"])));
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         Ok(())
     });
     steps.run("dependencies", dependencies::check);
-    if size != Size::Quick {
+    if size != SuiteSize::Quick {
         steps.run("fuzz targets", check_fuzz_targets);
     }
     let mut runner = None;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     if let Some(mut runner) = runner {
         steps.run("tests", || succeed(runner.arg("--workspace").args(arguments)));
     }
-    if size == Size::Full {
+    if size == SuiteSize::Full {
         steps.run("soak", || soak::run(&[]).map(drop));
     }
     Ok(steps.close())
@@ -83,7 +83,7 @@ fn check_fuzz_targets() -> Result<()> {
 
 /// Returns the command that runs the tests: the machine's cargo-nextest, or one built into
 /// `target/tools`, or plain `cargo test` as a last resort.
-fn find_runner(size: Size) -> Result<Command> {
+fn find_runner(size: SuiteSize) -> Result<Command> {
     let run = ["nextest", "run", "--profile", size.profile()];
     if output(cargo().args(["nextest", "--version"]))?.is_some() {
         let mut runner = cargo();
@@ -94,7 +94,8 @@ fn find_runner(size: Size) -> Result<Command> {
     let own = tools.join("bin/cargo-nextest");
     if !own.is_file() {
         eprintln!("cargo-nextest is not installed: building it into target/tools, once");
-        let install = ["install", "cargo-nextest", "--locked", "--version", NEXTEST, "--root"];
+        let install =
+            ["install", "cargo-nextest", "--locked", "--version", NEXTEST_VERSION, "--root"];
         if let Err(error) = succeed(cargo().args(install).arg(&tools)) {
             eprintln!("{error:#}; going on with cargo test");
             let mut runner = cargo();

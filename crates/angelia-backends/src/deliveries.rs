@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
-use angelia_core::ports::{BoxFuture, Deliveries, Delivery, DeliveryState, StoreError};
+use angelia_core::ports::{BoxFuture, ChannelDelivery, DeliveryState, DeliveryStore, StoreError};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS deliveries (
@@ -31,7 +31,7 @@ const SCHEMA: &str = "
 
 const COLUMNS: &str = "id, channel, text, created_at, state, attempts, may_repeat, error";
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 #[derive(Debug, Clone)]
 pub struct SqliteDeliveries {
@@ -41,14 +41,14 @@ pub struct SqliteDeliveries {
 
 impl SqliteDeliveries {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let failed = |error: &dyn std::fmt::Display| trouble(path, error);
+        let failed = |error: &dyn std::fmt::Display| file_error(path, error);
         let connection = Connection::open(path).map_err(|error| failed(&error))?;
         // Before SQLite creates the write-ahead log, which copies the mode of this file: both
         // hold replies.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
             .map_err(|error| failed(&error))?;
         let prepare = || {
-            connection.busy_timeout(BUSY)?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
             connection.pragma_update(None, "journal_mode", "wal")?;
             connection.pragma_update(None, "synchronous", "full")?;
             connection.execute_batch(SCHEMA)
@@ -58,15 +58,15 @@ impl SqliteDeliveries {
     }
 
     /// Runs `act` on a blocking thread, because it waits for the disk.
-    fn with<T: Send + 'static>(
+    fn run_blocking<T: Send + 'static>(
         &self,
         act: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Answer<'static, T> {
+    ) -> StoreFuture<'static, T> {
         let this = self.clone();
         Box::pin(async move {
             let acting = tokio::task::spawn_blocking(move || {
                 let connection = this.connection.lock().unwrap_or_else(PoisonError::into_inner);
-                act(&connection).map_err(|error| trouble(&this.path, &error))
+                act(&connection).map_err(|error| file_error(&this.path, &error))
             });
             acting.await.unwrap_or_else(|error| {
                 let message = format!("the list of deliveries could not be used: {error}");
@@ -76,11 +76,11 @@ impl SqliteDeliveries {
     }
 }
 
-impl Deliveries for SqliteDeliveries {
-    fn add<'a>(&'a self, delivery: &'a Delivery) -> Answer<'a, ()> {
+impl DeliveryStore for SqliteDeliveries {
+    fn add<'a>(&'a self, delivery: &'a ChannelDelivery) -> StoreFuture<'a, ()> {
         let new = delivery.clone();
-        self.with(move |connection| {
-            let (state, attempts, may_repeat, error) = columns(&new.state);
+        self.run_blocking(move |connection| {
+            let (state, attempts, may_repeat, error) = state_columns(&new.state);
             let sql = format!(
                 "INSERT INTO deliveries ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                  ON CONFLICT (id) DO NOTHING"
@@ -100,10 +100,10 @@ impl Deliveries for SqliteDeliveries {
         })
     }
 
-    fn set<'a>(&'a self, id: &'a str, state: &'a DeliveryState) -> Answer<'a, ()> {
+    fn set<'a>(&'a self, id: &'a str, state: &'a DeliveryState) -> StoreFuture<'a, ()> {
         let (id, new) = (id.to_owned(), state.clone());
-        self.with(move |connection| {
-            let (state, attempts, may_repeat, error) = columns(&new);
+        self.run_blocking(move |connection| {
+            let (state, attempts, may_repeat, error) = state_columns(&new);
             let sql = "UPDATE deliveries SET state = ?, attempts = ?, may_repeat = ?, error = ?
                        WHERE id = ? AND state IN ('pending', 'attempting')";
             let row = params![state, attempts, may_repeat, error, id];
@@ -111,36 +111,36 @@ impl Deliveries for SqliteDeliveries {
         })
     }
 
-    fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Delivery>> {
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<ChannelDelivery>> {
         let id = id.to_owned();
-        self.with(move |connection| {
+        self.run_blocking(move |connection| {
             let sql = format!("SELECT {COLUMNS} FROM deliveries WHERE id = ?");
-            connection.prepare_cached(&sql)?.query_row([id], delivery).optional()
+            connection.prepare_cached(&sql)?.query_row([id], delivery_from_row).optional()
         })
     }
 
-    fn open(&self) -> Answer<'_, Vec<Delivery>> {
-        self.with(|connection| {
+    fn list_unfinished(&self) -> StoreFuture<'_, Vec<ChannelDelivery>> {
+        self.run_blocking(|connection| {
             let sql = format!(
                 "SELECT {COLUMNS} FROM deliveries WHERE state IN ('pending', 'attempting')
                  ORDER BY created_at, id"
             );
-            connection.prepare_cached(&sql)?.query_map([], delivery)?.collect()
+            connection.prepare_cached(&sql)?.query_map([], delivery_from_row)?.collect()
         })
     }
 
-    fn list(&self, limit: usize) -> Answer<'_, Vec<Delivery>> {
-        self.with(move |connection| {
+    fn list(&self, limit: usize) -> StoreFuture<'_, Vec<ChannelDelivery>> {
+        self.run_blocking(move |connection| {
             let sql = format!(
                 "SELECT {COLUMNS} FROM deliveries ORDER BY created_at DESC, id DESC LIMIT ?"
             );
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            connection.prepare_cached(&sql)?.query_map([limit], delivery)?.collect()
+            connection.prepare_cached(&sql)?.query_map([limit], delivery_from_row)?.collect()
         })
     }
 
-    fn forget(&self, before: Timestamp) -> Answer<'_, usize> {
-        self.with(move |connection| {
+    fn remove_finished(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.run_blocking(move |connection| {
             let sql = "DELETE FROM deliveries
                        WHERE created_at < ? AND state IN ('delivered', 'failed')";
             connection.prepare_cached(sql)?.execute([before.as_microsecond()])
@@ -148,9 +148,9 @@ impl Deliveries for SqliteDeliveries {
     }
 }
 
-type Columns = (&'static str, u32, bool, Option<String>);
+type StateColumns = (&'static str, u32, bool, Option<String>);
 
-fn columns(state: &DeliveryState) -> Columns {
+fn state_columns(state: &DeliveryState) -> StateColumns {
     let error = match state {
         DeliveryState::Failed { error, .. } => Some(error.to_string()),
         _ => None,
@@ -163,7 +163,7 @@ fn columns(state: &DeliveryState) -> Columns {
     (state.as_str(), state.attempts(), may_repeat, error)
 }
 
-fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+fn delivery_from_row(row: &Row<'_>) -> rusqlite::Result<ChannelDelivery> {
     let text = |column: usize| row.get::<_, String>(column);
     let (attempts, may_repeat) = (row.get(5)?, row.get(6)?);
     let state = match text(4)?.as_str() {
@@ -175,7 +175,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         },
         _ => DeliveryState::Pending { attempts, may_repeat },
     };
-    Ok(Delivery {
+    Ok(ChannelDelivery {
         id: text(0)?.into(),
         channel: text(1)?.into(),
         text: text(2)?.into(),
@@ -184,7 +184,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     })
 }
 
-fn trouble(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
+fn file_error(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Failed { message: format!("cannot use {}: {error}", path.display()) }
 }
 
@@ -192,8 +192,8 @@ fn trouble(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
 mod tests {
     use super::*;
 
-    fn new(id: &str, second: i64) -> Delivery {
-        Delivery {
+    fn new(id: &str, second: i64) -> ChannelDelivery {
+        ChannelDelivery {
             id: id.into(),
             channel: "webhook:ops".into(),
             text: "hello".into(),
@@ -219,7 +219,7 @@ mod tests {
         drop(ledger);
 
         let ledger = SqliteDeliveries::open(&path).unwrap();
-        let open = ledger.open().await.unwrap();
+        let open = ledger.list_unfinished().await.unwrap();
         let open: Vec<_> = open.iter().map(|one| (&*one.id, one.state.may_repeat())).collect();
         assert_eq!(open, [("a", true), ("c", false)]);
         let failed = DeliveryState::Failed { attempts: 3, error: "gone".into() };
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(ledger.get("c").await.unwrap().unwrap().state, failed);
         assert_eq!(ledger.list(2).await.unwrap().len(), 2);
         let later = Timestamp::from_second(100).unwrap();
-        assert_eq!(ledger.forget(later).await.unwrap(), 2);
+        assert_eq!(ledger.remove_finished(later).await.unwrap(), 2);
         assert_eq!(ledger.list(9).await.unwrap().len(), 1);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

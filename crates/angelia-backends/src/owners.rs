@@ -12,12 +12,12 @@ use std::{
     sync::Arc,
 };
 
-use angelia_core::ports::Holder;
+use angelia_core::ports::LeaseHolder;
 use uuid::Uuid;
 
 /// The folder of owner files, `<home>/run/owners`.
 #[derive(Clone, Debug)]
-pub struct Owners {
+pub struct OwnerRegistry {
     folder: Arc<Path>,
 }
 
@@ -26,28 +26,28 @@ pub struct Owners {
     "could not record this process in {folder}: {source}; \
      check that the folder may be written and that the disk is not full"
 )]
-pub struct EnterError {
+pub struct RegisterError {
     folder: PathBuf,
     source: io::Error,
 }
 
-impl Owners {
+impl OwnerRegistry {
     pub fn new(folder: impl AsRef<Path>) -> Self {
         Self { folder: folder.as_ref().into() }
     }
 
     /// Records this process as an owner under a fresh id, until the returned value is dropped or
     /// the process ends. `command` names the process to people: `run`, `serve` …
-    pub fn enter(&self, command: &str) -> Result<OwnerLock, EnterError> {
-        self.try_enter(command)
-            .map_err(|source| EnterError { folder: self.folder.to_path_buf(), source })
+    pub fn register(&self, command: &str) -> Result<OwnerLock, RegisterError> {
+        self.try_register(command)
+            .map_err(|source| RegisterError { folder: self.folder.to_path_buf(), source })
     }
 
     /// Returns whether the process with this owner id is still running. An owner whose state is
     /// unknown counts as alive, because the sessions and processes of a dead owner are taken over
     /// and ended.
     pub fn is_alive(&self, id: &str) -> bool {
-        let Some(path) = self.file(id) else {
+        let Some(path) = self.owner_path(id) else {
             return false;
         };
         let file = match File::open(path) {
@@ -63,13 +63,13 @@ impl Owners {
     }
 
     /// Returns the pid and the command that the owner wrote into its file.
-    pub fn holder(&self, id: &str) -> Option<Holder> {
-        let text = fs::read_to_string(self.file(id)?).ok()?;
+    pub fn holder(&self, id: &str) -> Option<LeaseHolder> {
+        let text = fs::read_to_string(self.owner_path(id)?).ok()?;
         let (pid, command) = text.split_once('\n')?;
-        Some(Holder { pid: pid.parse().ok()?, command: command.trim_end().to_owned() })
+        Some(LeaseHolder { pid: pid.parse().ok()?, command: command.trim_end().to_owned() })
     }
 
-    fn try_enter(&self, command: &str) -> io::Result<OwnerLock> {
+    fn try_register(&self, command: &str) -> io::Result<OwnerLock> {
         let mut builder = DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]
@@ -86,7 +86,7 @@ impl Owners {
                 continue;
             }
             write!(file, "{}\n{command}\n", std::process::id())?;
-            return Ok(OwnerLock { id, path, _file: file, owners: self.clone() });
+            return Ok(OwnerLock { id, path, _file: file, registry: self.clone() });
         }
     }
 
@@ -94,7 +94,7 @@ impl Owners {
     fn remove_stale(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            let Some(path) = entry.file_name().to_str().and_then(|id| self.file(id)) else {
+            let Some(path) = entry.file_name().to_str().and_then(|id| self.owner_path(id)) else {
                 continue;
             };
             let Ok(file) = File::open(&path) else {
@@ -111,7 +111,7 @@ impl Owners {
 
     /// Returns the path of an owner's file, or `None` if `id` cannot be an owner id: such a name
     /// must not lead out of the folder.
-    fn file(&self, id: &str) -> Option<PathBuf> {
+    fn owner_path(&self, id: &str) -> Option<PathBuf> {
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         is_id.then(|| self.folder.join(id))
     }
@@ -124,7 +124,7 @@ pub struct OwnerLock {
     id: String,
     path: PathBuf,
     _file: File,
-    owners: Owners,
+    registry: OwnerRegistry,
 }
 
 impl OwnerLock {
@@ -132,8 +132,8 @@ impl OwnerLock {
         &self.id
     }
 
-    pub fn owners(&self) -> &Owners {
-        &self.owners
+    pub fn registry(&self) -> &OwnerRegistry {
+        &self.registry
     }
 }
 
@@ -150,14 +150,14 @@ mod tests {
     #[test]
     fn an_owner_lives_as_long_as_its_lock() {
         let home = tempfile::tempdir().unwrap();
-        let owners = Owners::new(home.path().join("run/owners"));
-        let one = owners.enter("serve").unwrap();
-        let two = owners.enter("run").unwrap();
+        let owners = OwnerRegistry::new(home.path().join("run/owners"));
+        let one = owners.register("serve").unwrap();
+        let two = owners.register("run").unwrap();
         assert_ne!(one.id(), two.id());
         assert!(owners.is_alive(one.id()) && owners.is_alive(two.id()));
         assert_eq!(
             owners.holder(one.id()),
-            Some(Holder { pid: std::process::id(), command: "serve".into() })
+            Some(LeaseHolder { pid: std::process::id(), command: "serve".into() })
         );
 
         let gone = one.id().to_owned();
@@ -169,12 +169,12 @@ mod tests {
     #[test]
     fn what_the_dead_left_is_removed_and_the_living_are_not() {
         let home = tempfile::tempdir().unwrap();
-        let owners = Owners::new(home.path());
-        let living = owners.enter("serve").unwrap();
+        let owners = OwnerRegistry::new(home.path());
+        let living = owners.register("serve").unwrap();
         fs::write(home.path().join("0123abcd"), "1\nrun\n").unwrap();
         assert!(!owners.is_alive("0123abcd"));
 
-        let _another = owners.enter("run").unwrap();
+        let _another = owners.register("run").unwrap();
         assert!(!home.path().join("0123abcd").exists());
         assert!(owners.is_alive(living.id()));
     }
@@ -182,8 +182,8 @@ mod tests {
     #[test]
     fn a_name_that_is_no_id_is_nobody() {
         let home = tempfile::tempdir().unwrap();
-        let owners = Owners::new(home.path().join("owners"));
-        let lock = owners.enter("run").unwrap();
+        let owners = OwnerRegistry::new(home.path().join("owners"));
+        let lock = owners.register("run").unwrap();
         let outside = home.path().join("outside");
         fs::write(&outside, "1\nrun\n").unwrap();
         let file = File::open(&outside).unwrap();

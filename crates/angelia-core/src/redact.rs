@@ -11,21 +11,21 @@ use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use self::shape::ShapeSet;
+use self::shape::PatternSet;
 pub use self::stream::StreamRedactor;
 
 const MASK: &str = "[redacted]";
 
 /// Shorter values would mask ordinary words.
-const SHORTEST_KNOWN: usize = 8;
+const MIN_KNOWN_BYTES: usize = 8;
 
 /// Masks secrets in text. Cheap to clone; the default one knows no values, only patterns.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Option<Arc<Known>>,
+    known: Option<Arc<KnownValues>>,
 }
 
-struct Known {
+struct KnownValues {
     values: AhoCorasick,
     longest: usize,
 }
@@ -37,12 +37,12 @@ impl Redactor {
         for value in values {
             lines.extend(value.as_ref().lines().map(str::to_owned));
         }
-        lines.retain(|line| line.len() >= SHORTEST_KNOWN);
+        lines.retain(|line| line.len() >= MIN_KNOWN_BYTES);
         let longest = lines.iter().map(String::len).max();
         let known = longest.and_then(|longest| {
             let values =
                 AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&lines).ok()?;
-            Some(Arc::new(Known { values, longest }))
+            Some(Arc::new(KnownValues { values, longest }))
         });
         Self { known }
     }
@@ -55,7 +55,7 @@ impl Redactor {
         let mut stream = self.stream();
         let mut out = String::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
-            stream.line(line, &mut out);
+            stream.push_line(line, &mut out);
         }
         if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
     }
@@ -67,7 +67,7 @@ impl Redactor {
 
     /// A cheap test: `true` guarantees that the text contains no secret, `false` means nothing.
     fn is_clean(&self, text: &str) -> bool {
-        ShapeSet::none_in(text)
+        PatternSet::rules_out_all(text)
             && self.known.as_ref().is_none_or(|known| !known.values.is_match(text))
     }
 
@@ -77,11 +77,11 @@ impl Redactor {
 
     /// Returns the ranges of a line to mask, in order.
     fn secrets(&self, line: &str) -> Vec<Range<usize>> {
-        self.secrets_of(line, &ShapeSet::possible_in(line))
+        self.secrets_of(line, &PatternSet::candidates_for(line))
     }
 
-    fn secrets_of(&self, line: &str, shapes: &ShapeSet) -> Vec<Range<usize>> {
-        let mut secrets = Secrets::default();
+    fn secrets_of(&self, line: &str, shapes: &PatternSet) -> Vec<Range<usize>> {
+        let mut secrets = SecretRanges::default();
         // The mask of an earlier redaction is not text: nothing may match across it.
         secrets.add(line.match_indices(MASK).map(|(at, _)| at..at + MASK.len()));
         if let Some(known) = &self.known {
@@ -112,9 +112,9 @@ fn mask(text: &str, secrets: &[Range<usize>], out: &mut String) {
 
 /// Disjoint ranges in ascending order.
 #[derive(Default)]
-struct Secrets(Vec<Range<usize>>);
+struct SecretRanges(Vec<Range<usize>>);
 
-impl Secrets {
+impl SecretRanges {
     /// Runs `find` on every piece of the text that is not masked yet. Returns whether it found
     /// anything.
     fn refine(&mut self, text: &str, find: impl Fn(&str, &mut Vec<Range<usize>>)) -> bool {

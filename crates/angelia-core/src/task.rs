@@ -7,12 +7,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// A group of tasks with one cancellation token.
 #[derive(Clone, Debug, Default)]
-pub struct Tasks {
+pub struct TaskGroup {
     tracker: TaskTracker,
     stop: CancellationToken,
 }
 
-impl Tasks {
+impl TaskGroup {
     pub fn new() -> Self {
         Self::default()
     }
@@ -58,7 +58,7 @@ impl Tasks {
 /// Runs a future as a task and waits for it. Wake-ups of a task stay inside the runtime, while
 /// every wake-up of the future that the runtime blocks on goes through the kernel.
 #[expect(clippy::disallowed_methods, reason = "this is the one home of spawning")]
-pub async fn as_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+pub async fn run_as_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn shutdown_waits_for_every_task_and_says_when_it_gave_up() {
-        let tasks = Tasks::new();
+        let tasks = TaskGroup::new();
         let child = tasks.child();
         let stop = child.stop_token().clone();
         child.spawn(async move { stop.cancelled().await });
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(tasks.count(), 2);
         assert!(tasks.shutdown(Duration::from_secs(1)).await);
 
-        let stubborn = Tasks::new();
+        let stubborn = TaskGroup::new();
         stubborn.spawn(tokio::time::sleep(Duration::from_mins(1)));
         assert!(!stubborn.shutdown(Duration::from_secs(1)).await);
     }

@@ -7,17 +7,17 @@ mod recorded;
 
 use std::hint::black_box;
 
-use angelia_core::ports::Emitted;
-use angelia_executors::claude::translate::Translator;
+use angelia_core::ports::AgentEvent;
+use angelia_executors::claude::translate::StreamTranslator;
 use gungraun::{Dhat, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 
 use recorded::{LINES, RESULT, SKIPPED, TEXT_DELTA, TOOL_CALL, translator};
 
 /// Returns a translator in the middle of a message, and a buffer for the events it emits.
-fn ready(line: &'static str) -> (Translator, Vec<Emitted>, &'static str) {
+fn ready(line: &'static str) -> (StreamTranslator, Vec<AgentEvent>, &'static str) {
     let (mut translator, mut out) = (translator(), Vec::with_capacity(4 * LINES));
     // The first delta opens the block; do that before the measurement.
-    translator.line(TEXT_DELTA.as_bytes(), &mut out);
+    translator.translate_line(TEXT_DELTA.as_bytes(), &mut out);
     out.clear();
     (translator, out, line)
 }
@@ -28,10 +28,10 @@ fn ready(line: &'static str) -> (Translator, Vec<Emitted>, &'static str) {
 #[bench::tool_call(ready(TOOL_CALL))]
 #[bench::result(ready(RESULT))]
 fn a_hundred_lines(
-    (mut translator, mut out, line): (Translator, Vec<Emitted>, &'static str),
-) -> (Translator, Vec<Emitted>) {
+    (mut translator, mut out, line): (StreamTranslator, Vec<AgentEvent>, &'static str),
+) -> (StreamTranslator, Vec<AgentEvent>) {
     for _ in 0..LINES {
-        black_box(translator.line(black_box(line.as_bytes()), &mut out));
+        black_box(translator.translate_line(black_box(line.as_bytes()), &mut out));
     }
     (translator, out)
 }

@@ -13,17 +13,17 @@ use angelia_core::{
     model::{Failure, FailureKind, SessionId, SessionSpec},
     ports::Clock,
     redact::Redactor,
-    task::Tasks,
+    task::TaskGroup,
 };
 
 use crate::process::{
-    AgentId, HomeId, Mark, OwnerId,
-    bound::Bound,
-    environment::{self, Additions, EnvPattern, EnvironmentError},
+    AgentId, HomeId, OwnerId, ProcessMark,
+    environment::{self, EnvPattern, EnvironmentAdditions, EnvironmentError},
+    session_binding::SessionBinding,
 };
 
 #[derive(Clone)]
-pub struct Host {
+pub struct ExecutorHost {
     /// Our own environment, read once by the binary.
     pub environment: Arc<BTreeMap<OsString, OsString>>,
     /// `HOME` for child processes when our own environment has none.
@@ -35,7 +35,7 @@ pub struct Host {
     /// The directory of the pid ledger, on systems that need one (macOS).
     pub ledger: PathBuf,
     pub redactor: Redactor,
-    pub tasks: Tasks,
+    pub tasks: TaskGroup,
     pub clock: Arc<dyn Clock>,
     /// The path of our own program, for agents that are built into it.
     pub current_exe: PathBuf,
@@ -44,7 +44,7 @@ pub struct Host {
 }
 
 /// Omits the environment because it holds secrets.
-impl fmt::Debug for Host {
+impl fmt::Debug for ExecutorHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecutorHost")
             .field("home_id", &self.home_id)
@@ -55,23 +55,23 @@ impl fmt::Debug for Host {
     }
 }
 
-impl Host {
+impl ExecutorHost {
     /// Returns the mark for a new process.
-    pub fn fresh_mark(&self) -> Result<Mark, Failure> {
+    pub fn fresh_mark(&self) -> Result<ProcessMark, Failure> {
         let id = self.clock.fresh_uuid().simple().to_string();
         let agent = AgentId::new(&id)
             .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
-        Ok(Mark { home: self.home_id.clone(), owner: self.owner_id.clone(), agent })
+        Ok(ProcessMark { home: self.home_id.clone(), owner: self.owner_id.clone(), agent })
     }
 
     /// Returns the directory with one file per agent that names the session of the agent.
-    pub fn bindings(&self) -> PathBuf {
+    pub fn bindings_dir(&self) -> PathBuf {
         self.ledger.with_file_name("agents")
     }
 
     /// Records that the agent with this mark works for `session`, until the binding is dropped.
-    pub(crate) fn bind(&self, mark: &Mark, session: SessionId) -> Bound {
-        Bound::new(&self.bindings(), mark, session)
+    pub(crate) fn bind_session(&self, mark: &ProcessMark, session: SessionId) -> SessionBinding {
+        SessionBinding::new(&self.bindings_dir(), mark, session)
     }
 
     /// Returns the complete environment of a child: the allow-list, then `env_pass` and `env` of
@@ -80,7 +80,7 @@ impl Host {
         &self,
         spec: &SessionSpec,
         ours: &[(&str, &str)],
-        mark: &Mark,
+        mark: &ProcessMark,
     ) -> Result<BTreeMap<OsString, OsString>, Failure> {
         let invalid =
             |error: EnvironmentError| Failure::new(FailureKind::Invalid, error.to_string());
@@ -95,8 +95,8 @@ impl Host {
         for (name, value) in ours {
             set.insert((*name).to_owned(), (*value).to_owned());
         }
-        let additions = Additions { pass: &pass, set: &set, home: &self.user_home };
-        environment::build(&self.environment, additions, mark).map_err(invalid)
+        let additions = EnvironmentAdditions { pass: &pass, set: &set, home: &self.user_home };
+        environment::build_environment(&self.environment, additions, mark).map_err(invalid)
     }
 
     /// Finds a program by name in the `PATH` of the child's environment.

@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 /// A string that borrows from the input line unless it contains escapes. (serde always copies into
 /// an `Option<Cow<str>>`.)
 #[derive(Clone, Debug)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+pub(crate) struct BorrowedStr<'a>(pub(crate) Cow<'a, str>);
 
-impl Deref for Text<'_> {
+impl Deref for BorrowedStr<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -24,22 +24,22 @@ impl Deref for Text<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for BorrowedStr<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct TextVisitor;
         impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
+            type Value = BorrowedStr<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<BorrowedStr<'de>, E> {
+                Ok(BorrowedStr(Cow::Borrowed(text)))
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
+            fn visit_str<E: Error>(self, text: &str) -> Result<BorrowedStr<'de>, E> {
+                Ok(BorrowedStr(Cow::Owned(text.to_owned())))
             }
         }
         deserializer.deserialize_str(TextVisitor)
@@ -48,39 +48,39 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 /// A field that is `None` when its value is not of the expected type.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Soft<T>(pub(crate) Option<T>);
+pub(crate) struct Lenient<T>(pub(crate) Option<T>);
 
-impl<T> Default for Soft<T> {
+impl<T> Default for Lenient<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Soft<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?.get();
         // `null` is frequent: skip it early, because building a serde error allocates a string.
         if raw == "null" {
             return Ok(Self(None));
         }
-        Ok(Self(T::deserialize(Valid(raw)).ok()))
+        Ok(Self(T::deserialize(ValidatedJson(raw)).ok()))
     }
 }
 
 /// JSON that serde has already validated, so that a string without escapes is not scanned again.
-struct Valid<'de>(&'de str);
+struct ValidatedJson<'de>(&'de str);
 
-impl<'de> Valid<'de> {
+impl<'de> ValidatedJson<'de> {
     fn json(&self) -> serde_json::Deserializer<serde_json::de::StrRead<'de>> {
         serde_json::Deserializer::from_str(self.0)
     }
 }
 
-impl<'de> Deserializer<'de> for Valid<'de> {
+impl<'de> Deserializer<'de> for ValidatedJson<'de> {
     type Error = serde_json::Error;
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        match self.0.strip_prefix('"').and_then(string) {
+        match self.0.strip_prefix('"').and_then(split_plain_string) {
             Some((text, _)) => visitor.visit_borrowed_str(text),
             None => self.json().deserialize_str(visitor),
         }
@@ -120,18 +120,18 @@ impl<'de> Deserializer<'de> for Valid<'de> {
 
 /// Splits JSON that follows an opening quote into the string and the rest after the closing quote.
 /// Returns `None` if the string contains escapes.
-pub(crate) fn string(json: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_plain_string(json: &str) -> Option<(&str, &str)> {
     let (text, rest) = json.split_once('"')?;
     (!text.contains('\\')).then_some((text, rest))
 }
 
-impl Soft<Text<'_>> {
+impl Lenient<BorrowedStr<'_>> {
     pub(crate) fn as_str(&self) -> Option<&str> {
         self.0.as_deref()
     }
 }
 
-impl<T: Copy> Soft<T> {
+impl<T: Copy> Lenient<T> {
     pub(crate) fn get(&self) -> Option<T> {
         self.0
     }
@@ -144,11 +144,11 @@ mod tests {
     #[derive(Deserialize)]
     struct Fields<'a> {
         #[serde(borrow, default)]
-        text: Soft<Text<'a>>,
+        text: Lenient<BorrowedStr<'a>>,
         #[serde(default)]
-        number: Soft<u16>,
+        number: Lenient<u16>,
         #[serde(borrow, default)]
-        list: Soft<Vec<Text<'a>>>,
+        list: Lenient<Vec<BorrowedStr<'a>>>,
     }
 
     fn read(json: &str) -> Fields<'_> {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_text_is_borrowed_unless_it_holds_escapes() {
         let fields = read(r#"{"text": "plain", "list": ["a", "b\n"]}"#);
-        assert!(matches!(fields.text.0, Some(Text(Cow::Borrowed("plain")))));
+        assert!(matches!(fields.text.0, Some(BorrowedStr(Cow::Borrowed("plain")))));
         let list = fields.list.0.unwrap();
         assert_eq!((&*list[0], &*list[1]), ("a", "b\n"));
         let fields = read(r#"{"text": "a \"quote\" \u00e9"}"#);

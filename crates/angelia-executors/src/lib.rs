@@ -16,20 +16,20 @@ pub mod claude;
 pub mod codex;
 pub mod host;
 mod lenient;
-mod link;
 mod npm;
-mod once_per_file;
 pub mod parrot;
+mod per_file_cache;
 pub mod pool;
 pub mod process;
-mod prose;
-mod turn_clocks;
+mod process_link;
+mod truncation;
+mod turn_timers;
 
 use std::sync::Arc;
 
 use angelia_core::ports::Executor;
 
-pub use host::Host;
+pub use host::ExecutorHost;
 
 /// One executor, as the binary, `doctor` and the conformance suites look it up.
 #[derive(Clone, Copy, Debug)]
@@ -39,20 +39,20 @@ pub struct Registration {
     /// A one-line description for people.
     pub about: &'static str,
     pub model_ids: ModelIds,
-    pub build: fn(Host) -> Arc<dyn Executor>,
+    pub build: fn(ExecutorHost) -> Arc<dyn Executor>,
 }
 
 /// Model ids that the model APIs accept for this executor, besides `NAME/MODEL`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelIds {
     /// Prefixes of the vendor's own model ids, which are accepted unchanged.
-    pub bare: &'static [&'static str],
+    pub vendor_prefixes: &'static [&'static str],
     /// Further ids for agent mode, besides `NAME-agent`.
-    pub agent_words: &'static [&'static str],
+    pub agent_aliases: &'static [&'static str],
     /// The models shown in lists of models (`GET /v1/models`, ACP).
-    pub listed: &'static [&'static str],
+    pub listed_models: &'static [&'static str],
 }
 
 /// Every executor. A new executor needs its `pub mod` above and its registration here.
-pub static ALL: &[Registration] =
+pub static EXECUTORS: &[Registration] =
     &[claude::REGISTRATION, codex::REGISTRATION, acp::REGISTRATION, parrot::REGISTRATION];

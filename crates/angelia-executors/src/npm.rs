@@ -11,26 +11,26 @@ use std::{
 
 use angelia_core::model::{Failure, FailureKind, SessionSpec};
 
-use crate::host::Host;
+use crate::host::ExecutorHost;
 
 /// A program that may be installed by npm.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct NpmProgram {
     /// The product name, for messages.
     pub(crate) title: &'static str,
     pub(crate) command: &'static str,
     /// The npm package that contains the launcher.
     pub(crate) package: &'static str,
     /// Candidate paths of the native program, relative to the package, best first.
-    pub(crate) places: fn() -> Vec<PathBuf>,
-    pub(crate) how_to_install: &'static str,
+    pub(crate) native_candidates: fn() -> Vec<PathBuf>,
+    pub(crate) install_hint: &'static str,
 }
 
-impl Program {
+impl NpmProgram {
     /// Returns the path of the program: `binary` of the specification, or `command` on `PATH`.
     pub(crate) fn locate(
         &self,
-        host: &Host,
+        host: &ExecutorHost,
         spec: &SessionSpec,
         environment: &BTreeMap<OsString, OsString>,
     ) -> Result<PathBuf, Failure> {
@@ -43,21 +43,21 @@ impl Program {
         let path = found.ok_or_else(|| {
             let (title, name) = (self.title, name.display());
             let message = format!("{title} is not installed: no `{name}` on the PATH");
-            Failure::new(FailureKind::Unavailable, message).with_hint(self.how_to_install)
+            Failure::new(FailureKind::Unavailable, message).with_hint(self.install_hint)
         })?;
-        Ok(self.native_behind(&path).unwrap_or(path))
+        Ok(self.find_native(&path).unwrap_or(path))
     }
 
     /// Returns the native program behind the launcher at `path`. `None` if `path` does not lead to
     /// a script of the package, or if the package has no native program.
-    pub(crate) fn native_behind(&self, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn find_native(&self, path: &Path) -> Option<PathBuf> {
         let real = path.canonicalize().ok()?;
         let mut folders = real.ancestors();
         let package = folders.find(|folder| folder.ends_with(self.package))?;
         if is_native(&real) {
             return None;
         }
-        let places = (self.places)().into_iter().map(|place| package.join(place));
+        let places = (self.native_candidates)().into_iter().map(|place| package.join(place));
         let found = places.into_iter().find(|program| is_native(program))?;
         Some(found.canonicalize().unwrap_or(found))
     }

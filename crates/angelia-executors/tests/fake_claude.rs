@@ -7,8 +7,8 @@
 #[path = "real_claude/harness.rs"]
 mod harness;
 #[expect(dead_code, reason = "shared with the tests of other executors")]
-#[path = "place/mod.rs"]
-mod place;
+#[path = "isolated_executor/mod.rs"]
+mod isolated_executor;
 
 use std::{
     collections::BTreeSet,
@@ -19,18 +19,18 @@ use std::{
 };
 
 use angelia_core::{
-    model::{EventKind, FailureKind, SessionSpec, Status},
-    ports::Emitted,
+    model::{EventKind, FailureKind, SessionSpec, TurnStatus},
+    ports::AgentEvent,
 };
 use angelia_testkit::{programs, real::RealClaude};
-use harness::Lab;
+use harness::ClaudeHarness;
 
-fn fake() -> Lab {
-    Lab::new(&RealClaude { version: "2.1.325", path: programs::fake_cli().unwrap() })
+fn fake() -> ClaudeHarness {
+    ClaudeHarness::new(&RealClaude { version: "2.1.325", path: programs::fake_cli().unwrap() })
 }
 
 /// A test setup whose agent program is a shell script.
-fn script(body: &str) -> Lab {
+fn script(body: &str) -> ClaudeHarness {
     let mut lab = fake();
     let path = lab.place.root().join("claude");
     fs::write(&path, format!("#!/bin/sh\n{body}")).unwrap();
@@ -45,7 +45,7 @@ const GREETING: &str = r#"
     echo '{"type":"control_response","response":{"subtype":"success","request_id":"angelia-first","response":{}}}'
 "#;
 
-fn with_version(lab: &Lab, version: &str) -> SessionSpec {
+fn with_version(lab: &ClaudeHarness, version: &str) -> SessionSpec {
     let mut spec = lab.spec();
     spec.env.insert("FAKE_CLI_VERSION".into(), version.into());
     spec
@@ -56,10 +56,10 @@ async fn many_turns_on_one_process() {
     let lab = fake();
     let mut session = lab.open(&lab.spec()).await;
     for number in 0..200 {
-        let heard = session.say(&format!("ECHO:{number}")).await;
-        assert_eq!(heard.text(), number.to_string());
+        let heard = session.prompt(&format!("ECHO:{number}")).await;
+        assert_eq!(heard.answer(), number.to_string());
     }
-    let heard = session.say("WORDS:20000").await;
+    let heard = session.prompt("WORDS:20000").await;
     assert!(heard.deltas().starts_with("w0 w1 "));
     session.close().await;
     assert_eq!(lab.processes(), BTreeSet::new());
@@ -76,8 +76,8 @@ async fn a_long_prompt_and_a_flood_do_not_wait_for_each_other() {
         cat > /dev/null"#
     ));
     let mut session = lab.open(&lab.spec()).await;
-    let heard = session.say(&"x".repeat(30_000_000)).await;
-    assert!(heard.text().parse::<usize>().unwrap() > 30_000_000);
+    let heard = session.prompt(&"x".repeat(30_000_000)).await;
+    assert!(heard.answer().parse::<usize>().unwrap() > 30_000_000);
     session.close().await;
 }
 
@@ -86,7 +86,7 @@ async fn a_death_in_the_middle_of_a_line_fails_the_turn() {
     let lab = fake();
     for (prompt, words) in [("EXIT:3", "exit status: 3"), ("DIE", "signal: 9")] {
         let mut session = lab.open(&lab.spec()).await;
-        let heard = session.say(prompt).await;
+        let heard = session.prompt(prompt).await;
         let failure = heard.failure();
         assert_eq!(failure.kind, FailureKind::Agent);
         assert!(failure.message.contains(words), "{failure}");
@@ -101,7 +101,7 @@ async fn last_words_are_quoted() {
     let lab =
         script(&format!("{GREETING}\nread -r message; echo 'the reason it died' >&2; exit 7"));
     let mut session = lab.open(&lab.spec()).await;
-    let heard = session.say("hello").await;
+    let heard = session.prompt("hello").await;
     let message = &heard.failure().message;
     assert!(
         message.contains("exit status: 7") && message.contains("the reason it died"),
@@ -115,7 +115,7 @@ async fn a_pipe_held_by_a_survivor_does_not_hold_the_turn() {
     let lab = script(&format!("{GREETING}\nread -r message; tail -f /dev/null & exit 7"));
     let mut session = lab.open(&lab.spec()).await;
     let began = Instant::now();
-    let heard = session.say("hello").await;
+    let heard = session.prompt("hello").await;
     assert!(heard.failure().message.contains("exit status: 7"));
     assert!(began.elapsed() < Duration::from_secs(20));
     session.close().await;
@@ -132,8 +132,8 @@ async fn a_line_beyond_the_limit_is_skipped_and_said() {
         cat > /dev/null"#
     ));
     let mut session = lab.open(&lab.spec()).await;
-    let heard = session.say("hello").await;
-    assert_eq!(heard.text(), "still here");
+    let heard = session.prompt("hello").await;
+    assert_eq!(heard.answer(), "still here");
     assert_eq!(&*heard.notices()[0].code, "line_too_long");
     session.close().await;
 }
@@ -143,15 +143,15 @@ async fn what_hangs_can_be_interrupted() {
     let lab = fake();
     let mut session = lab.open(&lab.spec()).await;
     let heard = session
-        .say_watched("HANG", |emitted, hands| {
-            if let Emitted::Event(EventKind::Delta { .. }) = emitted {
+        .prompt_watched("HANG", |emitted, hands| {
+            if let AgentEvent::Event(EventKind::Delta { .. }) = emitted {
                 hands.cancel.cancel();
             }
         })
         .await;
-    assert_eq!(heard.ended.status, Status::Interrupted);
+    assert_eq!(heard.outcome.status, TurnStatus::Interrupted);
     assert!(session.agent.is_usable());
-    assert_eq!(session.say("ECHO:next").await.text(), "next");
+    assert_eq!(session.prompt("ECHO:next").await.answer(), "next");
     session.close().await;
 }
 
@@ -159,7 +159,7 @@ async fn what_hangs_can_be_interrupted() {
 async fn a_turn_that_is_given_up_leaves_nothing_running() {
     let lab = fake();
     let mut session = lab.open(&lab.spec()).await;
-    let given_up = tokio::time::timeout(Duration::from_millis(300), session.say("HANG")).await;
+    let given_up = tokio::time::timeout(Duration::from_millis(300), session.prompt("HANG")).await;
     assert!(given_up.is_err());
     assert!(!session.agent.is_usable(), "its turn has not ended");
     session.close().await;
@@ -198,7 +198,7 @@ async fn versions_are_asked_before_flags_are_used() {
         cat > /dev/null"#
     ));
     let mut session = lab.open(&lab.spec()).await;
-    assert_eq!(session.say("hello").await.text(), "ran");
+    assert_eq!(session.prompt("hello").await.answer(), "ran");
     session.close().await;
 
     let silent = script("exit 0");
@@ -210,8 +210,8 @@ async fn versions_are_asked_before_flags_are_used() {
 async fn an_update_is_noticed() {
     let lab = script("echo 2.1.197");
     let spec = lab.spec();
-    let version = async |lab: &Lab| {
-        let installed = lab.executor.probe(&spec).await.installed;
+    let version = async |lab: &ClaudeHarness| {
+        let installed = lab.executor.probe(&spec).await.installation;
         installed.unwrap().version.to_string()
     };
     assert_eq!(version(&lab).await, "2.1.197");
@@ -229,7 +229,7 @@ async fn the_program_is_found_on_the_childs_path() {
     spec.binary = None;
     spec.env.insert("PATH".into(), folder.to_str().unwrap().into());
     let mut session = lab.open(&spec).await;
-    assert_eq!(session.say("ECHO:found").await.text(), "found");
+    assert_eq!(session.prompt("ECHO:found").await.answer(), "found");
     session.close().await;
 
     spec.env.insert("PATH".into(), "/nowhere".into());
@@ -237,7 +237,7 @@ async fn the_program_is_found_on_the_childs_path() {
     assert_eq!(failure.kind, FailureKind::Unavailable);
     assert!(failure.hint.unwrap().contains("install"));
     let health = lab.executor.probe(&spec).await;
-    assert!(health.installed.is_none() && !health.is_ready());
+    assert!(health.installation.is_none() && !health.is_ready());
 }
 
 #[tokio::test]
@@ -248,7 +248,7 @@ async fn prompts_and_secrets_are_not_on_the_command_line() {
     spec.env.insert("FAKE_CLI_LOG".into(), log.to_str().unwrap().into());
     spec.system = angelia_core::model::SystemPrompt::Append("WORDS-OF-THE-PROMPT".into());
     let mut session = lab.open(&spec).await;
-    session.say("ECHO:WORDS-OF-THE-TURN").await.text();
+    session.prompt("ECHO:WORDS-OF-THE-TURN").await.answer();
     session.close().await;
     let log = fs::read_to_string(&log).unwrap();
     let (arguments, lines) = log.split_once('\n').unwrap();
@@ -265,7 +265,7 @@ async fn a_hot_turn_costs_little() {
     let mut times = Vec::new();
     for _ in 0..300 {
         let began = Instant::now();
-        session.say("ECHO:x").await;
+        session.prompt("ECHO:x").await;
         times.push(began.elapsed());
     }
     times.sort();

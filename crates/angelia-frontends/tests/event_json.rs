@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::model::{
-    Approval, ApprovalId, ApprovalKind, ContextWindow, EventKind, Failure, FailureKind, Level,
-    NativeSessionId, Notice, Outcome, Plan, PlanItem, PlanStatus, Question, QuestionOption,
-    RawJson, Resolution, SessionId, Started, Status, TextChannel, ToolCall, ToolClass, ToolId,
-    ToolResult, TurnEvent, TurnId, Usage, Verdict,
+    AgentStart, Approval, ApprovalId, ApprovalKind, ContextWindow, EventKind, Failure, FailureKind,
+    NativeSessionId, Notice, NoticeLevel, Outcome, Plan, PlanItem, PlanStatus, Question,
+    QuestionOption, RawJson, Resolution, SessionId, TextChannel, ToolCall, ToolClass, ToolId,
+    ToolResult, TurnEvent, TurnId, TurnStatus, Usage, Verdict,
 };
 use angelia_frontends::event_json::{event_type, read_event, write_event};
 use uuid::Uuid;
@@ -29,7 +29,7 @@ fn usage() -> Usage {
     }
 }
 
-fn finished(status: Status) -> EventKind {
+fn finished(status: TurnStatus) -> EventKind {
     EventKind::Finished(Outcome {
         status,
         text: "so far".into(),
@@ -90,10 +90,10 @@ fn every_kind() -> Vec<EventKind> {
         hint: Some("wait".into()),
         retry_after: Some(Duration::from_millis(1500)),
     };
-    let parked = Status::Parked { resumes_at: "2026-11-15T13:00:00Z".parse().unwrap() };
+    let parked = TurnStatus::Parked { resumes_at: "2026-11-15T13:00:00Z".parse().unwrap() };
     let item = |status| PlanItem { text: "a step".into(), status };
     vec![
-        EventKind::Started(Started {
+        EventKind::Started(AgentStart {
             profile: "default".into(),
             executor: "parrot".into(),
             model: Some("green".into()),
@@ -101,7 +101,7 @@ fn every_kind() -> Vec<EventKind> {
             resumed: true,
             warm: false,
         }),
-        EventKind::Started(Started {
+        EventKind::Started(AgentStart {
             profile: "default".into(),
             executor: "parrot".into(),
             model: None,
@@ -137,16 +137,16 @@ fn every_kind() -> Vec<EventKind> {
             ..usage()
         }),
         EventKind::Usage(Usage::default()),
-        EventKind::Notice(Notice::new(Level::Info, "compacting", "making room")),
-        EventKind::Notice(Notice::new(Level::Warning, "declined", "nobody there")),
+        EventKind::Notice(Notice::new(NoticeLevel::Info, "compacting", "making room")),
+        EventKind::Notice(Notice::new(NoticeLevel::Warning, "declined", "nobody there")),
         EventKind::Native {
             name: "system/status".into(),
             raw: raw("{\"type\":\"system\",\r\n \"x\" : [1,\n2]}"),
         },
-        finished(Status::Completed),
-        finished(Status::Partial),
-        finished(Status::Interrupted),
-        finished(Status::Failed(failure)),
+        finished(TurnStatus::Completed),
+        finished(TurnStatus::Partial),
+        finished(TurnStatus::Interrupted),
+        finished(TurnStatus::Failed(failure)),
         finished(parked),
     ]
 }
@@ -163,7 +163,7 @@ fn events() -> Vec<TurnEvent> {
     every_kind().into_iter().enumerate().map(number).collect()
 }
 
-fn written(event: &TurnEvent) -> String {
+fn encode(event: &TurnEvent) -> String {
     let mut out = Vec::new();
     write_event(event, &mut out);
     String::from_utf8(out).unwrap()
@@ -171,14 +171,14 @@ fn written(event: &TurnEvent) -> String {
 
 #[test]
 fn every_kind_of_event_has_its_golden_line() {
-    let lines: Vec<_> = events().iter().map(written).collect();
+    let lines: Vec<_> = events().iter().map(encode).collect();
     insta::assert_snapshot!(lines.join("\n"));
 }
 
 #[test]
 fn an_event_is_one_line_and_says_its_type() {
     for event in events() {
-        let line = written(&event);
+        let line = encode(&event);
         assert!(!line.contains(['\n', '\r']), "{line}");
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(json["type"], event_type(&event.kind));
@@ -188,9 +188,9 @@ fn an_event_is_one_line_and_says_its_type() {
 #[test]
 fn what_is_written_is_read_back_whole() {
     for event in events() {
-        let line = written(&event);
+        let line = encode(&event);
         let back = read_event(&line).unwrap();
-        assert_eq!(written(&back), line);
+        assert_eq!(encode(&back), line);
         assert_eq!(std::mem::discriminant(&back.kind), std::mem::discriminant(&event.kind));
     }
 }

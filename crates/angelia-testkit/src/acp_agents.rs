@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::{
-    isolated::Isolated,
+    isolated_home::IsolatedHome,
     programs,
     real::{CLAUDE_KEY, RealClaude},
 };
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0} is not installed; run `cargo xtask setup`")]
-pub struct NotInstalled(PathBuf);
+pub struct AcpAgentNotInstalled(PathBuf);
 
 /// The command and environment that start an agent in a test.
 #[derive(Clone, Debug)]
@@ -24,9 +24,13 @@ pub struct AcpAgent {
     pub env: Vec<(String, String)>,
 }
 
-fn installed(path: &str) -> Result<String, NotInstalled> {
-    let path = programs::workspace().join("target/npm/acp-agents/node_modules").join(path);
-    if path.is_file() { Ok(path.to_string_lossy().into_owned()) } else { Err(NotInstalled(path)) }
+fn require_installed(path: &str) -> Result<String, AcpAgentNotInstalled> {
+    let path = programs::workspace_root().join("target/npm/acp-agents/node_modules").join(path);
+    if path.is_file() {
+        Ok(path.to_string_lossy().into_owned())
+    } else {
+        Err(AcpAgentNotInstalled(path))
+    }
 }
 
 impl AcpAgent {
@@ -37,8 +41,8 @@ impl AcpAgent {
 
     /// Returns `claude-agent-acp` with its bundled Claude Code, against the Messages API at
     /// `base_url`.
-    pub fn claude(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
-        let script = installed("@agentclientprotocol/claude-agent-acp/dist/index.js")?;
+    pub fn claude(place: &IsolatedHome, base_url: &str) -> Result<Self, AcpAgentNotInstalled> {
+        let script = require_installed("@agentclientprotocol/claude-agent-acp/dist/index.js")?;
         let variables = RealClaude::variables(place, base_url);
         Ok(Self {
             command: vec!["node".to_owned(), script],
@@ -47,7 +51,10 @@ impl AcpAgent {
     }
 
     /// Like [`Self::claude`], with a dummy API key.
-    pub fn claude_with_key(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
+    pub fn claude_with_key(
+        place: &IsolatedHome,
+        base_url: &str,
+    ) -> Result<Self, AcpAgentNotInstalled> {
         let mut agent = Self::claude(place, base_url)?;
         agent.env.push(("ANTHROPIC_API_KEY".to_owned(), CLAUDE_KEY.to_owned()));
         Ok(agent)
@@ -57,7 +64,7 @@ impl AcpAgent {
 impl AcpAgent {
     /// Returns Gemini CLI with a dummy key, against the Gemini API at `base_url`. The model is
     /// named explicitly, because otherwise Gemini CLI asks another model which one to use.
-    pub fn gemini(base_url: &str) -> Result<Self, NotInstalled> {
+    pub fn gemini(base_url: &str) -> Result<Self, AcpAgentNotInstalled> {
         let mut agent = Self::gemini_without_key()?;
         for (name, value) in [("GEMINI_API_KEY", "dummy"), ("GOOGLE_GEMINI_BASE_URL", base_url)] {
             agent.env.push((name.to_owned(), value.to_owned()));
@@ -67,8 +74,8 @@ impl AcpAgent {
 
     /// Like [`Self::gemini`], but not logged in. The address is left out too: Gemini CLI accepts an
     /// address alone as a login.
-    pub fn gemini_without_key() -> Result<Self, NotInstalled> {
-        let script = installed("@google/gemini-cli/bundle/gemini.js")?;
+    pub fn gemini_without_key() -> Result<Self, AcpAgentNotInstalled> {
+        let script = require_installed("@google/gemini-cli/bundle/gemini.js")?;
         let arguments = ["--acp", "-m", "gemini-2.5-flash"];
         let mut command = vec!["node".to_owned(), script];
         command.extend(arguments.map(str::to_owned));
@@ -77,8 +84,8 @@ impl AcpAgent {
     }
 
     /// Returns `OpenCode` with a provider at `base_url` that speaks the Messages dialect.
-    pub fn opencode(base_url: &str) -> Result<Self, NotInstalled> {
-        let program = installed("opencode-1.18.33-linux-x64/bin/opencode")?;
+    pub fn opencode(base_url: &str) -> Result<Self, AcpAgentNotInstalled> {
+        let program = require_installed("opencode-1.18.33-linux-x64/bin/opencode")?;
         let config = json!({
             "model": "fake/m1", "small_model": "fake/m1", "autoupdate": false, "share": "disabled",
             "permission": {"bash": "ask", "edit": "ask"},

@@ -4,7 +4,7 @@
 
 use std::{io, path::Path, time::Duration};
 
-use angelia_wire::frame::{self, Frame, Frames};
+use angelia_wire::frame::{self, Frame, FrameDecoder};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -13,13 +13,13 @@ use tokio::{
 };
 
 /// Generous, because the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
+const FRAME_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// One connection.
 #[derive(Debug)]
 pub struct BusPeer {
     pub stream: UnixStream,
-    frames: Frames,
+    frames: FrameDecoder,
 }
 
 impl BusPeer {
@@ -27,13 +27,13 @@ impl BusPeer {
         Ok(Self {
             stream: UnixStream::connect(socket).await?,
             // Larger than any frame the daemon may send.
-            frames: Frames::new(11 * 1024 * 1024),
+            frames: FrameDecoder::new(11 * 1024 * 1024),
         })
     }
 
     /// Connects, retrying until a daemon listens on the socket.
-    pub async fn connect_soon(socket: &Path) -> Self {
-        let connected = timeout(PATIENCE, async {
+    pub async fn connect_with_retry(socket: &Path) -> Self {
+        let connected = timeout(FRAME_TIMEOUT, async {
             loop {
                 match Self::connect(socket).await {
                     Ok(peer) => return peer,
@@ -48,7 +48,7 @@ impl BusPeer {
     }
 
     pub async fn send(&mut self, frame: &Value) -> io::Result<()> {
-        self.send_bytes(&encoded([frame])).await
+        self.send_bytes(&encode_frames([frame])).await
     }
 
     pub async fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -56,7 +56,7 @@ impl BusPeer {
     }
 
     /// Reads the next frame; `None` when the daemon has closed the connection.
-    pub async fn next(&mut self) -> io::Result<Option<Value>> {
+    pub async fn next_frame(&mut self) -> io::Result<Option<Value>> {
         loop {
             if let Some(frame) = self.frames.next() {
                 let Frame::Whole(json) = frame else {
@@ -71,17 +71,17 @@ impl BusPeer {
     }
 
     /// Reads the next frame; panics when none arrives.
-    pub async fn hear(&mut self) -> Value {
-        match timeout(PATIENCE, self.next()).await {
+    pub async fn expect_frame(&mut self) -> Value {
+        match timeout(FRAME_TIMEOUT, self.next_frame()).await {
             Ok(Ok(Some(frame))) => frame,
             other => panic!("no frame: {other:?}"),
         }
     }
 
     /// Reads the next frame of this type and skips all others.
-    pub async fn hear_of(&mut self, kind: &str) -> Value {
+    pub async fn expect_frame_of_type(&mut self, kind: &str) -> Value {
         loop {
-            let frame = self.hear().await;
+            let frame = self.expect_frame().await;
             if frame["type"] == kind {
                 return frame;
             }
@@ -89,46 +89,46 @@ impl BusPeer {
     }
 
     /// Sends a frame and returns the next one that arrives.
-    pub async fn ask(&mut self, frame: Value) -> Value {
+    pub async fn request(&mut self, frame: Value) -> Value {
         if let Err(error) = self.send(&frame).await {
             panic!("{frame}: {error}");
         }
-        self.hear().await
+        self.expect_frame().await
     }
 
     /// Asserts that the daemon closes the connection, cleanly or with an error.
-    pub async fn is_closed(&mut self) {
-        match timeout(PATIENCE, self.next()).await {
+    pub async fn assert_closed(&mut self) {
+        match timeout(FRAME_TIMEOUT, self.next_frame()).await {
             Ok(Ok(None) | Err(_)) => {}
             other => panic!("it should be closed: {other:?}"),
         }
     }
 
     /// Asserts that no frame arrives for 100 ms.
-    pub async fn hears_nothing(&mut self) {
-        if let Ok(heard) = timeout(Duration::from_millis(100), self.next()).await {
+    pub async fn assert_no_frame(&mut self) {
+        if let Ok(heard) = timeout(Duration::from_millis(100), self.next_frame()).await {
             panic!("it should hear nothing: {heard:?}");
         }
     }
 }
 
 /// Encodes frames with Python's JSON spacing: a blank after each colon and comma.
-pub fn encoded<'a>(frames: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
+pub fn encode_frames<'a>(frames: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for value in frames {
         let mut json = Vec::new();
-        let mut serializer = serde_json::Serializer::with_formatter(&mut json, Spaced);
+        let mut serializer = serde_json::Serializer::with_formatter(&mut json, PythonJsonFormatter);
         if let Err(error) = serde::Serialize::serialize(value, &mut serializer) {
             panic!("{value}: {error}");
         }
-        frame::put(&mut bytes, &json);
+        frame::encode(&mut bytes, &json);
     }
     bytes
 }
 
-struct Spaced;
+struct PythonJsonFormatter;
 
-impl serde_json::ser::Formatter for Spaced {
+impl serde_json::ser::Formatter for PythonJsonFormatter {
     fn begin_array_value<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,

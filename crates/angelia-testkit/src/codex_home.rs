@@ -10,14 +10,14 @@ use serde_json::json;
 use crate::real;
 
 /// The environment variable that holds the scripted model's API key, where one is needed.
-pub const KEY: &str = "SCRIPTED_MODEL_KEY";
+pub const KEY_VARIABLE: &str = "SCRIPTED_MODEL_KEY";
 
 /// A model of Codex's own catalogue that has ordinary tools.
 pub const MODEL: &str = "gpt-5.5";
 
 /// The login that Codex must have for the scripted provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Login {
+pub enum CodexLogin {
     /// The API key in [`KEY_VARIABLE`].
     Key,
     /// An account from `codex login`; no test is logged in this way.
@@ -25,11 +25,16 @@ pub enum Login {
 }
 
 /// Creates the folder and its config.toml, with `more` appended to it.
-pub fn make(folder: PathBuf, base_url: &str, login: Login, more: &str) -> io::Result<PathBuf> {
+pub fn create(
+    folder: PathBuf,
+    base_url: &str,
+    login: CodexLogin,
+    more: &str,
+) -> io::Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     let login = match login {
-        Login::Key => format!("env_key = \"{KEY}\""),
-        Login::Account => "requires_openai_auth = true".to_owned(),
+        CodexLogin::Key => format!("env_key = \"{KEY_VARIABLE}\""),
+        CodexLogin::Account => "requires_openai_auth = true".to_owned(),
     };
     let config = format!(
         "model = \"{MODEL}\"\n\
@@ -50,7 +55,7 @@ pub fn make(folder: PathBuf, base_url: &str, login: Login, more: &str) -> io::Re
 
 /// Gives [`MODEL`] a context window larger than any test needs, by replacing the catalogue with one
 /// that contains only this model.
-pub fn widen(folder: &Path) -> io::Result<()> {
+pub fn widen_context_window(folder: &Path) -> io::Result<()> {
     let model = json!({
         "slug": MODEL, "display_name": "Scripted", "description": "", "priority": 1,
         "visibility": "list", "supported_in_api": true, "supported_reasoning_levels": [],
@@ -71,5 +76,5 @@ pub fn widen(folder: &Path) -> io::Result<()> {
 
 /// Reports whether Codex has a record of this thread on disk.
 pub fn has_record(folder: &Path, thread: &str) -> bool {
-    real::has_name(&folder.join("sessions"), thread)
+    real::contains_file_named(&folder.join("sessions"), thread)
 }

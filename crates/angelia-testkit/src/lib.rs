@@ -2,16 +2,16 @@
 //! agent programs in an isolated environment, and small fake ones. A dev-dependency only.
 
 pub mod acp_agents;
+pub mod benchmark;
 pub mod bus_peer;
-pub mod by_hand;
 pub mod clock;
 pub mod codex_home;
 pub mod conformance;
-pub mod isolated;
-pub mod marked;
-pub mod measure;
+pub mod direct_session;
+pub mod isolated_home;
+pub mod manual_executor;
+pub mod marked_processes;
 pub mod model_server;
 pub mod programs;
-pub mod puppet;
 pub mod real;
 pub mod stream_json;

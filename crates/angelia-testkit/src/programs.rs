@@ -12,50 +12,50 @@ use std::{
 };
 
 #[derive(Debug, thiserror::Error)]
-pub enum NoProgram {
+pub enum ProgramError {
     #[error("cannot tell where programs are built, next to {0}")]
-    Place(PathBuf),
+    UnknownFolder(PathBuf),
     #[error("cannot look for {program}: {source}")]
-    Look { program: &'static str, source: io::Error },
+    Io { program: &'static str, source: io::Error },
     #[error("building {program} failed; run `cargo build -p angelia-testkit --bin {program}`")]
     Build { program: &'static str },
 }
 
 /// Returns the root of the workspace.
-pub fn workspace() -> PathBuf {
+pub fn workspace_root() -> PathBuf {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     crate_folder.ancestors().nth(2).unwrap_or(crate_folder).to_owned()
 }
 
 /// Returns a child process that misbehaves as its arguments tell it to.
-pub fn fake_agent() -> Result<PathBuf, NoProgram> {
+pub fn fake_agent() -> Result<PathBuf, ProgramError> {
     find("fake-agent", &["src/bin/fake-agent"])
 }
 
 /// Returns the instant stand-in for the Claude Code CLI.
-pub fn fake_cli() -> Result<PathBuf, NoProgram> {
+pub fn fake_cli() -> Result<PathBuf, ProgramError> {
     find("fake-cli", &["src/bin/fake-cli"])
 }
 
 /// Returns an ACP agent that does what its prompts say.
-pub fn acp_fake() -> Result<PathBuf, NoProgram> {
+pub fn acp_fake() -> Result<PathBuf, ProgramError> {
     find("acp-fake", &["src/bin/acp-fake.rs"])
 }
 
 /// Returns the scripted model server as a program.
-pub fn model_server() -> Result<PathBuf, NoProgram> {
+pub fn model_server() -> Result<PathBuf, ProgramError> {
     find("model-server", &["src/bin/model-server.rs", "src/model_server"])
 }
 
-fn find(program: &'static str, sources: &[&str]) -> Result<PathBuf, NoProgram> {
-    let look = |source| NoProgram::Look { program, source };
+fn find(program: &'static str, sources: &[&str]) -> Result<PathBuf, ProgramError> {
+    let look = |source| ProgramError::Io { program, source };
     let test = std::env::current_exe().map_err(look)?;
     // A test runs as target/<profile>/deps/<name>, a benchmark's driver as target/<profile>/<name>.
     let folder = test
         .ancestors()
         .skip(1)
         .find(|folder| !folder.ends_with("deps") && !folder.ends_with("examples"))
-        .ok_or_else(|| NoProgram::Place(test.clone()))?;
+        .ok_or_else(|| ProgramError::UnknownFolder(test.clone()))?;
     let path = folder.join(program);
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut newest = SystemTime::UNIX_EPOCH;
@@ -70,19 +70,19 @@ fn find(program: &'static str, sources: &[&str]) -> Result<PathBuf, NoProgram> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "building the fakes is this module's purpose")]
-fn build(program: &'static str, folder: &Path) -> Result<(), NoProgram> {
+fn build(program: &'static str, folder: &Path) -> Result<(), ProgramError> {
     let profile = match folder.file_name().and_then(|name| name.to_str()) {
         Some("debug") => "dev",
         Some(profile) => profile,
-        None => return Err(NoProgram::Place(folder.to_owned())),
+        None => return Err(ProgramError::UnknownFolder(folder.to_owned())),
     };
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "-p", "angelia-testkit", "--bin", program])
         .args(["--profile", profile])
-        .current_dir(workspace())
+        .current_dir(workspace_root())
         .status()
-        .map_err(|source| NoProgram::Look { program, source })?;
-    if status.success() { Ok(()) } else { Err(NoProgram::Build { program }) }
+        .map_err(|source| ProgramError::Io { program, source })?;
+    if status.success() { Ok(()) } else { Err(ProgramError::Build { program }) }
 }
 
 fn newest_change(path: &Path) -> io::Result<SystemTime> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use angelia_core::model::SessionSpec;
 
-use crate::{isolated::Isolated, programs};
+use crate::{isolated_home::IsolatedHome, programs};
 
 /// One installed version of Claude Code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub const CLAUDE_KEY: &str = "sk-ant-dummy-key-of-the-tests";
 
 #[derive(Debug, thiserror::Error)]
 #[error("{program} {version} is not installed at {path}; run `cargo xtask setup`")]
-pub struct NotInstalled {
+pub struct ProgramNotInstalled {
     program: &'static str,
     version: &'static str,
     path: PathBuf,
@@ -30,25 +30,25 @@ impl RealClaude {
     pub const NEWEST: &str = "2.1.325";
 
     /// Returns the oldest and the newest supported version.
-    pub fn all() -> Result<[Self; 2], NotInstalled> {
+    pub fn all() -> Result<[Self; 2], ProgramNotInstalled> {
         Ok([Self::oldest()?, Self::newest()?])
     }
 
-    pub fn oldest() -> Result<Self, NotInstalled> {
+    pub fn oldest() -> Result<Self, ProgramNotInstalled> {
         Self::find(Self::OLDEST)
     }
 
-    pub fn newest() -> Result<Self, NotInstalled> {
+    pub fn newest() -> Result<Self, ProgramNotInstalled> {
         Self::find(Self::NEWEST)
     }
 
-    fn find(version: &'static str) -> Result<Self, NotInstalled> {
+    fn find(version: &'static str) -> Result<Self, ProgramNotInstalled> {
         let package = format!("claude-code-{version}-{}", platform());
-        let path = programs::workspace()
+        let path = programs::workspace_root()
             .join("target/npm/claude/node_modules")
             .join(package)
             .join("claude");
-        let path = installed("Claude Code", version, path)?;
+        let path = require_installed("Claude Code", version, path)?;
         Ok(Self { version, path })
     }
 
@@ -59,7 +59,7 @@ impl RealClaude {
     }
 
     /// Returns the variables that make it talk only to the model at `base_url`.
-    pub fn variables(place: &Isolated, base_url: &str) -> [(&'static str, String); 7] {
+    pub fn variables(place: &IsolatedHome, base_url: &str) -> [(&'static str, String); 7] {
         let runtime = place.root().join("run").to_string_lossy().into_owned();
         [
             ("ANTHROPIC_BASE_URL", base_url.to_owned()),
@@ -73,14 +73,14 @@ impl RealClaude {
     }
 
     /// Returns the specification of a session in this home, logged in with [`CLAUDE_KEY`].
-    pub fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec {
+    pub fn spec(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
         let mut spec = self.spec_without_login(place, base_url);
         spec.env.insert("ANTHROPIC_API_KEY".into(), CLAUDE_KEY.into());
         spec
     }
 
-    pub fn spec_without_login(&self, place: &Isolated, base_url: &str) -> SessionSpec {
-        let mut spec = SessionSpec::new("claude", place.work());
+    pub fn spec_without_login(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
+        let mut spec = SessionSpec::new("claude", place.work_dir());
         spec.binary = Some(self.path.clone());
         spec.model = Some("sonnet".into());
         for (name, value) in Self::variables(place, base_url) {
@@ -90,8 +90,8 @@ impl RealClaude {
     }
 
     /// Reports whether Claude Code has a transcript of this conversation on disk.
-    pub fn has_record(place: &Isolated, conversation: &str) -> bool {
-        has_name(&place.home().join(".claude/projects"), conversation)
+    pub fn has_record(place: &IsolatedHome, conversation: &str) -> bool {
+        contains_file_named(&place.home().join(".claude/projects"), conversation)
     }
 }
 
@@ -105,33 +105,34 @@ pub struct RealCodex {
 impl RealCodex {
     pub const VERSION: &str = "0.166.0";
 
-    pub fn find() -> Result<Self, NotInstalled> {
+    pub fn find() -> Result<Self, ProgramNotInstalled> {
         let version = Self::VERSION;
         let package = format!("codex-{version}-{}", platform());
         let processor = std::env::consts::ARCH;
         let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-musl" };
-        let path = programs::workspace()
+        let path = programs::workspace_root()
             .join("target/npm/codex/node_modules")
             .join(package)
             .join(format!("vendor/{processor}-{system}/bin/codex"));
-        let path = installed("Codex", version, path)?;
+        let path = require_installed("Codex", version, path)?;
         Ok(Self { version, path })
     }
 }
 
-fn installed(
+fn require_installed(
     program: &'static str,
     version: &'static str,
     path: PathBuf,
-) -> Result<PathBuf, NotInstalled> {
-    if path.is_file() { Ok(path) } else { Err(NotInstalled { program, version, path }) }
+) -> Result<PathBuf, ProgramNotInstalled> {
+    if path.is_file() { Ok(path) } else { Err(ProgramNotInstalled { program, version, path }) }
 }
 
 /// Reports whether a file or folder anywhere below `folder` has `text` in its name.
-pub(crate) fn has_name(folder: &Path, text: &str) -> bool {
+pub(crate) fn contains_file_named(folder: &Path, text: &str) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     entries.into_iter().any(|entry| {
-        entry.file_name().to_string_lossy().contains(text) || has_name(&entry.path(), text)
+        entry.file_name().to_string_lossy().contains(text)
+            || contains_file_named(&entry.path(), text)
     })
 }
 

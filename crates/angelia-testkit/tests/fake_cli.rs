@@ -6,30 +6,32 @@
 use std::{collections::BTreeSet, ffi::OsString, time::Duration};
 
 use angelia_testkit::{
-    isolated::Isolated,
+    isolated_home::IsolatedHome,
     model_server::ModelServer,
     programs,
     real::RealClaude,
-    stream_json::{DriveError, Driver},
+    stream_json::{StreamJsonDriver, StreamJsonError},
 };
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_secs(30);
-const ASKING: [&str; 3] = ["--include-partial-messages", "--permission-prompt-tool", "stdio"];
+const PERMISSION_FLAGS: [&str; 3] =
+    ["--include-partial-messages", "--permission-prompt-tool", "stdio"];
 
-fn start_with(extra: &[&str], variables: &[(&str, &str)]) -> (Driver, Isolated) {
-    let place = Isolated::new().unwrap();
+fn start_with(extra: &[&str], variables: &[(&str, &str)]) -> (StreamJsonDriver, IsolatedHome) {
+    let place = IsolatedHome::new().unwrap();
     let mut environment = place.environment();
     let variables = variables.iter().map(|(name, value)| (OsString::from(name), value.into()));
     environment.extend(variables);
     let mut arguments = RealClaude::stream_arguments();
     arguments.extend(extra);
     let program = programs::fake_cli().unwrap();
-    let driver = Driver::start(&program, arguments, environment, &place.work()).unwrap();
+    let driver =
+        StreamJsonDriver::start(&program, arguments, environment, &place.work_dir()).unwrap();
     (driver, place)
 }
 
-fn start(extra: &[&str]) -> (Driver, Isolated) {
+fn start(extra: &[&str]) -> (StreamJsonDriver, IsolatedHome) {
     start_with(extra, &[])
 }
 
@@ -40,30 +42,30 @@ fn text(lines: &[Value]) -> String {
 #[tokio::test]
 async fn a_turn_has_deltas_its_block_and_a_result() {
     let (mut cli, _place) = start(&["--include-partial-messages", "--session-id", "s-1"]);
-    cli.control("c", json!({"subtype": "initialize"})).await.unwrap();
-    let answer = cli.next().await.unwrap();
+    cli.send_control_request("c", json!({"subtype": "initialize"})).await.unwrap();
+    let answer = cli.next_line().await.unwrap();
     assert_eq!(answer["response"]["response"]["account"]["apiKeySource"], "ANTHROPIC_API_KEY");
     for turn in 0..3 {
-        let id = cli.prompt("WORDS:40").await.unwrap();
-        let lines = cli.result(DEADLINE).await.unwrap();
+        let id = cli.send_prompt("WORDS:40").await.unwrap();
+        let lines = cli.read_result(DEADLINE).await.unwrap();
         assert_eq!(text(&lines).split_whitespace().count(), 40);
         let result = lines.last().unwrap();
         assert_eq!(result["user_message_uuids"], json!([id]));
         assert_eq!((&result["session_id"], &result["result_index"]), (&json!("s-1"), &json!(turn)));
         assert_eq!(result["result"], text(&lines));
-        assert_eq!(cli.next().await.unwrap()["state"], "completed");
+        assert_eq!(cli.next_line().await.unwrap()["state"], "completed");
     }
     assert_eq!(cli.close().await.unwrap(), Some(0));
 }
 
 #[tokio::test]
 async fn without_partials_there_are_no_deltas_and_the_log_tells_all() {
-    let place = Isolated::new().unwrap();
+    let place = IsolatedHome::new().unwrap();
     let log = place.root().join("log");
     let (mut cli, _place) =
         start_with(&["--model", "m"], &[("FAKE_CLI_LOG", log.to_str().unwrap())]);
-    cli.prompt("ECHO:as it is").await.unwrap();
-    let lines = cli.result(DEADLINE).await.unwrap();
+    cli.send_prompt("ECHO:as it is").await.unwrap();
+    let lines = cli.read_result(DEADLINE).await.unwrap();
     assert!(lines.iter().all(|line| line["type"] != "stream_event"));
     assert_eq!(lines.last().unwrap()["result"], "as it is");
     let log = std::fs::read_to_string(log).unwrap();
@@ -73,18 +75,19 @@ async fn without_partials_there_are_no_deltas_and_the_log_tells_all() {
 
 #[tokio::test]
 async fn a_tool_waits_for_the_client() {
-    let (mut cli, _place) = start(&ASKING);
+    let (mut cli, _place) = start(&PERMISSION_FLAGS);
     let prompt = r#"TOOL:{"name":"Bash","input":{"command":"ls"}}:END"#;
     for (verdict, denials) in [
         (json!({"behavior": "allow", "updatedInput": {"command": "pwd"}}), 0),
         (json!({"behavior": "deny", "message": "no"}), 1),
     ] {
-        cli.prompt(prompt).await.unwrap();
-        let lines = cli.until(DEADLINE, |line| line["type"] == "control_request").await.unwrap();
+        cli.send_prompt(prompt).await.unwrap();
+        let lines =
+            cli.read_until(DEADLINE, |line| line["type"] == "control_request").await.unwrap();
         let asked = lines.last().unwrap();
         assert_eq!(asked["request"]["input"]["command"], "ls");
-        cli.answer(&asked["request_id"], verdict).await.unwrap();
-        let lines = cli.result(DEADLINE).await.unwrap();
+        cli.send_control_response(&asked["request_id"], verdict).await.unwrap();
+        let lines = cli.read_result(DEADLINE).await.unwrap();
         let shown = lines.iter().find(|line| line["type"] == "user").unwrap();
         let shown = &shown["message"]["content"][0];
         assert_eq!(shown["content"], if denials == 0 { "pwd" } else { "no" });
@@ -96,47 +99,47 @@ async fn a_tool_waits_for_the_client() {
 
 #[tokio::test]
 async fn an_interrupt_ends_the_turn_in_every_state() {
-    let (mut cli, _place) = start(&ASKING);
+    let (mut cli, _place) = start(&PERMISSION_FLAGS);
     let tool = r#"TOOL:{"name":"Bash","input":{}}:END"#;
     for (prompt, ready, reason) in [
         ("WORDS:100000:5", "stream_event", "aborted_streaming"),
         ("HANG", "stream_event", "aborted_streaming"),
         (tool, "control_request", "aborted_tools"),
     ] {
-        cli.prompt(prompt).await.unwrap();
-        cli.until(DEADLINE, |line| line["type"] == ready).await.unwrap();
-        cli.control("i", json!({"subtype": "interrupt"})).await.unwrap();
-        let lines = cli.result(DEADLINE).await.unwrap();
+        cli.send_prompt(prompt).await.unwrap();
+        cli.read_until(DEADLINE, |line| line["type"] == ready).await.unwrap();
+        cli.send_control_request("i", json!({"subtype": "interrupt"})).await.unwrap();
+        let lines = cli.read_result(DEADLINE).await.unwrap();
         assert_eq!(lines.last().unwrap()["terminal_reason"], reason, "{prompt}");
-        assert_eq!(cli.next().await.unwrap()["state"], "cancelled");
+        assert_eq!(cli.next_line().await.unwrap()["state"], "cancelled");
     }
-    cli.prompt("ECHO:still here").await.unwrap();
-    let lines = cli.result(DEADLINE).await.unwrap();
+    cli.send_prompt("ECHO:still here").await.unwrap();
+    let lines = cli.read_result(DEADLINE).await.unwrap();
     assert_eq!(lines.last().unwrap()["result"], "still here");
 }
 
 #[tokio::test]
 async fn messages_queue_and_can_be_cancelled() {
     let (mut cli, _place) = start(&["--include-partial-messages"]);
-    cli.prompt("WORDS:100000:5").await.unwrap();
-    let second = cli.prompt("ECHO:second").await.unwrap();
+    cli.send_prompt("WORDS:100000:5").await.unwrap();
+    let second = cli.send_prompt("ECHO:second").await.unwrap();
     let queued = |line: &Value| line["command_uuid"] == json!(second);
-    cli.until(DEADLINE, queued).await.unwrap();
-    cli.control("i", json!({"subtype": "interrupt"})).await.unwrap();
-    cli.result(DEADLINE).await.unwrap();
-    let lines = cli.result(DEADLINE).await.unwrap();
+    cli.read_until(DEADLINE, queued).await.unwrap();
+    cli.send_control_request("i", json!({"subtype": "interrupt"})).await.unwrap();
+    cli.read_result(DEADLINE).await.unwrap();
+    let lines = cli.read_result(DEADLINE).await.unwrap();
     assert_eq!(lines.last().unwrap()["result"], "second");
 }
 
 #[tokio::test]
 async fn it_dies_as_told() {
     let (mut cli, _place) = start(&["--include-partial-messages"]);
-    cli.prompt("DIE").await.unwrap();
-    let error = cli.result(DEADLINE).await.unwrap_err();
-    assert!(matches!(error, DriveError::NotJson(_)), "{error}");
+    cli.send_prompt("DIE").await.unwrap();
+    let error = cli.read_result(DEADLINE).await.unwrap_err();
+    assert!(matches!(error, StreamJsonError::NotJson(_)), "{error}");
     let (mut cli, _place) = start(&["--include-partial-messages"]);
-    cli.prompt("EXIT:3").await.unwrap();
-    assert!(matches!(cli.result(DEADLINE).await, Err(DriveError::Ended(_))));
+    cli.send_prompt("EXIT:3").await.unwrap();
+    assert!(matches!(cli.read_result(DEADLINE).await, Err(StreamJsonError::OutputEnded(_))));
     assert_eq!(cli.close().await.unwrap(), Some(3));
     let (mut cli, _place) = start(&[]);
     cli.send(&json!({"type": "user"})).await.unwrap();
@@ -147,8 +150,8 @@ async fn it_dies_as_told() {
 async fn the_old_version_leaves_the_new_lines_out() {
     let (mut cli, _place) =
         start_with(&["--include-partial-messages"], &[("FAKE_CLI_VERSION", "2.1.197")]);
-    cli.prompt("STATUS:401").await.unwrap();
-    let lines = cli.result(DEADLINE).await.unwrap();
+    cli.send_prompt("STATUS:401").await.unwrap();
+    let lines = cli.read_result(DEADLINE).await.unwrap();
     assert!(lines.iter().all(|line| line["type"] != "command_lifecycle"));
     let result = lines.last().unwrap();
     assert_eq!(
@@ -161,26 +164,29 @@ async fn the_old_version_leaves_the_new_lines_out() {
 #[tokio::test]
 async fn real_lines_have_all_fields_of_the_fake() {
     for claude in RealClaude::all().unwrap() {
-        let (mut fake, _place) = start_with(&ASKING, &[("FAKE_CLI_VERSION", claude.version)]);
+        let (mut fake, _place) =
+            start_with(&PERMISSION_FLAGS, &[("FAKE_CLI_VERSION", claude.version)]);
         let server = ModelServer::start().unwrap();
-        let place = Isolated::new().unwrap();
+        let place = IsolatedHome::new().unwrap();
         let mut arguments = RealClaude::stream_arguments();
-        arguments.extend(ASKING);
+        arguments.extend(PERMISSION_FLAGS);
         let environment = place.agent_environment(&server.base_url());
-        let mut real = Driver::start(&claude.path, arguments, environment, &place.work()).unwrap();
+        let mut real =
+            StreamJsonDriver::start(&claude.path, arguments, environment, &place.work_dir())
+                .unwrap();
 
         let call = json!({"name": "Bash", "input": {"command": "mkdir x", "description": "d"}});
         let prompt = format!("THINK TOOL:{call}:END ECHO:done");
         let mut shapes = Vec::new();
         for driver in [&mut fake, &mut real] {
-            driver.prompt(&prompt).await.unwrap();
+            driver.send_prompt(&prompt).await.unwrap();
             let asked = |line: &Value| line["type"] == "control_request";
-            let mut lines = driver.until(DEADLINE, asked).await.unwrap();
+            let mut lines = driver.read_until(DEADLINE, asked).await.unwrap();
             let asked = lines.last().unwrap();
             let answer = json!({"behavior": "allow", "updatedInput": asked["request"]["input"]});
             let id = asked["request_id"].clone();
-            driver.answer(&id, answer).await.unwrap();
-            lines.extend(driver.result(DEADLINE).await.unwrap());
+            driver.send_control_response(&id, answer).await.unwrap();
+            lines.extend(driver.read_result(DEADLINE).await.unwrap());
             shapes.push(lines.iter().flat_map(shape).collect::<BTreeSet<_>>());
         }
         let invented: Vec<_> = shapes[0].difference(&shapes[1]).collect();

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_testkit::model_server::{Fault, ModelServer, Reply, Usage};
+use angelia_testkit::model_server::{Fault, ModelServer, Reply, ReplyUsage};
 use serde_json::{Value, json};
 
 fn connect(server: &ModelServer) -> TcpStream {
@@ -74,7 +74,7 @@ fn the_script_comes_first_then_the_function_then_the_prompt() {
     server.respond_with(|request| {
         (request.prompt() == "special").then(|| Reply::text("from the function"))
     });
-    server.set_usage(Usage { input: 1, ..Usage::default() });
+    server.set_usage(ReplyUsage { input: 1, ..ReplyUsage::default() });
     let mut stream = connect(&server);
     let (_, one) = ask(&mut stream, &messages("special", false));
     assert_eq!(
@@ -82,7 +82,7 @@ fn the_script_comes_first_then_the_function_then_the_prompt() {
         (&json!("one"), &json!(1))
     );
     assert_eq!(ask(&mut stream, &messages("special", false)).0, 418);
-    assert_eq!(server.unused(), 0);
+    assert_eq!(server.unused_replies(), 0);
     let (_, three) = ask(&mut stream, &messages("special", false));
     assert_eq!(three["content"][0]["text"], "from the function");
     let (_, four) = ask(&mut stream, &messages("ECHO:four", false));
@@ -126,7 +126,7 @@ fn a_stream_with_pauses_arrives_piece_by_piece() {
 #[test]
 fn a_cut_resets_and_a_hang_ends_with_the_server() {
     let server = ModelServer::start().unwrap();
-    server.script([Reply::fault(Fault::Cut), Reply::fault(Fault::HangHeaders)]);
+    server.script([Reply::fault(Fault::ConnectionReset), Reply::fault(Fault::HangHeaders)]);
     let mut cut = connect(&server);
     cut.write_all(messages("x", true).as_bytes()).unwrap();
     let mut bytes = Vec::new();
@@ -151,10 +151,10 @@ fn a_client_that_leaves_is_counted() {
     let mut stream = connect(&server);
     stream.write_all(messages("x", true).as_bytes()).unwrap();
     let _ = stream.read(&mut [0; 16]).unwrap();
-    assert_eq!(server.abandoned(), 0);
+    assert_eq!(server.abandoned_count(), 0);
     drop(stream);
     let deadline = Instant::now() + Duration::from_secs(10);
-    while server.abandoned() == 0 {
+    while server.abandoned_count() == 0 {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }

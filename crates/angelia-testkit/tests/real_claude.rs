@@ -6,23 +6,23 @@
 use std::time::{Duration, Instant};
 
 use angelia_testkit::{
-    isolated::Isolated,
+    isolated_home::IsolatedHome,
     model_server::{DEFAULT_TEXT, Fault, ModelServer, Reply},
     real::RealClaude,
-    stream_json::Driver,
+    stream_json::StreamJsonDriver,
 };
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_secs(50);
 
 /// The fields are in drop order: the program before the home it writes to.
-struct Fixture {
-    driver: Driver,
+struct ClaudeDriverFixture {
+    driver: StreamJsonDriver,
     server: ModelServer,
-    place: Isolated,
+    place: IsolatedHome,
 }
 
-impl Fixture {
+impl ClaudeDriverFixture {
     fn start(claude: &RealClaude, extra: &[&str]) -> Self {
         Self::start_with(claude, extra, |place, url| {
             let mut environment = place.agent_environment(url);
@@ -34,21 +34,23 @@ impl Fixture {
     fn start_with(
         claude: &RealClaude,
         extra: &[&str],
-        environment: impl Fn(&Isolated, &str) -> Vec<(std::ffi::OsString, std::ffi::OsString)>,
+        environment: impl Fn(&IsolatedHome, &str) -> Vec<(std::ffi::OsString, std::ffi::OsString)>,
     ) -> Self {
         let server = ModelServer::start().unwrap();
-        let place = Isolated::new().unwrap();
+        let place = IsolatedHome::new().unwrap();
         let mut arguments = RealClaude::stream_arguments();
         arguments.push("--include-partial-messages");
         arguments.extend(extra);
         let environment = environment(&place, &server.base_url());
-        let driver = Driver::start(&claude.path, arguments, environment, &place.work()).unwrap();
+        let driver =
+            StreamJsonDriver::start(&claude.path, arguments, environment, &place.work_dir())
+                .unwrap();
         Self { driver, server, place }
     }
 
     async fn turn(&mut self, text: &str) -> Vec<Value> {
-        self.driver.prompt(text).await.unwrap();
-        self.driver.result(DEADLINE).await.unwrap()
+        self.driver.send_prompt(text).await.unwrap();
+        self.driver.read_result(DEADLINE).await.unwrap()
     }
 }
 
@@ -63,7 +65,7 @@ fn deltas(lines: &[Value], field: &str) -> String {
 #[tokio::test]
 async fn real_text_turns_on_one_process() {
     for claude in RealClaude::all().unwrap() {
-        let mut fixture = Fixture::start(&claude, &[]);
+        let mut fixture = ClaudeDriverFixture::start(&claude, &[]);
         let first = fixture.turn("hello").await;
         assert!(first.iter().any(|line| line["subtype"] == "init"));
         assert_eq!(deltas(&first, "text"), DEFAULT_TEXT);
@@ -93,26 +95,27 @@ async fn real_text_turns_on_one_process() {
 #[tokio::test]
 async fn real_tool_round_with_a_permission() {
     for claude in RealClaude::all().unwrap() {
-        let mut fixture = Fixture::start(&claude, &["--permission-prompt-tool", "stdio"]);
+        let mut fixture =
+            ClaudeDriverFixture::start(&claude, &["--permission-prompt-tool", "stdio"]);
         let call = json!({"name": "Bash",
             "input": {"command": "mkdir made-here", "description": "make a folder"}});
-        fixture.driver.prompt(&format!("TOOL:{call}:END ECHO:it is done")).await.unwrap();
+        fixture.driver.send_prompt(&format!("TOOL:{call}:END ECHO:it is done")).await.unwrap();
         let asked = |line: &Value| line["request"]["subtype"] == "can_use_tool";
-        let lines = fixture.driver.until(DEADLINE, asked).await.unwrap();
+        let lines = fixture.driver.read_until(DEADLINE, asked).await.unwrap();
         let request = outcome(&lines);
         assert_eq!(request["request"]["input"]["command"], "mkdir made-here");
         let answer = json!({"behavior": "allow", "updatedInput": request["request"]["input"]});
-        fixture.driver.answer(&request["request_id"], answer).await.unwrap();
-        let lines = fixture.driver.result(DEADLINE).await.unwrap();
+        fixture.driver.send_control_response(&request["request_id"], answer).await.unwrap();
+        let lines = fixture.driver.read_result(DEADLINE).await.unwrap();
         assert_eq!(outcome(&lines)["result"], "it is done");
-        assert!(fixture.place.work().join("made-here").is_dir());
+        assert!(fixture.place.work_dir().join("made-here").is_dir());
     }
 }
 
 #[tokio::test]
 async fn real_rounds_of_harmless_tools() {
     for claude in RealClaude::all().unwrap() {
-        let mut fixture = Fixture::start(&claude, &[]);
+        let mut fixture = ClaudeDriverFixture::start(&claude, &[]);
         let lines = fixture.turn("ROUNDS:3").await;
         assert_eq!(outcome(&lines)["result"], "Tool finished; is_error=false.");
         assert_eq!(fixture.server.model_requests().len(), 4);
@@ -122,7 +125,7 @@ async fn real_rounds_of_harmless_tools() {
 #[tokio::test]
 async fn real_statuses() {
     for claude in RealClaude::all().unwrap() {
-        let mut fixture = Fixture::start(&claude, &[]);
+        let mut fixture = ClaudeDriverFixture::start(&claude, &[]);
         for (prompt, status, error) in [
             ("STATUS:401", 401, "authentication_failed"),
             ("STATUS:403", 403, "authentication_failed"),
@@ -147,7 +150,8 @@ async fn real_statuses() {
 #[tokio::test]
 async fn real_subscription_limit() {
     for claude in RealClaude::all().unwrap() {
-        let mut fixture = Fixture::start_with(&claude, &[], Isolated::subscription_environment);
+        let mut fixture =
+            ClaudeDriverFixture::start_with(&claude, &[], IsolatedHome::subscription_environment);
         let lines = fixture.turn("LIMIT:1900000000").await;
         let event = lines.iter().find(|line| line["type"] == "rate_limit_event").unwrap();
         assert_eq!(event["rate_limit_info"]["status"], "rejected");
@@ -163,7 +167,7 @@ async fn real_subscription_limit() {
 #[tokio::test]
 async fn real_broken_streams() {
     for claude in RealClaude::all().unwrap() {
-        let mut fixture = Fixture::start(&claude, &[]);
+        let mut fixture = ClaudeDriverFixture::start(&claude, &[]);
         let lines = fixture.turn("CUT:1 ECHO:whole").await;
         assert_eq!(deltas(&lines, "text").split(' ').next(), Some("partial"));
         assert_eq!(outcome(&lines)["result"], "whole");
@@ -177,16 +181,20 @@ async fn real_broken_streams() {
 #[tokio::test]
 async fn real_interrupt_of_a_hanging_model() {
     for claude in RealClaude::all().unwrap() {
-        let mut fixture = Fixture::start(&claude, &[]);
+        let mut fixture = ClaudeDriverFixture::start(&claude, &[]);
         for (fault, count) in [(Fault::HangHeaders, 1), (Fault::HangBody, 2)] {
             fixture.server.script([Reply::fault(fault)]);
-            fixture.driver.prompt("hello").await.unwrap();
+            fixture.driver.send_prompt("hello").await.unwrap();
             fixture.server.wait_for_model_requests(count, DEADLINE).await.unwrap();
-            fixture.driver.control("i", json!({"subtype": "interrupt"})).await.unwrap();
-            let lines = fixture.driver.result(DEADLINE).await.unwrap();
+            fixture
+                .driver
+                .send_control_request("i", json!({"subtype": "interrupt"}))
+                .await
+                .unwrap();
+            let lines = fixture.driver.read_result(DEADLINE).await.unwrap();
             assert_eq!(outcome(&lines)["terminal_reason"], "aborted_streaming");
             let deadline = Instant::now() + DEADLINE;
-            while fixture.server.abandoned() < count {
+            while fixture.server.abandoned_count() < count {
                 assert!(Instant::now() < deadline, "the connection stays open");
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -197,7 +205,7 @@ async fn real_interrupt_of_a_hanging_model() {
 #[tokio::test]
 async fn real_ends_of_a_message() {
     for claude in RealClaude::all().unwrap() {
-        let mut fixture = Fixture::start(&claude, &[]);
+        let mut fixture = ClaudeDriverFixture::start(&claude, &[]);
         fixture.turn("REFUSE").await;
         let lines = fixture.turn("MAXTOK ECHO:first").await;
         assert_eq!(outcome(&lines)["is_error"], false);

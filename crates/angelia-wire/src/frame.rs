@@ -13,10 +13,10 @@
 
 use bytes::{Buf as _, BytesMut};
 
-use crate::limits::{KEEP, READ};
+use crate::limits::{MAX_IDLE_BUFFER_BYTES, READ_BYTES};
 
 /// Size of the length in front of a frame.
-pub const HEAD: usize = 4;
+pub const HEADER_BYTES: usize = 4;
 
 /// One frame of the stream, borrowed from the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,72 +30,72 @@ pub enum Frame<'a> {
 
 /// Cuts a stream into frames. Allocates for bytes that have arrived, never for an announced length.
 #[derive(Debug)]
-pub struct Frames {
+pub struct FrameDecoder {
     buffer: BytesMut,
     /// Bytes at the front of the buffer that were already returned.
-    used: usize,
+    consumed_bytes: usize,
     /// Bytes still to be skipped of a frame that is too long.
-    skip: usize,
+    bytes_to_skip: usize,
     limit: usize,
 }
 
-impl Frames {
+impl FrameDecoder {
     /// For payloads of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), used: 0, skip: 0, limit }
+        Self { buffer: BytesMut::new(), consumed_bytes: 0, bytes_to_skip: 0, limit }
     }
 
     /// Returns the buffer to read into, with at least [`READ_BYTES`] bytes of room.
     pub fn buffer(&mut self) -> &mut BytesMut {
-        self.buffer.advance(self.used);
-        self.used = 0;
-        self.buffer.reserve(READ);
+        self.buffer.advance(self.consumed_bytes);
+        self.consumed_bytes = 0;
+        self.buffer.reserve(READ_BYTES);
         &mut self.buffer
     }
 
     /// Returns the next complete frame, or `None` when more must be read first.
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend its items")]
     pub fn next(&mut self) -> Option<Frame<'_>> {
-        let skipped = self.skip.min(self.buffer.len() - self.used);
-        self.used += skipped;
-        self.skip -= skipped;
-        let rest = self.buffer.get(self.used..)?;
-        let (head, rest) = rest.split_first_chunk::<HEAD>()?;
+        let skipped = self.bytes_to_skip.min(self.buffer.len() - self.consumed_bytes);
+        self.consumed_bytes += skipped;
+        self.bytes_to_skip -= skipped;
+        let rest = self.buffer.get(self.consumed_bytes..)?;
+        let (head, rest) = rest.split_first_chunk::<HEADER_BYTES>()?;
         let length = u32::from_be_bytes(*head) as usize;
         if length > self.limit {
-            self.used += HEAD;
-            self.skip = length;
+            self.consumed_bytes += HEADER_BYTES;
+            self.bytes_to_skip = length;
             return Some(Frame::TooLong { bytes: length });
         }
         let whole = rest.get(..length)?;
-        self.used += HEAD + length;
+        self.consumed_bytes += HEADER_BYTES + length;
         Some(Frame::Whole(whole))
     }
 
     /// Frees memory while nothing is expected: there can be many idle connections.
-    pub fn rest(&mut self) {
-        if self.used == self.buffer.len() {
+    pub fn shrink(&mut self) {
+        if self.consumed_bytes == self.buffer.len() {
             self.buffer = BytesMut::new();
-            self.used = 0;
-        } else if self.buffer.capacity() > KEEP {
+            self.consumed_bytes = 0;
+        } else if self.buffer.capacity() > MAX_IDLE_BUFFER_BYTES {
             // Part of a large frame has arrived: `advance` drops the bytes before it.
-            self.buffer.advance(self.used);
-            self.used = 0;
+            self.buffer.advance(self.consumed_bytes);
+            self.consumed_bytes = 0;
         }
     }
 }
 
 /// Appends a frame. The payload must not be longer than four bytes can express.
-pub fn put(out: &mut Vec<u8>, payload: &[u8]) {
-    put_with(out, |out| out.extend_from_slice(payload));
+pub fn encode(out: &mut Vec<u8>, payload: &[u8]) {
+    encode_with(out, |out| out.extend_from_slice(payload));
 }
 
 /// Appends a frame whose payload is written in place.
-pub fn put_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub fn encode_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
-    out.extend_from_slice(&[0; HEAD]);
+    out.extend_from_slice(&[0; HEADER_BYTES]);
     write(out);
-    let length = out.len() - start - HEAD;
+    let length = out.len() - start - HEADER_BYTES;
     let head = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
-    out[start..start + HEAD].copy_from_slice(&head);
+    out[start..start + HEADER_BYTES].copy_from_slice(&head);
 }

@@ -3,13 +3,13 @@
 /// The longest line or event that is kept; a longer one is skipped and reported.
 ///
 /// Generous, because agents send images and whole files in one line.
-pub const MAX_FRAME: usize = 64 * 1024 * 1024;
+pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
 /// How much of a line that is too long is kept, to identify it in a report.
-pub const HEAD: usize = 256;
+pub const HEAD_BYTES: usize = 256;
 
 /// Room offered for one read: the capacity of a pipe on Linux.
-pub const READ: usize = 64 * 1024;
+pub const READ_BYTES: usize = 64 * 1024;
 
 /// The largest buffer kept between lines; a larger one is freed after the long line that needed it.
-pub const KEEP: usize = 4 * READ;
+pub const MAX_IDLE_BUFFER_BYTES: usize = 4 * READ_BYTES;

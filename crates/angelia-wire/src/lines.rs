@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::{Buf, BufMut, BytesMut};
 use memchr::memchr2;
 
-use crate::limits::{KEEP, READ};
+use crate::limits::{MAX_IDLE_BUFFER_BYTES, READ_BYTES};
 
 /// Bytes that have arrived and are not cut into lines yet.
 ///
@@ -15,13 +15,13 @@ use crate::limits::{KEEP, READ};
 /// returned; between `start` and `scanned` is an unfinished line without a terminator. `scanned`
 /// keeps a long line in a thousand small reads from being searched a thousand times.
 #[derive(Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineBuffer {
     bytes: BytesMut,
     start: usize,
     scanned: usize,
 }
 
-impl Lines {
+impl LineBuffer {
     /// Returns room for the next read, and drops the lines that were returned before.
     ///
     /// The return type allows only appending, so the invariant holds.
@@ -34,10 +34,10 @@ impl Lines {
         self.scanned -= self.start;
         self.start = 0;
 
-        self.bytes.reserve(READ);
+        self.bytes.reserve(READ_BYTES);
         // A long line has grown the buffer: replace it by a small one.
-        if self.bytes.capacity() > KEEP && self.bytes.len() <= READ {
-            let mut small = BytesMut::with_capacity(2 * READ);
+        if self.bytes.capacity() > MAX_IDLE_BUFFER_BYTES && self.bytes.len() <= READ_BYTES {
+            let mut small = BytesMut::with_capacity(2 * READ_BYTES);
             small.extend_from_slice(&self.bytes);
             self.bytes = small;
         }
@@ -80,15 +80,15 @@ impl Lines {
     }
 
     /// Length of the unfinished line, once [`Self::cut`] has returned `None`.
-    pub(crate) fn unfinished(&self) -> usize {
+    pub(crate) fn unfinished_len(&self) -> usize {
         self.bytes.len() - self.start
     }
 
     /// Drops the unfinished line except its first `keep` bytes, and returns how many bytes were
     /// dropped.
-    pub(crate) fn forget(&mut self, keep: usize) -> usize {
-        let kept = self.unfinished().min(keep);
-        let gone = self.unfinished() - kept;
+    pub(crate) fn truncate_unfinished(&mut self, keep: usize) -> usize {
+        let kept = self.unfinished_len().min(keep);
+        let gone = self.unfinished_len() - kept;
         self.bytes.truncate(self.start + kept);
         self.scanned = self.bytes.len();
         gone
@@ -96,10 +96,10 @@ impl Lines {
 }
 
 /// Prints sizes only: the bytes are private conversations.
-impl fmt::Debug for Lines {
+impl fmt::Debug for LineBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LineBuffer")
-            .field("unfinished", &self.unfinished())
+            .field("unfinished", &self.unfinished_len())
             .field("capacity", &self.bytes.capacity())
             .finish()
     }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn no_byte_is_searched_twice() {
         let stream = [vec![b'x'; 50_000], b"\nshort\n".to_vec(), vec![b'y'; 50_000]].concat();
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         let mut searched = 0;
         for read in stream.chunks(7) {
             lines.buffer().put_slice(read);
@@ -140,26 +140,26 @@ mod tests {
 
     #[test]
     fn a_giant_line_leaves_no_giant_buffer() {
-        let mut lines = Lines::default();
-        let read = vec![b'x'; READ];
+        let mut lines = LineBuffer::default();
+        let read = vec![b'x'; READ_BYTES];
         for _ in 0..200 {
             lines.buffer().put_slice(&read);
             assert_eq!(lines.cut(|bytes| memchr(b'\n', bytes)), None);
         }
-        assert!(lines.bytes.capacity() >= 200 * READ);
+        assert!(lines.bytes.capacity() >= 200 * READ_BYTES);
         lines.buffer().put_slice(b"\nbegun");
         assert!(lines.cut(|bytes| memchr(b'\n', bytes)).is_some());
         lines.buffer();
-        assert!(lines.bytes.capacity() <= KEEP);
+        assert!(lines.bytes.capacity() <= MAX_IDLE_BUFFER_BYTES);
         let rest = lines.cut_rest();
         assert_eq!(lines.get(rest), b"begun");
     }
 
     #[test]
     fn every_read_finds_room_behind_an_unfinished_line() {
-        let mut lines = Lines::default();
-        for read in [1, 300, READ, 10, 3 * READ, 1] {
-            assert!(lines.buffer().chunk_mut().len() >= READ);
+        let mut lines = LineBuffer::default();
+        for read in [1, 300, READ_BYTES, 10, 3 * READ_BYTES, 1] {
+            assert!(lines.buffer().chunk_mut().len() >= READ_BYTES);
             lines.buffer().put_slice(&vec![b'x'; read]);
             assert_eq!(lines.cut(|bytes| memchr(b'\n', bytes)), None);
         }
@@ -167,12 +167,12 @@ mod tests {
 
     #[test]
     fn short_lines_never_grow_the_buffer() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         let stream = b"a line of no great length, again and again\n".repeat(100_000);
-        for read in stream.chunks(READ) {
+        for read in stream.chunks(READ_BYTES) {
             lines.buffer().put_slice(read);
             while lines.cut(|bytes| memchr(b'\n', bytes)).is_some() {}
-            assert!(lines.bytes.capacity() <= KEEP);
+            assert!(lines.bytes.capacity() <= MAX_IDLE_BUFFER_BYTES);
         }
     }
 }

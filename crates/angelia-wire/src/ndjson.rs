@@ -18,8 +18,8 @@ use std::ops::Range;
 use bytes::{BufMut, BytesMut};
 use memchr::memchr;
 
-use crate::limits::HEAD;
-use crate::lines::{Lines, put_on_one_line};
+use crate::limits::HEAD_BYTES;
+use crate::lines::{LineBuffer, put_on_one_line};
 
 /// One line of the stream, borrowed from the framer's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,22 +39,22 @@ pub enum Frame<'a> {
 /// are held; it is reported once, when it ends.
 #[derive(Debug)]
 pub struct Framer {
-    lines: Lines,
+    lines: LineBuffer,
     limit: usize,
     /// Bytes of the current line that were dropped because the line is over the limit.
-    forgotten: usize,
+    dropped_bytes: usize,
 }
 
 /// Position of a line in the buffer, and its length including the dropped bytes.
-struct Found {
-    place: Range<usize>,
+struct LineSpan {
+    range: Range<usize>,
     bytes: usize,
 }
 
 impl Framer {
     /// For lines of at most `limit` bytes, without the `\n`.
     pub fn new(limit: usize) -> Self {
-        Self { lines: Lines::default(), limit, forgotten: 0 }
+        Self { lines: LineBuffer::default(), limit, dropped_bytes: 0 }
     }
 
     /// Returns the buffer to read into, with at least [`READ_BYTES`](crate::limits::READ_BYTES)
@@ -66,13 +66,13 @@ impl Framer {
     /// Returns the next complete line, or `None` when more must be read first.
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend its items")]
     pub fn next(&mut self) -> Option<Frame<'_>> {
-        let found = self.find()?;
+        let found = self.find_line()?;
         Some(self.frame(found, Frame::Line))
     }
 
     /// Like [`Self::next`], after the stream has ended: the rest is a frame too.
     pub fn finish(&mut self) -> Option<Frame<'_>> {
-        if let Some(found) = self.find() {
+        if let Some(found) = self.find_line() {
             return Some(self.frame(found, Frame::Line));
         }
         let rest = self.lines.cut_rest();
@@ -80,31 +80,31 @@ impl Framer {
         Some(self.frame(found, Frame::Partial))
     }
 
-    fn find(&mut self) -> Option<Found> {
+    fn find_line(&mut self) -> Option<LineSpan> {
         while let Some(line) = self.lines.cut(|bytes| memchr(b'\n', bytes)) {
             if let Some(found) = self.measure(line) {
                 return Some(found);
             }
         }
-        if self.forgotten + self.lines.unfinished() > self.limit {
-            self.forgotten += self.lines.forget(HEAD);
+        if self.dropped_bytes + self.lines.unfinished_len() > self.limit {
+            self.dropped_bytes += self.lines.truncate_unfinished(HEAD_BYTES);
         }
         None
     }
 
     /// Returns `None` for an empty line.
-    fn measure(&mut self, mut place: Range<usize>) -> Option<Found> {
-        let bytes = place.len() + std::mem::take(&mut self.forgotten);
+    fn measure(&mut self, mut place: Range<usize>) -> Option<LineSpan> {
+        let bytes = place.len() + std::mem::take(&mut self.dropped_bytes);
         if bytes <= self.limit && self.lines.get(place.clone()).ends_with(b"\r") {
             place.end -= 1;
         }
-        (!place.is_empty()).then_some(Found { place, bytes })
+        (!place.is_empty()).then_some(LineSpan { range: place, bytes })
     }
 
-    fn frame<'a>(&'a self, found: Found, whole: fn(&'a [u8]) -> Frame<'a>) -> Frame<'a> {
-        let line = self.lines.get(found.place);
+    fn frame<'a>(&'a self, found: LineSpan, whole: fn(&'a [u8]) -> Frame<'a>) -> Frame<'a> {
+        let line = self.lines.get(found.range);
         if found.bytes > self.limit {
-            Frame::TooLong { bytes: found.bytes, head: &line[..line.len().min(HEAD)] }
+            Frame::TooLong { bytes: found.bytes, head: &line[..line.len().min(HEAD_BYTES)] }
         } else {
             whole(line)
         }
@@ -131,8 +131,8 @@ mod tests {
         for _ in 0..100 {
             framer.buffer().put_slice(&[b'x'; 100]);
             assert_eq!(framer.next(), None);
-            assert!(framer.lines.unfinished() <= 1000);
+            assert!(framer.lines.unfinished_len() <= 1000);
         }
-        assert_eq!(framer.forgotten + framer.lines.unfinished(), 10_000);
+        assert_eq!(framer.dropped_bytes + framer.lines.unfinished_len(), 10_000);
     }
 }

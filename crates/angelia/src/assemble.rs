@@ -7,18 +7,21 @@ use std::{
 };
 
 use angelia_backends::{
-    owners::{OwnerLock, Owners},
+    owners::{OwnerLock, OwnerRegistry},
     store::SqliteStore,
 };
 use angelia_core::{
-    engine::{Engine, Limits, Parts},
-    ports::{BoxFuture, Clock, CommandFailed, CommandLine, Commands, Executor, Ran, Store},
+    engine::{Engine, EngineLimits, EngineParts},
+    ports::{
+        BoxFuture, Clock, CommandOutput, CommandRunner, CommandSpec, CommandStartError, Executor,
+        Store,
+    },
     redact::Redactor,
-    task::Tasks,
+    task::TaskGroup,
 };
 use angelia_executors::{
-    Host,
-    process::{HomeId, OwnerId, ShellCommands, bound, sweep::sweep_dead_owners},
+    ExecutorHost,
+    process::{HomeId, OwnerId, ShellCommands, session_binding, sweep::sweep_dead_owners},
 };
 
 use crate::{
@@ -47,7 +50,7 @@ impl App {
         config_file: Option<&Path>,
         flags: &[(&str, &str)],
     ) -> Result<Self, CommandError> {
-        let home = Home::of(&environment)?;
+        let home = Home::from_environment(&environment)?;
         let config = Config::load(&environment, &home, config_file, flags)?;
         Ok(Self {
             environment,
@@ -71,18 +74,18 @@ impl From<ConfigErrors> for CommandError {
 }
 
 /// An engine in this process.
-pub(crate) struct Local {
+pub(crate) struct LocalEngine {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) profiles: Arc<ConfiguredProfiles>,
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: TaskGroup,
     /// Runs the programs that hooks and rules of the bus name.
-    pub(crate) commands: Arc<dyn Commands>,
+    pub(crate) commands: Arc<dyn CommandRunner>,
     /// The tasks that write the files of `sessions.snapshots`.
-    snapshots: Tasks,
+    snapshots: TaskGroup,
 }
 
-impl Local {
+impl LocalEngine {
     /// Starts the engine. `command` names this process to other processes that wait for one of its
     /// sessions.
     pub(crate) async fn start(
@@ -91,39 +94,39 @@ impl Local {
         keep_warm: bool,
     ) -> Result<Self, CommandError> {
         app.home.prepare()?;
-        let owners = Owners::new(app.home.owners());
-        let owner = owners.enter(command).map_err(CommandError::internal)?;
+        let owners = OwnerRegistry::new(app.home.owners_dir());
+        let owner = owners.register(command).map_err(CommandError::internal)?;
         let owner = Arc::new(owner);
         let store = open_store(&app.home.state_db(), &owner)?;
-        let host = host(app, owner.id(), keep_warm)?;
+        let host = executor_host(app, owner.id(), keep_warm)?;
         let tasks = host.tasks.clone();
         let home_id = host.home_id.clone();
         let ledger = host.ledger.clone();
-        let executors = build_all(&host);
+        let executors = build_executors(&host);
         let commands = Arc::new(ShellCommands::new(host));
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             store: Arc::clone(&store),
             clock: Arc::new(SystemClock),
             executors: executors.clone(),
-            limits: limits(app),
+            limits: engine_limits(app),
             // A group of its own: turns end before the processes they use.
-            tasks: Tasks::new(),
+            tasks: TaskGroup::new(),
         });
         // First the leftover processes, then their turns: no process may still work on a turn that
         // is closed here.
         let alive = move |owner: &OwnerId| owners.is_alive(owner.as_str());
-        bound::forget_dead(&app.home.bindings(), &alive);
+        session_binding::remove_stale_bindings(&app.home.bindings_dir(), &alive);
         let swept = sweep_dead_owners(&home_id, &ledger, SWEEP_GRACE, alive).await;
         if !swept.is_empty() {
             tracing::info!(processes = swept.len(), "ended processes left by a killed angelia");
         }
-        let closed = engine.recover().await?;
+        let closed = engine.recover_lost_turns().await?;
         if closed > 0 {
             tracing::info!(turns = closed, "closed turns of an angelia that was killed");
         }
-        let snapshots = Tasks::new();
+        let snapshots = TaskGroup::new();
         if app.config.sessions().snapshots {
-            crate::snapshots::keep(&engine, app.home.snapshots(), &snapshots);
+            crate::snapshots::spawn_writer(&engine, app.home.snapshots_dir(), &snapshots);
         }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
         Ok(Self { engine, store, profiles, tasks, commands, snapshots })
@@ -145,13 +148,15 @@ impl Local {
 
 /// Runs the programs that hooks and rules name, in a process without an engine. The programs end
 /// with this process.
-pub(crate) fn commands_only(
+pub(crate) fn standalone_commands(
     app: &App,
     command: &'static str,
-) -> Result<Arc<dyn Commands>, CommandError> {
+) -> Result<Arc<dyn CommandRunner>, CommandError> {
     app.home.prepare()?;
-    let owner = Owners::new(app.home.owners()).enter(command).map_err(CommandError::internal)?;
-    let host = host(app, owner.id(), false)?;
+    let owner = OwnerRegistry::new(app.home.owners_dir())
+        .register(command)
+        .map_err(CommandError::internal)?;
+    let host = executor_host(app, owner.id(), false)?;
     Ok(Arc::new(OwnedCommands { commands: ShellCommands::new(host), _owner: owner }))
 }
 
@@ -162,8 +167,8 @@ struct OwnedCommands {
     _owner: OwnerLock,
 }
 
-impl Commands for OwnedCommands {
-    fn run(&self, command: CommandLine) -> BoxFuture<'_, Result<Ran, CommandFailed>> {
+impl CommandRunner for OwnedCommands {
+    fn run(&self, command: CommandSpec) -> BoxFuture<'_, Result<CommandOutput, CommandStartError>> {
         self.commands.run(command)
     }
 
@@ -172,8 +177,8 @@ impl Commands for OwnedCommands {
     }
 }
 
-fn build_all(host: &Host) -> Vec<Arc<dyn Executor>> {
-    angelia_executors::ALL.iter().map(|kind| (kind.build)(host.clone())).collect()
+fn build_executors(host: &ExecutorHost) -> Vec<Arc<dyn Executor>> {
+    angelia_executors::EXECUTORS.iter().map(|kind| (kind.build)(host.clone())).collect()
 }
 
 fn open_store(path: &Path, owner: &Arc<OwnerLock>) -> Result<Arc<dyn Store>, CommandError> {
@@ -182,32 +187,32 @@ fn open_store(path: &Path, owner: &Arc<OwnerLock>) -> Result<Arc<dyn Store>, Com
     Ok(Arc::new(store))
 }
 
-fn limits(app: &App) -> Limits {
+fn engine_limits(app: &App) -> EngineLimits {
     let sessions = app.config.sessions();
-    Limits {
+    EngineLimits {
         idle_ttl: sessions.idle_ttl.duration(),
-        max_live: sessions.max_live.0 as usize,
+        max_live_agents: sessions.max_live.0 as usize,
         max_queued_turns: sessions.max_queued_turns.0 as usize,
-        ..Limits::default()
+        ..EngineLimits::default()
     }
 }
 
-fn host(app: &App, owner: &str, keep_warm: bool) -> Result<Host, CommandError> {
+fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost, CommandError> {
     let current_exe = std::env::current_exe()
         .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let environment = app.environment.iter();
     let environment =
         environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Ok(Host {
+    Ok(ExecutorHost {
         environment: Arc::new(environment),
         user_home: app.environment.home().unwrap_or_else(|| app.home.dir().to_path_buf()),
         home_id: HomeId::new(&app.home.id()).map_err(CommandError::internal)?,
         owner_id: OwnerId::new(owner).map_err(CommandError::internal)?,
-        work_dir: app.home.work(),
-        ledger: app.home.run().join("ledger"),
-        redactor: Redactor::new(secrets(&app.environment)),
-        tasks: Tasks::new(),
+        work_dir: app.home.work_dir(),
+        ledger: app.home.run_dir().join("ledger"),
+        redactor: Redactor::new(secret_values(&app.environment)),
+        tasks: TaskGroup::new(),
         clock,
         current_exe,
         keep_warm,
@@ -216,9 +221,11 @@ fn host(app: &App, owner: &str, keep_warm: bool) -> Result<Host, CommandError> {
 
 /// Returns the values of our environment that must never be printed: those of variables that are
 /// named like a secret.
-fn secrets(environment: &Environment) -> Vec<String> {
-    const NAMED: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
-    let named_so = |name: &str| NAMED.iter().any(|word| name.to_ascii_uppercase().contains(word));
+fn secret_values(environment: &Environment) -> Vec<String> {
+    const SECRET_NAME_PARTS: [&str; 6] =
+        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+    let named_so =
+        |name: &str| SECRET_NAME_PARTS.iter().any(|word| name.to_ascii_uppercase().contains(word));
     environment
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))

@@ -10,11 +10,11 @@ use std::{
 };
 
 use angelia_core::{
-    ports::{Profiles as _, Wanted},
-    task::Tasks,
+    ports::{ProfileRequest, Profiles as _},
+    task::TaskGroup,
 };
-use angelia_executors::process::{mark, released};
-use angelia_frontends::http::{self, ApiState, Metrics, OwnerToken, dialect::Recent};
+use angelia_executors::process::{mark, release};
+use angelia_frontends::http::{self, ApiState, Metrics, OwnerToken, dialect::RecentRequests};
 use jiff::Timestamp;
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -23,37 +23,37 @@ use tokio::{
 };
 
 use crate::{
-    assemble::{App, Local},
+    assemble::{App, LocalEngine},
     bus::open::{self, OpenBus},
     cli::error::{CommandError, Exit},
-    exposure, hosting, live_keys, model_apis,
+    exposure, hosting, key_reload, model_apis,
 };
 
 /// How often sessions older than `sessions.keep` are looked for.
-const RETENTION: Duration = Duration::from_hours(1);
-const DRAIN: Duration = Duration::from_secs(5);
+const RETENTION_INTERVAL: Duration = Duration::from_hours(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
-    leave_the_agent(app)?;
+    restart_outside_agent(app)?;
     // From here on a signal causes an orderly shutdown.
-    let signals = Signals::listen().map_err(CommandError::internal)?;
+    let signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     app.home.prepare()?;
     app.home.check_socket()?;
-    let _only_one = claim(app)?;
+    let _only_one = acquire_pid_file(app)?;
     exposure::check(app, app.config.listen())?;
-    let tcp = listen(app.config.listen()).await?;
+    let tcp = listen_tcp(app.config.listen()).await?;
     let address = tcp.local_addr().map_err(CommandError::internal)?;
     let unix = listen_unix(app)?;
-    let token = app.home.token()?;
-    let local = Local::start(app, "serve", true).await?;
+    let token = app.home.load_or_create_token()?;
+    let local = LocalEngine::start(app, "serve", true).await?;
     let parked = local.engine.resume_parked().await?;
     if parked > 0 {
         tracing::info!(turns = parked, "parked turns wait for their quotas");
     }
-    let doors = Tasks::new();
-    let bus = open::for_serve(app, &doors).await;
-    let models = model_apis::settings(&app.config);
-    live_keys::follow(app, models.keys.clone(), &doors);
+    let doors = TaskGroup::new();
+    let bus = open::open_for_serve(app, &doors).await;
+    let models = model_apis::model_settings(&app.config);
+    key_reload::spawn_reload(app, models.keys.clone(), &doors);
     let state = Arc::new(ApiState {
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
@@ -63,7 +63,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
         allowed_hosts: app.config.http().allowed_hosts.clone(),
         allowed_origins: app.config.http().allowed_origins.clone(),
         models,
-        recent: Recent::default(),
+        recent_requests: RecentRequests::default(),
         metrics: Metrics::default(),
         tasks: doors.clone(),
         bus: bus.as_ref().map(OpenBus::api),
@@ -73,22 +73,27 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     announce(app, address)?;
     let bus = match bus {
         Some(bus) => {
-            hosting::hooks(&app.environment, Arc::clone(&local.commands), &bus.door.heard, &doors);
-            hosting::host(app, &local, &bus.bus, &doors).await?;
+            hosting::spawn_hooks(
+                &app.environment,
+                Arc::clone(&local.commands),
+                &bus.context.message_feed,
+                &doors,
+            );
+            hosting::host_endpoint(app, &local, &bus.bus, &doors).await?;
             Some(bus.serve())
         }
         None => None,
     };
-    warm_up(&local);
-    retention(app, &local);
+    spawn_warm_up(&local);
+    spawn_retention(app, &local);
 
-    signals.wait_for_the_end().await;
+    signals.wait().await;
     tracing::info!("shutting down");
     // No new callers are accepted; then every turn ends, and callers that follow one see its end.
     doors.stop_token().cancel();
-    remove_traces(app);
+    remove_runtime_files(app);
     local.stop().await;
-    if !doors.shutdown(DRAIN).await {
+    if !doors.shutdown(DRAIN_TIMEOUT).await {
         tracing::warn!("some callers did not disconnect in time");
     }
     if let Some(bus) = bus {
@@ -99,19 +104,19 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
 
 /// Restarts this program without an agent's mark if an agent started it: a daemon must outlive that
 /// agent, and processes with the mark are ended with it.
-pub(crate) fn leave_the_agent(app: &App) -> Result<(), CommandError> {
-    let mark = app.environment.non_empty(mark::VARIABLE);
-    if mark.is_none_or(|mark| mark == mark::RELEASED) {
+pub(crate) fn restart_outside_agent(app: &App) -> Result<(), CommandError> {
+    let mark = app.environment.non_empty(mark::MARK_VARIABLE);
+    if mark.is_none_or(|mark| mark == mark::RELEASED_MARK) {
         return Ok(());
     }
     let program = std::env::current_exe().map_err(CommandError::internal)?;
-    let error = released::start_again(&program, std::env::args_os().skip(1));
+    let error = release::reexec_released(&program, std::env::args_os().skip(1));
     Err(CommandError::internal(format!("cannot start again outside the agent: {error}")))
 }
 
 /// Takes the daemon's pid file. There is one daemon per home; the file stays locked for as long as
 /// the daemon lives.
-fn claim(app: &App) -> Result<File, CommandError> {
+fn acquire_pid_file(app: &App) -> Result<File, CommandError> {
     let path = app.home.pid_file();
     let failed = |error: std::io::Error| {
         CommandError::internal(format!("cannot write {}: {error}", path.display()))
@@ -136,7 +141,7 @@ fn claim(app: &App) -> Result<File, CommandError> {
     Ok(file)
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
+async fn listen_tcp(address: SocketAddr) -> Result<TcpListener, CommandError> {
     TcpListener::bind(address).await.map_err(|error| {
         CommandError::new(Exit::Unavailable, format!("cannot listen on {address}: {error}"))
             .with_hint("choose another address with --listen, or port 0 for any free one")
@@ -166,11 +171,14 @@ fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
 /// Writes the address to `http.addr`, for programs, and to the log, for people.
 fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
     // Renamed into place, so that a reader never sees a half-written file.
-    let draft = app.home.http_addr().with_extension("draft");
+    let draft = app.home.http_addr_file().with_extension("draft");
     let written = std::fs::write(&draft, format!("{address}\n"));
-    let written = written.and_then(|()| std::fs::rename(&draft, app.home.http_addr()));
+    let written = written.and_then(|()| std::fs::rename(&draft, app.home.http_addr_file()));
     written.map_err(|error| {
-        CommandError::internal(format!("cannot write {}: {error}", app.home.http_addr().display()))
+        CommandError::internal(format!(
+            "cannot write {}: {error}",
+            app.home.http_addr_file().display()
+        ))
     })?;
     tracing::info!("listening on http://{address} and {}", app.home.socket().display());
     tracing::info!("the owner's token is in {}", app.home.token_file().display());
@@ -183,13 +191,14 @@ fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
 
 /// Starts agents in advance for profiles that have a `cwd`; for the others the pool learns from
 /// their use.
-fn warm_up(local: &Local) {
+fn spawn_warm_up(local: &LocalEngine) {
     let profiles = Arc::clone(&local.profiles);
     let engine = local.engine.clone();
     local.tasks.spawn_until_stopped(async move {
         for profile in profiles.list() {
-            let wanted = Wanted { profile: Some(profile.name), ..Wanted::default() };
-            let Ok(spec) = profiles.spec(wanted).await else {
+            let wanted =
+                ProfileRequest { profile: Some(profile.name), ..ProfileRequest::default() };
+            let Ok(spec) = profiles.resolve(wanted).await else {
                 continue;
             };
             if spec.executor != profile.executor {
@@ -205,18 +214,18 @@ fn warm_up(local: &Local) {
 }
 
 /// Removes sessions older than `sessions.keep` from time to time.
-fn retention(app: &Arc<App>, local: &Local) {
+fn spawn_retention(app: &Arc<App>, local: &LocalEngine) {
     let keep = app.config.sessions().keep;
     let engine = local.engine.clone();
     local.tasks.spawn_until_stopped(async move {
-        let mut ticks = interval(RETENTION);
+        let mut ticks = interval(RETENTION_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let Ok(before) = Timestamp::now().checked_sub(keep.duration()) else {
                 continue;
             };
-            match engine.remove_stale(before).await {
+            match engine.delete_stale_sessions(before).await {
                 Ok(0) => {}
                 Ok(removed) => tracing::info!(removed, "removed sessions older than sessions.keep"),
                 Err(error) => tracing::warn!(%error, "old sessions could not be removed"),
@@ -226,13 +235,13 @@ fn retention(app: &Arc<App>, local: &Local) {
 }
 
 /// The signals that end a daemon.
-pub(crate) struct Signals {
+pub(crate) struct ShutdownSignals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
-impl Signals {
+impl ShutdownSignals {
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -241,7 +250,7 @@ impl Signals {
         })
     }
 
-    pub(crate) async fn wait_for_the_end(mut self) {
+    pub(crate) async fn wait(mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -251,8 +260,8 @@ impl Signals {
 }
 
 /// Removes the files that others would take for those of a running daemon.
-fn remove_traces(app: &App) {
-    for path in [app.home.socket(), app.home.http_addr()] {
+fn remove_runtime_files(app: &App) {
+    for path in [app.home.socket(), app.home.http_addr_file()] {
         if let Err(error) = std::fs::remove_file(&path)
             && error.kind() != std::io::ErrorKind::NotFound
         {

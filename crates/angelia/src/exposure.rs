@@ -10,7 +10,7 @@ use crate::{
 
 /// One kind of exposure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ExposureKind {
     /// Holders of a key can use the agents' models.
     Models,
     /// Holders of a key can let agents act on this machine.
@@ -19,10 +19,10 @@ pub(crate) enum Kind {
     Network,
 }
 
-impl Kind {
+impl ExposureKind {
     const ALL: [Self; 3] = [Self::Models, Self::Agents, Self::Network];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Models => "models",
             Self::Agents => "agents",
@@ -32,12 +32,12 @@ impl Kind {
 }
 
 #[derive(Debug)]
-struct Exposed {
-    kind: Kind,
+struct Exposure {
+    kind: ExposureKind,
     text: String,
 }
 
-impl fmt::Display for Exposed {
+impl fmt::Display for Exposure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -59,26 +59,26 @@ pub(crate) fn check(app: &App, address: SocketAddr) -> Result<(), CommandError> 
 
 /// Logs what is exposed to whom.
 pub(crate) fn announce(app: &App, address: SocketAddr) {
-    let exposed = exposed(app, address);
-    let path = app.home.run().join("exposed");
+    let exposed = current_exposures(app, address);
+    let path = app.home.run_dir().join("exposed");
     let known = fs::read_to_string(&path).unwrap_or_default();
     let known: BTreeSet<&str> = known.lines().collect();
     for one in &exposed {
-        if known.contains(one.kind.word()) {
+        if known.contains(one.kind.as_str()) {
             tracing::info!("{one}");
         } else {
             tracing::warn!("{one}");
         }
     }
     // Only the current kinds are stored: one that was off for a while is new again.
-    let now = exposed.iter().map(|one| one.kind.word());
+    let now = exposed.iter().map(|one| one.kind.as_str());
     let now: Vec<&str> = now.collect();
     if let Err(error) = fs::write(&path, now.join("\n") + "\n") {
         tracing::debug!(%error, "cannot record what is exposed");
     }
 }
 
-fn exposed(app: &App, address: SocketAddr) -> Vec<Exposed> {
+fn current_exposures(app: &App, address: SocketAddr) -> Vec<Exposure> {
     let http = app.config.http();
     let names = |only_agents: bool| {
         let keys = http.keys.iter().map(|key| &key.0);
@@ -86,13 +86,13 @@ fn exposed(app: &App, address: SocketAddr) -> Vec<Exposed> {
         keys.map(|key| format!("`{}`", key.name)).collect::<Vec<_>>()
     };
     let text = |kind| match kind {
-        Kind::Models if http.keys.is_empty() => None,
-        Kind::Models => Some(format!(
+        ExposureKind::Models if http.keys.is_empty() => None,
+        ExposureKind::Models => Some(format!(
             "exposed: holders of the keys {} can use your agents' models over /v1, on your account",
             names(false).join(", ")
         )),
-        Kind::Agents if !http.agent_mode => None,
-        Kind::Agents => {
+        ExposureKind::Agents if !http.agent_mode => None,
+        ExposureKind::Agents => {
             let mut holders = names(true);
             holders.insert(0, "you with your token".to_owned());
             Some(format!(
@@ -101,11 +101,14 @@ fn exposed(app: &App, address: SocketAddr) -> Vec<Exposed> {
                 holders.join(", ")
             ))
         }
-        Kind::Network if address.ip().is_loopback() => None,
-        Kind::Network => Some(format!(
+        ExposureKind::Network if address.ip().is_loopback() => None,
+        ExposureKind::Network => Some(format!(
             "exposed: {address} can be reached from other machines, unencrypted; holders of a key \
              or of your token can use it from there"
         )),
     };
-    Kind::ALL.into_iter().filter_map(|kind| text(kind).map(|text| Exposed { kind, text })).collect()
+    ExposureKind::ALL
+        .into_iter()
+        .filter_map(|kind| text(kind).map(|text| Exposure { kind, text }))
+        .collect()
 }

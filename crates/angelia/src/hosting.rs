@@ -16,54 +16,54 @@ use std::{
 
 use angelia_backends::deliveries::SqliteDeliveries;
 use angelia_core::{
-    engine::rules::Ink,
-    model::{EndpointName, bus::Message},
+    engine::rules::ColourMode,
+    model::{EndpointName, bus::BusMessage},
     ports::{
-        Bus, Channel, Channels, Clock, Commands,
-        bus::{Claim, InboxError, WhenTaken},
+        Bus, Channel, ChannelRegistry, Clock, CommandRunner,
+        bus::{AttachRequest, InboxError, NameConflictPolicy},
     },
-    task::Tasks,
+    task::TaskGroup,
 };
 use angelia_frontends::{
-    bus_context::{Host, HostParts, Pace},
+    bus_context::{EndpointHost, EndpointHostParts, LaneLimits},
     bus_rules::{
-        EndpointHints, HookList, Hooks, Launcher, LauncherLimits, LiveRules, Reactor, Screen,
+        EndpointHints, HookList, Hooks, Launcher, LauncherLimits, LiveRules, RuleRunner, Screen,
         rules_paths,
     },
-    chat::{Courier, CourierParts, Retry, webhook::Webhook},
+    chat::{DeliveryQueue, DeliveryQueueParts, RetryPolicy, webhook::Webhook},
 };
 use jiff::tz::TimeZone;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::{
-    assemble::{App, Local},
+    assemble::{App, LocalEngine},
     cli::error::CommandError,
     clock::SystemClock,
     config::Environment,
-    delegation::OnBus,
+    delegation::BusProfiles,
 };
 
 /// The delay before a lost endpoint name is claimed again.
-const PAUSE: Duration = Duration::from_secs(5);
+const RECLAIM_DELAY: Duration = Duration::from_secs(5);
 
 /// Prints lines for people to standard output, where they watch `serve` and `bus listen`.
 #[derive(Debug)]
-pub(crate) struct Terminal {
-    ink: Ink,
+pub(crate) struct TerminalScreen {
+    ink: ColourMode,
     is_closed: AtomicBool,
 }
 
-impl Terminal {
+impl TerminalScreen {
     pub(crate) fn new(environment: &Environment) -> Self {
         let coloured =
             std::io::stdout().is_terminal() && environment.non_empty("NO_COLOR").is_none();
         Self {
-            ink: if coloured { Ink::Colour } else { Ink::Plain },
+            ink: if coloured { ColourMode::Colour } else { ColourMode::Plain },
             is_closed: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn put(&self, line: &str) {
+    pub(crate) fn print_line(&self, line: &str) {
         let mut out = std::io::stdout().lock();
         let written = writeln!(out, "{line}").and_then(|()| out.flush());
         if written.is_err() {
@@ -77,31 +77,31 @@ impl Terminal {
     }
 }
 
-impl Screen for Terminal {
-    fn ink(&self) -> Ink {
+impl Screen for TerminalScreen {
+    fn ink(&self) -> ColourMode {
         self.ink
     }
 
     fn show(&self, line: &str) {
-        self.put(line);
+        self.print_line(line);
     }
 
-    fn remark(&self, line: &str) {
+    fn show_notice(&self, line: &str) {
         tracing::warn!("{line}");
     }
 }
 
 /// Builds the reactor, which applies the rules to messages that arrive at this process.
-pub(crate) fn reactor(
+pub(crate) fn build_reactor(
     environment: &Environment,
     home: PathBuf,
-    commands: Arc<dyn Commands>,
+    commands: Arc<dyn CommandRunner>,
     screen: Arc<dyn Screen>,
-    tasks: &Tasks,
-) -> Reactor {
+    tasks: &TaskGroup,
+) -> RuleRunner {
     let paths = rules_paths(home, environment.hermes_home());
     let limits = LauncherLimits::default();
-    Reactor {
+    RuleRunner {
         rules: Arc::new(LiveRules::new(paths)),
         launcher: Launcher::new(Arc::clone(&commands), limits, tasks.clone()),
         commands,
@@ -112,7 +112,10 @@ pub(crate) fn reactor(
 }
 
 /// Builds the delivery queue with the channels that are configured.
-pub(crate) fn courier(app: &App, tasks: &Tasks) -> Result<Courier, CommandError> {
+pub(crate) fn build_delivery_queue(
+    app: &App,
+    tasks: &TaskGroup,
+) -> Result<DeliveryQueue, CommandError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ledger = SqliteDeliveries::open(&app.home.deliveries_db())?;
     let environment = app.environment.clone();
@@ -130,12 +133,12 @@ pub(crate) fn courier(app: &App, tasks: &Tasks) -> Result<Courier, CommandError>
         })?;
         adapters.push(Arc::new(webhook));
     }
-    Ok(Courier::new(CourierParts {
-        channels: Channels::new(adapters, variable),
+    Ok(DeliveryQueue::new(DeliveryQueueParts {
+        channels: ChannelRegistry::new(adapters, variable),
         ledger: Arc::new(ledger),
         clock,
         tasks: tasks.clone(),
-        retry: Retry::default(),
+        retry: RetryPolicy::default(),
     }))
 }
 
@@ -165,17 +168,17 @@ pub(crate) fn endpoint_name(
 }
 
 /// Hosts this daemon's own endpoint on its bus until the tasks stop.
-pub(crate) async fn host(
+pub(crate) async fn host_endpoint(
     app: &App,
-    local: &Local,
+    local: &LocalEngine,
     bus: &Arc<dyn Bus>,
-    tasks: &Tasks,
+    tasks: &TaskGroup,
 ) -> Result<(), CommandError> {
-    let screen = Arc::new(Terminal::new(&app.environment));
+    let screen = Arc::new(TerminalScreen::new(&app.environment));
     let home = app.home.dir().to_owned();
     let commands = Arc::clone(&local.commands);
-    let reactor = reactor(&app.environment, home, commands, screen, tasks);
-    let courier = courier(app, tasks)?;
+    let reactor = build_reactor(&app.environment, home, commands, screen, tasks);
+    let courier = build_delivery_queue(app, tasks)?;
     let left = courier.recover().await.map_err(CommandError::internal)?;
     if left > 0 {
         tracing::info!(texts = left, "sending texts that had not reached their channel");
@@ -183,31 +186,35 @@ pub(crate) async fn host(
     let Some(name) = endpoint_name(&app.environment, &reactor.rules, true) else {
         return Ok(());
     };
-    let profiles = OnBus::new(app, Arc::clone(&local.profiles));
+    let profiles = BusProfiles::new(app, Arc::clone(&local.profiles));
     let called = profiles.endpoint();
-    let host = Host::new(HostParts {
+    let host = EndpointHost::new(EndpointHostParts {
         engine: local.engine.clone(),
         profiles: Arc::new(profiles),
         bus: Arc::clone(bus),
-        courier,
-        reactor,
-        pace: Pace::default(),
+        delivery_queue: courier,
+        rule_runner: reactor,
+        lane_limits: LaneLimits::default(),
         tasks: tasks.clone(),
         caller_cwd: None,
     });
-    tasks.spawn_until_stopped(receive(Arc::clone(bus), host, name, called));
+    tasks.spawn_until_stopped(receive_messages(Arc::clone(bus), host, name, called));
     Ok(())
 }
 
 /// Receives messages under a name, and claims the name again when it was lost.
-async fn receive(
+async fn receive_messages(
     bus: Arc<dyn Bus>,
-    host: Host,
+    host: EndpointHost,
     name: EndpointName,
     called: Arc<Mutex<Option<EndpointName>>>,
 ) {
     loop {
-        let claim = Claim { taken: WhenTaken::Suffix, durable: true, ..Claim::new(name.clone()) };
+        let claim = AttachRequest {
+            on_conflict: NameConflictPolicy::Suffix,
+            durable: true,
+            ..AttachRequest::new(name.clone())
+        };
         match bus.attach(claim).await {
             Ok(mut inbox) => {
                 tracing::info!("listening on the bus as {}", inbox.endpoint());
@@ -222,18 +229,18 @@ async fn receive(
             }
             Err(error) => tracing::warn!("cannot listen on the bus as {name}: {error}"),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RECLAIM_DELAY).await;
     }
 }
 
 /// Starts to pass every message to the owner's hooks, if there are any.
-pub(crate) fn hooks(
+pub(crate) fn spawn_hooks(
     environment: &Environment,
-    commands: Arc<dyn Commands>,
-    heard: &broadcast::Sender<Message>,
-    tasks: &Tasks,
+    commands: Arc<dyn CommandRunner>,
+    heard: &broadcast::Sender<BusMessage>,
+    tasks: &TaskGroup,
 ) {
-    let list = hook_list(environment);
+    let list = load_hook_list(environment);
     let launcher = Launcher::new(Arc::clone(&commands), LauncherLimits::default(), tasks.clone());
     let hooks = Hooks::new(list, launcher);
     if hooks.is_empty() {
@@ -253,7 +260,7 @@ pub(crate) fn hooks(
     });
 }
 
-fn hook_list(environment: &Environment) -> HookList {
+fn load_hook_list(environment: &Environment) -> HookList {
     if let Some(said) = environment.non_empty("HERMES_BUS_HOOKS") {
         return HookList::from_variable(&said.to_string_lossy());
     }

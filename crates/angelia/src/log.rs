@@ -8,7 +8,7 @@ use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
 use crate::config::Environment;
 
-pub(crate) fn start(environment: &Environment, daemon: bool) {
+pub(crate) fn init(environment: &Environment, daemon: bool) {
     let usual = if daemon { "info" } else { "error" };
     let wanted = environment.non_empty("ANGELIA_LOG").and_then(|value| value.to_str());
     let filter =

@@ -20,7 +20,7 @@ mod daemon;
 mod delegation;
 mod exposure;
 mod hosting;
-mod live_keys;
+mod key_reload;
 mod log;
 mod model_apis;
 mod profiles;

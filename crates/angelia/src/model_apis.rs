@@ -4,38 +4,38 @@
 use std::sync::Arc;
 
 use angelia_frontends::http::{
-    Allowed, Grant, Key,
-    dialect::{Family, ModelSettings},
+    AccessKey, AllowedModels, Grant,
+    dialect::{ModelFamily, ModelSettings},
 };
 
 use crate::config::{ApiKey, Config, KeyProfiles};
 
-pub(crate) fn settings(config: &Config) -> ModelSettings {
+pub(crate) fn model_settings(config: &Config) -> ModelSettings {
     let http = config.http();
     let aliases = http.model_aliases.iter();
     ModelSettings {
         agent_mode: http.agent_mode,
-        keys: keys(config).into(),
+        keys: api_keys(config).into(),
         aliases: aliases.map(|(id, meant)| (Arc::clone(&id.0), meant.as_str().into())).collect(),
         utility_profile: http.utility_profile.as_deref().map(Into::into),
         disconnect_grace: http.disconnect_grace.duration(),
         idempotency_window: http.idempotency_window.duration(),
-        families: families(),
+        families: model_families(),
     }
 }
 
-pub(crate) fn keys(config: &Config) -> Vec<Key> {
-    config.http().keys.iter().map(key).collect()
+pub(crate) fn api_keys(config: &Config) -> Vec<AccessKey> {
+    config.http().keys.iter().map(to_key).collect()
 }
 
-fn key(ApiKey(key): &ApiKey) -> Key {
-    Key {
+fn to_key(ApiKey(key): &ApiKey) -> AccessKey {
+    AccessKey {
         name: key.name.as_str().into(),
         sha256: key.sha256.0,
         grant: Grant {
             profiles: match &key.profiles {
-                KeyProfiles::All => Allowed::All,
-                KeyProfiles::Only(names) => Allowed::Only(names.clone()),
+                KeyProfiles::All => AllowedModels::All,
+                KeyProfiles::Only(names) => AllowedModels::Only(names.clone()),
             },
             agent_mode: key.agent_mode,
             max_cost_usd_per_day: key.max_cost_usd_per_day.map(|limit| limit.0),
@@ -43,15 +43,15 @@ fn key(ApiKey(key): &ApiKey) -> Key {
     }
 }
 
-fn families() -> Vec<Family> {
+fn model_families() -> Vec<ModelFamily> {
     let words = |words: &[&str]| words.iter().map(|word| Arc::from(*word)).collect();
-    let kinds = angelia_executors::ALL.iter();
+    let kinds = angelia_executors::EXECUTORS.iter();
     kinds
-        .map(|kind| Family {
+        .map(|kind| ModelFamily {
             executor: kind.name.into(),
-            bare: words(kind.model_ids.bare),
-            agent_words: words(kind.model_ids.agent_words),
-            models: words(kind.model_ids.listed),
+            bare_prefixes: words(kind.model_ids.vendor_prefixes),
+            agent_aliases: words(kind.model_ids.agent_aliases),
+            models: words(kind.model_ids.listed_models),
         })
         .collect()
 }

@@ -7,35 +7,35 @@ use std::{
 
 use angelia_core::{
     model::{Failure, FailureKind, SessionSpec},
-    ports::{BoxFuture, Executor, Login, ProfileSummary, Profiles, Wanted},
+    ports::{BoxFuture, Executor, LoginState, ProfileRequest, ProfileSummary, Profiles},
 };
 use tokio::time::Instant;
 
 use crate::{
     assemble::App,
-    config::{Call, ResolveError},
-    delegation::Offer,
+    config::{ResolveContext, ResolveError},
+    delegation::OwnMcpServer,
 };
 
 /// How long the check that an executor is installed and logged in stays valid.
-const BELIEVED: Duration = Duration::from_mins(1);
+const READINESS_TTL: Duration = Duration::from_mins(1);
 
 pub(crate) struct ConfiguredProfiles {
     app: Arc<App>,
     executors: Vec<Arc<dyn Executor>>,
     /// The executor that `auto` resolved to last, and when.
-    chosen: Mutex<Option<(Arc<str>, Instant)>>,
+    last_ready: Mutex<Option<(Arc<str>, Instant)>>,
     /// Our own MCP server, for profiles that may delegate.
-    offer: Option<Offer>,
+    own_server: Option<OwnMcpServer>,
 }
 
 impl ConfiguredProfiles {
     pub(crate) fn new(app: Arc<App>, executors: Vec<Arc<dyn Executor>>) -> Self {
-        Self { offer: Offer::new(&app), app, executors, chosen: Mutex::default() }
+        Self { own_server: OwnMcpServer::new(&app), app, executors, last_ready: Mutex::default() }
     }
 
-    async fn specify(&self, wanted: Wanted) -> Result<SessionSpec, Failure> {
-        let call = Call {
+    async fn resolve_spec(&self, wanted: ProfileRequest) -> Result<SessionSpec, Failure> {
+        let call = ResolveContext {
             environment: &self.app.environment,
             home: &self.app.home,
             named_cwd: wanted.cwd.as_deref(),
@@ -44,40 +44,40 @@ impl ConfiguredProfiles {
         };
         let config = &self.app.config;
         let candidates = match &wanted.target {
-            Some(target) => config.resolve_plain(target, &call),
+            Some(target) => config.resolve_target(target, &call),
             None => config.resolve(wanted.profile.as_deref(), &call),
         };
-        let candidates = candidates.map_err(|error| invalid(&error))?;
+        let candidates = candidates.map_err(|error| invalid_failure(&error))?;
         let mut spec = self.first_ready(candidates).await?;
-        spec.fallback = self.fallback(&spec, &call).await?;
+        spec.fallback = self.resolve_fallbacks(&spec, &call).await?;
         if let Some(model) = wanted.model {
             spec.model = Some(model);
         }
-        self.offer_tools(&mut spec);
+        self.add_own_server(&mut spec);
         Ok(spec)
     }
 
     /// Adds our own MCP server to a profile that may delegate, and to its fallbacks that may.
-    fn offer_tools(&self, spec: &mut SessionSpec) {
-        let Some(offer) = &self.offer else { return };
+    fn add_own_server(&self, spec: &mut SessionSpec) {
+        let Some(offer) = &self.own_server else { return };
         let config = &self.app.config;
         let mut next = Some(spec);
         while let Some(spec) = next {
             if !config.delegates(&spec.profile, &spec.executor).is_empty() {
-                offer.give(spec, None);
+                offer.add_to(spec, None);
             }
             next = spec.fallback.as_deref_mut();
         }
     }
 
     /// Resolves the chain of fallbacks of a profile. They all work in the profile's folder.
-    async fn fallback(
+    async fn resolve_fallbacks(
         &self,
         spec: &SessionSpec,
-        call: &Call<'_>,
+        call: &ResolveContext<'_>,
     ) -> Result<Option<Box<SessionSpec>>, Failure> {
         let config = &self.app.config;
-        let call = Call { named_cwd: Some(&spec.cwd), ..*call };
+        let call = ResolveContext { named_cwd: Some(&spec.cwd), ..*call };
         let mut chain: Vec<SessionSpec> = Vec::new();
         loop {
             let last = chain.last().unwrap_or(spec);
@@ -85,7 +85,7 @@ impl ConfiguredProfiles {
                 break;
             };
             let candidates = config.resolve(Some(next), &call);
-            let candidates = candidates.map_err(|error| invalid(&error))?;
+            let candidates = candidates.map_err(|error| invalid_failure(&error))?;
             chain.push(self.first_ready(candidates).await?);
         }
         // Linked from the last to the first, because each specification contains the next one.
@@ -102,7 +102,7 @@ impl ConfiguredProfiles {
             .pop()
             .ok_or_else(|| Failure::new(FailureKind::Internal, "the profile has no executor"))?;
         for spec in candidates {
-            if self.was_chosen(&spec.executor) || self.is_ready(&spec).await {
+            if self.was_recently_ready(&spec.executor) || self.is_ready(&spec).await {
                 return Ok(spec);
             }
         }
@@ -114,23 +114,25 @@ impl ConfiguredProfiles {
             return false;
         };
         let health = executor.probe(spec).await;
-        let ready = health.is_ready() && !matches!(health.login, Login::Out);
+        let ready = health.is_ready() && !matches!(health.login, LoginState::LoggedOut);
         if ready {
-            *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) =
+            *self.last_ready.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some((Arc::clone(&spec.executor), Instant::now()));
         }
         ready
     }
 
-    fn was_chosen(&self, executor: &str) -> bool {
-        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        chosen.as_ref().is_some_and(|(name, at)| **name == *executor && at.elapsed() < BELIEVED)
+    fn was_recently_ready(&self, executor: &str) -> bool {
+        let chosen = self.last_ready.lock().unwrap_or_else(PoisonError::into_inner);
+        chosen
+            .as_ref()
+            .is_some_and(|(name, at)| **name == *executor && at.elapsed() < READINESS_TTL)
     }
 }
 
 impl Profiles for ConfiguredProfiles {
-    fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
-        Box::pin(self.specify(wanted))
+    fn resolve(&self, wanted: ProfileRequest) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
+        Box::pin(self.resolve_spec(wanted))
     }
 
     fn list(&self) -> Vec<ProfileSummary> {
@@ -138,6 +140,6 @@ impl Profiles for ConfiguredProfiles {
     }
 }
 
-fn invalid(error: &ResolveError) -> Failure {
+fn invalid_failure(error: &ResolveError) -> Failure {
     Failure::new(FailureKind::Invalid, error.to_string())
 }

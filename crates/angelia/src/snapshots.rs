@@ -11,9 +11,9 @@ use std::{
 
 use angelia_core::{
     engine::{Engine, EngineError},
-    model::{Content, Message, Part, Role, SessionId},
+    model::{Content, HistoryMessage, MessagePart, Role, SessionId},
     ports::Page,
-    task::Tasks,
+    task::TaskGroup,
 };
 use angelia_frontends::http::resources;
 use base64::Engine as _;
@@ -21,23 +21,23 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
-const VERSION: u32 = 1;
-const PAGE: usize = 512;
+const FORMAT_VERSION: u32 = 1;
+const PAGE_SIZE: usize = 512;
 
 #[derive(Serialize)]
 struct Snapshot {
     version: u32,
-    session: resources::Session,
+    session: resources::SessionResource,
     /// The conversation, with true roles, including that of the sessions it was forked from.
     messages: Vec<Value>,
     /// Oldest first.
-    turns: Vec<resources::Turn>,
+    turns: Vec<resources::TurnResource>,
 }
 
 /// Keeps the files up to date until `tasks` are stopped. Changes made before that are still
 /// written.
-pub(crate) fn keep(engine: &Engine, folder: PathBuf, tasks: &Tasks) {
-    let mut changes = engine.changes();
+pub(crate) fn spawn_writer(engine: &Engine, folder: PathBuf, tasks: &TaskGroup) {
+    let mut changes = engine.subscribe_changes();
     let engine = engine.clone();
     let stop = tasks.stop_token().clone();
     tasks.spawn(async move {
@@ -48,7 +48,7 @@ pub(crate) fn keep(engine: &Engine, folder: PathBuf, tasks: &Tasks) {
                 () = stop.cancelled() => break,
             };
             match next {
-                Ok(session) => write(&engine, &folder, session).await,
+                Ok(session) => update_file(&engine, &folder, session).await,
                 // The next change of those sessions brings their files up to date.
                 Err(RecvError::Lagged(missed)) => {
                     tracing::warn!(missed, "some snapshots were not written");
@@ -58,7 +58,7 @@ pub(crate) fn keep(engine: &Engine, folder: PathBuf, tasks: &Tasks) {
         }
         loop {
             match changes.try_recv() {
-                Ok(session) => write(&engine, &folder, session).await,
+                Ok(session) => update_file(&engine, &folder, session).await,
                 Err(TryRecvError::Lagged(_)) => {}
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
@@ -66,10 +66,10 @@ pub(crate) fn keep(engine: &Engine, folder: PathBuf, tasks: &Tasks) {
     });
 }
 
-async fn write(engine: &Engine, folder: &Path, session: SessionId) {
+async fn update_file(engine: &Engine, folder: &Path, session: SessionId) {
     let path = folder.join(format!("{session}.json"));
-    let written = match snapshot(engine, session).await {
-        Ok(snapshot) => put(&path, &snapshot),
+    let written = match build_snapshot(engine, session).await {
+        Ok(snapshot) => write_file(&path, &snapshot),
         Err(EngineError::NotFound(_)) => match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -81,27 +81,27 @@ async fn write(engine: &Engine, folder: &Path, session: SessionId) {
     }
 }
 
-async fn snapshot(engine: &Engine, id: SessionId) -> Result<Snapshot, EngineError> {
+async fn build_snapshot(engine: &Engine, id: SessionId) -> Result<Snapshot, EngineError> {
     let session = engine.session(id).await?;
     let mut turns = Vec::new();
-    let mut page = Page::first(PAGE);
+    let mut page = Page::first(PAGE_SIZE);
     loop {
         let older = engine.turns(Some(id), page).await?;
         let Some(oldest) = older.last() else { break };
         page.before = Some(oldest.id.as_uuid());
-        turns.extend(older.iter().map(resources::Turn::from));
+        turns.extend(older.iter().map(resources::TurnResource::from));
     }
     turns.reverse();
     let messages = engine.messages(id).await?;
     Ok(Snapshot {
-        version: VERSION,
-        session: resources::Session::from(&session),
-        messages: messages.iter().map(message).collect(),
+        version: FORMAT_VERSION,
+        session: resources::SessionResource::from(&session),
+        messages: messages.iter().map(message_json).collect(),
         turns,
     })
 }
 
-fn put(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
+fn write_file(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
     let Some(folder) = path.parent() else {
         return Ok(());
     };
@@ -126,30 +126,30 @@ fn put(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
     written
 }
 
-fn message(message: &Message) -> Value {
+fn message_json(message: &HistoryMessage) -> Value {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
-    json!({"role": role, "content": message.parts.iter().map(part).collect::<Vec<_>>()})
+    json!({"role": role, "content": message.parts.iter().map(part_json).collect::<Vec<_>>()})
 }
 
-fn part(part: &Part) -> Value {
+fn part_json(part: &MessagePart) -> Value {
     match part {
-        Part::Content(part) => content(part),
-        Part::Thinking { text, .. } => json!({"type": "thinking", "thinking": &**text}),
-        Part::ToolUse { id, name, input } => json!({
+        MessagePart::Content(part) => content_json(part),
+        MessagePart::Thinking { text, .. } => json!({"type": "thinking", "thinking": &**text}),
+        MessagePart::ToolUse { id, name, input } => json!({
             "type": "tool_use", "id": id.as_str(), "name": &**name,
             "input": serde_json::from_str::<Value>(input.get()).unwrap_or_default(),
         }),
-        Part::ToolResult { id, ok, content: parts } => json!({
+        MessagePart::ToolResult { id, ok, content: parts } => json!({
             "type": "tool_result", "tool_use_id": id.as_str(), "is_error": !ok,
-            "content": parts.iter().map(content).collect::<Vec<_>>(),
+            "content": parts.iter().map(content_json).collect::<Vec<_>>(),
         }),
     }
 }
 
-fn content(content: &Content) -> Value {
+fn content_json(content: &Content) -> Value {
     match content {
         Content::Text(text) => json!({"type": "text", "text": &**text}),
         Content::Image { media_type, data } => json!({"type": "image", "source": {

@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Installs the programs that only benchmarks compare with, from `tests/bench-python`.
-pub(crate) fn peers() -> Result<()> {
+pub(crate) fn install_benchmark_peers() -> Result<()> {
     for group in groups("bench-python")? {
         python::install(&group)?;
     }
@@ -32,14 +32,14 @@ pub(crate) fn peers() -> Result<()> {
 }
 
 /// Packages that are pinned and installed together.
-struct Group {
+struct PackageGroup {
     /// Their folder, relative to `tests` and to `target`.
     name: String,
     pins: PathBuf,
     target: PathBuf,
 }
 
-impl Group {
+impl PackageGroup {
     /// Returns the path of the stamp, a copy of the installed lock file. A copy needs no hash, and
     /// a difference can be inspected.
     fn stamp(&self) -> PathBuf {
@@ -65,7 +65,7 @@ impl Group {
     }
 }
 
-fn groups(kind: &str) -> Result<Vec<Group>> {
+fn groups(kind: &str) -> Result<Vec<PackageGroup>> {
     let folder = crate::root().join("tests").join(kind);
     let mut groups = Vec::new();
     if !folder.is_dir() {
@@ -75,7 +75,7 @@ fn groups(kind: &str) -> Result<Vec<Group>> {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             let group = entry.file_name().to_string_lossy().into_owned();
-            groups.push(Group {
+            groups.push(PackageGroup {
                 name: format!("{kind}/{group}"),
                 pins: entry.path(),
                 target: crate::root().join("target").join(kind).join(group),

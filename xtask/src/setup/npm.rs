@@ -5,14 +5,14 @@ use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{Group, read};
+use super::{PackageGroup, read};
 use crate::program::{command, output, succeed};
 
 /// The files npm needs to install exactly the locked versions.
 const FILES: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 
-pub(super) fn install(group: &Group) -> Result<()> {
-    let Group { name, pins, target } = group;
+pub(super) fn install(group: &PackageGroup) -> Result<()> {
+    let PackageGroup { name, pins, target } = group;
     let manifest = read(&pins.join("package.json"))?;
     let programs = programs(&manifest, &platform()).with_context(|| format!("in tests/{name}"))?;
     let lock = read(&pins.join("package-lock.json"))?;

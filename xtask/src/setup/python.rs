@@ -3,10 +3,10 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Group, read};
+use super::{PackageGroup, read};
 use crate::program::{command, output, succeed};
 
-pub(super) fn install(group: &Group) -> Result<()> {
+pub(super) fn install(group: &PackageGroup) -> Result<()> {
     let lock = read(&group.pins.join("requirements.txt"))?;
     let python = group.target.join("bin/python");
     if group.is_installed(&lock) && python.is_file() {

@@ -1,10 +1,10 @@
 //! Counts the lines of code that are neither blank nor comment, without tests, benchmarks and the
 //! test kit. `cargo xtask tidy` prints the number, so that a change can be seen to reduce it.
 
-use super::Source;
+use super::SourceFile;
 
 /// Counts the lines of code in all files that ship.
-pub(crate) fn count(sources: &[Source]) -> usize {
+pub(crate) fn count(sources: &[SourceFile]) -> usize {
     sources.iter().filter(|source| ships(&source.path)).map(|source| code_lines(&source.text)).sum()
 }
 

@@ -1,9 +1,9 @@
 //! Checks which crate depends on which, and that the core names no vendor.
 
-use super::{Problem, Source};
+use super::{Problem, SourceFile};
 
 /// Each crate and the workspace crates it may depend on.
-const MAY_SEE: [(&str, &[&str]); 7] = [
+const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 7] = [
     ("angelia-core", &[]),
     ("angelia-wire", &[]),
     ("angelia-executors", &["angelia-core", "angelia-wire"]),
@@ -24,20 +24,20 @@ const MAY_SEE: [(&str, &[&str]); 7] = [
 
 const VENDORS: [&str; 4] = ["claude", "codex", "anthropic", "openai"];
 
-pub(crate) fn check(source: &Source) -> Vec<Problem> {
+pub(crate) fn check(source: &SourceFile) -> Vec<Problem> {
     if let Some(name) =
         source.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"))
     {
-        return direction(name, source);
+        return check_direction(name, source);
     }
     if source.path.starts_with("crates/angelia-core/src/") {
-        return vendors(source);
+        return check_vendors(source);
     }
     Vec::new()
 }
 
-fn direction(name: &str, source: &Source) -> Vec<Problem> {
-    let Some((_, allowed)) = MAY_SEE.iter().find(|(krate, _)| *krate == name) else {
+fn check_direction(name: &str, source: &SourceFile) -> Vec<Problem> {
+    let Some((_, allowed)) = ALLOWED_DEPENDENCIES.iter().find(|(krate, _)| *krate == name) else {
         let message =
             format!("{name} is missing from the table of crates in xtask/src/tidy/crates.rs");
         return vec![Problem::new(&source.path, 1, message)];
@@ -69,7 +69,7 @@ fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     found
 }
 
-fn vendors(source: &Source) -> Vec<Problem> {
+fn check_vendors(source: &SourceFile) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in source.text.lines().enumerate() {
         let lower = line.to_lowercase();
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn problems(path: &str, text: &str) -> Vec<String> {
-        let source = Source { path: path.into(), text: text.into() };
+        let source = SourceFile { path: path.into(), text: text.into() };
         check(&source).into_iter().map(|problem| problem.message).collect()
     }
 

@@ -1,13 +1,13 @@
 //! Checks each file's opening comment, length and name.
 
-use super::{Problem, Source};
+use super::{Problem, SourceFile};
 
-const MAX_LINES: usize = 500;
+const MAX_FILE_LINES: usize = 500;
 const TABLE: &str = "// tidy: table";
 const EMPTY_NAMES: [&str; 8] =
     ["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"];
 
-pub(crate) fn check(source: &Source) -> Vec<Problem> {
+pub(crate) fn check(source: &SourceFile) -> Vec<Problem> {
     if !source.path.ends_with(".rs") {
         return Vec::new();
     }
@@ -17,7 +17,7 @@ pub(crate) fn check(source: &Source) -> Vec<Problem> {
         problems.push(Problem::new(&source.path, 1, message));
     }
     let lines = source.text.lines().count();
-    if lines > MAX_LINES && !source.text.contains(TABLE) {
+    if lines > MAX_FILE_LINES && !source.text.contains(TABLE) {
         let message =
             format!("{lines} lines: split the file by topic, or mark a pure table with `{TABLE}`");
         problems.push(Problem::new(&source.path, lines, message));
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     fn problems(path: &str, text: &str) -> usize {
-        check(&Source { path: path.into(), text: text.into() }).len()
+        check(&SourceFile { path: path.into(), text: text.into() }).len()
     }
 
     #[test]

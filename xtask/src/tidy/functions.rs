@@ -1,23 +1,24 @@
 //! Checks the length of functions. It counts braces after blanking out comments and literals: not a
 //! parser, but exact enough for code that rustfmt has formatted.
 
-use super::{Problem, Source};
+use super::{Problem, SourceFile};
 
-const MAX_LINES: usize = 100;
+const MAX_FUNCTION_LINES: usize = 100;
 
-pub(crate) fn check(source: &Source) -> Vec<Problem> {
+pub(crate) fn check(source: &SourceFile) -> Vec<Problem> {
     if !source.path.ends_with(".rs") {
         return Vec::new();
     }
-    let code = blank(&source.text);
+    let code = blank_literals(&source.text);
     let mut problems = Vec::new();
     for (start, name) in functions(&code) {
         let Some(length) = length(&code[start..]) else {
             continue;
         };
-        if length > MAX_LINES {
+        if length > MAX_FUNCTION_LINES {
             let line = line_of(&code, start);
-            let message = format!("`{name}` has {length} lines; {MAX_LINES} are the limit");
+            let message =
+                format!("`{name}` has {length} lines; {MAX_FUNCTION_LINES} are the limit");
             problems.push(Problem::new(&source.path, line, message));
         }
     }
@@ -64,7 +65,7 @@ fn line_of(code: &str, at: usize) -> usize {
 }
 
 /// Replaces comments, strings and character literals with spaces; newlines stay.
-pub(super) fn blank(text: &str) -> String {
+pub(super) fn blank_literals(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> Vec<String> {
-        let source = Source { path: "a.rs".into(), text: text.into() };
+        let source = SourceFile { path: "a.rs".into(), text: text.into() };
         check(&source).into_iter().map(|problem| problem.message).collect()
     }
 
@@ -155,7 +156,7 @@ mod tests {
         let text = r##"fn a<'a>(x: &'a str) { let y = '}'; let z = "}"; let s = r#"}"#; /* } */ b('\''); }
             // fn c() {
             trait T { fn d(&self) -> [u8; 2]; }"##;
-        let code = blank(text);
+        let code = blank_literals(text);
         assert_eq!(code.matches('}').count(), 2, "{code}");
         assert_eq!(functions(&code).len(), 2);
         assert!(problems(text).is_empty());

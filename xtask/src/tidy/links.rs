@@ -1,17 +1,20 @@
 //! Checks the targets that documents name: links, the paths in the code map, and the commands in
 //! the README.
 
-use super::{Problem, Source};
+use super::{Problem, SourceFile};
 
 /// Checks all documents; `exists` reports whether a path relative to the workspace's root exists.
-pub(crate) fn check(sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
+pub(crate) fn check(sources: &[SourceFile], exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     for source in sources.iter().filter(|source| source.path.ends_with(".md")) {
-        problems.extend(links(source, exists));
+        problems.extend(check_links(source, exists));
     }
     for (name, check) in [
-        ("ARCHITECTURE.md", paths as fn(&Source, &[Source], &dyn Fn(&str) -> bool) -> Vec<Problem>),
-        ("README.md", commands),
+        (
+            "ARCHITECTURE.md",
+            check_paths as fn(&SourceFile, &[SourceFile], &dyn Fn(&str) -> bool) -> Vec<Problem>,
+        ),
+        ("README.md", check_commands),
     ] {
         match sources.iter().find(|source| source.path == name) {
             Some(source) => problems.extend(check(source, sources, exists)),
@@ -22,7 +25,7 @@ pub(crate) fn check(sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Pr
 }
 
 /// Checks the relative links of a document.
-fn links(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
+fn check_links(source: &SourceFile, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut problems = Vec::new();
     for (number, line) in source.text.lines().enumerate() {
@@ -54,9 +57,14 @@ fn join(folder: &str, target: &str) -> String {
 }
 
 /// Checks the paths in backticks, which start at the root or are the end of a tracked file's path.
-fn paths(source: &Source, sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
+fn check_paths(
+    source: &SourceFile,
+    sources: &[SourceFile],
+    exists: &dyn Fn(&str) -> bool,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for (number, path) in quoted(&source.text).into_iter().filter(|(_, word)| is_path(word, exists))
+    for (number, path) in
+        quoted_words(&source.text).into_iter().filter(|(_, word)| is_path(word, exists))
     {
         let path = path.trim_end_matches('/');
         let ending = format!("/{path}");
@@ -81,7 +89,7 @@ fn is_path(word: &str, exists: &dyn Fn(&str) -> bool) -> bool {
 }
 
 /// Returns every word in backticks outside of code blocks, with its line.
-fn quoted(text: &str) -> Vec<(usize, &str)> {
+fn quoted_words(text: &str) -> Vec<(usize, &str)> {
     let mut in_block = false;
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -95,10 +103,14 @@ fn quoted(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Checks that every `cargo xtask …` and `angelia …` names an existing command.
-fn commands(source: &Source, sources: &[Source], _: &dyn Fn(&str) -> bool) -> Vec<Problem> {
+fn check_commands(
+    source: &SourceFile,
+    sources: &[SourceFile],
+    _: &dyn Fn(&str) -> bool,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in source.text.lines().enumerate() {
-        for command in after(line, "cargo xtask ") {
+        for command in words_after(line, "cargo xtask ") {
             if !crate::COMMANDS.contains(&command) {
                 let message = format!("there is no command `cargo xtask {command}`");
                 problems.push(Problem::new(&source.path, number + 1, message));
@@ -107,9 +119,9 @@ fn commands(source: &Source, sources: &[Source], _: &dyn Fn(&str) -> bool) -> Ve
         // `angelia` is the program at the start of a line or of a word in backticks; elsewhere in a
         // text it is the project's name.
         let typed = line.trim_start().trim_start_matches("$ ");
-        let typed = typed.starts_with("angelia ").then(|| after(typed, "angelia "));
-        let inline = after(line, "`angelia ");
-        let run = after(line, "cargo run --release -- ");
+        let typed = typed.starts_with("angelia ").then(|| words_after(typed, "angelia "));
+        let inline = words_after(line, "`angelia ");
+        let run = words_after(line, "cargo run --release -- ");
         for command in typed.into_iter().flatten().take(1).chain(inline).chain(run) {
             if !is_subcommand(command, sources) {
                 let message = format!("there is no command `angelia {command}`");
@@ -121,7 +133,7 @@ fn commands(source: &Source, sources: &[Source], _: &dyn Fn(&str) -> bool) -> Ve
 }
 
 /// Returns the lower-case word that follows each occurrence of `lead` in the line.
-fn after<'a>(line: &'a str, lead: &str) -> Vec<&'a str> {
+fn words_after<'a>(line: &'a str, lead: &str) -> Vec<&'a str> {
     let words = line.split(lead).skip(1).map(|rest| {
         let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-'));
         &rest[..end.unwrap_or(rest.len())]
@@ -130,7 +142,7 @@ fn after<'a>(line: &'a str, lead: &str) -> Vec<&'a str> {
 }
 
 /// Reports whether the program's command-line enums have such a variant, `Run` for `run`.
-fn is_subcommand(command: &str, sources: &[Source]) -> bool {
+fn is_subcommand(command: &str, sources: &[SourceFile]) -> bool {
     let mut variant = String::new();
     for part in command.split('-') {
         let mut characters = part.chars();
@@ -148,8 +160,8 @@ fn is_subcommand(command: &str, sources: &[Source]) -> bool {
 mod tests {
     use super::*;
 
-    fn source(path: &str, text: &str) -> Source {
-        Source { path: path.into(), text: text.into() }
+    fn source(path: &str, text: &str) -> SourceFile {
+        SourceFile { path: path.into(), text: text.into() }
     }
 
     fn exists(path: &str) -> bool {
@@ -163,7 +175,7 @@ mod tests {
     #[test]
     fn links_are_relative_to_their_document() {
         let text = "[a](a.md) [b](../crates) [c](b.md#x) [d](https://example.com) [e](#here)";
-        let found = messages(links(&source("docs/x.md", text), &exists));
+        let found = messages(check_links(&source("docs/x.md", text), &exists));
         assert_eq!(found, ["the link to b.md is broken"]);
     }
 
@@ -173,7 +185,7 @@ mod tests {
                     ```\n`crates/also-gone`\n```\n`N/M` `engine/turn.rs`";
         let sources =
             [source("crates/angelia-core/src/task.rs", ""), source("x/engine/turn.rs", "")];
-        let found = messages(paths(&source("ARCHITECTURE.md", text), &sources, &exists));
+        let found = messages(check_paths(&source("ARCHITECTURE.md", text), &sources, &exists));
         assert_eq!(found, ["there is no crates/gone", "there is no none.rs"]);
     }
 
@@ -182,7 +194,7 @@ mod tests {
         let sources = [source("crates/angelia/src/cli/mod.rs", "enum Command {\n    Run(Run),\n}")];
         let text = "cargo xtask test\ncargo xtask dance\nangelia run \"hello\"\n`angelia sing`\n\
                     About angelia itself.\ncargo run --release -- run \"hello\"";
-        let found = messages(commands(&source("README.md", text), &sources, &exists));
+        let found = messages(check_commands(&source("README.md", text), &sources, &exists));
         assert_eq!(
             found,
             ["there is no command `cargo xtask dance`", "there is no command `angelia sing`"]

@@ -30,7 +30,7 @@ impl Problem {
 
 /// A tracked text file.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     /// Relative to the workspace's root, with forward slashes.
     pub(crate) path: String,
     pub(crate) text: String,
@@ -61,7 +61,7 @@ pub(crate) fn check() -> Result<usize> {
 }
 
 /// Returns all text files that git tracks or would track.
-fn sources(root: &Path) -> Result<Vec<Source>> {
+fn sources(root: &Path) -> Result<Vec<SourceFile>> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let paths = output(command("git").args(list))?
         .context("cannot list the files; tidy needs git and a checkout")?;
@@ -69,7 +69,7 @@ fn sources(root: &Path) -> Result<Vec<Source>> {
     for path in paths.split('\0').filter(|path| !path.is_empty()) {
         // Skip a file that is deleted but not yet committed, and a file that is not text.
         if let Ok(text) = fs::read_to_string(root.join(path)) {
-            sources.push(Source { path: path.to_owned(), text });
+            sources.push(SourceFile { path: path.to_owned(), text });
         }
     }
     Ok(sources)

@@ -1,10 +1,10 @@
 //! Finds absolute paths and package registries of a particular machine in shared files.
 
-use super::{Problem, Source};
+use super::{Problem, SourceFile};
 
 /// Returns the forbidden strings and their messages. They are spelled in two halves, so that this
 /// file does not report itself.
-fn traces() -> Vec<(String, &'static str)> {
+fn forbidden_strings() -> Vec<(String, &'static str)> {
     let folder = "a path of one machine; write it relative to the project or to a placeholder";
     let host = "the address of a package registry; name the package only";
     vec![
@@ -20,14 +20,14 @@ fn traces() -> Vec<(String, &'static str)> {
     ]
 }
 
-pub(crate) fn check(source: &Source) -> Vec<Problem> {
+pub(crate) fn check(source: &SourceFile) -> Vec<Problem> {
     // Cargo writes the registry's address into its lock file. Recordings, and the snapshots made
     // from them, stay as they were recorded.
     let is_recorded = source.path.starts_with("fixtures/") || source.path.ends_with(".snap");
     if source.path.ends_with("Cargo.lock") || is_recorded {
         return Vec::new();
     }
-    let traces = traces();
+    let traces = forbidden_strings();
     let mut problems = Vec::new();
     for (number, line) in source.text.lines().enumerate() {
         for (trace, message) in &traces {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> usize {
-        check(&Source { path: "a.md".into(), text: text.into() }).len()
+        check(&SourceFile { path: "a.md".into(), text: text.into() }).len()
     }
 
     #[test]
@@ -79,6 +79,6 @@ mod tests {
     #[test]
     fn leaves_recordings_as_they_are() {
         let text = ["/t", "mp/socket"].concat();
-        assert!(check(&Source { path: "fixtures/a.ndjson".into(), text }).is_empty());
+        assert!(check(&SourceFile { path: "fixtures/a.ndjson".into(), text }).is_empty());
     }
 }

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 /// The largest envelope, in the bytes of its wire form.
-pub const MAX_MESSAGE: usize = 10 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 10 * 1024 * 1024;
 
 /// Unacknowledged messages of all endpoints together. A sender that invents endpoint names runs
 /// into this limit and not into a full disk.
-pub(super) const MAX_QUEUED_IN_ALL: usize = 1_000_000;
+pub(super) const MAX_TOTAL_QUEUED: usize = 1_000_000;
 
 /// Bytes of queued messages that are also kept in memory; the other messages are read from disk
 /// when they are delivered.
-pub(super) const MAX_CACHED: usize = 32 * 1024 * 1024;
+pub(super) const MAX_CACHED_BYTES: usize = 32 * 1024 * 1024;
 
 /// Beyond this number the oldest dead letters are removed.
-pub(super) const MAX_DEAD: usize = 10_000;
+pub(super) const MAX_DEAD_LETTERS: usize = 10_000;
 
 /// The most that one call of `Inbox::next` returns, unless a single message is larger.
-pub(super) const MAX_TAKEN_BYTES: usize = 1024 * 1024;
+pub(super) const MAX_TAKE_BYTES: usize = 1024 * 1024;
 
 /// The limits that are set under `bus:` in the configuration.
 #[derive(Clone, Copy, Debug)]

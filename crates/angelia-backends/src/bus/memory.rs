@@ -6,18 +6,18 @@ use std::{
 };
 
 use angelia_core::{
-    model::{EndpointName, bus::Message},
+    model::{EndpointName, bus::BusMessage},
     ports::{
         BoxFuture, Bus, Clock,
-        bus::{BusError, Refusal},
+        bus::{BusError, PublishError},
     },
 };
 
 use super::{
-    index::{Index, Place, Standing, Targets},
+    bus_core::{BusCore, MessageStorage, PublishBatch, SharedIndex, lock_index},
+    dedupe::DedupeFilter,
+    index::{BusIndex, EndpointRecord, LogLocation, Targets},
     limits::BusLimits,
-    repeats::Repeats,
-    shared::{Batch, Keeper, Shared, SharedIndex, lock},
 };
 
 /// A bus in memory; its messages are lost when the process ends.
@@ -26,54 +26,58 @@ pub struct MemoryBus;
 
 impl MemoryBus {
     pub fn open(limits: BusLimits, clock: Arc<dyn Clock>) -> Arc<dyn Bus> {
-        let index = Arc::new(Mutex::new(Index::new(limits)));
-        let order = Order { next: 1, is_closed: false, repeats: Repeats::new(&limits) };
-        let keeper = Nowhere {
+        let index = Arc::new(Mutex::new(BusIndex::new(limits)));
+        let order = MemoryBusState {
+            next_position: 1,
+            is_closed: false,
+            dedupe: DedupeFilter::new(&limits),
+        };
+        let keeper = MemoryStorage {
             index: Arc::clone(&index),
             clock: Arc::clone(&clock),
-            order: Mutex::new(order),
+            state: Mutex::new(order),
         };
-        Arc::new(Shared { index, keeper: Arc::new(keeper), clock })
+        Arc::new(BusCore { index, storage: Arc::new(keeper), clock })
     }
 }
 
-pub(super) struct Nowhere {
+pub(super) struct MemoryStorage {
     index: SharedIndex,
     clock: Arc<dyn Clock>,
-    order: Mutex<Order>,
+    state: Mutex<MemoryBusState>,
 }
 
 #[derive(Debug)]
-struct Order {
-    next: u64,
+struct MemoryBusState {
+    next_position: u64,
     is_closed: bool,
-    repeats: Repeats,
+    dedupe: DedupeFilter,
 }
 
-impl Nowhere {
-    fn accept(&self, batch: Batch) {
+impl MemoryStorage {
+    fn commit_batch(&self, batch: PublishBatch) {
         let now = self.clock.now().as_millisecond();
-        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut index = lock(&self.index);
-        let mut receipts = Vec::with_capacity(batch.outgoing.len());
-        for outgoing in batch.outgoing {
+        let mut order = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut index = lock_index(&self.index);
+        let mut receipts = Vec::with_capacity(batch.messages.len());
+        for outgoing in batch.messages {
             if order.is_closed {
                 index.unreserve(&outgoing.targets);
-                receipts.push(Err(Refusal::Storage(BusError::Closed)));
+                receipts.push(Err(PublishError::Storage(BusError::Closed)));
                 continue;
             }
             if let Targets::Refused(refusal) = outgoing.targets {
                 receipts.push(Err(refusal));
                 continue;
             }
-            let key = order.repeats.key(&outgoing.message);
-            if !outgoing.fresh && order.repeats.contains(key, now) {
-                receipts.push(Ok(index.repeated(&outgoing)));
+            let key = order.dedupe.hash_message(&outgoing.message);
+            if !outgoing.skip_dedupe && order.dedupe.contains(key, now) {
+                receipts.push(Ok(index.accept_repeat(&outgoing)));
                 continue;
             }
-            order.repeats.insert(key, now);
-            let first = order.next;
-            order.next += outgoing.targets.slots().len() as u64;
+            order.dedupe.insert(key, now);
+            let first = order.next_position;
+            order.next_position += outgoing.targets.slots().len() as u64;
             receipts.push(Ok(index.commit(outgoing, first, now, None, batch.watch.as_ref())));
         }
         drop(index);
@@ -82,26 +86,26 @@ impl Nowhere {
     }
 }
 
-impl Keeper for Nowhere {
-    fn store(&self, batch: Batch) -> BoxFuture<'_, ()> {
-        self.accept(batch);
+impl MessageStorage for MemoryStorage {
+    fn store(&self, batch: PublishBatch) -> BoxFuture<'_, ()> {
+        self.commit_batch(batch);
         Box::pin(std::future::ready(()))
     }
 
-    fn done(&self, _positions: Vec<u64>) {}
+    fn mark_done(&self, _positions: Vec<u64>) {}
 
-    fn dead(&self, _position: u64, _at: i64, _reason: &str) {}
+    fn mark_dead(&self, _position: u64, _at: i64, _reason: &str) {}
 
-    fn read(&self, _places: &[(u64, Place)]) -> io::Result<Vec<(u64, Message)>> {
+    fn read(&self, _places: &[(u64, LogLocation)]) -> io::Result<Vec<(u64, BusMessage)>> {
         Ok(Vec::new())
     }
 
-    fn remember(&self, _name: &EndpointName, _standing: &Standing) -> io::Result<()> {
+    fn save_endpoint(&self, _name: &EndpointName, _standing: &EndpointRecord) -> io::Result<()> {
         Ok(())
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut order = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         order.is_closed = true;
         Box::pin(std::future::ready(()))
     }

@@ -7,14 +7,14 @@
 //! - `bus_core`: the [`Bus`](angelia_core::ports::Bus) port on top of the index and a storage.
 //! - `dedupe`: recognises repeated messages; `backpressure`: slows down senders that are too fast.
 
+mod backpressure;
+mod bus_core;
+mod dedupe;
 mod index;
 mod limits;
 mod local;
 mod memory;
-mod publishing;
-mod repeats;
-mod shared;
 
-pub use limits::{BusLimits, MAX_MESSAGE};
+pub use limits::{BusLimits, MAX_MESSAGE_BYTES};
 pub use local::{LocalBus, OpenBusError};
 pub use memory::MemoryBus;

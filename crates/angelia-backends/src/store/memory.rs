@@ -1,7 +1,7 @@
 //! A store in memory, for one process. It follows the same rules as the store on disk; the
 //! conformance suite checks both.
 
-mod kept;
+mod state;
 
 use std::{
     future::ready,
@@ -15,20 +15,20 @@ use angelia_core::{
         TurnState,
     },
     ports::{
-        Approvals, BoxFuture, Claim, Claimed, Committed, HistoryNote, Lease, Page, Store,
-        StoreError,
+        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, Page, PendingCommit,
+        RequestClaim, Store, StoreError,
     },
 };
 use jiff::Timestamp;
 
-use self::kept::{Kept, KeptSession, NO_SESSION, refuse_finished};
+use self::state::{MemoryStoreState, SESSION_NOT_FOUND, SessionEntry, reject_finished_state};
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Sessions, turns and events in memory; they are lost when the process ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    kept: Mutex<Kept>,
+    state: Mutex<MemoryStoreState>,
 }
 
 impl MemoryStore {
@@ -37,10 +37,10 @@ impl MemoryStore {
     }
 
     /// Runs `work` on the data at once, unless the store is closed.
-    fn answer<T: Send + 'static>(
+    fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Kept) -> Result<T, StoreError>,
-    ) -> Answer<'_, T> {
+        work: impl FnOnce(&mut MemoryStoreState) -> Result<T, StoreError>,
+    ) -> StoreFuture<'_, T> {
         let mut kept = self.lock();
         let answer = if kept.is_closed {
             Err(StoreError::Failed {
@@ -52,26 +52,26 @@ impl MemoryStore {
         Box::pin(ready(answer))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, MemoryStoreState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store for MemoryStore {
-    fn create_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, ()> {
-        self.answer(|kept| {
+    fn create_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, ()> {
+        self.run(|kept| {
             if kept.sessions.contains_key(&session.id) {
                 return Err(StoreError::Conflict);
             }
-            let new = KeptSession { record: session.clone(), is_held: false, epoch: 0 };
+            let new = SessionEntry { record: session.clone(), is_held: false, epoch: 0 };
             kept.sessions.insert(session.id, new);
             Ok(())
         })
     }
 
-    fn put_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, u64> {
-        self.answer(|kept| {
-            let current = kept.session(session.id)?;
+    fn put_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, u64> {
+        self.run(|kept| {
+            let current = kept.session_mut(session.id)?;
             if current.record.revision != session.revision {
                 return Err(StoreError::Conflict);
             }
@@ -81,12 +81,12 @@ impl Store for MemoryStore {
         })
     }
 
-    fn session(&self, id: SessionId) -> Answer<'_, Option<SessionRecord>> {
-        self.answer(|kept| Ok(kept.sessions.get(&id).map(|session| session.record.clone())))
+    fn session(&self, id: SessionId) -> StoreFuture<'_, Option<SessionRecord>> {
+        self.run(|kept| Ok(kept.sessions.get(&id).map(|session| session.record.clone())))
     }
 
-    fn sessions(&self, page: Page) -> Answer<'_, Vec<SessionRecord>> {
-        self.answer(|kept| {
+    fn sessions(&self, page: Page) -> StoreFuture<'_, Vec<SessionRecord>> {
+        self.run(|kept| {
             let newest_first = kept.sessions.values().rev().map(|session| &session.record);
             Ok(newest_first
                 .filter(|record| page.before.is_none_or(|before| record.id.as_uuid() < before))
@@ -96,10 +96,10 @@ impl Store for MemoryStore {
         })
     }
 
-    fn delete_session(&self, id: SessionId) -> Answer<'_, ()> {
-        self.answer(|kept| {
-            kept.sessions.remove(&id).ok_or(NO_SESSION)?;
-            kept.forget_session(id);
+    fn delete_session(&self, id: SessionId) -> StoreFuture<'_, ()> {
+        self.run(|kept| {
+            kept.sessions.remove(&id).ok_or(SESSION_NOT_FOUND)?;
+            kept.remove_session_data(id);
             Ok(())
         })
     }
@@ -108,46 +108,50 @@ impl Store for MemoryStore {
         &'a self,
         name: &'a ExternalName,
         session: SessionId,
-    ) -> Answer<'a, SessionId> {
-        self.answer(|kept| {
-            kept.session(session)?;
+    ) -> StoreFuture<'a, SessionId> {
+        self.run(|kept| {
+            kept.session_mut(session)?;
             Ok(*kept.names.entry(name.clone()).or_insert(session))
         })
     }
 
-    fn named<'a>(&'a self, name: &'a ExternalName) -> Answer<'a, Option<SessionId>> {
-        self.answer(|kept| Ok(kept.names.get(name).copied()))
+    fn find_by_name<'a>(&'a self, name: &'a ExternalName) -> StoreFuture<'a, Option<SessionId>> {
+        self.run(|kept| Ok(kept.names.get(name).copied()))
     }
 
-    fn acquire(&self, session: SessionId) -> Answer<'_, Lease> {
-        self.answer(|kept| {
-            let current = kept.session(session)?;
+    fn acquire_lease(&self, session: SessionId) -> StoreFuture<'_, Lease> {
+        self.run(|kept| {
+            let current = kept.session_mut(session)?;
             current.is_held = true;
             current.epoch += 1;
             Ok(Lease { session, epoch: current.epoch })
         })
     }
 
-    fn release(&self, lease: Lease) -> Answer<'_, ()> {
-        self.answer(|kept| {
+    fn release_lease(&self, lease: Lease) -> StoreFuture<'_, ()> {
+        self.run(|kept| {
             if kept.check_lease(&lease).is_ok() {
-                kept.session(lease.session)?.is_held = false;
+                kept.session_mut(lease.session)?.is_held = false;
             }
             Ok(())
         })
     }
 
-    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed> {
-        self.answer(|kept| Ok(Committed::at_once(kept.create_turn(lease, turn))))
+    fn create_turn<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: &'a TurnRecord,
+    ) -> StoreFuture<'a, PendingCommit> {
+        self.run(|kept| Ok(PendingCommit::ready(kept.create_turn(lease, turn))))
     }
 
     fn create_turn_once<'a>(
         &'a self,
         lease: &'a Lease,
         turn: &'a TurnRecord,
-        claim: &'a Claim,
-    ) -> Answer<'a, Claimed> {
-        self.answer(|kept| kept.create_turn_once(lease, turn, claim))
+        claim: &'a RequestClaim,
+    ) -> StoreFuture<'a, ClaimOutcome> {
+        self.run(|kept| kept.create_turn_once(lease, turn, claim))
     }
 
     fn set_turn_state<'a>(
@@ -155,21 +159,21 @@ impl Store for MemoryStore {
         lease: &'a Lease,
         turn: TurnId,
         state: &'a TurnState,
-    ) -> Answer<'a, ()> {
-        self.answer(|kept| {
-            let turn = kept.open_turn(lease, turn)?;
-            refuse_finished(state)?;
+    ) -> StoreFuture<'a, ()> {
+        self.run(|kept| {
+            let turn = kept.unfinished_turn_mut(lease, turn)?;
+            reject_finished_state(state)?;
             turn.record.state = state.clone();
             Ok(())
         })
     }
 
-    fn turn(&self, id: TurnId) -> Answer<'_, Option<TurnRecord>> {
-        self.answer(|kept| Ok(kept.turns.get(&id).map(|turn| turn.record.clone())))
+    fn turn(&self, id: TurnId) -> StoreFuture<'_, Option<TurnRecord>> {
+        self.run(|kept| Ok(kept.turns.get(&id).map(|turn| turn.record.clone())))
     }
 
-    fn turns(&self, session: Option<SessionId>, page: Page) -> Answer<'_, Vec<TurnRecord>> {
-        self.answer(|kept| {
+    fn turns(&self, session: Option<SessionId>, page: Page) -> StoreFuture<'_, Vec<TurnRecord>> {
+        self.run(|kept| {
             let newest_first = kept.turns.values().rev().map(|turn| &turn.record);
             Ok(newest_first
                 .filter(|record| session.is_none_or(|session| record.session == session))
@@ -180,12 +184,16 @@ impl Store for MemoryStore {
         })
     }
 
-    fn append<'a>(&'a self, lease: &'a Lease, events: Vec<TurnEvent>) -> Answer<'a, Committed> {
-        self.answer(|kept| Ok(Committed::at_once(kept.append(lease, events))))
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        events: Vec<TurnEvent>,
+    ) -> StoreFuture<'a, PendingCommit> {
+        self.run(|kept| Ok(PendingCommit::ready(kept.append(lease, events))))
     }
 
-    fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>> {
-        self.answer(|kept| {
+    fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> StoreFuture<'_, Vec<TurnEvent>> {
+        self.run(|kept| {
             let Some(turn) = kept.turns.get(&turn) else {
                 return Ok(Vec::new());
             };
@@ -194,11 +202,11 @@ impl Store for MemoryStore {
         })
     }
 
-    fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>> {
-        self.answer(|kept| {
+    fn approvals(&self, which: ApprovalFilter, page: Page) -> StoreFuture<'_, Vec<ApprovalRecord>> {
+        self.run(|kept| {
             let newest_first = kept.approvals.values().rev();
             Ok(newest_first
-                .filter(|record| which == Approvals::All || record.decided.is_none())
+                .filter(|record| which == ApprovalFilter::All || record.resolution.is_none())
                 .filter(|record| {
                     page.before.is_none_or(|before| record.approval.id.as_uuid() < before)
                 })
@@ -208,12 +216,12 @@ impl Store for MemoryStore {
         })
     }
 
-    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed> {
-        self.answer(|kept| Ok(Committed::at_once(kept.note_history(note))))
+    fn index_history<'a>(&'a self, note: &'a HistoryEntry) -> StoreFuture<'a, PendingCommit> {
+        self.run(|kept| Ok(PendingCommit::ready(kept.note_history(note))))
     }
 
-    fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>> {
-        self.answer(|kept| {
+    fn find_by_history(&self, hash: [u8; 32], limit: usize) -> StoreFuture<'_, Vec<HistoryEntry>> {
+        self.run(|kept| {
             let mut notes: Vec<_> =
                 (kept.histories.iter()).filter(|note| note.hash == hash).cloned().collect();
             notes.sort_by_key(|note| std::cmp::Reverse((note.turn, note.seq)));
@@ -222,8 +230,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64> {
-        self.answer(|kept| {
+    fn cost_since<'a>(&'a self, caller: &'a str, since: Timestamp) -> StoreFuture<'a, f64> {
+        self.run(|kept| {
             let turns = kept.turns.values().map(|turn| &turn.record);
             let theirs = turns.filter(|turn| {
                 turn.options.caller.as_deref() == Some(caller) && turn.created_at >= since
@@ -232,8 +240,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn parked_turns(&self, session: Option<SessionId>) -> Answer<'_, Vec<TurnRecord>> {
-        self.answer(|kept| {
+    fn parked_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
+        self.run(|kept| {
             let turns = kept.turns.values().map(|turn| &turn.record);
             Ok(turns
                 .filter(|turn| session.is_none_or(|session| turn.session == session))
@@ -243,8 +251,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>> {
-        self.answer(|kept| {
+    fn lost_turns(&self) -> StoreFuture<'_, Vec<TurnRecord>> {
+        self.run(|kept| {
             let is_held = |id| kept.sessions.get(id).is_some_and(|session| session.is_held);
             let turns = kept.turns.values();
             Ok(turns
@@ -255,8 +263,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn stale_sessions(&self, before: Timestamp) -> Answer<'_, Vec<SessionRecord>> {
-        self.answer(|kept| {
+    fn stale_sessions(&self, before: Timestamp) -> StoreFuture<'_, Vec<SessionRecord>> {
+        self.run(|kept| {
             let is_quiet = |id| {
                 let mut turns = kept.turns.values();
                 !turns.any(|turn| turn.record.session == id && turn.was_touched_since(before))

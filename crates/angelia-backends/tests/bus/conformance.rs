@@ -7,24 +7,24 @@ mod memory {
     use angelia_core::ports::Bus;
     use angelia_testkit::{
         bus_conformance,
-        conformance::bus::{BusFixture, BusWish},
+        conformance::bus::{BusFixture, TestBusConfig},
     };
 
-    use crate::place::limits;
+    use crate::temp_bus::bus_limits;
 
-    struct Memory;
+    struct MemoryFixture;
 
-    impl BusFixture for Memory {
-        fn open(&self, wish: &BusWish) -> Arc<dyn Bus> {
-            MemoryBus::open(limits(wish), Arc::clone(&wish.clock) as _)
+    impl BusFixture for MemoryFixture {
+        fn open(&self, wish: &TestBusConfig) -> Arc<dyn Bus> {
+            MemoryBus::open(bus_limits(wish), Arc::clone(&wish.clock) as _)
         }
 
-        fn is_kept(&self) -> bool {
+        fn is_durable(&self) -> bool {
             false
         }
     }
 
-    bus_conformance!(Memory);
+    bus_conformance!(MemoryFixture);
 }
 
 mod local {
@@ -33,20 +33,20 @@ mod local {
     use angelia_core::ports::Bus;
     use angelia_testkit::{
         bus_conformance,
-        conformance::bus::{BusFixture, BusWish},
+        conformance::bus::{BusFixture, TestBusConfig},
     };
 
-    use crate::place::Place;
+    use crate::temp_bus::TempBus;
 
-    impl BusFixture for Place {
-        fn open(&self, wish: &BusWish) -> Arc<dyn Bus> {
+    impl BusFixture for TempBus {
+        fn open(&self, wish: &TestBusConfig) -> Arc<dyn Bus> {
             self.open(wish)
         }
 
-        fn is_kept(&self) -> bool {
+        fn is_durable(&self) -> bool {
             true
         }
     }
 
-    bus_conformance!(Place::new());
+    bus_conformance!(TempBus::new());
 }

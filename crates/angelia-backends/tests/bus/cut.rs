@@ -9,39 +9,39 @@ use std::{
 };
 
 use angelia_testkit::conformance::bus::{
-    BusWish, accepted, assert_empty, attach, ids, message, take,
+    TestBusConfig, assert_empty, attach, ids, message, publish_accepted, take_deliveries,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::place::{Place, cases};
+use crate::temp_bus::{TempBus, proptest_config};
 
 const MESSAGES: usize = 40;
-const LOG: &str = "log/0000000000000001.log";
+const LOG_FILE: &str = "log/0000000000000001.log";
 
 /// A log and the offset at which each of its messages ends.
-struct Written {
+struct RecordedLog {
     log: Vec<u8>,
     ends: Vec<usize>,
 }
 
-fn written() -> &'static Written {
-    static WRITTEN: OnceLock<Written> = OnceLock::new();
-    WRITTEN.get_or_init(|| {
-        let place = Place::new();
-        let path = place.path().join(LOG);
+fn recorded_log() -> &'static RecordedLog {
+    static RECORDED_LOG: OnceLock<RecordedLog> = OnceLock::new();
+    RECORDED_LOG.get_or_init(|| {
+        let place = TempBus::new();
+        let path = place.path().join(LOG_FILE);
         let write = async move {
-            let bus = place.open(&BusWish::default());
+            let bus = place.open(&TestBusConfig::default());
             let mut ends = Vec::new();
             for number in 0..MESSAGES {
-                accepted(&bus, message("s", "r", &number.to_string())).await;
+                publish_accepted(&bus, message("s", "r", &number.to_string())).await;
                 let log = fs::read(&path).unwrap();
                 let last = log.iter().rposition(|byte| *byte != 0).unwrap();
                 ends.push(last + 1);
             }
             let mut log = fs::read(&path).unwrap();
             log.truncate(ends[MESSAGES - 1] + 512);
-            Written { log, ends }
+            RecordedLog { log, ends }
         };
         // On a separate thread, because the caller may be inside a runtime.
         let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -70,7 +70,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-fn damaged(log: &[u8], cut: usize, damage: &Damage) -> Vec<u8> {
+fn apply_damage(log: &[u8], cut: usize, damage: &Damage) -> Vec<u8> {
     let (whole, rest) = log.split_at(cut);
     let mut bytes = whole.to_vec();
     match damage {
@@ -88,43 +88,44 @@ fn damaged(log: &[u8], cut: usize, damage: &Damage) -> Vec<u8> {
     bytes
 }
 
-fn place(log: &[u8]) -> (TempDir, PathBuf) {
+fn write_log(log: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let bus = folder.path().join("bus");
     fs::create_dir_all(bus.join("log")).unwrap();
-    fs::write(bus.join(LOG), log).unwrap();
+    fs::write(bus.join(LOG_FILE), log).unwrap();
     (folder, bus)
 }
 
-async fn check(bus: &Path, whole: usize) {
-    let wish = BusWish::default();
+async fn check_recovery(bus: &Path, whole: usize) {
+    let wish = TestBusConfig::default();
     let open = || {
         let clock = std::sync::Arc::clone(&wish.clock) as _;
-        angelia_backends::bus::LocalBus::open(bus, crate::place::limits(&wish), clock).unwrap()
+        angelia_backends::bus::LocalBus::open(bus, crate::temp_bus::bus_limits(&wish), clock)
+            .unwrap()
     };
     let mut expected: Vec<String> = (0..whole).map(|n| n.to_string()).collect();
     for new in ["new", "newer"] {
         let bus = open();
         let mut inbox = attach(&bus, "r").await;
         if !expected.is_empty() {
-            let got = take(&mut inbox, expected.len()).await;
+            let got = take_deliveries(&mut inbox, expected.len()).await;
             assert_eq!(ids(&got), expected);
         }
         assert_empty(&mut inbox).await;
-        accepted(&bus, message("s", "r", new)).await;
+        publish_accepted(&bus, message("s", "r", new)).await;
         expected.push(new.to_owned());
     }
 }
 
 proptest! {
-    #![proptest_config(cases(24))]
+    #![proptest_config(proptest_config(24))]
 
     #[test]
     fn what_is_whole_before_the_damage_is_there_and_nothing_behind_it(
         part in 0.0..1.0_f64,
         damage in damage(),
     ) {
-        let written = written();
+        let written = recorded_log();
         let header = 24;
         #[expect(
             clippy::cast_possible_truncation,
@@ -134,38 +135,38 @@ proptest! {
         )]
         let cut = header + (part * (written.log.len() - header) as f64) as usize;
         let whole = written.ends.iter().filter(|end| **end <= cut).count();
-        let (_folder, bus) = place(&damaged(&written.log, cut, &damage));
+        let (_folder, bus) = write_log(&apply_damage(&written.log, cut, &damage));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(check(&bus, whole));
+        runtime.block_on(check_recovery(&bus, whole));
     }
 }
 
 #[tokio::test]
 async fn a_file_that_was_not_finished_is_no_segment() {
-    let place = Place::new();
+    let place = TempBus::new();
     let log = place.path().join("log");
     fs::create_dir_all(&log).unwrap();
     fs::write(log.join("0000000000000001.log"), b"ANG").unwrap();
     fs::write(log.join("0000000000000002.new"), vec![1; 100]).unwrap();
-    let bus = place.open(&BusWish::default());
-    accepted(&bus, message("s", "r", "1")).await;
+    let bus = place.open(&TestBusConfig::default());
+    publish_accepted(&bus, message("s", "r", "1")).await;
     drop(bus);
-    let bus = place.open(&BusWish::default());
+    let bus = place.open(&TestBusConfig::default());
     assert_eq!(bus.counts().queued, 1);
 }
 
 #[tokio::test]
 async fn a_message_that_is_damaged_later_is_passed_over() {
-    let written = written();
-    let (_folder, bus_folder) = place(&written.log);
-    let wish = BusWish::default();
+    let written = recorded_log();
+    let (_folder, bus_folder) = write_log(&written.log);
+    let wish = TestBusConfig::default();
     let clock = std::sync::Arc::clone(&wish.clock) as _;
-    let limits = crate::place::limits(&wish);
+    let limits = crate::temp_bus::bus_limits(&wish);
     let bus = angelia_backends::bus::LocalBus::open(&bus_folder, limits, clock).unwrap();
-    let file = fs::OpenOptions::new().write(true).open(bus_folder.join(LOG)).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(bus_folder.join(LOG_FILE)).unwrap();
     file.write_all_at(b"!", written.ends[4] as u64 - 3).unwrap();
     let mut inbox = attach(&bus, "r").await;
-    let got = take(&mut inbox, MESSAGES - 1).await;
+    let got = take_deliveries(&mut inbox, MESSAGES - 1).await;
     assert!(!ids(&got).contains(&"4"), "{:?}", ids(&got));
     assert_eq!(&*got[MESSAGES - 2].message.id, "39");
 }

@@ -5,5 +5,5 @@
 mod conformance;
 mod cut;
 mod model;
-mod place;
 mod space;
+mod temp_bus;

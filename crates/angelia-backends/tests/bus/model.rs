@@ -8,14 +8,14 @@ use std::{
 };
 
 use angelia_core::ports::{
-    Bus, Inbox,
-    bus::{Delivery, Position},
+    Bus, BusInbox,
+    bus::{BusDelivery, BusPosition},
 };
-use angelia_testkit::conformance::bus::{BusWish, attach, message, next};
+use angelia_testkit::conformance::bus::{TestBusConfig, attach, message, next_deliveries};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use crate::place::{Place, cases};
+use crate::temp_bus::{TempBus, proptest_config};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -39,11 +39,11 @@ enum Step {
     Refuse {
         name: usize,
     },
-    Leave {
+    Detach {
         name: usize,
     },
     /// Advances the clock so far that repeats are forgotten and their segments can be freed.
-    Later,
+    AdvanceClock,
     Reopen,
 }
 
@@ -64,50 +64,50 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (name(), 1..30_usize, any::<bool>())
             .prop_map(|(name, count, newest)| Step::Ack { name, count, newest }),
         1 => name().prop_map(|name| Step::Refuse { name }),
-        1 => name().prop_map(|name| Step::Leave { name }),
-        1 => Just(Step::Later),
+        1 => name().prop_map(|name| Step::Detach { name }),
+        1 => Just(Step::AdvanceClock),
         2 => Just(Step::Reopen),
     ]
 }
 
 /// The model of one endpoint.
 #[derive(Default)]
-struct Queue {
+struct ModelQueue {
     /// Each message's number, its size, and whether it may have been delivered before.
     waiting: VecDeque<(u64, usize, bool)>,
-    taken: Vec<(u64, usize, Position)>,
+    in_flight: Vec<(u64, usize, BusPosition)>,
 }
 
-impl Queue {
-    fn give_back(&mut self) {
-        while let Some((number, size, _)) = self.taken.pop() {
+impl ModelQueue {
+    fn requeue_in_flight(&mut self) {
+        while let Some((number, size, _)) = self.in_flight.pop() {
             self.waiting.push_front((number, size, true));
         }
     }
 }
 
-struct Stage {
-    place: Place,
-    wish: BusWish,
+struct BusHarness {
+    temp_bus: TempBus,
+    options: TestBusConfig,
     bus: Option<Arc<dyn Bus>>,
-    inboxes: HashMap<usize, Box<dyn Inbox>>,
-    queues: [Queue; 3],
+    inboxes: HashMap<usize, Box<dyn BusInbox>>,
+    queues: [ModelQueue; 3],
     refused: usize,
     sent: u64,
 }
 
-impl Stage {
+impl BusHarness {
     fn new() -> Self {
-        let place = Place::new();
-        let wish = BusWish {
+        let place = TempBus::new();
+        let wish = TestBusConfig {
             message_ttl: Duration::from_hours(1000),
             max_queued: 10_000,
-            ..BusWish::default()
+            ..TestBusConfig::default()
         };
         let bus = Some(place.open(&wish));
         Self {
-            place,
-            wish,
+            temp_bus: place,
+            options: wish,
             bus,
             inboxes: HashMap::new(),
             queues: Default::default(),
@@ -126,20 +126,21 @@ impl Stage {
             Step::Take { name, limit } => self.take(name, limit).await,
             Step::Ack { name, count, newest } => self.ack(name, count, newest),
             Step::Refuse { name } => {
-                if let Some((_, _, position)) = self.queues[name].taken.pop() {
+                if let Some((_, _, position)) = self.queues[name].in_flight.pop() {
                     let inbox = self.inboxes.get_mut(&name).unwrap();
-                    inbox.refuse(position, "no");
+                    inbox.dead_letter(position, "no");
                     self.refused += 1;
                 }
             }
-            Step::Leave { name } => {
+            Step::Detach { name } => {
                 self.inboxes.remove(&name);
-                self.queues[name].give_back();
+                self.queues[name].requeue_in_flight();
             }
-            Step::Later => self.wish.clock.advance(self.wish.dedupe_window * 2),
+            Step::AdvanceClock => self.options.clock.advance(self.options.dedupe_window * 2),
             Step::Reopen => self.reopen(),
         }
-        let queued: usize = self.queues.iter().map(|one| one.waiting.len() + one.taken.len()).sum();
+        let queued: usize =
+            self.queues.iter().map(|one| one.waiting.len() + one.in_flight.len()).sum();
         let counts = self.bus().counts();
         assert_eq!((counts.queued, counts.dead), (queued, self.refused));
     }
@@ -166,7 +167,7 @@ impl Stage {
             return;
         }
         let inbox = self.inboxes.get_mut(&name).unwrap();
-        let got = next(inbox, limit).await;
+        let got = next_deliveries(inbox, limit).await;
         assert!(!got.is_empty() && got.len() <= limit);
         for delivery in &got {
             self.queues[name].check(delivery);
@@ -174,10 +175,10 @@ impl Stage {
     }
 
     fn ack(&mut self, name: usize, count: usize, newest: bool) {
-        let taken = &mut self.queues[name].taken;
+        let taken = &mut self.queues[name].in_flight;
         let count = count.min(taken.len());
         let range = if newest { taken.len() - count..taken.len() } else { 0..count };
-        let done: Vec<Position> = taken.drain(range).map(|(_, _, position)| position).collect();
+        let done: Vec<BusPosition> = taken.drain(range).map(|(_, _, position)| position).collect();
         if let Some(inbox) = self.inboxes.get_mut(&name) {
             inbox.ack(&done);
         }
@@ -188,34 +189,34 @@ impl Stage {
         self.inboxes.clear();
         self.bus = None;
         for queue in &mut self.queues {
-            queue.give_back();
+            queue.requeue_in_flight();
             // Messages in flight may or may not have been delivered.
             for (_, _, again) in &mut queue.waiting {
                 *again = true;
             }
         }
-        self.bus = Some(self.place.open(&self.wish));
+        self.bus = Some(self.temp_bus.open(&self.options));
     }
 }
 
-impl Queue {
-    fn check(&mut self, delivery: &Delivery) {
+impl ModelQueue {
+    fn check(&mut self, delivery: &BusDelivery) {
         let (number, size, again) = self.waiting.pop_front().unwrap();
         assert_eq!(&*delivery.message.id, number.to_string());
         assert_eq!(delivery.message.envelope.len(), size);
-        assert_eq!(delivery.again, again, "of {number}");
-        self.taken.push((number, size, delivery.position));
+        assert_eq!(delivery.redelivered, again, "of {number}");
+        self.in_flight.push((number, size, delivery.position));
     }
 }
 
 proptest! {
-    #![proptest_config(cases(24))]
+    #![proptest_config(proptest_config(24))]
 
     #[test]
     fn a_bus_is_as_many_queues_as_it_has_names(steps in prop::collection::vec(step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut stage = Stage::new();
+            let mut stage = BusHarness::new();
             for step in steps {
                 stage.step(step).await;
             }

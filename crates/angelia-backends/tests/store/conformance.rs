@@ -7,9 +7,9 @@ mod memory {
     use angelia_core::ports::Store;
     use angelia_testkit::{conformance::store::StoreFixture, store_conformance};
 
-    struct Memory;
+    struct MemoryFixture;
 
-    impl StoreFixture for Memory {
+    impl StoreFixture for MemoryFixture {
         fn open(&self) -> Arc<dyn Store> {
             Arc::new(MemoryStore::new())
         }
@@ -19,7 +19,7 @@ mod memory {
         }
     }
 
-    store_conformance!(Memory);
+    store_conformance!(MemoryFixture);
 }
 
 mod sqlite {
@@ -28,9 +28,9 @@ mod sqlite {
     use angelia_core::ports::Store;
     use angelia_testkit::{conformance::store::StoreFixture, store_conformance};
 
-    use crate::home::Home;
+    use crate::home::TempHome;
 
-    impl StoreFixture for Home {
+    impl StoreFixture for TempHome {
         fn open(&self) -> Arc<dyn Store> {
             Arc::new(self.open())
         }
@@ -40,5 +40,5 @@ mod sqlite {
         }
     }
 
-    store_conformance!(Home::new());
+    store_conformance!(TempHome::new());
 }

@@ -6,39 +6,39 @@ use std::{
     sync::{Arc, Barrier},
 };
 
-use angelia_backends::store::{OpenError, SqliteStore};
+use angelia_backends::store::{OpenStoreError, SqliteStore};
 use angelia_core::ports::{Page, Store as _};
 use angelia_testkit::conformance::store::{full_session, plain_session};
 use rusqlite::Connection;
 
-use crate::home::Home;
+use crate::home::TempHome;
 
 /// Asserts that opening fails with this message and leaves the file unchanged.
-fn assert_refused(home: &Home, words: &[&str]) -> OpenError {
-    let before = fs::read(home.state()).unwrap();
+fn assert_refused(home: &TempHome, words: &[&str]) -> OpenStoreError {
+    let before = fs::read(home.database_path()).unwrap();
     let error = home.try_open().unwrap_err();
     let text = error.to_string();
     for word in words {
         assert!(text.contains(word), "`{word}` is not in: {text}");
     }
     assert!(text.contains("state.db"), "which file: {text}");
-    assert_eq!(fs::read(home.state()).unwrap(), before, "changed: {text}");
+    assert_eq!(fs::read(home.database_path()).unwrap(), before, "changed: {text}");
     error
 }
 
 #[test]
 fn a_file_that_is_no_database_is_left_alone() {
     for content in [&b"not a database, but long enough to look at. "[..], &[0xff; 5000]] {
-        let home = Home::new();
-        fs::write(home.state(), content.repeat(20)).unwrap();
+        let home = TempHome::new();
+        fs::write(home.database_path(), content.repeat(20)).unwrap();
         assert_refused(&home, &["not a database", "move the file aside", "start again"]);
     }
 }
 
 #[test]
 fn a_database_of_another_program_is_left_alone() {
-    let home = Home::new();
-    let other = Connection::open(home.state()).unwrap();
+    let home = TempHome::new();
+    let other = Connection::open(home.database_path()).unwrap();
     other.execute_batch("CREATE TABLE theirs (x)").unwrap();
     drop(other);
     assert_refused(&home, &["another program", "ANGELIA_HOME"]);
@@ -46,19 +46,19 @@ fn a_database_of_another_program_is_left_alone() {
 
 #[test]
 fn a_newer_database_is_left_alone() {
-    let home = Home::new();
+    let home = TempHome::new();
     drop(home.open());
-    let newer = Connection::open(home.state()).unwrap();
+    let newer = Connection::open(home.database_path()).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     newer.pragma_update(None, "journal_mode", "delete").unwrap();
     drop(newer);
     let error = assert_refused(&home, &["newer", "99"]);
-    assert!(matches!(error, OpenError::Newer { found: 99, .. }));
+    assert!(matches!(error, OpenStoreError::Newer { found: 99, .. }));
 }
 
 #[tokio::test]
 async fn a_damaged_page_is_named_and_does_not_stop_the_rest() {
-    let home = Home::new();
+    let home = TempHome::new();
     let store = home.open();
     for _ in 0..50 {
         store.create_session(&full_session()).await.unwrap();
@@ -67,11 +67,11 @@ async fn a_damaged_page_is_named_and_does_not_stop_the_rest() {
     store.create_session(&session).await.unwrap();
     store.close().await;
     drop(store);
-    let mut bytes = fs::read(home.state()).unwrap();
+    let mut bytes = fs::read(home.database_path()).unwrap();
     // Keep the schema intact, so that the file opens; the newest rows are in the last pages.
     let half = bytes.len() / 2;
     bytes[half..].fill(0xa5);
-    fs::write(home.state(), bytes).unwrap();
+    fs::write(home.database_path(), bytes).unwrap();
 
     let store = home.open();
     let read = store.session(session.id).await.unwrap_err().to_string();
@@ -84,15 +84,15 @@ async fn a_damaged_page_is_named_and_does_not_stop_the_rest() {
 
 #[tokio::test]
 async fn a_truncated_file_is_named() {
-    let home = Home::new();
+    let home = TempHome::new();
     let store = home.open();
     for _ in 0..50 {
         store.create_session(&full_session()).await.unwrap();
     }
     store.close().await;
     drop(store);
-    let bytes = fs::read(home.state()).unwrap();
-    fs::write(home.state(), &bytes[..bytes.len() / 2]).unwrap();
+    let bytes = fs::read(home.database_path()).unwrap();
+    fs::write(home.database_path(), &bytes[..bytes.len() / 2]).unwrap();
     // The damage shows on opening or on the first read, depending on what is missing.
     let text = match home.try_open() {
         Err(error) => error.to_string(),
@@ -106,7 +106,7 @@ async fn a_truncated_file_is_named() {
 
 #[test]
 fn what_cannot_be_opened_says_why() {
-    let home = Home::new();
+    let home = TempHome::new();
     let cases = [
         home.path().join("missing/state.db"),
         // A folder where the file should be.
@@ -118,7 +118,7 @@ fn what_cannot_be_opened_says_why() {
         if path.starts_with("/proc") && !Path::new("/proc/self").exists() {
             continue;
         }
-        let text = SqliteStore::open(&path, home.enter()).unwrap_err().to_string();
+        let text = SqliteStore::open(&path, home.register_owner()).unwrap_err().to_string();
         assert!(text.contains(path.to_str().unwrap()), "{text}");
         assert!(text.contains("check that") || text.contains("write permission"), "{text}");
     }
@@ -129,19 +129,20 @@ fn what_cannot_be_opened_says_why() {
 async fn a_read_only_home_says_so() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let home = Home::new();
+    let home = TempHome::new();
     let store = home.open();
     store.create_session(&plain_session()).await.unwrap();
     store.close().await;
     drop(store);
-    let owner = home.enter();
+    let owner = home.register_owner();
     let set = |mode_of_file, mode_of_folder| {
-        fs::set_permissions(home.state(), fs::Permissions::from_mode(mode_of_file)).unwrap();
+        fs::set_permissions(home.database_path(), fs::Permissions::from_mode(mode_of_file))
+            .unwrap();
         fs::set_permissions(home.path(), fs::Permissions::from_mode(mode_of_folder)).unwrap();
     };
     set(0o400, 0o500);
     let is_enforced = fs::write(home.path().join("probe"), "").is_err();
-    let opened = SqliteStore::open(&home.state(), Arc::clone(&owner));
+    let opened = SqliteStore::open(&home.database_path(), Arc::clone(&owner));
     set(0o600, 0o700);
     // Root may write anywhere.
     if is_enforced {
@@ -157,7 +158,7 @@ async fn a_read_only_home_says_so() {
 async fn the_file_is_private() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let home = Home::new();
+    let home = TempHome::new();
     let store = home.open();
     store.create_session(&plain_session()).await.unwrap();
     for entry in fs::read_dir(home.path()).unwrap() {
@@ -172,14 +173,14 @@ async fn the_file_is_private() {
 
 #[test]
 fn many_may_open_a_new_file_at_once() {
-    let home = Home::new();
+    let home = TempHome::new();
     let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let owner = home.enter();
+                let owner = home.register_owner();
                 barrier.wait();
-                SqliteStore::open(&home.state(), owner).unwrap();
+                SqliteStore::open(&home.database_path(), owner).unwrap();
             });
         }
     });
@@ -189,9 +190,9 @@ fn many_may_open_a_new_file_at_once() {
 /// The schema that all migrations produce. A released migration never changes: add a new one.
 #[test]
 fn the_schema_is_the_one_we_know() {
-    let home = Home::new();
+    let home = TempHome::new();
     drop(home.open());
-    let database = Connection::open(home.state()).unwrap();
+    let database = Connection::open(home.database_path()).unwrap();
     let mut statement = database
         .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
         .unwrap();

@@ -3,21 +3,21 @@
 use std::{path::PathBuf, sync::Arc};
 
 use angelia_backends::{
-    owners::{OwnerLock, Owners},
-    store::{OpenError, SqliteStore},
+    owners::{OwnerLock, OwnerRegistry},
+    store::{OpenStoreError, SqliteStore},
 };
 use tempfile::TempDir;
 
-pub(crate) struct Home {
+pub(crate) struct TempHome {
     folder: TempDir,
 }
 
-impl Home {
+impl TempHome {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub(crate) fn state(&self) -> PathBuf {
+    pub(crate) fn database_path(&self) -> PathBuf {
         self.folder.path().join("state.db")
     }
 
@@ -25,12 +25,12 @@ impl Home {
         self.folder.path()
     }
 
-    pub(crate) fn owners(&self) -> Owners {
-        Owners::new(self.folder.path().join("run/owners"))
+    pub(crate) fn owners(&self) -> OwnerRegistry {
+        OwnerRegistry::new(self.folder.path().join("run/owners"))
     }
 
-    pub(crate) fn enter(&self) -> Arc<OwnerLock> {
-        Arc::new(self.owners().enter("run").unwrap())
+    pub(crate) fn register_owner(&self) -> Arc<OwnerLock> {
+        Arc::new(self.owners().register("run").unwrap())
     }
 
     /// Opens the store as another process would.
@@ -38,7 +38,7 @@ impl Home {
         self.try_open().unwrap()
     }
 
-    pub(crate) fn try_open(&self) -> Result<SqliteStore, OpenError> {
-        SqliteStore::open(&self.state(), self.enter())
+    pub(crate) fn try_open(&self) -> Result<SqliteStore, OpenStoreError> {
+        SqliteStore::open(&self.database_path(), self.register_owner())
     }
 }

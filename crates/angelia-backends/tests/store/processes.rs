@@ -8,27 +8,27 @@ use std::{
     sync::Arc,
 };
 
-use angelia_backends::{owners::Owners, store::SqliteStore};
+use angelia_backends::{owners::OwnerRegistry, store::SqliteStore};
 use angelia_core::{
     model::{SessionId, TurnState},
     ports::{Page, Store as _, StoreError},
 };
 use angelia_testkit::conformance::store::{
-    event, finished, notice, plain_session, same, stored_turn,
+    assert_same_debug, event, finished, notice, plain_session, stored_turn,
 };
 
-use crate::home::Home;
+use crate::home::TempHome;
 
-struct Other {
+struct OtherProcess {
     child: Child,
     output: BufReader<ChildStdout>,
     /// Held open: closing it tells the child to stop.
     input: ChildStdin,
 }
 
-impl Other {
+impl OtherProcess {
     #[expect(clippy::disallowed_methods, reason = "a test plays a process of its own")]
-    fn start(test: &str, home: &Home) -> Self {
+    fn start(test: &str, home: &TempHome) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([test, "--exact", "--ignored", "--nocapture"])
             .env_clear()
@@ -43,7 +43,7 @@ impl Other {
     }
 
     /// Returns the rest of the next line that starts with `word`.
-    fn says(&mut self, word: &str) -> String {
+    fn wait_for_line(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
             line.clear();
@@ -61,31 +61,31 @@ impl Other {
     }
 }
 
-impl Drop for Other {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
 /// Returns the first line that this process was sent; `None` when a user runs all ignored tests.
-fn told() -> Option<String> {
+fn read_stdin_line() -> Option<String> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     let line = line.trim();
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-fn open(home: &str) -> SqliteStore {
+fn open_store(home: &str) -> SqliteStore {
     let home = Path::new(home);
-    let owner = Owners::new(home.join("run/owners")).enter("serve").unwrap();
+    let owner = OwnerRegistry::new(home.join("run/owners")).register("serve").unwrap();
     SqliteStore::open(&home.join("state.db"), Arc::new(owner)).unwrap()
 }
 
 #[tokio::test]
 #[ignore = "run by the tests below as a process of its own"]
 async fn owner_that_appends_until_it_is_killed() {
-    let Some(home) = told() else { return };
-    let store = open(&home);
+    let Some(home) = read_stdin_line() else { return };
+    let store = open_store(&home);
     let (lease, turn) = stored_turn(&store).await;
     store.set_turn_state(&lease, turn.id, &TurnState::Running).await.unwrap();
     println!("\nsession {}", lease.session);
@@ -99,12 +99,12 @@ async fn owner_that_appends_until_it_is_killed() {
 #[tokio::test]
 #[ignore = "run by the tests below as a process of its own"]
 async fn process_that_opens_at_once_with_others() {
-    let Some(home) = told() else { return };
+    let Some(home) = read_stdin_line() else { return };
     println!("\nready");
-    if told().is_none() {
+    if read_stdin_line().is_none() {
         return;
     }
-    let store = open(&home);
+    let store = open_store(&home);
     store.create_session(&plain_session()).await.unwrap();
     store.close().await;
     println!("done");
@@ -112,14 +112,14 @@ async fn process_that_opens_at_once_with_others() {
 
 #[tokio::test]
 async fn what_a_killed_owner_committed_is_there_and_its_turn_is_lost() {
-    let home = Home::new();
-    let mut other = Other::start("processes::owner_that_appends_until_it_is_killed", &home);
-    let session: SessionId = other.says("session").parse().unwrap();
+    let home = TempHome::new();
+    let mut other = OtherProcess::start("processes::owner_that_appends_until_it_is_killed", &home);
+    let session: SessionId = other.wait_for_line("session").parse().unwrap();
     let pid = other.child.id();
 
     let store = home.open();
     assert!(store.lost_turns().await.unwrap().is_empty());
-    let held = store.acquire(session).await;
+    let held = store.acquire_lease(session).await;
     let Err(StoreError::Held(holder)) = held else {
         panic!("its owner lives: {held:?}");
     };
@@ -127,7 +127,7 @@ async fn what_a_killed_owner_committed_is_there_and_its_turn_is_lost() {
 
     let mut committed: u64 = 0;
     while committed < 20 {
-        committed = other.says("committed").parse().unwrap();
+        committed = other.wait_for_line("committed").parse().unwrap();
     }
     other.kill();
 
@@ -142,7 +142,7 @@ async fn what_a_killed_owner_committed_is_there_and_its_turn_is_lost() {
         assert_eq!(event.seq, seq, "a gap");
     }
 
-    let lease = store.acquire(session).await.unwrap();
+    let lease = store.acquire_lease(session).await.unwrap();
     let end = event(turn, events.len() as u64 + 1, finished());
     let append = store.append(&lease, vec![end]).await.unwrap();
     append.await.unwrap();
@@ -151,19 +151,19 @@ async fn what_a_killed_owner_committed_is_there_and_its_turn_is_lost() {
 
 #[tokio::test]
 async fn many_processes_may_start_on_a_new_home_at_once() {
-    let home = Home::new();
+    let home = TempHome::new();
     let test = "processes::process_that_opens_at_once_with_others";
-    let mut others: Vec<_> = (0..8).map(|_| Other::start(test, &home)).collect();
+    let mut others: Vec<_> = (0..8).map(|_| OtherProcess::start(test, &home)).collect();
     for other in &mut others {
-        other.says("ready");
+        other.wait_for_line("ready");
     }
     for other in &mut others {
         writeln!(other.input, "go").unwrap();
     }
     for other in &mut others {
-        other.says("done");
+        other.wait_for_line("done");
     }
     let store = home.open();
     assert_eq!(store.sessions(Page::first(100)).await.unwrap().len(), 8);
-    same(&store.lost_turns().await.unwrap(), &[(); 0]);
+    assert_same_debug(&store.lost_turns().await.unwrap(), &[(); 0]);
 }

@@ -7,24 +7,24 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::model::{
-    Approval, ApprovalId, ApprovalRequest, Decision, EventKind, Level, Notice, Permissions,
-    Resolution, RuleAnswer, Verdict,
+    Approval, ApprovalId, ApprovalRequest, Decision, EventKind, Notice, NoticeLevel,
+    PermissionCheck, Permissions, Resolution, Verdict,
 };
 
 /// The approvals of one turn that nobody has decided yet, oldest first.
 #[derive(Default)]
-pub(super) struct Approvals {
-    open: Vec<Open>,
+pub(super) struct PendingApprovals {
+    pending: Vec<PendingApproval>,
 }
 
-struct Open {
+struct PendingApproval {
     id: ApprovalId,
     request: ApprovalRequest,
-    since: Instant,
+    requested_at: Instant,
 }
 
 /// Result of [`PendingApprovals::request`].
-pub(super) enum Asked {
+pub(super) enum ApprovalCheck {
     /// The rules decided at once. The notice, if any, is shown to viewers.
     Decided { decision: Decision, notice: Option<Notice> },
     /// A person has to decide.
@@ -32,7 +32,7 @@ pub(super) enum Asked {
 }
 
 /// Everything that decides whether a request needs a person.
-pub(super) struct Rules<'a> {
+pub(super) struct ApprovalRules<'a> {
     pub(super) permissions: &'a Permissions,
     pub(super) cwd: &'a Path,
     pub(super) can_ask: bool,
@@ -41,20 +41,27 @@ pub(super) struct Rules<'a> {
     pub(super) granted: &'a [(Arc<str>, Option<Arc<str>>)],
 }
 
-impl Approvals {
-    pub(super) fn ask(&mut self, id: ApprovalId, request: ApprovalRequest, rules: &Rules) -> Asked {
-        let allow =
-            |by: &str| Asked::Decided { decision: Decision::new(Verdict::Once, by), notice: None };
-        match rules.permissions.answer(&request, rules.cwd) {
-            RuleAnswer::Allow => allow("rule"),
-            RuleAnswer::Deny(why) => declined(&request, "rule", &why),
-            RuleAnswer::Ask if is_granted(&request, rules.granted) => allow("session"),
-            RuleAnswer::Ask if !rules.can_ask => {
+impl PendingApprovals {
+    pub(super) fn request(
+        &mut self,
+        id: ApprovalId,
+        request: ApprovalRequest,
+        rules: &ApprovalRules,
+    ) -> ApprovalCheck {
+        let allow = |by: &str| ApprovalCheck::Decided {
+            decision: Decision::new(Verdict::Once, by),
+            notice: None,
+        };
+        match rules.permissions.check(&request, rules.cwd) {
+            PermissionCheck::Allow => allow("rule"),
+            PermissionCheck::Deny(why) => decline(&request, "rule", &why),
+            PermissionCheck::Ask if is_granted(&request, rules.granted) => allow("session"),
+            PermissionCheck::Ask if !rules.can_ask => {
                 let why = "nobody is there to approve it; allow it with allowed_tools or \
                            permissions in the profile, or run it from a terminal";
-                declined(&request, "nobody", why)
+                decline(&request, "nobody", why)
             }
-            RuleAnswer::Ask => {
+            PermissionCheck::Ask => {
                 let approval = Approval {
                     id,
                     kind: request.kind.clone(),
@@ -64,48 +71,48 @@ impl Approvals {
                     detail: request.detail.clone(),
                     expires_at: rules.expires_at,
                 };
-                self.open.push(Open { id, request, since: Instant::now() });
-                Asked::Pending(approval)
+                self.pending.push(PendingApproval { id, request, requested_at: Instant::now() });
+                ApprovalCheck::Pending(approval)
             }
         }
     }
 
     /// Removes a pending approval because it has been decided.
     pub(super) fn take(&mut self, id: ApprovalId) -> Option<ApprovalRequest> {
-        let index = self.open.iter().position(|open| open.id == id)?;
-        Some(self.open.remove(index).request)
+        let index = self.pending.iter().position(|open| open.id == id)?;
+        Some(self.pending.remove(index).request)
     }
 
     /// Removes the pending approval with the agent's `key` because the agent withdrew the request.
     pub(super) fn withdraw(&mut self, key: &str) -> Option<ApprovalId> {
-        let index = self.open.iter().position(|open| *open.request.key == *key)?;
-        Some(self.open.remove(index).id)
+        let index = self.pending.iter().position(|open| *open.request.key == *key)?;
+        Some(self.pending.remove(index).id)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.pending.is_empty()
     }
 
     /// Time at which the oldest pending approval was requested.
-    pub(super) fn oldest(&self) -> Option<Instant> {
-        self.open.first().map(|open| open.since)
+    pub(super) fn oldest_requested_at(&self) -> Option<Instant> {
+        self.pending.first().map(|open| open.requested_at)
     }
 
     /// Returns the approvals that were requested at or before `then`.
-    pub(super) fn unanswered_since(&self, then: Instant) -> Vec<ApprovalId> {
-        self.open.iter().filter(|open| open.since <= then).map(|open| open.id).collect()
+    pub(super) fn requested_by(&self, then: Instant) -> Vec<ApprovalId> {
+        self.pending.iter().filter(|open| open.requested_at <= then).map(|open| open.id).collect()
     }
 
     /// Denies every approval that is still pending when the turn ends.
-    pub(super) fn close(&mut self) -> Vec<(ApprovalId, EventKind)> {
-        self.open
+    pub(super) fn deny_all(&mut self) -> Vec<(ApprovalId, EventKind)> {
+        self.pending
             .drain(..)
-            .map(|open| (open.id, resolved(open.id, Verdict::Deny, "turn ended")))
+            .map(|open| (open.id, resolution_event(open.id, Verdict::Deny, "turn ended")))
             .collect()
     }
 }
 
-pub(super) fn resolved(id: ApprovalId, verdict: Verdict, by: &str) -> EventKind {
+pub(super) fn resolution_event(id: ApprovalId, verdict: Verdict, by: &str) -> EventKind {
     EventKind::Resolved(Resolution { id, verdict, by: by.into() })
 }
 
@@ -113,10 +120,10 @@ fn is_granted(request: &ApprovalRequest, granted: &[(Arc<str>, Option<Arc<str>>)
     granted.iter().any(|(tool, subject)| *tool == request.tool_name && *subject == request.subject)
 }
 
-fn declined(request: &ApprovalRequest, by: &str, why: &str) -> Asked {
+fn decline(request: &ApprovalRequest, by: &str, why: &str) -> ApprovalCheck {
     let text = format!("declined: {}: {why}", request.title);
-    Asked::Decided {
+    ApprovalCheck::Decided {
         decision: Decision::new(Verdict::Deny, by).with_note(why),
-        notice: Some(Notice::new(Level::Warning, "declined", text)),
+        notice: Some(Notice::new(NoticeLevel::Warning, "declined", text)),
     }
 }

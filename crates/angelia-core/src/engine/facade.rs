@@ -6,41 +6,43 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::{
-    log::{TurnLog, Watch},
-    once::RequestKey,
-    session::{Command, Submit},
-    shared::Shared,
+    engine_state::EngineState,
+    idempotency::RequestKey,
+    session_command::{SessionCommand, SubmitCommand},
+    turn_log::{TurnLog, TurnWatch},
 };
 use crate::{
     model::{
         ApprovalId, ApprovalRecord, Content, Decision, ExternalName, Failure, Seq, SessionId,
         SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
     },
-    ports::{Approvals, Clock, Committed, Executor, HistoryNote, Page, Store, StoreError},
-    task::Tasks,
+    ports::{
+        ApprovalFilter, Clock, Executor, HistoryEntry, Page, PendingCommit, Store, StoreError,
+    },
+    task::TaskGroup,
 };
 
 /// Runs the turns of all sessions of this process. Cheap to clone; all clones share one engine.
 #[derive(Clone)]
 pub struct Engine {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EngineState>,
 }
 
 /// Dependencies of an [`Engine`].
-pub struct Parts {
+pub struct EngineParts {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
     pub executors: Vec<Arc<dyn Executor>>,
-    pub limits: Limits,
-    pub tasks: Tasks,
+    pub limits: EngineLimits,
+    pub tasks: TaskGroup,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct EngineLimits {
     /// How long an idle agent is kept alive.
     pub idle_ttl: Duration,
     /// Maximum number of live agents.
-    pub max_live: usize,
+    pub max_live_agents: usize,
     /// Maximum number of turns that wait in one session.
     pub max_queued_turns: usize,
     /// How long an interrupted agent may take to report that it has stopped.
@@ -49,11 +51,11 @@ pub struct Limits {
     pub close_grace: Duration,
 }
 
-impl Default for Limits {
+impl Default for EngineLimits {
     fn default() -> Self {
         Self {
             idle_ttl: Duration::from_mins(10),
-            max_live: 64,
+            max_live_agents: 64,
             max_queued_turns: 16,
             interrupt_grace: Duration::from_secs(10),
             close_grace: Duration::from_secs(3),
@@ -78,52 +80,52 @@ pub struct Submission {
     /// returns the turn of the first request, shown from its first event.
     pub key: Option<RequestKey>,
     /// Indexes the new turn under this hash ([`Engine::find_by_history`]).
-    pub found_by: Option<[u8; 32]>,
+    pub history_hash: Option<[u8; 32]>,
     /// The caller follows the events and knows the turn by nothing else. If the turn can run at
     /// once, its events are shown before its record is committed. If it cannot be recorded, it
     /// fails.
-    pub follows: bool,
+    pub show_uncommitted: bool,
 }
 
 impl Submission {
     pub const fn new(session: SessionId, input: Vec<Content>, options: TurnOptions) -> Self {
-        Self { session, input, options, key: None, found_by: None, follows: false }
+        Self { session, input, options, key: None, history_hash: None, show_uncommitted: false }
     }
 }
 
 /// A turn that the engine has accepted.
 #[derive(Debug)]
-pub struct Submitted {
+pub struct SubmittedTurn {
     pub turn: TurnId,
     /// `false`: the turn waits for another turn of the session.
     pub running: bool,
     /// The turn was submitted before under the same key.
-    pub repeats: bool,
+    pub is_repeat: bool,
     /// Starts at the first event.
-    pub watch: Watch,
+    pub watch: TurnWatch,
 }
 
 /// Reply of a session actor to a submitted turn.
-pub(super) enum Accepted {
+pub(super) enum SubmitReply {
     Running,
     Queued,
     /// An earlier request with the same key already created this turn.
-    Known(TurnId),
+    AlreadySubmitted(TurnId),
 }
 
 /// Result of [`Engine::steer`].
 #[derive(Debug)]
-pub enum Steering {
+pub enum SteerOutcome {
     /// The running agent has the text.
     Passed,
     /// The text became the next turn of the session.
-    Queued(Submitted),
+    Queued(SubmittedTurn),
 }
 
 /// Reply of a session actor to a steering request.
-pub(super) enum Steered {
+pub(super) enum SteerReply {
     Passed,
-    NotTaken(Vec<Content>),
+    Declined(Vec<Content>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -147,8 +149,8 @@ pub enum EngineError {
 }
 
 impl Engine {
-    pub fn new(parts: Parts) -> Self {
-        Self { shared: Arc::new(Shared::new(parts)) }
+    pub fn new(parts: EngineParts) -> Self {
+        Self { shared: Arc::new(EngineState::new(parts)) }
     }
 
     pub fn executors(&self) -> &[Arc<dyn Executor>] {
@@ -161,8 +163,8 @@ impl Engine {
         session: SessionId,
         input: Vec<Content>,
         options: TurnOptions,
-    ) -> Result<Submitted, EngineError> {
-        self.submit_as(Submission::new(session, input, options)).await
+    ) -> Result<SubmittedTurn, EngineError> {
+        self.submit_with(Submission::new(session, input, options)).await
     }
 
     /// Like [`Engine::submit`], but runs a request with the same key at most once.
@@ -172,63 +174,76 @@ impl Engine {
         input: Vec<Content>,
         options: TurnOptions,
         key: Option<RequestKey>,
-    ) -> Result<Submitted, EngineError> {
+    ) -> Result<SubmittedTurn, EngineError> {
         let new = Submission::new(session, input, options);
-        self.submit_as(Submission { key, ..new }).await
+        self.submit_with(Submission { key, ..new }).await
     }
 
     /// Like [`Engine::submit`], with all options of a [`Submission`].
-    pub async fn submit_as(&self, new: Submission) -> Result<Submitted, EngineError> {
-        let Submission { session, input, options, key, found_by, follows } = new;
-        let claim = key.map(|key| key.claim(self.shared.clock.now(), session, &input));
+    pub async fn submit_with(&self, new: Submission) -> Result<SubmittedTurn, EngineError> {
+        let Submission {
+            session,
+            input,
+            options,
+            key,
+            history_hash: found_by,
+            show_uncommitted: follows,
+        } = new;
+        let claim = key.map(|key| key.into_claim(self.shared.clock.now(), session, &input));
         let id = TurnId::from_uuid(self.shared.clock.fresh_uuid());
         let log = TurnLog::new(id, session);
-        let watch = Watch::live(Arc::clone(&log), Arc::clone(&self.shared.store), 0);
+        let watch = TurnWatch::live(Arc::clone(&log), Arc::clone(&self.shared.store), 0);
         let mut turn = Turn { id, session, input, options };
         loop {
             let (reply, answer) = oneshot::channel();
             let (log, claim) = (Arc::clone(&log), claim.clone());
-            let command =
-                Command::Submit(Box::new(Submit { turn, log, claim, found_by, follows, reply }));
+            let command = SessionCommand::Submit(Box::new(SubmitCommand {
+                turn,
+                log,
+                claim,
+                history_hash: found_by,
+                show_uncommitted: follows,
+                reply,
+            }));
             let actor = match self.shared.existing_actor(session) {
                 Some(actor) => actor,
-                None => self.shared.actor(session).await?,
+                None => self.shared.get_or_start_actor(session).await?,
             };
             match actor.send(command).await {
                 Ok(()) => {
                     let accepted = answer.await.map_err(|_| EngineError::ShuttingDown)??;
                     return match accepted {
-                        Accepted::Known(known) => self.known(known).await,
-                        Accepted::Running => {
-                            Ok(Submitted { turn: id, running: true, repeats: false, watch })
+                        SubmitReply::AlreadySubmitted(known) => self.repeated_turn(known).await,
+                        SubmitReply::Running => {
+                            Ok(SubmittedTurn { turn: id, running: true, is_repeat: false, watch })
                         }
-                        Accepted::Queued => {
-                            Ok(Submitted { turn: id, running: false, repeats: false, watch })
+                        SubmitReply::Queued => {
+                            Ok(SubmittedTurn { turn: id, running: false, is_repeat: false, watch })
                         }
                     };
                 }
                 // The actor has just ended: start another one and submit again.
-                Err(Command::Submit(returned)) => turn = returned.turn,
+                Err(SessionCommand::Submit(returned)) => turn = returned.turn,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
         }
     }
 
     /// Returns the turn that an earlier request with the same key created.
-    async fn known(&self, turn: TurnId) -> Result<Submitted, EngineError> {
+    async fn repeated_turn(&self, turn: TurnId) -> Result<SubmittedTurn, EngineError> {
         let watch = self.watch(turn, 0).await?;
         let running = matches!(self.turn(turn).await?.state, TurnState::Running);
-        Ok(Submitted { turn, running, repeats: true, watch })
+        Ok(SubmittedTurn { turn, running, is_repeat: true, watch })
     }
 
     pub async fn turn(&self, id: TurnId) -> Result<TurnRecord, EngineError> {
         let store = &self.shared.store;
         let mut record = store.turn(id).await?;
         if record.is_none()
-            && let Some(log) = self.shared.log(id)
+            && let Some(log) = self.shared.find_log(id)
         {
             // The turn is shown already, but its record is still being written.
-            log.recorded().await;
+            log.wait_recorded().await;
             record = store.turn(id).await?;
         }
         record.ok_or(EngineError::NotFound("turn"))
@@ -243,26 +258,30 @@ impl Engine {
     }
 
     /// Watches the events of a turn with a number above `after`, live or from the store.
-    pub async fn watch(&self, turn: TurnId, after: Seq) -> Result<Watch, EngineError> {
-        if let Some(log) = self.shared.log(turn) {
-            return Ok(Watch::live(log, Arc::clone(&self.shared.store), after));
+    pub async fn watch(&self, turn: TurnId, after: Seq) -> Result<TurnWatch, EngineError> {
+        if let Some(log) = self.shared.find_log(turn) {
+            return Ok(TurnWatch::live(log, Arc::clone(&self.shared.store), after));
         }
         self.turn(turn).await?;
-        Ok(Watch::stored(Arc::clone(&self.shared.store), turn, after))
+        Ok(TurnWatch::stored(Arc::clone(&self.shared.store), turn, after))
     }
 
     /// Asks a turn to stop: through the agent's protocol, or with `kill` by killing its process. A
     /// turn that is still queued ends at once.
     pub async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), EngineError> {
-        self.tell_running(turn, Command::Interrupt { turn, kill }).await.map(drop)
+        self.send_to_turn(turn, SessionCommand::Interrupt { turn, kill }).await.map(drop)
     }
 
     /// Sends a command to the actor that runs a turn, and returns the session of that turn.
-    async fn tell_running(&self, turn: TurnId, command: Command) -> Result<SessionId, EngineError> {
-        let log = self.shared.log(turn).filter(|log| !log.is_finished());
+    async fn send_to_turn(
+        &self,
+        turn: TurnId,
+        command: SessionCommand,
+    ) -> Result<SessionId, EngineError> {
+        let log = self.shared.find_log(turn).filter(|log| !log.is_finished());
         let log = match log {
             Some(log) => log,
-            None => self.parked_log(turn).await?,
+            None => self.open_parked_log(turn).await?,
         };
         let actor = self.shared.existing_actor(log.session).ok_or(EngineError::NotRunning)?;
         actor.send(command).await.map_err(|_| EngineError::NotRunning)?;
@@ -270,13 +289,13 @@ impl Engine {
     }
 
     /// Starts the actor of a parked turn that no process is waiting on, and returns its log.
-    async fn parked_log(&self, turn: TurnId) -> Result<Arc<TurnLog>, EngineError> {
+    async fn open_parked_log(&self, turn: TurnId) -> Result<Arc<TurnLog>, EngineError> {
         let record = self.turn(turn).await?;
         if !matches!(record.state, TurnState::Parked { .. }) {
             return Err(EngineError::NotRunning);
         }
-        self.shared.actor(record.session).await?;
-        self.shared.log(turn).ok_or(EngineError::NotRunning)
+        self.shared.get_or_start_actor(record.session).await?;
+        self.shared.find_log(turn).ok_or(EngineError::NotRunning)
     }
 
     /// Adds text to a running turn. An agent that supports steering gets it after its next tool
@@ -286,20 +305,20 @@ impl Engine {
         turn: TurnId,
         input: Vec<Content>,
         options: TurnOptions,
-    ) -> Result<Steering, EngineError> {
+    ) -> Result<SteerOutcome, EngineError> {
         let (reply, answer) = oneshot::channel();
-        let session = self.tell_running(turn, Command::Steer { turn, input, reply }).await?;
+        let session = self.send_to_turn(turn, SessionCommand::Steer { turn, input, reply }).await?;
         match answer.await.map_err(|_| EngineError::NotRunning)?? {
-            Steered::Passed => Ok(Steering::Passed),
-            Steered::NotTaken(input) => {
+            SteerReply::Passed => Ok(SteerOutcome::Passed),
+            SteerReply::Declined(input) => {
                 let submitted = self.submit(session, input, options).await?;
-                Ok(Steering::Queued(submitted))
+                Ok(SteerOutcome::Queued(submitted))
             }
         }
     }
 
     /// Passes the result of one of the caller's tools to the running turn.
-    pub async fn give_tool_result(
+    pub async fn send_tool_result(
         &self,
         turn: TurnId,
         id: ToolId,
@@ -307,35 +326,35 @@ impl Engine {
         content: Vec<Content>,
     ) -> Result<(), EngineError> {
         let (reply, answer) = oneshot::channel();
-        let command = Command::ToolResult { turn, id, ok, content, reply };
-        self.tell_running(turn, command).await?;
+        let command = SessionCommand::ToolResult { turn, id, ok, content, reply };
+        self.send_to_turn(turn, command).await?;
         answer.await.map_err(|_| EngineError::NotRunning)?
     }
 
     /// Indexes a conversation by the hash of its history after an answer. The returned future
     /// resolves when the entry is committed.
-    pub async fn note_history(&self, note: &HistoryNote) -> Result<Committed, EngineError> {
-        Ok(self.shared.store.note_history(note).await?)
+    pub async fn index_history(&self, note: &HistoryEntry) -> Result<PendingCommit, EngineError> {
+        Ok(self.shared.store.index_history(note).await?)
     }
 
     /// Returns the conversations whose history had this hash, newest first.
-    pub async fn with_history(
+    pub async fn find_by_history(
         &self,
         hash: [u8; 32],
         limit: usize,
-    ) -> Result<Vec<HistoryNote>, EngineError> {
-        Ok(self.shared.store.with_history(hash, limit).await?)
+    ) -> Result<Vec<HistoryEntry>, EngineError> {
+        Ok(self.shared.store.find_by_history(hash, limit).await?)
     }
 
     /// Returns the cost in US dollars of the caller's turns that started at or after `since`.
-    pub async fn spent(&self, caller: &str, since: Timestamp) -> Result<f64, EngineError> {
-        Ok(self.shared.store.spent(caller, since).await?)
+    pub async fn cost_since(&self, caller: &str, since: Timestamp) -> Result<f64, EngineError> {
+        Ok(self.shared.store.cost_since(caller, since).await?)
     }
 
     /// Lists approvals, newest first.
     pub async fn approvals(
         &self,
-        which: Approvals,
+        which: ApprovalFilter,
         page: Page,
     ) -> Result<Vec<ApprovalRecord>, EngineError> {
         Ok(self.shared.store.approvals(which, page).await?)
@@ -346,7 +365,7 @@ impl Engine {
         // `id`.
         let next = id.as_uuid().as_u128().checked_add(1);
         let page = Page { limit: 1, before: next.map(uuid::Uuid::from_u128) };
-        let found = self.approvals(Approvals::All, page).await?.into_iter();
+        let found = self.approvals(ApprovalFilter::All, page).await?.into_iter();
         let mut found = found.filter(|record| record.approval.id == id);
         found.next().ok_or(EngineError::NotFound("approval"))
     }
@@ -357,11 +376,11 @@ impl Engine {
         approval: ApprovalId,
         decision: Decision,
     ) -> Result<(), EngineError> {
-        let session = self.shared.pending().get(&approval).copied();
+        let session = self.shared.pending_approvals().get(&approval).copied();
         let session = session.ok_or(EngineError::NotPending)?;
         let actor = self.shared.existing_actor(session).ok_or(EngineError::NotPending)?;
         let (reply, answer) = oneshot::channel();
-        let sent = actor.send(Command::Decide { approval, decision, reply }).await;
+        let sent = actor.send(SessionCommand::Decide { approval, decision, reply }).await;
         sent.map_err(|_| EngineError::NotPending)?;
         answer.await.map_err(|_| EngineError::NotPending)?
     }
@@ -396,7 +415,7 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for EngineParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EngineParts").field("limits", &self.limits).finish_non_exhaustive()
     }

@@ -1,6 +1,6 @@
 //! Current numbers of the engine (sessions, turns, agents) for metrics and status; cheap to read.
 
-use super::{facade::Engine, log::LogCounts};
+use super::{facade::Engine, turn_log::LogCounts};
 
 /// What the engine is doing now, and how turns have ended since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct AgentCounts {
     /// Part of `live`.
     pub idle: usize,
     /// Turns that wait for a free agent slot.
-    pub wanted: usize,
+    pub waiting_turns: usize,
 }
 
 impl Engine {
@@ -41,8 +41,8 @@ impl Engine {
         Gauges {
             sessions: shared.count_actors(),
             turns,
-            agents: shared.live.count(shared.limits.max_live),
-            approvals: shared.pending().len(),
+            agents: shared.agent_slots.count(shared.limits.max_live_agents),
+            approvals: shared.pending_approvals().len(),
             tasks: shared.tasks.count(),
             finished,
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::{
     model::{
-        BlockId, Content, EventKind, Message, Part, Role, SessionRecord, TextChannel, ToolId,
-        TurnEvent, TurnId, TurnRecord,
+        BlockId, Content, EventKind, HistoryMessage, MessagePart, Role, SessionRecord, TextChannel,
+        ToolId, TurnEvent, TurnId, TurnRecord,
     },
     ports::{Page, Store, StoreError},
 };
@@ -15,11 +15,11 @@ const PAGE: usize = 256;
 
 /// Returns the messages of a session before `turn`, including those of the sessions it was forked
 /// from.
-pub(super) async fn before(
+pub(super) async fn messages_before(
     store: &dyn Store,
     session: &SessionRecord,
     turn: TurnId,
-) -> Result<Vec<Message>, StoreError> {
+) -> Result<Vec<HistoryMessage>, StoreError> {
     // Pairs of session and end, from the fork to its oldest ancestor. Only turns older than the end
     // count.
     let mut parts = vec![(session.clone(), turn.as_uuid())];
@@ -46,14 +46,14 @@ pub(super) async fn before(
         }
         turns.retain(|turn: &TurnRecord| told.is_none_or(|told| turn.id.as_uuid() > told));
         for turn in turns.iter().rev() {
-            tell(store, turn, &mut messages).await?;
+            append_turn(store, turn, &mut messages).await?;
         }
     }
     Ok(messages)
 }
 
 /// Returns the last turn of a session before `turn`.
-pub(super) async fn last_before(
+pub(super) async fn last_turn_before(
     store: &dyn Store,
     session: &SessionRecord,
     turn: TurnId,
@@ -64,10 +64,10 @@ pub(super) async fn last_before(
     Ok(last.or(session.spec.history_until))
 }
 
-async fn tell(
+async fn append_turn(
     store: &dyn Store,
     turn: &TurnRecord,
-    messages: &mut Vec<Message>,
+    messages: &mut Vec<HistoryMessage>,
 ) -> Result<(), StoreError> {
     let mut events = Vec::new();
     loop {
@@ -78,12 +78,12 @@ async fn tell(
         }
         events.extend(page);
     }
-    let answered = answers(&events);
+    let answered = answer_parts(&events);
     // Skip a turn without any answer: there is nothing to continue from its input.
     if !answered.is_empty() {
-        push(messages, Role::User, turn.input.iter().cloned().map(Part::Content));
+        push_parts(messages, Role::User, turn.input.iter().cloned().map(MessagePart::Content));
         for (role, part) in answered {
-            push(messages, role, [part]);
+            push_parts(messages, role, [part]);
         }
     }
     Ok(())
@@ -91,7 +91,7 @@ async fn tell(
 
 /// Converts the events of one turn to message parts: text and tool calls as the assistant, tool
 /// results as the user.
-fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
+fn answer_parts(events: &[TurnEvent]) -> Vec<(Role, MessagePart)> {
     let whole = |wanted: BlockId| {
         events.iter().rev().find_map(|event| match &event.kind {
             EventKind::Block { block, text, .. } if *block == wanted => Some(Arc::clone(text)),
@@ -110,13 +110,13 @@ fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
                 // Position of the first version of the block, text of the last one. A withdrawn
                 // block has no text.
                 if let Some(text) = whole(*block).filter(|text| !text.trim().is_empty()) {
-                    parts.push((Role::Assistant, Part::Content(Content::Text(text))));
+                    parts.push((Role::Assistant, MessagePart::Content(Content::Text(text))));
                 }
             }
             // Calls of a sub-agent are covered by the result of the call that started it.
             EventKind::ToolCall(call) if call.parent.is_none() => {
                 open.push(call.id.clone());
-                let part = Part::ToolUse {
+                let part = MessagePart::ToolUse {
                     id: call.id.clone(),
                     name: Arc::clone(&call.name),
                     input: call.input.clone(),
@@ -125,7 +125,7 @@ fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
             }
             EventKind::ToolResult(result) if open.contains(&result.id) => {
                 open.retain(|id| *id != result.id);
-                let part = Part::ToolResult {
+                let part = MessagePart::ToolResult {
                     id: result.id.clone(),
                     ok: result.ok,
                     content: vec![Content::Text(Arc::clone(&result.output))],
@@ -139,9 +139,13 @@ fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
 }
 
 /// Appends parts to the last message if it has the same role, else starts a new message.
-fn push(messages: &mut Vec<Message>, role: Role, parts: impl IntoIterator<Item = Part>) {
+fn push_parts(
+    messages: &mut Vec<HistoryMessage>,
+    role: Role,
+    parts: impl IntoIterator<Item = MessagePart>,
+) {
     match messages.last_mut() {
         Some(last) if last.role == role => last.parts.extend(parts),
-        _ => messages.push(Message { role, parts: parts.into_iter().collect() }),
+        _ => messages.push(HistoryMessage { role, parts: parts.into_iter().collect() }),
     }
 }

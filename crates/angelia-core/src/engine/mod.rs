@@ -8,6 +8,7 @@
 //! - [`Engine`] in `facade`: the interface for frontends; its session methods are in `sessions`.
 //! - `engine_state`: state shared by the engine and its actors: actors, turn logs, approvals.
 //! - `session_actor`: the actor that owns a session's lease, queue and live agent.
+//! - `session_command`: the commands that such an actor takes.
 //! - `turn_runner`: runs one turn from its first event to its outcome, in one or more segments.
 //! - `segment_runner`: runs one segment: drives the agent and records its events.
 //! - `watchdog`: the state of a turn and its timeouts; `budget`: its budgets.
@@ -27,35 +28,39 @@
 //! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
 //! - `unwind`: turns a panic of a future into a value.
 
+mod agent_slots;
 mod approvals;
 mod budget;
-mod change;
-mod conversations;
-mod drive;
+mod engine_state;
 mod facade;
 mod gauges;
 mod history;
-mod known;
-mod live;
-mod log;
+mod idempotency;
 mod new_turn;
-mod once;
 mod quota;
 mod recorder;
 mod recovery;
+mod respec;
 pub mod rules;
-mod running;
-mod said;
-mod session;
-mod shared;
+mod segment_runner;
+mod session_actor;
+mod session_cache;
+mod session_command;
+mod sessions;
+mod transcript;
+mod turn_log;
+mod turn_runner;
 mod unwind;
 mod watchdog;
 
-pub use drive::AWAITING_TOOL_RESULT;
-pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submission, Submitted};
+pub use facade::{
+    Engine, EngineError, EngineLimits, EngineParts, NewSession, SteerOutcome, Submission,
+    SubmittedTurn,
+};
 pub use gauges::{AgentCounts, Gauges, TurnCounts};
-pub use known::{Newest, Stage};
-pub use log::{EventBatch, Watch};
-pub use once::RequestKey;
-pub use quota::PARKED;
-pub use watchdog::{Lasts, STATES, StateRow};
+pub use idempotency::RequestKey;
+pub use quota::PARKED_NOTICE;
+pub use segment_runner::AWAITING_TOOL_RESULT_NOTICE;
+pub use session_cache::{NewestTurn, TurnStage};
+pub use turn_log::{EventBatch, TurnWatch};
+pub use watchdog::{STATE_TABLE, StateLimit, StateRow};

@@ -2,29 +2,34 @@
 
 use crate::{
     model::TurnRecord,
-    ports::{Claim, Claimed, Committed, HistoryNote, Lease, Store, StoreError},
+    ports::{ClaimOutcome, HistoryEntry, Lease, PendingCommit, RequestClaim, Store, StoreError},
 };
 
 pub(super) struct NewTurn {
     record: TurnRecord,
     /// Hash under which the caller finds the turn.
-    found_by: Option<[u8; 32]>,
-    turn: Part,
-    note: Part,
+    history_hash: Option<[u8; 32]>,
+    turn_write: WriteProgress,
+    history_write: WriteProgress,
 }
 
 /// Progress of one write.
 #[derive(Default)]
-enum Part {
+enum WriteProgress {
     #[default]
     New,
-    Queued(Committed),
+    Queued(PendingCommit),
     Committed,
 }
 
 impl NewTurn {
     pub(super) fn new(record: TurnRecord, found_by: Option<[u8; 32]>) -> Self {
-        Self { record, found_by, turn: Part::New, note: Part::New }
+        Self {
+            record,
+            history_hash: found_by,
+            turn_write: WriteProgress::New,
+            history_write: WriteProgress::New,
+        }
     }
 
     /// Commits the turn and its history entry. Cancel safe.
@@ -34,8 +39,8 @@ impl NewTurn {
         lease: &Lease,
     ) -> Result<(), StoreError> {
         self.queue(store, lease).await?;
-        self.turn.committed().await?;
-        self.note.committed().await
+        self.turn_write.wait_committed().await?;
+        self.history_write.wait_committed().await
     }
 
     /// Queues both writes before waiting for either, so that one transaction commits both. Cancel
@@ -45,17 +50,17 @@ impl NewTurn {
         store: &dyn Store,
         lease: &Lease,
     ) -> Result<(), StoreError> {
-        if let Part::New = self.turn {
-            self.turn = Part::Queued(store.create_turn(lease, &self.record).await?);
+        if let WriteProgress::New = self.turn_write {
+            self.turn_write = WriteProgress::Queued(store.create_turn(lease, &self.record).await?);
         }
-        if let (Part::New, Some(note)) = (&self.note, self.note()) {
-            self.note = Part::Queued(store.note_history(&note).await?);
+        if let (WriteProgress::New, Some(note)) = (&self.history_write, self.history_entry()) {
+            self.history_write = WriteProgress::Queued(store.index_history(&note).await?);
         }
         Ok(())
     }
 
     pub(super) const fn is_queued(&self) -> bool {
-        !matches!(self.turn, Part::New)
+        !matches!(self.turn_write, WriteProgress::New)
     }
 
     /// Commits the turn and its history entry unless the key was claimed before.
@@ -63,19 +68,19 @@ impl NewTurn {
         &self,
         store: &dyn Store,
         lease: &Lease,
-        claim: &Claim,
-    ) -> Result<Claimed, StoreError> {
+        claim: &RequestClaim,
+    ) -> Result<ClaimOutcome, StoreError> {
         let claimed = store.create_turn_once(lease, &self.record, claim).await?;
-        if let (Claimed::New, Some(note)) = (claimed, self.note()) {
-            store.note_history(&note).await?.await?;
+        if let (ClaimOutcome::New, Some(note)) = (claimed, self.history_entry()) {
+            store.index_history(&note).await?.await?;
         }
         Ok(claimed)
     }
 
     /// The entry points to the start of the turn (`seq: 0`): a caller that repeats the request gets
     /// all of it.
-    fn note(&self) -> Option<HistoryNote> {
-        self.found_by.map(|hash| HistoryNote {
+    fn history_entry(&self) -> Option<HistoryEntry> {
+        self.history_hash.map(|hash| HistoryEntry {
             hash,
             session: self.record.session,
             turn: self.record.id,
@@ -85,8 +90,8 @@ impl NewTurn {
     }
 }
 
-impl Part {
-    async fn committed(&mut self) -> Result<(), StoreError> {
+impl WriteProgress {
+    async fn wait_committed(&mut self) -> Result<(), StoreError> {
         if let Self::Queued(committed) = self {
             committed.await?;
             *self = Self::Committed;

@@ -13,148 +13,146 @@ use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use tokio::time::sleep;
 
 use super::{
-    history,
-    recorder::Recorder,
-    session::{Command, SessionActor},
+    history, recorder::Recorder, session_actor::SessionActor, session_command::SessionCommand,
 };
 use crate::{
     model::{
-        EventKind, Failure, FailureKind, Level, Mode, Notice, SessionSpec, Status, TurnId,
-        TurnOptions, TurnState,
+        EventKind, Failure, FailureKind, Mode, Notice, NoticeLevel, SessionSpec, TurnId,
+        TurnOptions, TurnState, TurnStatus,
     },
-    ports::{Ended, StoreError},
+    ports::{AgentOutcome, StoreError},
 };
 
 /// How long other turns of a profile fail at once after one has hit the quota.
-const BELIEVED: Duration = Duration::from_mins(15);
+const LIMIT_TRUST: Duration = Duration::from_mins(15);
 
 /// Longest time a parked turn waits before it is tried again, however late the reset is.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_hours(6);
+pub(super) const MAX_PARK_WAIT: Duration = Duration::from_hours(6);
 
 /// How often a parked turn checks the wall clock: timers stand still while the machine sleeps.
-const LOOK: Duration = Duration::from_secs(30);
+const WALL_CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The profiles whose quota is exhausted, as far as this process knows.
 #[derive(Debug, Default)]
-pub(super) struct Quotas(Mutex<HashMap<Arc<str>, Limited>>);
+pub(super) struct ExhaustedQuotas(Mutex<HashMap<Arc<str>, QuotaLimit>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Limited {
+struct QuotaLimit {
     resets_at: Timestamp,
-    believed_until: Timestamp,
+    trusted_until: Timestamp,
 }
 
-impl Quotas {
-    fn note(&self, profile: &Arc<str>, resets_at: Timestamp, now: Timestamp) {
-        let believed_until = after(now, BELIEVED).min(resets_at);
-        let limited = Limited { resets_at, believed_until };
+impl ExhaustedQuotas {
+    fn insert(&self, profile: &Arc<str>, resets_at: Timestamp, now: Timestamp) {
+        let believed_until = time_after(now, LIMIT_TRUST).min(resets_at);
+        let limited = QuotaLimit { resets_at, trusted_until: believed_until };
         self.lock().insert(Arc::clone(profile), limited);
     }
 
-    pub(super) fn forget(&self, profile: &str) {
+    pub(super) fn remove(&self, profile: &str) {
         self.lock().remove(profile);
     }
 
-    fn known(&self, profile: &str, now: Timestamp) -> Option<Timestamp> {
+    fn reset_time(&self, profile: &str, now: Timestamp) -> Option<Timestamp> {
         let limited = *self.lock().get(profile)?;
-        (limited.believed_until > now).then_some(limited.resets_at)
+        (limited.trusted_until > now).then_some(limited.resets_at)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Limited>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, QuotaLimit>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn after(now: Timestamp, wait: Duration) -> Timestamp {
+fn time_after(now: Timestamp, wait: Duration) -> Timestamp {
     now.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 /// Rounds up to a second: never before the reset, and no more exact than the vendor's report.
-fn whole_seconds(at: Timestamp) -> Timestamp {
+fn round_up_to_second(at: Timestamp) -> Timestamp {
     let up = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Ceil);
     at.round(up).unwrap_or(at)
 }
 
 /// Next step of a turn after a segment.
-pub(super) enum Step {
+pub(super) enum NextStep {
     /// The turn ends with the segment's outcome.
     End,
     /// The session now uses its fallback profile.
-    TakenOver,
+    SwitchedToFallback,
     Park {
         resumes_at: Timestamp,
     },
 }
 
 /// Why the wait for a quota ended.
-pub(super) enum Waited {
-    Over,
+pub(super) enum ParkEnd {
+    Elapsed,
     Interrupted,
     /// The process is shutting down; the turn stays parked until another process resumes it.
-    Left,
+    ShuttingDown,
 }
 
 impl SessionActor {
     /// Returns the failure of a turn whose profile is known to have no quota, without trying it.
-    pub(super) fn known_limit(&self) -> Option<Ended> {
+    pub(super) fn known_quota_failure(&self) -> Option<AgentOutcome> {
         let now = self.shared.clock.now();
         let profile = &self.record.spec.profile;
-        let resets_at = self.shared.quotas.known(profile, now)?;
+        let resets_at = self.shared.quotas.reset_time(profile, now)?;
         let mut failure = Failure::new(
             FailureKind::RateLimited,
             format!("the quota of profile `{profile}` is used up"),
         )
         .with_hint(format!("it resets at {resets_at}"));
         failure.retry_after = Duration::try_from(resets_at.duration_since(now)).ok();
-        Some(Ended::failed(failure))
+        Some(AgentOutcome::failed(failure))
     }
 
     /// Decides how a turn goes on after a segment, and remembers an exhausted quota.
-    pub(super) async fn after_segment(
+    pub(super) async fn next_step(
         &mut self,
-        ended: &Ended,
+        ended: &AgentOutcome,
         options: &TurnOptions,
         recorder: &mut Recorder,
         turn: TurnId,
-    ) -> Step {
+    ) -> NextStep {
         let wait = match &ended.status {
-            Status::Completed => {
-                self.shared.quotas.forget(&self.record.spec.profile);
+            TurnStatus::Completed => {
+                self.shared.quotas.remove(&self.record.spec.profile);
                 None
             }
-            Status::Failed(failure) if failure.kind == FailureKind::RateLimited => {
+            TurnStatus::Failed(failure) if failure.kind == FailureKind::RateLimited => {
                 failure.retry_after
             }
             _ => None,
         };
-        let Some(wait) = wait else { return Step::End };
+        let Some(wait) = wait else { return NextStep::End };
         let now = self.shared.clock.now();
-        let resumes_at = whole_seconds(after(now, wait));
+        let resumes_at = round_up_to_second(time_after(now, wait));
         let profile = Arc::clone(&self.record.spec.profile);
         // A failure that this list itself caused must not renew its entry.
-        if self.shared.quotas.known(&profile, now).is_none() {
-            self.shared.quotas.note(&profile, resumes_at, now);
+        if self.shared.quotas.reset_time(&profile, now).is_none() {
+            self.shared.quotas.insert(&profile, resumes_at, now);
         }
         if self.stop.is_cancelled() {
-            return Step::End;
+            return NextStep::End;
         }
         // The fallback agent gets the whole input again, which must not repeat the effects of a
         // tool.
-        if !recorder.has_started_tool() {
-            match self.take_over(recorder, resumes_at, turn).await {
-                Ok(true) => return Step::TakenOver,
+        if !recorder.has_called_tool() {
+            match self.switch_to_fallback(recorder, resumes_at, turn).await {
+                Ok(true) => return NextStep::SwitchedToFallback,
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(%turn, %error, "the fallback profile could not take over");
                 }
             }
         }
-        if options.can_park { Step::Park { resumes_at } } else { Step::End }
+        if options.can_park { NextStep::Park { resumes_at } } else { NextStep::End }
     }
 
     /// Switches the session to its fallback profile. Returns `false` if there is none or it must
     /// not be used.
-    async fn take_over(
+    async fn switch_to_fallback(
         &mut self,
         recorder: &mut Recorder,
         resets_at: Timestamp,
@@ -171,13 +169,14 @@ impl SessionActor {
         let Ok(executor) = self.shared.executor(&fallback.executor) else {
             return Ok(false);
         };
-        let history = history::before(&*self.shared.store, &self.record, turn).await?;
+        let history = history::messages_before(&*self.shared.store, &self.record, turn).await?;
         if !history.is_empty() && !executor.capabilities().carry_history {
             return Ok(false);
         }
         let next = SessionSpec {
             history,
-            history_until: history::last_before(&*self.shared.store, &self.record, turn).await?,
+            history_until: history::last_turn_before(&*self.shared.store, &self.record, turn)
+                .await?,
             caller_tools: spec.caller_tools.clone(),
             output_schema: spec.output_schema.clone(),
             ..fallback.clone()
@@ -186,8 +185,8 @@ impl SessionActor {
             "the quota of profile `{}` is used up until {resets_at}; profile `{}` takes over",
             spec.profile, next.profile
         );
-        self.launch_anew(next).await?;
-        let notice = Notice::new(Level::Warning, "fallback", text);
+        self.relaunch(next).await?;
+        let notice = Notice::new(NoticeLevel::Warning, "fallback", text);
         recorder.record(vec![EventKind::Notice(notice)]).await?;
         Ok(true)
     }
@@ -198,14 +197,14 @@ impl SessionActor {
         turn: TurnId,
         resumes_at: Timestamp,
         recorder: &mut Recorder,
-    ) -> Result<Waited, StoreError> {
+    ) -> Result<ParkEnd, StoreError> {
         self.close_agent().await;
-        recorder.created().await?;
+        recorder.ensure_created().await?;
         let state = TurnState::Parked { resumes_at };
         let store = Arc::clone(&self.shared.store);
         store.set_turn_state(&self.lease, turn, &state).await?;
         let text = format!("the quota is used up; the turn goes on by itself at {resumes_at}");
-        let notice = Notice::new(Level::Warning, PARKED, text);
+        let notice = Notice::new(NoticeLevel::Warning, PARKED_NOTICE, text);
         recorder.record(vec![EventKind::Notice(notice)]).await?;
         self.wait_parked(turn, resumes_at, recorder).await
     }
@@ -216,43 +215,44 @@ impl SessionActor {
         turn: TurnId,
         resumes_at: Timestamp,
         recorder: &mut Recorder,
-    ) -> Result<Waited, StoreError> {
-        let until = after(self.shared.clock.now(), LONGEST_WAIT).min(resumes_at);
+    ) -> Result<ParkEnd, StoreError> {
+        let until = time_after(self.shared.clock.now(), MAX_PARK_WAIT).min(resumes_at);
         let waited = self.wait_until(turn, until).await;
-        if matches!(waited, Waited::Over) {
-            self.shared.quotas.forget(&self.record.spec.profile);
+        if matches!(waited, ParkEnd::Elapsed) {
+            self.shared.quotas.remove(&self.record.spec.profile);
             let store = Arc::clone(&self.shared.store);
             store.set_turn_state(&self.lease, turn, &TurnState::Running).await?;
-            let notice = Notice::new(Level::Info, "resumed", "trying again after the quota limit");
+            let notice =
+                Notice::new(NoticeLevel::Info, "resumed", "trying again after the quota limit");
             recorder.record(vec![EventKind::Notice(notice)]).await?;
         }
         Ok(waited)
     }
 
-    async fn wait_until(&mut self, turn: TurnId, until: Timestamp) -> Waited {
+    async fn wait_until(&mut self, turn: TurnId, until: Timestamp) -> ParkEnd {
         loop {
             let left = until.duration_since(self.shared.clock.now());
             let Ok(left) = Duration::try_from(left) else {
-                return Waited::Over;
+                return ParkEnd::Elapsed;
             };
             if left.is_zero() {
-                return Waited::Over;
+                return ParkEnd::Elapsed;
             }
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Waited::Left,
+                () = self.stop.cancelled() => return ParkEnd::ShuttingDown,
                 command = self.commands.recv(), if !self.commands.is_closed() => match command {
-                    Some(Command::Interrupt { turn: wanted, .. }) if wanted == turn => {
-                        return Waited::Interrupted;
+                    Some(SessionCommand::Interrupt { turn: wanted, .. }) if wanted == turn => {
+                        return ParkEnd::Interrupted;
                     }
                     Some(command) => self.handle(command, false).await,
                     None => {}
                 },
-                () = sleep(left.min(LOOK)) => {}
+                () = sleep(left.min(WALL_CLOCK_CHECK_INTERVAL)) => {}
             }
         }
     }
 }
 
 /// Code of the notice of a parked turn.
-pub const PARKED: &str = "parked";
+pub const PARKED_NOTICE: &str = "parked";

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    approvals::resolved,
+    approvals::resolution_event,
     facade::{Engine, EngineError},
-    log::TurnLog,
     recorder::Recorder,
+    turn_log::TurnLog,
 };
 use crate::{
-    model::{EventKind, Failure, FailureKind, Outcome, Status, TurnRecord, Verdict},
+    model::{EventKind, Failure, FailureKind, Outcome, TurnRecord, TurnStatus, Verdict},
     ports::{Lease, StoreError},
 };
 
 impl Engine {
     /// Closes every turn whose owner process has died, as failed with the text recorded so far. No
     /// turn is run again. Returns the number of closed turns.
-    pub async fn recover(&self) -> Result<usize, EngineError> {
+    pub async fn recover_lost_turns(&self) -> Result<usize, EngineError> {
         let mut closed = 0;
         for turn in self.shared.store.lost_turns().await? {
-            match self.close_lost(&turn).await {
+            match self.close_lost_turn(&turn).await {
                 Ok(()) => closed += 1,
                 // Another process that started at the same time closed it first.
                 Err(EngineError::Store(
@@ -37,15 +37,19 @@ impl Engine {
         Ok(closed)
     }
 
-    async fn close_lost(&self, turn: &TurnRecord) -> Result<(), EngineError> {
+    async fn close_lost_turn(&self, turn: &TurnRecord) -> Result<(), EngineError> {
         let store = &self.shared.store;
-        let lease = store.acquire(turn.session).await?;
-        let closed = self.write_lost_end(turn, &lease).await;
-        store.release(lease).await?;
+        let lease = store.acquire_lease(turn.session).await?;
+        let closed = self.record_lost_outcome(turn, &lease).await;
+        store.release_lease(lease).await?;
         closed
     }
 
-    async fn write_lost_end(&self, turn: &TurnRecord, lease: &Lease) -> Result<(), EngineError> {
+    async fn record_lost_outcome(
+        &self,
+        turn: &TurnRecord,
+        lease: &Lease,
+    ) -> Result<(), EngineError> {
         let (store, clock) = (Arc::clone(&self.shared.store), Arc::clone(&self.shared.clock));
         let log = TurnLog::new(turn.id, turn.session);
         let mut recorder = Recorder::new(store, clock, lease.clone(), log, None);
@@ -56,13 +60,13 @@ impl Engine {
         )
         .with_hint("check what the agent has done so far, then send the request again");
         let outcome = Outcome {
-            status: Status::Failed(failure),
+            status: TurnStatus::Failed(failure),
             text: recorder.answer(),
             reason: "owner died".into(),
             usage: recorder.usage(),
         };
         // Pending approvals can no longer be answered, so they count as denied.
-        let declined = |id| resolved(id, Verdict::Deny, "restart");
+        let declined = |id| resolution_event(id, Verdict::Deny, "restart");
         let mut kinds: Vec<EventKind> = open.into_iter().map(declined).collect();
         kinds.push(EventKind::Finished(outcome));
         recorder.record(kinds).await?;
@@ -73,7 +77,7 @@ impl Engine {
     pub async fn resume_parked(&self) -> Result<usize, EngineError> {
         let mut taken = 0;
         for turn in self.shared.store.parked_turns(None).await? {
-            match self.shared.actor(turn.session).await {
+            match self.shared.get_or_start_actor(turn.session).await {
                 Ok(_) => taken += 1,
                 // Another process owns the session and waits for its quota.
                 Err(EngineError::Store(StoreError::Held(_) | StoreError::NotFound(_))) => {}
@@ -84,7 +88,7 @@ impl Engine {
     }
 
     /// Deletes the sessions that have not been used since `before`, with the agents' transcripts.
-    pub async fn remove_stale(&self, before: Timestamp) -> Result<usize, EngineError> {
+    pub async fn delete_stale_sessions(&self, before: Timestamp) -> Result<usize, EngineError> {
         let mut removed = 0;
         for session in self.shared.store.stale_sessions(before).await? {
             match self.delete_session(session.id).await {

@@ -43,9 +43,9 @@ pub struct ApprovalRecord {
     pub approval: Approval,
     pub session: SessionId,
     pub turn: TurnId,
-    pub asked_at: Timestamp,
+    pub requested_at: Timestamp,
     /// The decision and its time; `None` while the approval is pending.
-    pub decided: Option<(Resolution, Timestamp)>,
+    pub resolution: Option<(Resolution, Timestamp)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Sent to the agent with a denial.
     pub note: Option<Arc<str>>,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<QuestionAnswer>,
     /// Who decided: `owner`, `rule`, `nobody` …
     pub by: Arc<str>,
 }
@@ -145,7 +145,7 @@ impl Decision {
 
 /// The answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct QuestionAnswer {
     pub question: Arc<str>,
     pub answer: Arc<str>,
 }

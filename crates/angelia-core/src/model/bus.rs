@@ -3,5 +3,5 @@
 mod endpoint;
 mod message;
 
-pub use endpoint::{BadEndpointName, EndpointName};
-pub use message::{Destination, Message, MessageContent, MessageId};
+pub use endpoint::{EndpointName, EndpointNameError};
+pub use message::{BusMessage, Destination, MessageContent, MessageId};

@@ -19,9 +19,9 @@ impl Content {
 
 /// One message of a conversation that a new session starts with.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct HistoryMessage {
     pub role: Role,
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Role {
 
 /// One part of a message.
 #[derive(Clone, Debug)]
-pub enum Part {
+pub enum MessagePart {
     Content(Content),
     Thinking { text: Arc<str>, signature: Option<Arc<str>> },
     ToolUse { id: ToolId, name: Arc<str>, input: RawJson },

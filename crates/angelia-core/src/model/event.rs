@@ -28,7 +28,7 @@ pub struct TurnEvent {
 /// The kind of an event. Exhaustive on purpose: every frontend must handle a new variant.
 #[derive(Clone, Debug)]
 pub enum EventKind {
-    Started(Started),
+    Started(AgentStart),
     /// A piece of a block while it is written; provisional.
     Delta {
         block: BlockId,
@@ -64,7 +64,7 @@ impl EventKind {
 
     /// Whether the event must be committed before it is shown: people act on it, so a crash must
     /// not take it back.
-    pub const fn is_committed_first(&self) -> bool {
+    pub const fn must_commit_first(&self) -> bool {
         matches!(self, Self::Approval(_) | Self::Resolved(_) | Self::Finished(_))
     }
 }
@@ -77,7 +77,7 @@ pub enum TextChannel {
 
 /// How the agent has started the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
+pub struct AgentStart {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
     pub model: Option<Arc<str>>,
@@ -119,25 +119,25 @@ impl PlanStatus {
 /// Information for people. Notices never change how a turn runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    pub level: Level,
+    pub level: NoticeLevel,
     /// Stable identifier for programs: `retrying`, `rate_limited`, `compacting`, `declined` …
     pub code: Arc<str>,
     pub text: Arc<str>,
 }
 
 impl Notice {
-    pub fn new(level: Level, code: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+    pub fn new(level: NoticeLevel, code: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         Self { level, code: code.into(), text: text.into() }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Level {
+pub enum NoticeLevel {
     Info,
     Warning,
 }
 
-impl Level {
+impl NoticeLevel {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Info => "info",

@@ -3,13 +3,13 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Content, Message, Part, Role, SessionSpec, SystemPrompt, ToolSet};
+use super::{Content, HistoryMessage, MessagePart, Role, SessionSpec, SystemPrompt, ToolSet};
 
-type Hash = [u8; 32];
+type ComponentHash = [u8; 32];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaunchFingerprint {
-    components: Vec<(&'static str, Hash)>,
+    components: Vec<(&'static str, ComponentHash)>,
 }
 
 impl LaunchFingerprint {
@@ -125,19 +125,19 @@ fn tool_set_parts(tools: &ToolSet) -> Vec<&[u8]> {
     }
 }
 
-fn message_parts(message: &Message) -> Vec<&[u8]> {
+fn message_parts(message: &HistoryMessage) -> Vec<&[u8]> {
     let mut parts: Vec<&[u8]> = vec![match message.role {
         Role::User => b"user",
         Role::Assistant => b"assistant",
     }];
     for part in &message.parts {
         match part {
-            Part::Content(content) => content_parts(content, &mut parts),
-            Part::Thinking { text, .. } => parts.extend([&b"thinking"[..], text.as_bytes()]),
-            Part::ToolUse { id, name, input } => {
+            MessagePart::Content(content) => content_parts(content, &mut parts),
+            MessagePart::Thinking { text, .. } => parts.extend([&b"thinking"[..], text.as_bytes()]),
+            MessagePart::ToolUse { id, name, input } => {
                 parts.extend([&b"use"[..], id.as_str().as_bytes(), name.as_bytes(), raw(input)]);
             }
-            Part::ToolResult { id, ok, content } => {
+            MessagePart::ToolResult { id, ok, content } => {
                 let ok: &[u8] = if *ok { b"ok" } else { b"error" };
                 parts.extend([&b"result"[..], id.as_str().as_bytes(), ok]);
                 for content in content {

@@ -7,8 +7,8 @@ mod content;
 mod event;
 mod failure;
 mod fingerprint;
-mod govern;
 mod ids;
+mod limits;
 mod outcome;
 mod permission;
 mod session;
@@ -18,25 +18,27 @@ mod turn;
 mod usage;
 
 pub use approval::{
-    Answer, Approval, ApprovalKind, ApprovalRecord, ApprovalRequest, Decision, Question,
+    Approval, ApprovalKind, ApprovalRecord, ApprovalRequest, Decision, Question, QuestionAnswer,
     QuestionOption, Resolution, Verdict,
 };
 pub use bus::{EndpointName, MessageId};
-pub use content::{Content, Message, Part, Role};
+pub use content::{Content, HistoryMessage, MessagePart, Role};
 pub use event::{
-    BlockId, EventKind, Level, Notice, Plan, PlanItem, PlanStatus, Seq, Started, TextChannel,
-    TurnEvent,
+    AgentStart, BlockId, EventKind, Notice, NoticeLevel, Plan, PlanItem, PlanStatus, Seq,
+    TextChannel, TurnEvent,
 };
 pub use failure::{Failure, FailureKind};
 pub use fingerprint::LaunchFingerprint;
-pub use govern::{Budgets, Clocks};
 pub use ids::{AgentId, ApprovalId, NativeSessionId, SessionId, ToolId, TurnId};
-pub use outcome::{Outcome, Status};
-pub use permission::{BadPattern, PermissionLevel, Permissions, RuleAnswer, ToolPattern};
+pub use limits::{Budgets, TurnTimeouts};
+pub use outcome::{Outcome, TurnStatus};
+pub use permission::{
+    PermissionCheck, PermissionLevel, Permissions, ToolPattern, ToolPatternError,
+};
 pub use session::{ExternalName, SessionRecord};
 pub use spec::{Billing, CallerTool, Mode, SessionSpec, SystemPrompt, ToolSet};
 pub use tool::{ToolCall, ToolClass, ToolResult};
-pub use turn::{Origin, Turn, TurnOptions, TurnRecord, TurnState};
+pub use turn::{Turn, TurnOptions, TurnOrigin, TurnRecord, TurnState};
 pub use usage::{ContextWindow, Usage};
 
 /// JSON text of the agent, byte for byte, shared without copying.

@@ -8,7 +8,7 @@ use super::{Failure, Usage};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    pub status: Status,
+    pub status: TurnStatus,
     /// The answer; of a failed or partial turn, the part that exists.
     pub text: Arc<str>,
     /// Why the turn ended, in a few words: `end_turn`, `budget_seconds`, `interrupted by owner` …
@@ -17,7 +17,7 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum TurnStatus {
     Completed,
     /// A budget ended the turn; the text is usable.
     Partial,
@@ -29,7 +29,7 @@ pub enum Status {
     },
 }
 
-impl Status {
+impl TurnStatus {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Completed => "completed",

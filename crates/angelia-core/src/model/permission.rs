@@ -40,7 +40,7 @@ impl PermissionLevel {
 
 /// What the rules say about a request, before a person is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RuleAnswer {
+pub enum PermissionCheck {
     Allow,
     Deny(String),
     Ask,
@@ -48,39 +48,39 @@ pub enum RuleAnswer {
 
 impl Permissions {
     /// Returns the reason if a pattern denies the tool, whatever the level.
-    pub fn refusal(&self, tool: &str, subject: Option<&str>) -> Option<String> {
+    pub fn denial_reason(&self, tool: &str, subject: Option<&str>) -> Option<String> {
         let mut rules = self.disallowed.iter();
-        let rule = rules.find(|rule| rule.touches(tool, subject))?;
+        let rule = rules.find(|rule| rule.matches_any_part(tool, subject))?;
         Some(format!("`{rule}` is in disallowed_tools of this profile"))
     }
 
     /// Applies the rules to a request of an agent that works in `cwd`.
-    pub fn answer(&self, request: &ApprovalRequest, cwd: &Path) -> RuleAnswer {
+    pub fn check(&self, request: &ApprovalRequest, cwd: &Path) -> PermissionCheck {
         let name = &request.tool_name;
         let subject = request.subject.as_deref();
-        if let Some(why) = self.refusal(name, subject) {
-            return RuleAnswer::Deny(why);
+        if let Some(why) = self.denial_reason(name, subject) {
+            return PermissionCheck::Deny(why);
         }
         // A question needs an answer, so no level and no pattern can allow it.
         if let ApprovalKind::Question(_) = request.kind {
             return match self.level {
                 PermissionLevel::Unattended => {
-                    RuleAnswer::Deny("nobody is there to answer; decide yourself".to_owned())
+                    PermissionCheck::Deny("nobody is there to answer; decide yourself".to_owned())
                 }
-                PermissionLevel::Ask | PermissionLevel::Edit => RuleAnswer::Ask,
+                PermissionLevel::Ask | PermissionLevel::Edit => PermissionCheck::Ask,
             };
         }
         if self.allowed.iter().any(|rule| rule.covers(name, request.class, subject)) {
-            return RuleAnswer::Allow;
+            return PermissionCheck::Allow;
         }
         match (self.level, request.class) {
-            (PermissionLevel::Unattended, _) => RuleAnswer::Allow,
+            (PermissionLevel::Unattended, _) => PermissionCheck::Allow,
             (PermissionLevel::Edit, ToolClass::Edit)
                 if subject.is_some_and(|path| is_inside(Path::new(path), cwd)) =>
             {
-                RuleAnswer::Allow
+                PermissionCheck::Allow
             }
-            _ => RuleAnswer::Ask,
+            _ => PermissionCheck::Ask,
         }
     }
 }
@@ -112,7 +112,7 @@ impl ToolPattern {
     /// or redirects does more than its first words say, so only a pattern without a subject, or
     /// with the identical text, covers it.
     fn covers(&self, tool: &str, class: ToolClass, subject: Option<&str>) -> bool {
-        if !glob(&self.tool, tool) {
+        if !glob_matches(&self.tool, tool) {
             return false;
         }
         let Some(pattern) = &self.subject else {
@@ -122,7 +122,7 @@ impl ToolPattern {
         if class == ToolClass::Execute && is_compound(subject) {
             return **pattern == *subject;
         }
-        glob(pattern, subject)
+        glob_matches(pattern, subject)
     }
 
     /// Whether this pattern matches everything that `other` matches. `false` if that is not
@@ -132,22 +132,22 @@ impl ToolPattern {
         let subject = match (&self.subject, &other.subject) {
             (None, _) => true,
             (Some(_), None) => false,
-            (Some(ours), Some(other)) => glob(ours, other),
+            (Some(ours), Some(other)) => glob_matches(ours, other),
         };
-        subject && glob(&self.tool, &other.tool)
+        subject && glob_matches(&self.tool, &other.tool)
     }
 
     /// Whether the pattern matches any part of the request: enough to deny it.
-    fn touches(&self, tool: &str, subject: Option<&str>) -> bool {
-        if !glob(&self.tool, tool) {
+    fn matches_any_part(&self, tool: &str, subject: Option<&str>) -> bool {
+        if !glob_matches(&self.tool, tool) {
             return false;
         }
         let Some(pattern) = &self.subject else {
             return true;
         };
         let Some(subject) = subject else { return false };
-        glob(pattern, subject)
-            || subject.split(SHELL_OPERATORS).any(|part| glob(pattern, part.trim()))
+        glob_matches(pattern, subject)
+            || subject.split(SHELL_OPERATORS).any(|part| glob_matches(pattern, part.trim()))
     }
 }
 
@@ -159,7 +159,7 @@ fn is_compound(command: &str) -> bool {
 
 /// Matches a whole text against a pattern with `*`. Greedy, without backtracking over more than one
 /// star.
-fn glob(pattern: &str, text: &str) -> bool {
+fn glob_matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(first) = parts.next() else {
         return text.is_empty();
@@ -193,13 +193,13 @@ impl fmt::Display for ToolPattern {
 #[error(
     "`{0}` is not a tool pattern; write a tool's name, or `Tool(subject)` with `*` for anything"
 )]
-pub struct BadPattern(String);
+pub struct ToolPatternError(String);
 
 impl FromStr for ToolPattern {
-    type Err = BadPattern;
+    type Err = ToolPatternError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || BadPattern(text.to_owned());
+        let bad = || ToolPatternError(text.to_owned());
         let (tool, subject) = match text.split_once('(') {
             None => (text, None),
             Some((tool, rest)) => {
@@ -245,22 +245,22 @@ mod tests {
         Permissions { level, allowed: parse(allowed), disallowed: parse(disallowed) }
     }
 
-    fn answer(rules: &Permissions, tool: &str, class: ToolClass, subject: &str) -> RuleAnswer {
-        rules.answer(&request(tool, class, subject), Path::new("/project"))
+    fn answer(rules: &Permissions, tool: &str, class: ToolClass, subject: &str) -> PermissionCheck {
+        rules.check(&request(tool, class, subject), Path::new("/project"))
     }
 
     #[test]
     fn levels_decide_by_class() {
         use PermissionLevel::{Ask, Edit, Unattended};
         let cases = [
-            (Ask, ToolClass::Edit, "/project/a.txt", RuleAnswer::Ask),
-            (Ask, ToolClass::Execute, "ls", RuleAnswer::Ask),
-            (Edit, ToolClass::Edit, "/project/a.txt", RuleAnswer::Allow),
-            (Edit, ToolClass::Edit, "src/a.txt", RuleAnswer::Allow),
-            (Edit, ToolClass::Edit, "/project/../etc/passwd", RuleAnswer::Ask),
-            (Edit, ToolClass::Edit, "/project-other/a.txt", RuleAnswer::Ask),
-            (Edit, ToolClass::Execute, "ls", RuleAnswer::Ask),
-            (Unattended, ToolClass::Execute, "rm -r x", RuleAnswer::Allow),
+            (Ask, ToolClass::Edit, "/project/a.txt", PermissionCheck::Ask),
+            (Ask, ToolClass::Execute, "ls", PermissionCheck::Ask),
+            (Edit, ToolClass::Edit, "/project/a.txt", PermissionCheck::Allow),
+            (Edit, ToolClass::Edit, "src/a.txt", PermissionCheck::Allow),
+            (Edit, ToolClass::Edit, "/project/../etc/passwd", PermissionCheck::Ask),
+            (Edit, ToolClass::Edit, "/project-other/a.txt", PermissionCheck::Ask),
+            (Edit, ToolClass::Execute, "ls", PermissionCheck::Ask),
+            (Unattended, ToolClass::Execute, "rm -r x", PermissionCheck::Allow),
         ];
         for (level, class, subject, expected) in cases {
             let got = answer(&rules(level, &[], &[]), "T", class, subject);
@@ -272,8 +272,8 @@ mod tests {
     fn an_allowed_prefix_does_not_cover_what_is_chained_behind_it() {
         let rules = rules(PermissionLevel::Ask, &["Bash(git *)", "Bash(make:*)"], &[]);
         let bash = |command| answer(&rules, "Bash", ToolClass::Execute, command);
-        assert_eq!(bash("git status"), RuleAnswer::Allow);
-        assert_eq!(bash("make test"), RuleAnswer::Allow);
+        assert_eq!(bash("git status"), PermissionCheck::Allow);
+        assert_eq!(bash("make test"), PermissionCheck::Allow);
         for command in [
             "git status; rm -r .",
             "git status && rm x",
@@ -283,7 +283,7 @@ mod tests {
             "git `rm x`",
             "git status\nrm x",
         ] {
-            assert_eq!(bash(command), RuleAnswer::Ask, "{command}");
+            assert_eq!(bash(command), PermissionCheck::Ask, "{command}");
         }
     }
 
@@ -292,11 +292,11 @@ mod tests {
         let rules = rules(PermissionLevel::Unattended, &["Bash"], &["Bash(rm *)", "WebFetch"]);
         for command in ["rm -r x", "cd / && rm -r x", "echo $(rm x)"] {
             let got = answer(&rules, "Bash", ToolClass::Execute, command);
-            assert!(matches!(got, RuleAnswer::Deny(_)), "{command}");
+            assert!(matches!(got, PermissionCheck::Deny(_)), "{command}");
         }
-        assert_eq!(answer(&rules, "Bash", ToolClass::Execute, "ls"), RuleAnswer::Allow);
+        assert_eq!(answer(&rules, "Bash", ToolClass::Execute, "ls"), PermissionCheck::Allow);
         let web = answer(&rules, "WebFetch", ToolClass::Other, "http://x");
-        assert!(matches!(web, RuleAnswer::Deny(_)));
+        assert!(matches!(web, PermissionCheck::Deny(_)));
     }
 
     #[test]
@@ -328,7 +328,16 @@ mod tests {
 
     #[test]
     fn globs_match_whole_texts() {
-        assert!(glob("a*c", "abbc") && glob("*", "") && glob("a", "a") && glob("*b*", "abc"));
-        assert!(!glob("a*c", "abcd") && !glob("a", "ab") && !glob("ab*ba", "aba"));
+        assert!(
+            glob_matches("a*c", "abbc")
+                && glob_matches("*", "")
+                && glob_matches("a", "a")
+                && glob_matches("*b*", "abc")
+        );
+        assert!(
+            !glob_matches("a*c", "abcd")
+                && !glob_matches("a", "ab")
+                && !glob_matches("ab*ba", "aba")
+        );
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use super::{Budgets, Clocks, Message, Permissions, RawJson, TurnId};
+use super::{Budgets, HistoryMessage, Permissions, RawJson, TurnId, TurnTimeouts};
 
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
@@ -18,7 +18,7 @@ pub struct SessionSpec {
     pub trust: bool,
     pub system: SystemPrompt,
     /// A conversation from elsewhere that the agent starts with.
-    pub history: Vec<Message>,
+    pub history: Vec<HistoryMessage>,
     /// `history` also covers the session's own turns up to this one: the session was relaunched
     /// after it.
     pub history_until: Option<TurnId>,
@@ -43,7 +43,7 @@ pub struct SessionSpec {
     pub resume: bool,
     /// Number of processes with this specification to keep started in advance.
     pub warm: u32,
-    pub clocks: Clocks,
+    pub timeouts: TurnTimeouts,
     pub budgets: Budgets,
     /// The specification that takes over when the quota is exhausted.
     pub fallback: Option<Box<SessionSpec>>,
@@ -141,7 +141,7 @@ impl SessionSpec {
             stable_prompt: true,
             resume: true,
             warm: 0,
-            clocks: Clocks::default(),
+            timeouts: TurnTimeouts::default(),
             budgets: Budgets::default(),
             fallback: None,
         }

@@ -17,7 +17,7 @@ pub struct Turn {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOptions {
-    pub origin: Origin,
+    pub origin: TurnOrigin,
     /// A person can decide approvals. Otherwise they are denied with a notice.
     pub can_ask: bool,
     /// The turn is parked until the reset when a quota is exhausted. Otherwise it fails and reports
@@ -31,21 +31,21 @@ pub struct TurnOptions {
 
 impl TurnOptions {
     /// Options of an owner's turn without anybody to decide approvals.
-    pub const fn new(origin: Origin) -> Self {
+    pub const fn new(origin: TurnOrigin) -> Self {
         Self { origin, can_ask: false, can_park: false, caller: None, max_cost_usd: None }
     }
 }
 
 /// Where the text of a turn comes from, which decides what it may trigger by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
+pub enum TurnOrigin {
     /// The owner's own terminal: slash commands and file mentions take effect.
     Owner,
     /// HTTP, chat, bus: the text is plain text.
     Remote,
 }
 
-impl Origin {
+impl TurnOrigin {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Owner => "owner",

@@ -30,7 +30,7 @@ pub struct ContextWindow {
 impl ContextWindow {
     /// Returns `None` if either number is zero: a context in use is never empty, so zero means that
     /// the agent has not counted.
-    pub const fn told(used: u64, size: u64) -> Option<Self> {
+    pub const fn from_reported(used: u64, size: u64) -> Option<Self> {
         match (used, size) {
             (0, _) | (_, 0) => None,
             _ => Some(Self { used, size }),
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn zero_is_no_reading() {
-        assert!(ContextWindow::told(7, 1000).is_some());
-        assert_eq!(ContextWindow::told(0, 1000), None);
-        assert_eq!(ContextWindow::told(7, 0), None);
+        assert!(ContextWindow::from_reported(7, 1000).is_some());
+        assert_eq!(ContextWindow::from_reported(0, 1000), None);
+        assert_eq!(ContextWindow::from_reported(7, 0), None);
     }
 }

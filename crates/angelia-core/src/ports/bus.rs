@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::BoxFuture;
-use crate::model::{EndpointName, MessageId, bus::Message};
+use crate::model::{EndpointName, MessageId, bus::BusMessage};
 
 /// Keeps messages until their receivers have them. An accepted message is synced: it survives a
 /// power failure. A receiver gets the messages of one sender in the order in which they were
@@ -21,16 +21,21 @@ pub trait Bus: Send + Sync + 'static {
     ///
     /// `watch` receives the ids of the messages that their receivers have taken. If it fills up,
     /// ids are dropped; messages are not.
-    fn publish(&self, messages: Vec<Message>, watch: Option<Watch>) -> BoxFuture<'_, Published>;
+    fn publish(
+        &self,
+        messages: Vec<BusMessage>,
+        watch: Option<DeliveryNotifier>,
+    ) -> BoxFuture<'_, PendingReceipts>;
 
     /// Makes the caller the receiver for a name. Waiting messages come first, oldest first.
-    fn attach(&self, claim: Claim) -> BoxFuture<'_, Result<Box<dyn Inbox>, AttachError>>;
+    fn attach(&self, claim: AttachRequest)
+    -> BoxFuture<'_, Result<Box<dyn BusInbox>, AttachError>>;
 
     /// Whether the name is protected by exactly this token; `false` if it has none.
-    fn proves(&self, name: &str, token: &str) -> bool;
+    fn verify_token(&self, name: &str, token: &str) -> bool;
 
     /// Returns every endpoint with a listener, sorted by name; cheap.
-    fn listening(&self) -> Vec<(EndpointName, Uuid)>;
+    fn listeners(&self) -> Vec<(EndpointName, Uuid)>;
 
     /// Returns every endpoint that has a listener or waiting messages, sorted by name.
     fn endpoints(&self) -> Vec<EndpointState>;
@@ -41,15 +46,15 @@ pub trait Bus: Send + Sync + 'static {
     /// than `before`.
     fn dead_letters(
         &self,
-        before: Option<Position>,
+        before: Option<BusPosition>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<DeadLetter>, BusError>>;
 
     /// Publishes a dead letter again, as if it were a new message.
-    fn resend(&self, dead: Position) -> BoxFuture<'_, Result<Receipt, BusError>>;
+    fn resend(&self, dead: BusPosition) -> BoxFuture<'_, Result<Receipt, BusError>>;
 
     /// Deletes a dead letter.
-    fn discard(&self, dead: Position) -> BoxFuture<'_, Result<(), BusError>>;
+    fn discard(&self, dead: BusPosition) -> BoxFuture<'_, Result<(), BusError>>;
 
     /// Waits until everything queued is on disk, and closes the bus.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -57,7 +62,7 @@ pub trait Bus: Send + Sync + 'static {
 
 /// The receiving end of a name. Dropping it returns the messages that are not acknowledged: the
 /// next receiver gets them again, marked as redelivered.
-pub trait Inbox: Send {
+pub trait BusInbox: Send {
     /// The name that was granted, with its suffix.
     fn endpoint(&self) -> &EndpointName;
 
@@ -65,44 +70,44 @@ pub trait Inbox: Send {
 
     /// Waits for at least one message and takes at most `limit`. Cancel safe: nothing is taken
     /// then.
-    fn next(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<Delivery>, InboxError>>;
+    fn next(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<BusDelivery>, InboxError>>;
 
     /// Acknowledges messages. Never waits. If a crash loses an acknowledgement, the message is
     /// delivered again with the same id.
-    fn ack(&mut self, taken: &[Position]);
+    fn ack(&mut self, taken: &[BusPosition]);
 
     /// Marks messages as written to a receiver that does not acknowledge: their senders are
     /// notified now, and the messages are done when [`BusInbox::ack`] acknowledges them.
-    fn handed(&mut self, taken: &[Position]);
+    fn mark_written(&mut self, taken: &[BusPosition]);
 
     /// Turns a message that can never be handled into a dead letter.
-    fn refuse(&mut self, taken: Position, reason: &str);
+    fn dead_letter(&mut self, taken: BusPosition, reason: &str);
 }
 
 /// Position of a message in the order of the whole bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(pub u64);
+pub struct BusPosition(pub u64);
 
 /// A request to receive under a name.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct AttachRequest {
     pub name: EndpointName,
-    pub taken: WhenTaken,
+    pub on_conflict: NameConflictPolicy,
     /// The name stays registered while nobody listens, so that messages to everyone wait for it.
     pub durable: bool,
     /// Protects the name from now on, or proves the right to a protected name.
     pub token: Option<String>,
 }
 
-impl Claim {
+impl AttachRequest {
     pub fn new(name: EndpointName) -> Self {
-        Self { name, taken: WhenTaken::Displace, durable: false, token: None }
+        Self { name, on_conflict: NameConflictPolicy::Displace, durable: false, token: None }
     }
 }
 
 /// What to do if the name already has a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenTaken {
+pub enum NameConflictPolicy {
     /// The new receiver gets the name; the old one is told.
     Displace,
     /// Take the first free one of `name`, `name-2`, `name-3` …
@@ -112,15 +117,15 @@ pub enum WhenTaken {
 
 /// A message that a receiver has taken.
 #[derive(Clone, Debug)]
-pub struct Delivery {
-    pub position: Position,
-    pub message: Message,
+pub struct BusDelivery {
+    pub position: BusPosition,
+    pub message: BusMessage,
     /// The message may have been delivered before: a receiver took it and did not acknowledge it.
-    pub again: bool,
+    pub redelivered: bool,
 }
 
 /// Receives the ids of messages that their receivers have taken.
-pub type Watch = mpsc::Sender<Vec<MessageId>>;
+pub type DeliveryNotifier = mpsc::Sender<Vec<MessageId>>;
 
 /// Confirms that a message is accepted and synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +148,7 @@ pub enum Presence {
 
 /// Why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum PublishError {
     #[error("{to} has {queued} messages waiting and takes no more until some are received")]
     Full { to: EndpointName, queued: usize },
     #[error("a message of {size} bytes is larger than the bus takes ({limit})")]
@@ -187,9 +192,9 @@ pub enum BusError {
 /// A message that will not be delivered any more.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
-    pub position: Position,
+    pub position: BusPosition,
     pub to: EndpointName,
-    pub message: Message,
+    pub message: BusMessage,
     pub reason: String,
     pub at: Timestamp,
 }
@@ -217,13 +222,13 @@ pub struct BusCounts {
     pub dead: usize,
 }
 
-pub type Receipts = Vec<Result<Receipt, Refusal>>;
+pub type Receipts = Vec<Result<Receipt, PublishError>>;
 
 /// Resolves when the messages are synced, with one result per message, in order.
 #[derive(Debug)]
-pub struct Published(oneshot::Receiver<Receipts>, usize);
+pub struct PendingReceipts(oneshot::Receiver<Receipts>, usize);
 
-impl Published {
+impl PendingReceipts {
     /// The bus keeps the sender and answers for `messages` messages.
     pub fn new(messages: usize) -> (oneshot::Sender<Receipts>, Self) {
         let (sender, receiver) = oneshot::channel();
@@ -231,13 +236,13 @@ impl Published {
     }
 }
 
-impl Future for Published {
+impl Future for PendingReceipts {
     type Output = Receipts;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let messages = self.1;
         Pin::new(&mut self.0).poll(cx).map(|answer| {
-            let closed = Err(Refusal::Storage(BusError::Closed));
+            let closed = Err(PublishError::Storage(BusError::Closed));
             answer.unwrap_or_else(|_bus_gone| vec![closed; messages])
         })
     }

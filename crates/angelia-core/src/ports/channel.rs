@@ -5,30 +5,39 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use super::BoxFuture;
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, SendError>>;
+type SendFuture<'a, T> = BoxFuture<'a, Result<T, SendError>>;
 
 /// An adapter for one platform.
 pub trait Channel: Send + Sync + 'static {
     /// The part before the colon.
     fn platform(&self) -> &str;
 
-    fn abilities(&self) -> ChannelAbilities;
+    fn capabilities(&self) -> ChannelCapabilities;
 
-    fn send<'a>(&'a self, chat: &'a str, message: &'a Outgoing) -> Answer<'a, Sent>;
+    fn send<'a>(
+        &'a self,
+        chat: &'a str,
+        message: &'a OutgoingMessage,
+    ) -> SendFuture<'a, SentMessage>;
 
     /// Replaces the text of a sent message; requires [`ChannelCapabilities::edit`].
-    fn edit<'a>(&'a self, _chat: &'a str, _sent: &'a Sent, _text: &'a str) -> Answer<'a, ()> {
+    fn edit<'a>(
+        &'a self,
+        _chat: &'a str,
+        _sent: &'a SentMessage,
+        _text: &'a str,
+    ) -> SendFuture<'a, ()> {
         Box::pin(async { Err(SendError::cannot("edit messages")) })
     }
 
     /// Shows that an answer is being written; requires [`ChannelCapabilities::typing`].
-    fn typing<'a>(&'a self, _chat: &'a str) -> Answer<'a, ()> {
+    fn typing<'a>(&'a self, _chat: &'a str) -> SendFuture<'a, ()> {
         Box::pin(async { Err(SendError::cannot("show a typing indicator")) })
     }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChannelAbilities {
+pub struct ChannelCapabilities {
     pub edit: bool,
     pub typing: bool,
     pub buttons: bool,
@@ -38,7 +47,7 @@ pub struct ChannelAbilities {
 
 /// A message to send. Plain text: no terminal control sequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     /// The same for every attempt, so that a receiver can recognise a repetition.
     pub id: Arc<str>,
     pub text: Arc<str>,
@@ -56,20 +65,20 @@ pub struct Button {
 
 /// The platform's id of a message, if it has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentMessage {
     pub message_id: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SendError {
-    pub kind: SendFailure,
+    pub kind: SendErrorKind,
     pub message: String,
     pub retry_after: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendFailure {
+pub enum SendErrorKind {
     /// The platform will never accept the message.
     Refused,
     /// The message has not arrived; another attempt may succeed.
@@ -79,12 +88,12 @@ pub enum SendFailure {
 }
 
 impl SendError {
-    pub fn new(kind: SendFailure, message: impl Into<String>) -> Self {
+    pub fn new(kind: SendErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None }
     }
 
     fn cannot(what: &str) -> Self {
-        Self::new(SendFailure::Refused, format!("this platform cannot {what}"))
+        Self::new(SendErrorKind::Refused, format!("this platform cannot {what}"))
     }
 }
 
@@ -99,8 +108,8 @@ pub struct ChannelAddress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error("`{0}` is not a channel; write `platform` or `platform:chat_id`")]
-    Shape(String),
-    #[error("there is no platform `{name}`{}", which_are_set_up(known))]
+    Malformed(String),
+    #[error("there is no platform `{name}`{}", list_set_up_platforms(known))]
     UnknownPlatform { name: String, known: Vec<String> },
     #[error("`{0}` needs a chat: write `{0}:chat_id`")]
     NoChat(String),
@@ -108,7 +117,7 @@ pub enum AddressError {
     NoHome { platform: String, variable: String },
 }
 
-fn which_are_set_up(known: &[String]) -> String {
+fn list_set_up_platforms(known: &[String]) -> String {
     match known {
         [] => "; none is set up (docs/bus.md)".to_owned(),
         known => format!("; set up are: {}", known.join(", ")),
@@ -127,7 +136,7 @@ impl FromStr for ChannelAddress {
         let bad_chat = chat.is_some_and(|chat| chat.is_empty() || chat.contains(char::is_control));
         if platform.is_empty() || !platform.chars().all(is_word) || bad_chat {
             let shown: String = text.chars().filter(|c| !c.is_control()).take(60).collect();
-            return Err(AddressError::Shape(shown));
+            return Err(AddressError::Malformed(shown));
         }
         Ok(Self { platform: platform.to_ascii_lowercase().into(), chat: chat.map(Into::into) })
     }
@@ -149,12 +158,12 @@ pub fn home_variables(platform: &str) -> [String; 3] {
     ["HOME_CHANNEL", "ACCOUNT_ID", "HOME_ROOM"].map(|ending| format!("{name}_{ending}"))
 }
 
-type Variable = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+type EnvLookup = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The configured adapters, and the environment that names the home channels.
-pub struct Channels {
+pub struct ChannelRegistry {
     adapters: Vec<Arc<dyn Channel>>,
-    variable: Variable,
+    env_lookup: EnvLookup,
 }
 
 /// An adapter and the chat to send to.
@@ -164,16 +173,16 @@ pub struct ChannelTarget {
     pub chat: Arc<str>,
 }
 
-impl Channels {
+impl ChannelRegistry {
     /// `variable` looks up an environment variable.
     pub fn new(
         adapters: Vec<Arc<dyn Channel>>,
         variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { adapters, variable: Box::new(variable) }
+        Self { adapters, env_lookup: Box::new(variable) }
     }
 
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self::new(Vec::new(), |_| None)
     }
 
@@ -189,18 +198,18 @@ impl Channels {
         };
         let chat = match &address.chat {
             Some(chat) => Arc::clone(chat),
-            None => self.home(adapter.as_ref())?,
+            None => self.home_chat(adapter.as_ref())?,
         };
         Ok(ChannelTarget { adapter: Arc::clone(adapter), chat })
     }
 
-    fn home(&self, adapter: &dyn Channel) -> Result<Arc<str>, AddressError> {
+    fn home_chat(&self, adapter: &dyn Channel) -> Result<Arc<str>, AddressError> {
         let platform = adapter.platform();
-        if !adapter.abilities().home {
+        if !adapter.capabilities().home {
             return Err(AddressError::NoChat(platform.to_owned()));
         }
         let variables = home_variables(platform);
-        let set = |name: &String| (self.variable)(name).filter(|chat| !chat.is_empty());
+        let set = |name: &String| (self.env_lookup)(name).filter(|chat| !chat.is_empty());
         match variables.iter().find_map(set) {
             Some(chat) => Ok(chat.into()),
             None => Err(AddressError::NoHome {
@@ -211,7 +220,7 @@ impl Channels {
     }
 }
 
-impl fmt::Debug for Channels {
+impl fmt::Debug for ChannelRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let platforms = self.adapters.iter().map(|one| one.platform());
         f.debug_list().entries(platforms).finish()

@@ -5,26 +5,26 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use super::BoxFuture;
 
-pub trait Commands: Send + Sync + 'static {
+pub trait CommandRunner: Send + Sync + 'static {
     /// Runs a program until it exits or times out, then kills it and everything it started.
-    fn run(&self, command: CommandLine) -> BoxFuture<'_, Result<Ran, CommandFailed>>;
+    fn run(&self, command: CommandSpec) -> BoxFuture<'_, Result<CommandOutput, CommandStartError>>;
 
     /// Whether there is a program at `path`.
     fn is_program(&self, path: &str) -> bool;
 }
 
 #[derive(Clone, Debug)]
-pub struct CommandLine {
-    pub program: Program,
+pub struct CommandSpec {
+    pub program: CommandProgram,
     /// Added to the environment of this process.
     pub env: Vec<(&'static str, Arc<str>)>,
     /// Standard input; `None`: closed.
     pub input: Option<Arc<[u8]>>,
-    pub limit: Duration,
+    pub timeout: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Program {
+pub enum CommandProgram {
     /// A line for `sh -c`.
     Shell(Arc<str>),
     /// A program file (`~` is the owner's home) and its arguments.
@@ -33,7 +33,7 @@ pub enum Program {
 
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandOutput {
     /// It exited by itself with status 0.
     pub ok: bool,
     pub timed_out: bool,
@@ -43,7 +43,7 @@ pub struct Ran {
 }
 
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum CommandFailed {
+pub enum CommandStartError {
     #[error("there is no program {}", .0.display())]
     NotFound(PathBuf),
     #[error("{0}")]

@@ -7,30 +7,30 @@ use jiff::Timestamp;
 
 use super::{BoxFuture, StoreError};
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-pub trait Deliveries: Send + Sync + 'static {
+pub trait DeliveryStore: Send + Sync + 'static {
     /// Adds a new, [pending](DeliveryState::Pending) delivery. Does nothing if the id exists.
-    fn add<'a>(&'a self, delivery: &'a Delivery) -> Answer<'a, ()>;
+    fn add<'a>(&'a self, delivery: &'a ChannelDelivery) -> StoreFuture<'a, ()>;
 
     /// Commits a state before the step that it announces is taken. A finished delivery never
     /// changes.
-    fn set<'a>(&'a self, id: &'a str, state: &'a DeliveryState) -> Answer<'a, ()>;
+    fn set<'a>(&'a self, id: &'a str, state: &'a DeliveryState) -> StoreFuture<'a, ()>;
 
-    fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Delivery>>;
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<ChannelDelivery>>;
 
     /// Returns the unfinished deliveries, oldest first.
-    fn open(&self) -> Answer<'_, Vec<Delivery>>;
+    fn list_unfinished(&self) -> StoreFuture<'_, Vec<ChannelDelivery>>;
 
     /// Returns all deliveries, newest first.
-    fn list(&self, limit: usize) -> Answer<'_, Vec<Delivery>>;
+    fn list(&self, limit: usize) -> StoreFuture<'_, Vec<ChannelDelivery>>;
 
     /// Removes the deliveries that finished before `before`, and returns how many.
-    fn forget(&self, before: Timestamp) -> Answer<'_, usize>;
+    fn remove_finished(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct ChannelDelivery {
     pub id: Arc<str>,
     /// `platform[:chat_id]`.
     pub channel: Arc<str>,
@@ -92,7 +92,7 @@ impl DeliveryState {
         }
     }
 
-    pub const fn is_open(&self) -> bool {
+    pub const fn is_unfinished(&self) -> bool {
         matches!(self, Self::Pending { .. } | Self::Attempting { .. })
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::BoxFuture;
 use crate::model::{
     ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId, SessionId,
-    SessionSpec, Status, ToolId, Turn,
+    SessionSpec, ToolId, Turn, TurnStatus,
 };
 
 /// A kind of agent that Angelia can drive.
@@ -16,14 +16,17 @@ pub trait Executor: Send + Sync + 'static {
     /// The name in configuration, URLs and records.
     fn name(&self) -> &'static str;
 
-    fn capabilities(&self) -> Capabilities;
+    fn capabilities(&self) -> ExecutorCapabilities;
 
     /// Reports whether the agent is installed, its version, and whether it is logged in. Cheap
     /// enough for `doctor`; starts no conversation.
-    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, Health>;
+    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth>;
 
     /// Opens an agent for a session. `Err` means that it could not be started and nothing has run.
-    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>>;
+    fn open<'a>(
+        &'a self,
+        opening: OpenRequest<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>>;
 
     /// Starts processes for this specification in advance, as many as it asks for. Returns at once.
     fn warm_up(&self, spec: &SessionSpec);
@@ -36,7 +39,7 @@ pub trait Executor: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<NativeSessionId, Failure>>;
 
     /// Deletes the agent's own transcript of a conversation.
-    fn forget<'a>(
+    fn delete_conversation<'a>(
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
@@ -48,7 +51,7 @@ pub trait Executor: Send + Sync + 'static {
 
 /// A request to open an agent.
 #[derive(Clone, Copy, Debug)]
-pub struct Opening<'a> {
+pub struct OpenRequest<'a> {
     pub session: SessionId,
     pub spec: &'a SessionSpec,
     /// The agent's own session to continue.
@@ -60,7 +63,7 @@ pub trait Agent: Send {
     /// Runs one turn and returns how it ended; the engine, not the agent, writes `Finished`.
     /// Cancelling `io.cancel` asks for a protocol interrupt; the turn then ends as `Interrupted`
     /// when the agent confirms it.
-    fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, Ended>;
+    fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, AgentOutcome>;
 
     /// Whether the agent can run another turn; `false` once it has exited or must be replaced.
     fn is_usable(&mut self) -> bool;
@@ -79,15 +82,15 @@ pub struct TurnIo {
 
 /// Sends the events of an agent in batches: one read of its output, one send.
 #[derive(Clone, Debug)]
-pub struct EventSender(mpsc::Sender<Vec<Emitted>>);
+pub struct EventSender(mpsc::Sender<Vec<AgentEvent>>);
 
 impl EventSender {
-    pub fn new(sender: mpsc::Sender<Vec<Emitted>>) -> Self {
+    pub fn new(sender: mpsc::Sender<Vec<AgentEvent>>) -> Self {
         Self(sender)
     }
 
     /// Waits only for the recorder. If the engine has given up the turn, the events are dropped.
-    pub async fn send(&self, batch: Vec<Emitted>) {
+    pub async fn send(&self, batch: Vec<AgentEvent>) {
         if !batch.is_empty() {
             let _given_up = self.0.send(batch).await;
         }
@@ -96,11 +99,11 @@ impl EventSender {
 
 /// What an agent reports during a turn.
 #[derive(Clone, Debug)]
-pub enum Emitted {
+pub enum AgentEvent {
     Event(EventKind),
-    Ask(ApprovalRequest),
+    ApprovalRequest(ApprovalRequest),
     /// The agent no longer needs the decision on the request with this key.
-    Withdraw(Arc<str>),
+    ApprovalWithdrawn(Arc<str>),
     Activity(Activity),
 }
 
@@ -135,23 +138,23 @@ pub enum TurnControl {
 
 /// How a turn ended, as the agent reports it.
 #[derive(Clone, Debug)]
-pub struct Ended {
-    pub status: Status,
+pub struct AgentOutcome {
+    pub status: TurnStatus,
     /// The answer as the agent reports it; `None`: use the answer from the events.
     pub text: Option<Arc<str>>,
     pub reason: Arc<str>,
 }
 
-impl Ended {
+impl AgentOutcome {
     pub fn failed(failure: Failure) -> Self {
         let reason = failure.kind.as_str().into();
-        Self { status: Status::Failed(failure), text: None, reason }
+        Self { status: TurnStatus::Failed(failure), text: None, reason }
     }
 }
 
 /// What an executor can do. Code that must choose asks for a capability, never for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct ExecutorCapabilities {
     /// Can replace its own system prompt.
     pub replace_prompt: bool,
     pub append_prompt: bool,
@@ -170,32 +173,32 @@ pub struct Capabilities {
 
 /// The result of a probe, as `doctor` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    pub installed: Option<Installed>,
-    pub login: Login,
+pub struct ExecutorHealth {
+    pub installation: Option<InstalledAgent>,
+    pub login: LoginState,
     /// What is wrong and what to do about it.
     pub problem: Option<Failure>,
 }
 
-impl Health {
+impl ExecutorHealth {
     pub const fn is_ready(&self) -> bool {
-        self.installed.is_some() && self.problem.is_none()
+        self.installation.is_some() && self.problem.is_none()
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledAgent {
     pub path: PathBuf,
     pub version: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Login {
+pub enum LoginState {
     /// With the lane that pays, if the agent reports it.
-    In {
+    LoggedIn {
         lane: Option<Arc<str>>,
     },
-    Out,
+    LoggedOut,
     Unknown,
     /// The executor needs no login.
     NotNeeded,

@@ -12,21 +12,22 @@ mod store;
 
 use std::pin::Pin;
 
-pub use bus::{Bus, Inbox};
+pub use bus::{Bus, BusInbox};
 pub use channel::{
-    AddressError, Button, Channel, ChannelAbilities, ChannelAddress, ChannelTarget, Channels,
-    Outgoing, SendError, SendFailure, Sent, home_variables,
+    AddressError, Button, Channel, ChannelAddress, ChannelCapabilities, ChannelRegistry,
+    ChannelTarget, OutgoingMessage, SendError, SendErrorKind, SentMessage, home_variables,
 };
 pub use clock::Clock;
-pub use commands::{CommandFailed, CommandLine, Commands, Program, Ran};
-pub use deliveries::{Deliveries, Delivery, DeliveryState};
+pub use commands::{CommandOutput, CommandProgram, CommandRunner, CommandSpec, CommandStartError};
+pub use deliveries::{ChannelDelivery, DeliveryState, DeliveryStore};
 pub use executor::{
-    Activity, Agent, Capabilities, Emitted, Ended, EventSender, Executor, Health, Installed, Login,
-    Opening, TurnControl, TurnIo,
+    Activity, Agent, AgentEvent, AgentOutcome, EventSender, Executor, ExecutorCapabilities,
+    ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnControl, TurnIo,
 };
-pub use profiles::{ProfileSummary, Profiles, Target, Wanted};
+pub use profiles::{ExecutorTarget, ProfileRequest, ProfileSummary, Profiles};
 pub use store::{
-    Approvals, Claim, Claimed, Committed, HistoryNote, Holder, Lease, Page, Store, StoreError,
+    ApprovalFilter, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, Page, PendingCommit,
+    RequestClaim, Store, StoreError,
 };
 
 /// A boxed future for trait objects. There are too few async traits to need a macro.

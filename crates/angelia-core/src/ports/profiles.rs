@@ -9,17 +9,17 @@ use crate::model::{Failure, Mode, SessionSpec};
 pub trait Profiles: Send + Sync + 'static {
     /// Returns the specification for a new session. `Err` names the part of the request that cannot
     /// be satisfied.
-    fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>>;
+    fn resolve(&self, wanted: ProfileRequest) -> BoxFuture<'_, Result<SessionSpec, Failure>>;
 
     fn list(&self) -> Vec<ProfileSummary>;
 }
 
 /// What a caller may choose; the profile decides the rest.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct ProfileRequest {
     pub profile: Option<Arc<str>>,
     /// Instead of a profile: an executor with its default settings.
-    pub target: Option<Target>,
+    pub target: Option<ExecutorTarget>,
     /// A directory that the caller names; wins over the profile's.
     pub cwd: Option<PathBuf>,
     /// The caller's working directory, if it has one; for profiles without a directory.
@@ -31,7 +31,7 @@ pub struct Wanted {
 
 /// An executor in a mode, with its default settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ExecutorTarget {
     pub executor: Arc<str>,
     pub mode: Mode,
 }

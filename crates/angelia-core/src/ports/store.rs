@@ -15,41 +15,48 @@ use crate::model::{
     TurnState,
 };
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Several processes may open one store. Writes to a session carry the [`Lease`] of its owner; they
 /// are refused if another process has taken over the lease.
 pub trait Store: Send + Sync + 'static {
-    fn create_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, ()>;
+    fn create_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, ()>;
 
     /// Replaces the session if its revision is unchanged, and returns the new revision.
-    fn put_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, u64>;
+    fn put_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, u64>;
 
-    fn session(&self, id: SessionId) -> Answer<'_, Option<SessionRecord>>;
+    fn session(&self, id: SessionId) -> StoreFuture<'_, Option<SessionRecord>>;
 
     /// Newest first.
-    fn sessions(&self, page: Page) -> Answer<'_, Vec<SessionRecord>>;
+    fn sessions(&self, page: Page) -> StoreFuture<'_, Vec<SessionRecord>>;
 
     /// Deletes a session with its turns, events and names. Fails with [`StoreError::Held`] if
     /// another live process owns it.
-    fn delete_session(&self, id: SessionId) -> Answer<'_, ()>;
+    fn delete_session(&self, id: SessionId) -> StoreFuture<'_, ()>;
 
     /// Binds a name to a session unless the name is bound already, and returns the session that the
     /// name is bound to. Concurrent calls with one name all return the same session.
-    fn bind_name<'a>(&'a self, name: &'a ExternalName, session: SessionId)
-    -> Answer<'a, SessionId>;
+    fn bind_name<'a>(
+        &'a self,
+        name: &'a ExternalName,
+        session: SessionId,
+    ) -> StoreFuture<'a, SessionId>;
 
-    fn named<'a>(&'a self, name: &'a ExternalName) -> Answer<'a, Option<SessionId>>;
+    fn find_by_name<'a>(&'a self, name: &'a ExternalName) -> StoreFuture<'a, Option<SessionId>>;
 
     /// Makes this process the owner of a session. Fails with [`StoreError::Held`] if another live
     /// process owns it. If this process owns it already, the new lease replaces the old one.
-    fn acquire(&self, session: SessionId) -> Answer<'_, Lease>;
+    fn acquire_lease(&self, session: SessionId) -> StoreFuture<'_, Lease>;
 
     /// Gives up the ownership of a session; not an error if the lease was already lost.
-    fn release(&self, lease: Lease) -> Answer<'_, ()>;
+    fn release_lease(&self, lease: Lease) -> StoreFuture<'_, ()>;
 
     /// Queues a new turn. Everything queued later sees it.
-    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed>;
+    fn create_turn<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: &'a TurnRecord,
+    ) -> StoreFuture<'a, PendingCommit>;
 
     /// Like `create_turn`, unless the key is claimed already. Claim and turn are one transaction,
     /// so that only one of several equal requests creates the turn.
@@ -57,8 +64,8 @@ pub trait Store: Send + Sync + 'static {
         &'a self,
         lease: &'a Lease,
         turn: &'a TurnRecord,
-        claim: &'a Claim,
-    ) -> Answer<'a, Claimed>;
+        claim: &'a RequestClaim,
+    ) -> StoreFuture<'a, ClaimOutcome>;
 
     /// Changes the state of an unfinished turn. A turn is finished by its `Finished` event instead.
     fn set_turn_state<'a>(
@@ -66,47 +73,51 @@ pub trait Store: Send + Sync + 'static {
         lease: &'a Lease,
         turn: TurnId,
         state: &'a TurnState,
-    ) -> Answer<'a, ()>;
+    ) -> StoreFuture<'a, ()>;
 
-    fn turn(&self, id: TurnId) -> Answer<'_, Option<TurnRecord>>;
+    fn turn(&self, id: TurnId) -> StoreFuture<'_, Option<TurnRecord>>;
 
     /// Newest first; of one session, or of all.
-    fn turns(&self, session: Option<SessionId>, page: Page) -> Answer<'_, Vec<TurnRecord>>;
+    fn turns(&self, session: Option<SessionId>, page: Page) -> StoreFuture<'_, Vec<TurnRecord>>;
 
     /// Queues events of one turn in order. The returned future resolves when they are committed. An
     /// `EventKind::Finished` among them finishes the turn in the same transaction, once: later
     /// events are refused. Either all events are recorded or none; those that are not
     /// [stored](crate::model::EventKind::is_stored) are skipped.
-    fn append<'a>(&'a self, lease: &'a Lease, events: Vec<TurnEvent>) -> Answer<'a, Committed>;
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        events: Vec<TurnEvent>,
+    ) -> StoreFuture<'a, PendingCommit>;
 
     /// Returns stored events with a number above `after`, in order, at most `limit`.
-    fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>>;
+    fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> StoreFuture<'_, Vec<TurnEvent>>;
 
     /// Lists approvals, newest first. `append` derives them from the events, so the list is what
     /// viewers saw; the decided ones are the audit.
-    fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>>;
+    fn approvals(&self, which: ApprovalFilter, page: Page) -> StoreFuture<'_, Vec<ApprovalRecord>>;
 
     /// Queues an entry of the history index: the hash of a conversation after an answer, as its
     /// caller sees it. Adding the same entry again changes nothing.
-    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed>;
+    fn index_history<'a>(&'a self, note: &'a HistoryEntry) -> StoreFuture<'a, PendingCommit>;
 
     /// Returns the entries with this hash, newest first.
-    fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>>;
+    fn find_by_history(&self, hash: [u8; 32], limit: usize) -> StoreFuture<'_, Vec<HistoryEntry>>;
 
     /// Returns the cost of the caller's finished turns that started at or after `since`.
-    fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64>;
+    fn cost_since<'a>(&'a self, caller: &'a str, since: Timestamp) -> StoreFuture<'a, f64>;
 
     /// Turns that wait for a quota, whichever process owns them; of one session, or of all. Oldest
     /// first.
-    fn parked_turns(&self, session: Option<SessionId>) -> Answer<'_, Vec<TurnRecord>>;
+    fn parked_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>>;
 
     /// Unfinished turns that no process works on: the owner of their session is dead, or there is
     /// none. Parked turns are not lost. Oldest first.
-    fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>>;
+    fn lost_turns(&self) -> StoreFuture<'_, Vec<TurnRecord>>;
 
     /// Sessions without a change or a turn since `before` and without unfinished turns: candidates
     /// for removal. Oldest first.
-    fn stale_sessions(&self, before: Timestamp) -> Answer<'_, Vec<SessionRecord>>;
+    fn stale_sessions(&self, before: Timestamp) -> StoreFuture<'_, Vec<SessionRecord>>;
 
     /// Waits until everything queued is on disk, and closes the store.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -121,7 +132,7 @@ pub struct Lease {
 
 /// The process that owns a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct LeaseHolder {
     pub pid: u32,
     /// Its command: `run`, `serve` …
     pub command: String,
@@ -129,7 +140,7 @@ pub struct Holder {
 
 /// The claim of a request to be run once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct RequestClaim {
     /// Callers have separate keys.
     pub caller: Arc<str>,
     pub key: Arc<str>,
@@ -140,7 +151,7 @@ pub struct Claim {
 
 /// The result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimOutcome {
     /// The turn was created.
     New,
     /// The same request created this turn before.
@@ -152,7 +163,7 @@ pub enum Claimed {
 /// An entry of the history index: the hash of a conversation as its caller sees it, and where the
 /// conversation is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistoryNote {
+pub struct HistoryEntry {
     pub hash: [u8; 32],
     pub session: SessionId,
     /// The turn that gave the last answer.
@@ -164,7 +175,7 @@ pub struct HistoryNote {
 
 /// Which approvals to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Approvals {
+pub enum ApprovalFilter {
     Pending,
     All,
 }
@@ -188,7 +199,7 @@ pub enum StoreError {
         "the session is in use by `angelia {}` (process {}); wait for it to end, or stop it",
         .0.command, .0.pid
     )]
-    Held(Holder),
+    Held(LeaseHolder),
     #[error("another process has taken over this session")]
     LeaseLost,
     #[error("the session was changed by another writer in the meantime")]
@@ -198,16 +209,16 @@ pub enum StoreError {
     #[error("the turn has already finished")]
     TurnFinished,
     #[error("event {seq} of this turn is already recorded")]
-    Recorded { seq: Seq },
+    DuplicateEvent { seq: Seq },
     #[error("{message}")]
     Failed { message: String },
 }
 
 /// Resolves when a queued write is committed: it survives the death of this process.
 #[derive(Debug)]
-pub struct Committed(oneshot::Receiver<Result<(), StoreError>>);
+pub struct PendingCommit(oneshot::Receiver<Result<(), StoreError>>);
 
-impl Committed {
+impl PendingCommit {
     /// The store's writer keeps the sender.
     pub fn new() -> (oneshot::Sender<Result<(), StoreError>>, Self) {
         let (sender, receiver) = oneshot::channel();
@@ -215,14 +226,14 @@ impl Committed {
     }
 
     /// A write that has already succeeded or failed.
-    pub fn at_once(written: Result<(), StoreError>) -> Self {
+    pub fn ready(written: Result<(), StoreError>) -> Self {
         let (sender, committed) = Self::new();
         let _nobody_waits = sender.send(written);
         committed
     }
 }
 
-impl Future for Committed {
+impl Future for PendingCommit {
     type Output = Result<(), StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

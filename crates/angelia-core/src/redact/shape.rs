@@ -13,39 +13,39 @@ use aho_corasick::AhoCorasick;
 use regex::Regex;
 
 /// This many bytes of a secret and of the text that introduces it are enough to recognise it.
-pub(super) const LONGEST_HEAD: usize = 512;
+pub(super) const MAX_HEAD_BYTES: usize = 512;
 
-struct Shape {
+struct SecretPattern {
     /// A match contains one of these, in any case.
-    words: &'static [&'static str],
+    keywords: &'static [&'static str],
     /// The first group that matches is the secret, or the whole match if there is no group.
     pattern: &'static str,
     compiled: OnceLock<Option<Regex>>,
 }
 
-const fn shape(words: &'static [&'static str], pattern: &'static str) -> Shape {
-    Shape { words, pattern, compiled: OnceLock::new() }
+const fn secret_pattern(words: &'static [&'static str], pattern: &'static str) -> SecretPattern {
+    SecretPattern { keywords: words, pattern, compiled: OnceLock::new() }
 }
 
-static SHAPES: [Shape; 11] = [
-    shape(&["sk-ant-"], r"sk-ant-[A-Za-z0-9_-]{8,}"),
-    shape(&["sk-"], r"(?-u:\b)sk-[A-Za-z0-9_-]{20,}"),
-    shape(
+static SECRET_PATTERNS: [SecretPattern; 11] = [
+    secret_pattern(&["sk-ant-"], r"sk-ant-[A-Za-z0-9_-]{8,}"),
+    secret_pattern(&["sk-"], r"(?-u:\b)sk-[A-Za-z0-9_-]{20,}"),
+    secret_pattern(
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"],
         r"(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}",
     ),
-    shape(&["xox"], r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
-    shape(&["akia", "asia"], r"(?-u:\b)A[KS]IA[A-Z0-9]{16}"),
-    shape(&["aiza"], r"AIza[A-Za-z0-9_-]{30,}"),
+    secret_pattern(&["xox"], r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    secret_pattern(&["akia", "asia"], r"(?-u:\b)A[KS]IA[A-Z0-9]{16}"),
+    secret_pattern(&["aiza"], r"AIza[A-Za-z0-9_-]{30,}"),
     // Does not require the dots of a JWT: they come late, and base64 JSON does not belong in a log
     // anyway.
-    shape(&["eyj"], r"(?-u:\b)eyJ[A-Za-z0-9_-]{17,}(?:\.[A-Za-z0-9_-]+)*"),
-    shape(&["bearer"], r"(?i-u:\bbearer)[ \t]{1,8}([A-Za-z0-9._~+/=-]{16,})"),
-    shape(
+    secret_pattern(&["eyj"], r"(?-u:\b)eyJ[A-Za-z0-9_-]{17,}(?:\.[A-Za-z0-9_-]+)*"),
+    secret_pattern(&["bearer"], r"(?i-u:\bbearer)[ \t]{1,8}([A-Za-z0-9._~+/=-]{16,})"),
+    secret_pattern(
         &["authorization"],
         r#"(?i-u:authorization)\\{0,4}["']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}["']?([^\s"'\\][^\r\n"'\\]*)"#,
     ),
-    shape(
+    secret_pattern(
         &["passw", "secret", "token", "key", "credential"],
         concat!(
             r"(?i-u:password|passwd|secret|token|credential",
@@ -55,49 +55,49 @@ static SHAPES: [Shape; 11] = [
             r#"|([^\s"'\\&:=>][^\s"'&]*))"#,
         ),
     ),
-    shape(&["://"], r#"://([!-~&&[^/?#@"'<>\\]]{1,256})@"#),
+    secret_pattern(&["://"], r#"://([!-~&&[^/?#@"'<>\\]]{1,256})@"#),
 ];
 
 /// The keywords of all patterns, and the index of the pattern that each belongs to.
-static WORDS: LazyLock<Option<(AhoCorasick, Vec<usize>)>> = LazyLock::new(|| {
+static KEYWORDS: LazyLock<Option<(AhoCorasick, Vec<usize>)>> = LazyLock::new(|| {
     let mut owners = Vec::new();
     let mut words = Vec::new();
-    for (index, shape) in SHAPES.iter().enumerate() {
-        owners.extend(shape.words.iter().map(|_| index));
-        words.extend(shape.words);
+    for (index, shape) in SECRET_PATTERNS.iter().enumerate() {
+        owners.extend(shape.keywords.iter().map(|_| index));
+        words.extend(shape.keywords);
     }
     // Belongs to no pattern, but text that contains it is not clean.
-    owners.push(SHAPES.len());
-    words.push(&BEGIN_WORD);
+    owners.push(SECRET_PATTERNS.len());
+    words.push(&KEY_BEGIN_KEYWORD);
     let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()?;
     Some((automaton, owners))
 });
 
-impl Shape {
+impl SecretPattern {
     fn regex(&self) -> Option<&Regex> {
         self.compiled.get_or_init(|| Regex::new(self.pattern).ok()).as_ref()
     }
 }
 
 /// A subset of the patterns.
-pub(super) struct ShapeSet([bool; SHAPES.len()]);
+pub(super) struct PatternSet([bool; SECRET_PATTERNS.len()]);
 
-impl ShapeSet {
+impl PatternSet {
     #[cfg(test)]
     pub(super) fn all() -> Self {
-        Self([true; SHAPES.len()])
+        Self([true; SECRET_PATTERNS.len()])
     }
 
     /// Whether neither a pattern nor the start of a private key can match.
-    pub(super) fn none_in(text: &str) -> bool {
-        WORDS.as_ref().is_some_and(|(words, _)| !words.is_match(text))
+    pub(super) fn rules_out_all(text: &str) -> bool {
+        KEYWORDS.as_ref().is_some_and(|(words, _)| !words.is_match(text))
     }
 
-    pub(super) fn possible_in(text: &str) -> Self {
-        let Some((words, owners)) = WORDS.as_ref() else {
-            return Self([true; SHAPES.len()]);
+    pub(super) fn candidates_for(text: &str) -> Self {
+        let Some((words, owners)) = KEYWORDS.as_ref() else {
+            return Self([true; SECRET_PATTERNS.len()]);
         };
-        let mut set = [false; SHAPES.len()];
+        let mut set = [false; SECRET_PATTERNS.len()];
         for hit in words.find_overlapping_iter(text) {
             if let Some(shape) = set.get_mut(owners[hit.pattern().as_usize()]) {
                 *shape = true;
@@ -107,7 +107,7 @@ impl ShapeSet {
     }
 
     pub(super) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
-        for (shape, _) in SHAPES.iter().zip(self.0).filter(|(_, wanted)| *wanted) {
+        for (shape, _) in SECRET_PATTERNS.iter().zip(self.0).filter(|(_, wanted)| *wanted) {
             let Some(regex) = shape.regex() else { continue };
             for captures in regex.captures_iter(text) {
                 let group = captures.iter().skip(1).flatten().next();
@@ -117,23 +117,23 @@ impl ShapeSet {
     }
 }
 
-const BEGIN_WORD: &str = "-----begin";
+const KEY_BEGIN_KEYWORD: &str = "-----begin";
 
-static BEGIN: LazyLock<Option<Regex>> =
+static KEY_BEGIN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----").ok());
-static END: LazyLock<Option<Regex>> =
+static KEY_END: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----").ok());
 
 /// Returns the range of the line that starts a private key.
 pub(super) fn key_begin(line: &str) -> Option<Range<usize>> {
     // A plain substring search is faster than a regex that starts with five dashes.
     line.contains("PRIVATE KEY").then_some(())?;
-    Some(BEGIN.as_ref()?.find(line)?.range())
+    Some(KEY_BEGIN.as_ref()?.find(line)?.range())
 }
 
 /// Returns the end of the line that ends a private key.
 pub(super) fn key_end(line: &str) -> Option<usize> {
-    Some(END.as_ref()?.find(line)?.end())
+    Some(KEY_END.as_ref()?.find(line)?.end())
 }
 
 #[cfg(test)]
@@ -142,9 +142,9 @@ mod tests {
 
     #[test]
     fn every_pattern_is_valid() {
-        for shape in &SHAPES {
+        for shape in &SECRET_PATTERNS {
             assert!(shape.regex().is_some(), "{}", shape.pattern);
         }
-        assert!(WORDS.is_some() && BEGIN.is_some() && END.is_some());
+        assert!(KEYWORDS.is_some() && KEY_BEGIN.is_some() && KEY_END.is_some());
     }
 }

@@ -3,9 +3,9 @@
 use super::{MASK, Redactor, mask, shape};
 
 /// An incomplete line is held back up to this length.
-const LONGEST_LINE: usize = 64 * 1024;
+const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 /// Private keys are shorter. Text that starts like a key and does not end within this is shown.
-const LONGEST_KEY: usize = 16 * 1024;
+const MAX_PRIVATE_KEY_BYTES: usize = 16 * 1024;
 
 /// Produces the same text as [`Redactor::redact`], however it is cut into pieces. Lines are held
 /// back until they are complete; the beginning of a very long line is released when no secret can
@@ -16,21 +16,21 @@ pub struct StreamRedactor {
     /// The incomplete line.
     pending: String,
     /// A secret is longer than the text we hold back: the rest of the line is masked with it.
-    drops_line: bool,
+    is_dropping_line: bool,
     /// Set inside a private key: the number of bytes left out so far.
-    key: Option<usize>,
+    private_key_bytes: Option<usize>,
 }
 
 impl StreamRedactor {
     pub(super) fn new(redactor: Redactor) -> Self {
-        Self { redactor, pending: String::new(), drops_line: false, key: None }
+        Self { redactor, pending: String::new(), is_dropping_line: false, private_key_bytes: None }
     }
 
     /// Takes the next piece and returns the text that can be shown.
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for part in piece.split_inclusive('\n') {
-            self.part(part, &mut out);
+            self.push_part(part, &mut out);
         }
         out
     }
@@ -39,38 +39,38 @@ impl StreamRedactor {
     pub fn finish(mut self) -> String {
         let mut out = String::new();
         let rest = std::mem::take(&mut self.pending);
-        self.line(&rest, &mut out);
+        self.push_line(&rest, &mut out);
         out
     }
 
     /// Takes a complete line or a part of one.
-    fn part(&mut self, part: &str, out: &mut String) {
+    fn push_part(&mut self, part: &str, out: &mut String) {
         let is_complete = part.ends_with('\n');
-        if self.drops_line {
+        if self.is_dropping_line {
             if is_complete {
-                self.drops_line = false;
+                self.is_dropping_line = false;
                 out.push('\n');
             }
             return;
         }
         if is_complete && self.pending.is_empty() {
-            self.line(part, out);
+            self.push_line(part, out);
             return;
         }
         self.pending.push_str(part);
         if is_complete {
             let line = std::mem::take(&mut self.pending);
-            self.line(&line, out);
-        } else if self.pending.len() > LONGEST_LINE {
-            self.shorten(out);
+            self.push_line(&line, out);
+        } else if self.pending.len() > MAX_HELD_LINE_BYTES {
+            self.release_line_start(out);
         }
     }
 
     /// Takes a complete line, with its line break if it has one.
-    pub(super) fn line(&mut self, mut line: &str, out: &mut String) {
+    pub(super) fn push_line(&mut self, mut line: &str, out: &mut String) {
         loop {
-            if let Some(left_out) = &mut self.key
-                && *left_out <= LONGEST_KEY
+            if let Some(left_out) = &mut self.private_key_bytes
+                && *left_out <= MAX_PRIVATE_KEY_BYTES
             {
                 let Some(end) = shape::key_end(line) else {
                     *left_out += line.len();
@@ -78,30 +78,30 @@ impl StreamRedactor {
                 };
                 line = &line[end..];
             }
-            self.key = None;
+            self.private_key_bytes = None;
             let Some(begin) = shape::key_begin(line) else {
                 self.redactor.redact_line(line, out);
                 return;
             };
             self.redactor.redact_line(&line[..begin.start], out);
             out.push_str(MASK);
-            self.key = Some(0);
+            self.private_key_bytes = Some(0);
             line = &line[begin.end..];
         }
     }
 
     /// Releases the beginning of a line that is too long to be held back.
-    fn shorten(&mut self, out: &mut String) {
-        if self.key.is_some() || shape::key_begin(&self.pending).is_some() {
+    fn release_line_start(&mut self, out: &mut String) {
+        if self.private_key_bytes.is_some() || shape::key_begin(&self.pending).is_some() {
             // No key has such long lines. Mask the whole line instead of tracking the key across
             // its parts.
             let line = std::mem::take(&mut self.pending);
-            self.line(&line, out);
-            self.drops_line = true;
+            self.push_line(&line, out);
+            self.is_dropping_line = true;
             return;
         }
         let secrets = self.redactor.secrets(&self.pending);
-        let kept = shape::LONGEST_HEAD.max(self.redactor.longest_known());
+        let kept = shape::MAX_HEAD_BYTES.max(self.redactor.longest_known());
         let Some(edge) = self.pending.len().checked_sub(kept) else {
             return;
         };
@@ -109,13 +109,13 @@ impl StreamRedactor {
         // Do not cut a secret or separate it from the text that introduces it: it may continue in
         // the next piece.
         while let Some(secret) = secrets.iter().find(|s| s.start < cut && cut < s.end) {
-            let head = secret.start.saturating_sub(shape::LONGEST_HEAD);
+            let head = secret.start.saturating_sub(shape::MAX_HEAD_BYTES);
             cut = self.pending.floor_char_boundary(head);
         }
         if cut == 0 {
             mask(&self.pending, &secrets, out);
             self.pending.clear();
-            self.drops_line = true;
+            self.is_dropping_line = true;
             return;
         }
         let before = secrets.partition_point(|secret| secret.end <= cut);

@@ -199,7 +199,7 @@ proptest! {
     fn the_quick_look_misses_nothing(text in text()) {
         let redactor = redactor();
         for line in text.lines() {
-            let full = redactor.secrets_of(line, &ShapeSet::all());
+            let full = redactor.secrets_of(line, &PatternSet::all());
             prop_assert_eq!(redactor.secrets(line), full.clone());
             if redactor.is_clean(line) {
                 let masks = line.matches(MASK).count();

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use angelia_core::{
     engine::EngineError,
     model::{
-        ApprovalKind, ApprovalRequest, Content, Decision, EventKind, Origin, ToolClass, TurnEvent,
-        TurnOptions, TurnState, Verdict,
+        ApprovalKind, ApprovalRequest, Content, Decision, EventKind, ToolClass, TurnEvent,
+        TurnOptions, TurnOrigin, TurnState, Verdict,
     },
-    ports::{Emitted, TurnControl},
+    ports::{AgentEvent, TurnControl},
 };
-use angelia_testkit::puppet::Run;
+use angelia_testkit::manual_executor::ManualTurn;
 
-use crate::stage::{Stage, all_events, outcome};
+use crate::harness::{EngineHarness, all_events, outcome};
 
-fn question(key: &str) -> Emitted {
-    Emitted::Ask(ApprovalRequest {
+fn approval_request(key: &str) -> AgentEvent {
+    AgentEvent::ApprovalRequest(ApprovalRequest {
         key: key.into(),
         kind: ApprovalKind::Tool,
         tool_id: None,
@@ -28,7 +28,7 @@ fn question(key: &str) -> Emitted {
     })
 }
 
-async fn answer_to(run: &mut Run) -> Decision {
+async fn next_decision(run: &mut ManualTurn) -> Decision {
     match run.io.control.recv().await {
         Some(TurnControl::Decide { decision, .. }) => decision,
         other => panic!("expected a decision, got {other:?}"),
@@ -45,11 +45,11 @@ fn approval_id(events: &[TurnEvent]) -> angelia_core::model::ApprovalId {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_wins_and_session_is_remembered() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let mut submitted = stage.submit(session.id, "build").await;
-    let mut run = stage.strings.next_run().await;
-    run.emit(vec![question("q1")]).await;
+    let mut run = stage.control.next_turn().await;
+    run.emit(vec![approval_request("q1")]).await;
     let batch = submitted.watch.next().await.unwrap().unwrap();
     let id = approval_id(&batch);
     while stage.engine.turn(submitted.turn).await.unwrap().state != TurnState::AwaitingApproval {
@@ -58,10 +58,10 @@ async fn the_first_answer_wins_and_session_is_remembered() {
     stage.engine.decide(id, Decision::new(Verdict::Session, "owner")).await.unwrap();
     let late = stage.engine.decide(id, Decision::new(Verdict::Deny, "owner")).await;
     assert!(matches!(late, Err(EngineError::NotPending)));
-    assert_eq!(answer_to(&mut run).await.verdict, Verdict::Session);
+    assert_eq!(next_decision(&mut run).await.verdict, Verdict::Session);
 
-    run.emit(vec![question("q2")]).await;
-    let again = answer_to(&mut run).await;
+    run.emit(vec![approval_request("q2")]).await;
+    let again = next_decision(&mut run).await;
     assert_eq!((again.verdict, &*again.by), (Verdict::Once, "session"));
     run.complete("done");
     outcome(stage.engine.watch(submitted.turn, 0).await.unwrap()).await;
@@ -69,14 +69,14 @@ async fn the_first_answer_wins_and_session_is_remembered() {
 
 #[tokio::test(start_paused = true)]
 async fn where_nobody_can_answer_it_is_declined_with_a_notice() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
-    let options = TurnOptions::new(Origin::Remote);
+    let options = TurnOptions::new(TurnOrigin::Remote);
     let input = vec![Content::text("build")];
     let submitted = stage.engine.submit(session.id, input, options).await.unwrap();
-    let mut run = stage.strings.next_run().await;
-    run.emit(vec![question("q1")]).await;
-    let decision = answer_to(&mut run).await;
+    let mut run = stage.control.next_turn().await;
+    run.emit(vec![approval_request("q1")]).await;
+    let decision = next_decision(&mut run).await;
     assert_eq!((decision.verdict, &*decision.by), (Verdict::Deny, "nobody"));
     assert!(decision.note.is_some());
     run.complete("done");
@@ -89,12 +89,12 @@ async fn where_nobody_can_answer_it_is_declined_with_a_notice() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_open_when_the_turn_ends_or_is_withdrawn_is_resolved() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let submitted = stage.submit(session.id, "build").await;
-    let run = stage.strings.next_run().await;
-    run.emit(vec![question("q1"), question("q2")]).await;
-    run.emit(vec![Emitted::Withdraw("q1".into())]).await;
+    let run = stage.control.next_turn().await;
+    run.emit(vec![approval_request("q1"), approval_request("q2")]).await;
+    run.emit(vec![AgentEvent::ApprovalWithdrawn("q1".into())]).await;
     run.complete("done");
     let events = all_events(submitted.watch).await;
     let by: Vec<_> = events

@@ -9,9 +9,9 @@
 mod approvals;
 mod change;
 mod governance;
+mod harness;
 mod hot;
 mod life;
 mod quota;
 mod recovery;
-mod stage;
 mod watching;

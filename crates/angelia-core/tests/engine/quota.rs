@@ -3,35 +3,34 @@
 use std::time::Duration;
 
 use angelia_core::{
-    engine::{EngineError, PARKED, Submitted},
+    engine::{EngineError, PARKED_NOTICE, SubmittedTurn},
     model::{
-        Content, EventKind, Failure, FailureKind, Mode, Part, Role, SessionId, SessionSpec, Status,
-        ToolCall, ToolClass, ToolId, TurnOptions, TurnState,
+        Content, EventKind, Failure, FailureKind, MessagePart, Mode, Role, SessionId, SessionSpec,
+        ToolCall, ToolClass, ToolId, TurnOptions, TurnState, TurnStatus,
     },
-    ports::{Emitted, Ended},
+    ports::{AgentEvent, AgentOutcome},
 };
-use angelia_testkit::puppet::Run;
+use angelia_testkit::manual_executor::ManualTurn;
 
-use crate::stage::{Stage, all_events, options, outcome};
+use crate::harness::{EngineHarness, all_events, options, outcome};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-fn limited(wait: Duration) -> Ended {
+fn rate_limited_outcome(wait: Duration) -> AgentOutcome {
     let mut failure = Failure::new(FailureKind::RateLimited, "no quota");
     failure.retry_after = Some(wait);
-    Ended::failed(failure)
+    AgentOutcome::failed(failure)
 }
 
-async fn submit(stage: &Stage, session: SessionId, text: &str) -> Submitted {
+async fn submit(stage: &EngineHarness, session: SessionId, text: &str) -> SubmittedTurn {
     let options = TurnOptions { can_park: true, ..options() };
     let input = vec![Content::text(text)];
     stage.engine.submit(session, input, options).await.unwrap()
 }
 
-async fn until_parked(submitted: &mut Submitted) {
+async fn wait_until_parked(submitted: &mut SubmittedTurn) {
     while let Some(batch) = submitted.watch.next().await.unwrap() {
-        let is_parked =
-            |kind: &EventKind| matches!(kind, EventKind::Notice(notice) if &*notice.code == PARKED);
+        let is_parked = |kind: &EventKind| matches!(kind, EventKind::Notice(notice) if &*notice.code == PARKED_NOTICE);
         if batch.iter().any(|event| is_parked(&event.kind)) {
             return;
         }
@@ -39,16 +38,16 @@ async fn until_parked(submitted: &mut Submitted) {
     panic!("the turn was not parked");
 }
 
-async fn state_of(stage: &Stage, submitted: &Submitted) -> TurnState {
+async fn state_of(stage: &EngineHarness, submitted: &SubmittedTurn) -> TurnState {
     stage.engine.turn(submitted.turn).await.unwrap().state
 }
 
-fn asked(run: &Run) -> &[Content] {
+fn turn_input(run: &ManualTurn) -> &[Content] {
     &run.turn.input
 }
 
-fn bash() -> Emitted {
-    Emitted::Event(EventKind::ToolCall(ToolCall {
+fn bash() -> AgentEvent {
+    AgentEvent::Event(EventKind::ToolCall(ToolCall {
         id: ToolId::new("t1"),
         name: "Bash".into(),
         class: ToolClass::Execute,
@@ -60,31 +59,31 @@ fn bash() -> Emitted {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_waits_for_the_reset_and_goes_on_by_itself() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let mut submitted = submit(&stage, session.id, "work").await;
     let began = stage.now();
-    let run = stage.strings.next_run().await;
-    run.start().await;
-    run.end(limited(2 * HOUR));
-    until_parked(&mut submitted).await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
+    run.end(rate_limited_outcome(2 * HOUR));
+    wait_until_parked(&mut submitted).await;
     let now = state_of(&stage, &submitted).await;
     let TurnState::Parked { resumes_at } = now else { panic!("{now:?}") };
     let wait = resumes_at.duration_since(began).as_secs();
     assert!((7200..7210).contains(&wait), "{wait}");
-    assert_eq!(stage.strings.closed(), 1, "no process is kept meanwhile");
+    assert_eq!(stage.control.closed_agents(), 1, "no process is kept meanwhile");
 
-    let run = stage.strings.next_run().await;
+    let run = stage.control.next_turn().await;
     assert!(stage.now() >= resumes_at);
     // The turn had produced nothing, so its input is sent again.
-    assert_eq!(asked(&run), [Content::text("work")]);
+    assert_eq!(turn_input(&run), [Content::text("work")]);
     let now = state_of(&stage, &submitted).await;
     assert_eq!(now, TurnState::Running);
-    run.start().await;
-    run.say(0, "done").await;
+    run.emit_started().await;
+    run.emit_answer(0, "done").await;
     run.complete("done");
     let watch = stage.engine.watch(submitted.turn, 0).await.unwrap();
-    assert_eq!(outcome(watch).await.status, Status::Completed);
+    assert_eq!(outcome(watch).await.status, TurnStatus::Completed);
     let watch = stage.engine.watch(submitted.turn, 0).await.unwrap();
     let started = |kind: &EventKind| matches!(kind, EventKind::Started(_));
     let events = all_events(watch).await;
@@ -94,55 +93,55 @@ async fn a_turn_waits_for_the_reset_and_goes_on_by_itself() {
 /// With a hot agent, the turn is still being written when the missing quota becomes known.
 #[tokio::test(start_paused = true)]
 async fn a_hot_session_waits_for_a_reset_that_another_one_has_met() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let (hot, other) = (stage.session().await, stage.session().await);
     let first = submit(&stage, hot.id, "one").await;
-    stage.strings.next_run().await.complete("1");
+    stage.control.next_turn().await.complete("1");
     outcome(first.watch).await;
     let mut met = submit(&stage, other.id, "met").await;
-    stage.strings.next_run().await.end(limited(HOUR));
-    until_parked(&mut met).await;
+    stage.control.next_turn().await.end(rate_limited_outcome(HOUR));
+    wait_until_parked(&mut met).await;
 
     let mut second = submit(&stage, hot.id, "two").await;
-    until_parked(&mut second).await;
+    wait_until_parked(&mut second).await;
     let now = state_of(&stage, &second).await;
     assert!(matches!(now, TurnState::Parked { .. }), "{now:?}");
     for _ in 0..2 {
-        stage.strings.next_run().await.complete("done");
+        stage.control.next_turn().await.complete("done");
     }
     let last = all_events(second.watch).await.pop().unwrap();
     let EventKind::Finished(outcome) = last.kind else { panic!("{last:?}") };
-    assert_eq!(outcome.status, Status::Completed);
+    assert_eq!(outcome.status, TurnStatus::Completed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_begun_is_continued_and_the_answer_is_whole() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let submitted = submit(&stage, session.id, "work").await;
-    let run = stage.strings.next_run().await;
-    run.start().await;
-    run.say(0, "first half").await;
-    run.end(limited(HOUR));
-    let run = stage.strings.next_run().await;
-    assert_eq!(asked(&run), [Content::text("Continue where you left off.")]);
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
+    run.emit_answer(0, "first half").await;
+    run.end(rate_limited_outcome(HOUR));
+    let run = stage.control.next_turn().await;
+    assert_eq!(turn_input(&run), [Content::text("Continue where you left off.")]);
     assert_eq!(run.resumed.as_ref().unwrap().as_str(), "native-1");
-    run.start().await;
-    run.say(0, "second half").await;
+    run.emit_started().await;
+    run.emit_answer(0, "second half").await;
     run.complete("second half");
     let end = outcome(submitted.watch).await;
-    assert_eq!((end.status, &*end.text), (Status::Completed, "first half\n\nsecond half"));
+    assert_eq!((end.status, &*end.text), (TurnStatus::Completed, "first half\n\nsecond half"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_cannot_wait_is_told_when_and_the_next_one_at_once() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let submitted = stage.submit(session.id, "work").await;
-    let run = stage.strings.next_run().await;
-    run.start().await;
-    run.end(limited(3 * HOUR));
-    let failure = |status: Status| status.failure().cloned().unwrap();
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
+    run.end(rate_limited_outcome(3 * HOUR));
+    let failure = |status: TurnStatus| status.failure().cloned().unwrap();
     let first = failure(outcome(submitted.watch).await.status);
     assert_eq!((first.kind, first.retry_after), (FailureKind::RateLimited, Some(3 * HOUR)));
 
@@ -154,65 +153,65 @@ async fn who_cannot_wait_is_told_when_and_the_next_one_at_once() {
     let left = second.retry_after.unwrap();
     let reset = 3 * HOUR + Duration::from_secs(1);
     assert!(left <= reset && left > 2 * HOUR, "{left:?}");
-    assert_eq!(stage.strings.opened(), 1);
+    assert_eq!(stage.control.opened_agents(), 1);
 
     // A single error counts only for a short time.
     tokio::time::sleep(Duration::from_mins(15)).await;
     let submitted = stage.submit(other.id, "work").await;
-    let run = stage.strings.next_run().await;
+    let run = stage.control.next_turn().await;
     run.complete("works again");
-    assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
+    assert_eq!(outcome(submitted.watch).await.status, TurnStatus::Completed);
     let submitted = stage.submit(session.id, "work").await;
-    stage.strings.next_run().await.complete("here too");
-    assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
+    stage.control.next_turn().await.complete("here too");
+    assert_eq!(outcome(submitted.watch).await.status, TurnStatus::Completed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_in_days_is_tried_within_hours() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let mut submitted = submit(&stage, session.id, "work").await;
-    stage.strings.next_run().await.end(limited(100 * HOUR));
-    until_parked(&mut submitted).await;
+    stage.control.next_turn().await.end(rate_limited_outcome(100 * HOUR));
+    wait_until_parked(&mut submitted).await;
     let parked_at = stage.now();
-    let run = stage.strings.next_run().await;
+    let run = stage.control.next_turn().await;
     let waited = stage.now().duration_since(parked_at).as_hours();
     assert_eq!(waited, 6);
     // The quota is still used up, so the same turn is parked again.
-    run.end(limited(94 * HOUR));
-    until_parked(&mut submitted).await;
-    stage.strings.next_run().await.complete("at last");
+    run.end(rate_limited_outcome(94 * HOUR));
+    wait_until_parked(&mut submitted).await;
+    stage.control.next_turn().await.complete("at last");
     let mut last = None;
     while let Some(batch) = submitted.watch.next().await.unwrap() {
         last = batch.last().map(|event| event.kind.clone());
     }
-    assert!(matches!(last, Some(EventKind::Finished(end)) if end.status == Status::Completed));
+    assert!(matches!(last, Some(EventKind::Finished(end)) if end.status == TurnStatus::Completed));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_parked_turn_survives_a_restart() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let mut submitted = submit(&stage, session.id, "work").await;
-    let run = stage.strings.next_run().await;
-    run.start().await;
-    run.say(0, "first half").await;
-    run.end(limited(HOUR));
-    until_parked(&mut submitted).await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
+    run.emit_answer(0, "first half").await;
+    run.end(rate_limited_outcome(HOUR));
+    wait_until_parked(&mut submitted).await;
     let stage = stage.restart().await;
     // A viewer is not left waiting.
     assert!(submitted.watch.next().await.unwrap().is_none());
     let now = state_of(&stage, &submitted).await;
     assert!(matches!(now, TurnState::Parked { .. }), "{now:?}");
 
-    assert_eq!(stage.engine.recover().await.unwrap(), 0, "it is not lost");
+    assert_eq!(stage.engine.recover_lost_turns().await.unwrap(), 0, "it is not lost");
     assert_eq!(stage.engine.resume_parked().await.unwrap(), 1);
     let watch = stage.engine.watch(submitted.turn, 0).await.unwrap();
     let next = stage.submit(session.id, "next").await;
-    let run = stage.strings.next_run().await;
-    assert_eq!(asked(&run), [Content::text("Continue where you left off.")]);
-    run.start().await;
-    run.say(0, "second half").await;
+    let run = stage.control.next_turn().await;
+    assert_eq!(turn_input(&run), [Content::text("Continue where you left off.")]);
+    run.emit_started().await;
+    run.emit_answer(0, "second half").await;
     run.complete("second half");
     let events = all_events(watch).await;
     let seqs: Vec<_> = events.iter().map(|event| event.seq).collect();
@@ -226,43 +225,43 @@ async fn a_parked_turn_survives_a_restart() {
     };
     assert_eq!(&*end.text, "first half\n\nsecond half");
     // The turn queued behind it runs after it.
-    let run = stage.strings.next_run().await;
-    assert_eq!(asked(&run), [Content::text("next")]);
+    let run = stage.control.next_turn().await;
+    assert_eq!(turn_input(&run), [Content::text("next")]);
     run.complete("");
-    assert_eq!(outcome(next.watch).await.status, Status::Completed);
+    assert_eq!(outcome(next.watch).await.status, TurnStatus::Completed);
 }
 
 /// Returns a turn that has emitted some text and is parked.
-async fn parked(stage: &Stage) -> Submitted {
+async fn submit_and_park(stage: &EngineHarness) -> SubmittedTurn {
     let session = stage.session().await;
     let mut submitted = submit(stage, session.id, "work").await;
-    let run = stage.strings.next_run().await;
-    run.say(0, "so far").await;
-    run.end(limited(HOUR));
-    until_parked(&mut submitted).await;
+    let run = stage.control.next_turn().await;
+    run.emit_answer(0, "so far").await;
+    run.end(rate_limited_outcome(HOUR));
+    wait_until_parked(&mut submitted).await;
     submitted
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_parked_turn_can_be_interrupted() {
-    let stage = Stage::new();
-    let turn = parked(&stage).await.turn;
+    let stage = EngineHarness::new();
+    let turn = submit_and_park(&stage).await.turn;
     stage.engine.interrupt(turn, false).await.unwrap();
     let watch = stage.engine.watch(turn, 0).await.unwrap();
     let end = outcome(watch).await;
-    assert_eq!((end.status, &*end.text), (Status::Interrupted, "so far"));
+    assert_eq!((end.status, &*end.text), (TurnStatus::Interrupted, "so far"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_parked_turn_that_nobody_waits_with_can_be_interrupted() {
-    let stage = Stage::new();
-    let turn = parked(&stage).await.turn;
+    let stage = EngineHarness::new();
+    let turn = submit_and_park(&stage).await.turn;
     let stage = stage.restart().await;
     stage.engine.interrupt(turn, false).await.unwrap();
     let watch = stage.engine.watch(turn, 0).await.unwrap();
     let last = all_events(watch).await.pop().unwrap();
     let EventKind::Finished(end) = last.kind else { panic!("no end") };
-    assert_eq!((end.status, &*end.text), (Status::Interrupted, "so far"));
+    assert_eq!((end.status, &*end.text), (TurnStatus::Interrupted, "so far"));
     let again = stage.engine.interrupt(turn, false).await;
     assert!(matches!(again, Err(EngineError::NotRunning)), "{again:?}");
 }
@@ -278,30 +277,30 @@ fn with_fallback(mode: Mode, fallback_mode: Mode) -> SessionSpec {
 
 #[tokio::test(start_paused = true)]
 async fn the_fallback_profile_takes_over_with_what_was_said() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session_with(with_fallback(Mode::Agent, Mode::Agent)).await;
     let submitted = submit(&stage, session.id, "hello").await;
-    let run = stage.strings.next_run().await;
-    run.start().await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
     run.emit(vec![bash()]).await;
-    run.say(0, "hi").await;
+    run.emit_answer(0, "hi").await;
     run.complete("hi");
     outcome(submitted.watch).await;
 
     let submitted = submit(&stage, session.id, "more").await;
-    stage.strings.next_run().await.end(limited(HOUR));
-    let run = stage.strings.next_run().await;
+    stage.control.next_turn().await.end(rate_limited_outcome(HOUR));
+    let run = stage.control.next_turn().await;
     assert_eq!(&*run.spec.profile, "second");
     assert_eq!(run.resumed, None, "another conversation of the agent's");
     let roles: Vec<_> = run.spec.history.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
     let told = &run.spec.history[1].parts;
-    assert!(matches!(&told[0], Part::ToolUse { name, .. } if &**name == "Bash"));
-    assert!(matches!(&told[1], Part::Content(Content::Text(text)) if &**text == "hi"));
-    assert_eq!(asked(&run), [Content::text("more")]);
-    run.say(0, "here").await;
+    assert!(matches!(&told[0], MessagePart::ToolUse { name, .. } if &**name == "Bash"));
+    assert!(matches!(&told[1], MessagePart::Content(Content::Text(text)) if &**text == "hi"));
+    assert_eq!(turn_input(&run), [Content::text("more")]);
+    run.emit_answer(0, "here").await;
     run.complete("here");
-    assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
+    assert_eq!(outcome(submitted.watch).await.status, TurnStatus::Completed);
     let session = stage.engine.session(session.id).await.unwrap();
     assert_eq!(&*session.spec.profile, "second");
     // The carried history is also in the record, but `messages` returns it only once.
@@ -309,7 +308,7 @@ async fn the_fallback_profile_takes_over_with_what_was_said() {
     let parts = told.iter().flat_map(|message| &message.parts);
     let texts: Vec<_> = parts
         .filter_map(|part| match part {
-            Part::Content(Content::Text(text)) => Some(&**text),
+            MessagePart::Content(Content::Text(text)) => Some(&**text),
             _ => None,
         })
         .collect();
@@ -318,20 +317,20 @@ async fn the_fallback_profile_takes_over_with_what_was_said() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_takes_over_after_a_tool_nor_to_do_more_than_was_allowed() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session_with(with_fallback(Mode::Agent, Mode::Agent)).await;
     let mut submitted = submit(&stage, session.id, "work").await;
-    let run = stage.strings.next_run().await;
+    let run = stage.control.next_turn().await;
     run.emit(vec![bash()]).await;
-    run.end(limited(HOUR));
-    until_parked(&mut submitted).await;
-    let run = stage.strings.next_run().await;
+    run.end(rate_limited_outcome(HOUR));
+    wait_until_parked(&mut submitted).await;
+    let run = stage.control.next_turn().await;
     assert_eq!(&*run.spec.profile, "first");
     run.complete("");
 
     let session = stage.session_with(with_fallback(Mode::Model, Mode::Agent)).await;
     let submitted = stage.submit(session.id, "work").await;
-    stage.strings.next_run().await.end(limited(HOUR));
+    stage.control.next_turn().await.end(rate_limited_outcome(HOUR));
     let end = outcome(submitted.watch).await;
-    assert!(matches!(end.status, Status::Failed(_)), "{end:?}");
+    assert!(matches!(end.status, TurnStatus::Failed(_)), "{end:?}");
 }

@@ -1,16 +1,16 @@
 //! Viewers: any number, from any event number, at any speed.
 
-use crate::stage::{Stage, all_events, outcome};
+use crate::harness::{EngineHarness, all_events, outcome};
 
 #[tokio::test(start_paused = true)]
 async fn any_viewer_resumes_from_any_number_and_sees_the_same() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let submitted = stage.submit(session.id, "talk").await;
-    let run = stage.strings.next_run().await;
-    run.start().await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
     for block in 0..20 {
-        run.say(block, &format!("block {block}")).await;
+        run.emit_answer(block, &format!("block {block}")).await;
     }
     let mut watchers = Vec::new();
     for after in 0..=41 {
@@ -28,13 +28,13 @@ async fn any_viewer_resumes_from_any_number_and_sees_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_viewer_that_never_reads_holds_nobody_up() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let submitted = stage.submit(session.id, "talk").await;
     let _asleep = stage.engine.watch(submitted.turn, 0).await.unwrap();
-    let run = stage.strings.next_run().await;
+    let run = stage.control.next_turn().await;
     for block in 0..10_000 {
-        run.say(block, "x").await;
+        run.emit_answer(block, "x").await;
     }
     run.complete("done");
     assert_eq!(&*outcome(submitted.watch).await.text, "done");
@@ -42,14 +42,14 @@ async fn a_viewer_that_never_reads_holds_nobody_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_has_just_ended_is_shown_whole_and_an_older_one_without_its_deltas() {
-    let stage = Stage::new();
+    let stage = EngineHarness::new();
     let session = stage.session().await;
     let mut turns = Vec::new();
     for _ in 0..20 {
         let submitted = stage.submit(session.id, "talk").await;
-        let run = stage.strings.next_run().await;
-        run.start().await;
-        run.say(0, "hello").await;
+        let run = stage.control.next_turn().await;
+        run.emit_started().await;
+        run.emit_answer(0, "hello").await;
         run.complete("hello");
         outcome(submitted.watch).await;
         turns.push(submitted.turn);
@@ -64,9 +64,9 @@ async fn a_turn_that_has_just_ended_is_shown_whole_and_an_older_one_without_its_
     // A long turn is read only from the store, even if it is recent.
     for (times, text) in [(1, "x".repeat(2 << 20)), (600, "x".to_owned())] {
         let submitted = stage.submit(session.id, "talk").await;
-        let run = stage.strings.next_run().await;
+        let run = stage.control.next_turn().await;
         for block in 0..times {
-            run.say(block, &text).await;
+            run.emit_answer(block, &text).await;
         }
         run.complete("done");
         outcome(submitted.watch).await;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use angelia_core::model::{EventKind, Seq, TurnEvent, TurnRecord};
 
 /// Checks a whole turn as the store has it.
-pub(crate) fn kept(turn: &TurnRecord, events: &[TurnEvent], seed: u64) {
+pub(crate) fn check_recorded_turn(turn: &TurnRecord, events: &[TurnEvent], seed: u64) {
     let place = format!("story {seed}, turn {}", turn.id);
     let finished = |event: &&TurnEvent| matches!(event.kind, EventKind::Finished(_));
     assert_eq!(events.iter().filter(finished).count(), 1, "{place}: one end");
@@ -48,7 +48,7 @@ pub(crate) fn kept(turn: &TurnRecord, events: &[TurnEvent], seed: u64) {
 }
 
 /// Checks the events that one viewer has seen during one lifetime of the engine.
-pub(crate) fn seen(events: &[TurnEvent], after: Seq, resumed: bool, seed: u64) {
+pub(crate) fn check_viewed_events(events: &[TurnEvent], after: Seq, resumed: bool, seed: u64) {
     let mut before = after;
     for event in events {
         let place = format!("story {seed}, turn {}, event {}", event.turn, event.seq);

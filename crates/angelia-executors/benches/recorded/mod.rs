@@ -1,6 +1,6 @@
 //! Lines as Claude Code 2.1.325 writes them, and a translator that is ready for them.
 
-use angelia_executors::claude::translate::{Context, Translator};
+use angelia_executors::claude::translate::{StreamTranslator, TranslatorContext};
 
 /// The number of lines translated in a row.
 pub(crate) const LINES: usize = 100;
@@ -20,8 +20,8 @@ pub(crate) const TOOL_CALL: &str = r#"{"type":"assistant","message":{"id":"msg_f
 pub(crate) const RESULT: &str = r#"{"duration_api_ms":29,"stop_reason":"end_turn","session_id":"d6107fe7-8c45-4d55-ba99-5233d01ea518","total_cost_usd":0.002,"usage":{"input_tokens":11,"output_tokens":25},"modelUsage":{"claude-opus-5-5":{"inputTokens":11,"outputTokens":25,"costUSD":0.002}},"terminal_reason":"completed","is_error":false,"num_turns":1,"subtype":"success","result":"Hello from the fake model.","type":"result","user_message_uuids":["another"],"uuid":"47"}"#;
 
 /// Returns a translator in the middle of a message of its first turn.
-pub(crate) fn translator() -> Translator {
-    let mut translator = Translator::new(Context {
+pub(crate) fn translator() -> StreamTranslator {
+    let mut translator = StreamTranslator::new(TranslatorContext {
         profile: "default".into(),
         executor: "claude".into(),
         resumed: false,
@@ -32,7 +32,7 @@ pub(crate) fn translator() -> Translator {
     translator.begin_turn("bbbbbbbb-1111-4111-8111-000000000001");
     let mut out = Vec::new();
     for line in [INIT, MESSAGE_START, BLOCK_START] {
-        translator.line(line.as_bytes(), &mut out);
+        translator.translate_line(line.as_bytes(), &mut out);
     }
     translator
 }

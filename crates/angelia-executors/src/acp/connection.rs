@@ -9,24 +9,26 @@ use angelia_core::{
     redact::Redactor,
 };
 use angelia_wire::{
-    jsonrpc::{self, Answered, ErrorObject, INTERNAL_ERROR, Id, Incoming, Pending},
+    jsonrpc::{
+        self, ErrorObject, INTERNAL_ERROR, PendingRequests, ResponseMatch, RpcId, RpcMessage,
+    },
     ndjson::Frame,
 };
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::{
-    failure::Around,
+    failure::AcpFailureContext,
     protocol::{
-        opened::Greeting,
-        outgoing::{self, Call},
+        handshake::AgentDescription,
+        outgoing::{self, AcpCall},
     },
 };
-use crate::link::Link;
+use crate::process_link::ProcessLink;
 
 /// The kind of request that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
+pub(super) enum PendingRequestKind {
     /// A request outside of a turn, sent by [`AcpConnection::call`].
     Opening,
     Prompt,
@@ -34,21 +36,21 @@ pub(super) enum Waiting {
 
 /// The pipes of the agent and our unanswered requests.
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) link: Link,
-    pub(super) pending: Pending<Waiting>,
+pub(super) struct AcpConnection {
+    pub(super) link: ProcessLink,
+    pub(super) pending: PendingRequests<PendingRequestKind>,
 }
 
 /// An owned copy of an [`ErrorObject`].
 #[derive(Clone, Debug)]
-pub(super) struct Refused {
+pub(super) struct OwnedErrorObject {
     pub(super) code: i64,
     pub(super) message: Box<str>,
     pub(super) data: Option<Box<RawValue>>,
 }
 
-impl Refused {
-    fn of(error: &ErrorObject<'_>) -> Self {
+impl OwnedErrorObject {
+    fn from_error(error: &ErrorObject<'_>) -> Self {
         Self {
             code: error.code,
             message: (&*error.message).into(),
@@ -56,70 +58,70 @@ impl Refused {
         }
     }
 
-    pub(super) fn error(&self) -> ErrorObject<'_> {
+    pub(super) fn as_error_object(&self) -> ErrorObject<'_> {
         ErrorObject { data: self.data.as_deref(), ..ErrorObject::new(self.code, &*self.message) }
     }
 }
 
 /// Why a request has no result.
 #[derive(Debug)]
-pub(super) enum CallError {
-    Refused(Refused),
+pub(super) enum AcpCallError {
+    Refused(OwnedErrorObject),
     /// The agent has exited or closed its output.
     Gone,
     /// The agent has not answered within this time.
-    Silent(Duration),
+    Timeout(Duration),
 }
 
-impl Connection {
-    pub(super) fn new(link: Link) -> Self {
-        Self { link, pending: Pending::default() }
+impl AcpConnection {
+    pub(super) fn new(link: ProcessLink) -> Self {
+        Self { link, pending: PendingRequests::default() }
     }
 
     /// Sends a request and waits for its answer. `heard` receives the agent's notifications
     /// meanwhile.
     pub(super) async fn call(
         &mut self,
-        call: &Call,
+        call: &AcpCall,
         limit: Duration,
         heard: impl FnMut(&str, Option<&RawValue>),
-    ) -> Result<Box<RawValue>, CallError> {
-        let Ok(id) = self.pending.ask(Waiting::Opening) else {
-            return Err(CallError::Gone);
+    ) -> Result<Box<RawValue>, AcpCallError> {
+        let Ok(id) = self.pending.register(PendingRequestKind::Opening) else {
+            return Err(AcpCallError::Gone);
         };
-        self.link.input.push(call.line(&id));
-        let answered = timeout(limit, self.answer(&id, heard)).await;
+        self.link.input.push(call.encode(&id));
+        let answered = timeout(limit, self.wait_for_response(&id, heard)).await;
         if answered.is_err() {
-            self.pending.give_up(&id);
+            self.pending.cancel(&id);
         }
-        answered.unwrap_or(Err(CallError::Silent(limit)))
+        answered.unwrap_or(Err(AcpCallError::Timeout(limit)))
     }
 
-    async fn answer(
+    async fn wait_for_response(
         &mut self,
-        id: &Id<'_>,
+        id: &RpcId<'_>,
         mut heard: impl FnMut(&str, Option<&RawValue>),
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Box<RawValue>, AcpCallError> {
         loop {
-            if let Some(answer) = self.read_answer(id, &mut heard) {
-                return answer.map_err(CallError::Refused);
+            if let Some(answer) = self.read_response(id, &mut heard) {
+                return answer.map_err(AcpCallError::Refused);
             }
-            let Link { input, output, child } = &mut self.link;
-            let has_more = input.has_more();
+            let ProcessLink { input, output, child } = &mut self.link;
+            let has_more = input.has_pending();
             tokio::select! {
                 biased;
                 () = input.write(), if has_more => {}
                 more = output.read() => if !more {
-                    return Err(CallError::Gone);
+                    return Err(AcpCallError::Gone);
                 },
                 // A child of the agent may keep the output open for ever, so the exit counts as the
                 // end.
-                _ = child.exited() => {
-                    while let Ok(true) = timeout(LEAK, self.link.output.read()).await {}
-                    let answer = self.read_answer(id, &mut heard);
+                _ = child.wait_exit() => {
+                    while let Ok(true) = timeout(OUTPUT_DRAIN_LIMIT, self.link.output.read()).await {}
+                    let answer = self.read_response(id, &mut heard);
                     return match answer {
-                        Some(answer) => answer.map_err(CallError::Refused),
-                        None => Err(CallError::Gone),
+                        Some(answer) => answer.map_err(AcpCallError::Refused),
+                        None => Err(AcpCallError::Gone),
                     };
                 }
             }
@@ -127,34 +129,34 @@ impl Connection {
     }
 
     /// Reads the lines that have arrived, up to the answer to `id`.
-    fn read_answer(
+    fn read_response(
         &mut self,
-        id: &Id<'_>,
+        id: &RpcId<'_>,
         heard: &mut impl FnMut(&str, Option<&RawValue>),
-    ) -> Option<Result<Box<RawValue>, Refused>> {
+    ) -> Option<Result<Box<RawValue>, OwnedErrorObject>> {
         while let Some(frame) = self.link.output.framer.next() {
             let (Frame::Line(line) | Frame::Partial(line)) = frame else {
                 continue;
             };
             match jsonrpc::decode(line) {
-                Ok(Incoming::Response { id: Some(of), result }) => {
+                Ok(RpcMessage::Response { id: Some(of), result }) => {
                     let is_ours = of == *id;
-                    if let Answered::By(_) = self.pending.answered(&of)
+                    if let ResponseMatch::Waiter(_) = self.pending.match_response(&of)
                         && is_ours
                     {
                         return Some(match result {
                             Ok(result) => Ok(result.to_owned()),
-                            Err(error) => Err(Refused::of(&error)),
+                            Err(error) => Err(OwnedErrorObject::from_error(&error)),
                         });
                     }
                 }
-                Ok(Incoming::Notification { method, params }) => heard(&method, params),
-                Ok(Incoming::Request { id, .. }) => {
+                Ok(RpcMessage::Notification { method, params }) => heard(&method, params),
+                Ok(RpcMessage::Request { id, .. }) => {
                     let error = ErrorObject::new(INTERNAL_ERROR, "no turn is running");
-                    let line = outgoing::error(&id, &error);
+                    let line = outgoing::encode_error(&id, &error);
                     self.link.input.push(line);
                 }
-                Ok(Incoming::Response { id: None, .. }) | Err(_) => {
+                Ok(RpcMessage::Response { id: None, .. }) | Err(_) => {
                     tracing::debug!("an agent sent a line that is not a JSON-RPC message");
                 }
             }
@@ -163,37 +165,37 @@ impl Connection {
     }
 
     /// Describes a failed call, with the last lines of the agent's stderr.
-    pub(super) async fn failure(
+    pub(super) async fn call_failure(
         &mut self,
-        error: CallError,
-        around: Around<'_>,
+        error: AcpCallError,
+        around: AcpFailureContext<'_>,
         redactor: &Redactor,
     ) -> Failure {
-        let agent = around.greeting.name();
-        let doing = around.doing;
+        let agent = around.agent.name();
+        let doing = around.action;
         match error {
-            CallError::Refused(refused) => around.failure(&refused.error()),
-            CallError::Gone => {
-                let words = self.link.last_words(redactor).await;
+            AcpCallError::Refused(refused) => around.describe(&refused.as_error_object()),
+            AcpCallError::Gone => {
+                let words = self.link.describe_exit(redactor).await;
                 let message = format!("{agent} ended before it could {doing}: {words}");
-                Failure::new(FailureKind::Agent, message).with_hint(BY_HAND)
+                Failure::new(FailureKind::Agent, message).with_hint(RUN_BY_HAND_HINT)
             }
-            CallError::Silent(limit) => {
+            AcpCallError::Timeout(limit) => {
                 let seconds = limit.as_secs();
                 let stderr = self.link.child.stderr().tail(|text| redactor.redact(text));
                 let last = last_line(&stderr);
                 let last = last.map_or_else(String::new, |line| format!("; it said: {line}"));
                 let message = format!("{agent} did not {doing} within {seconds} s{last}");
-                Failure::new(FailureKind::Unavailable, message).with_hint(BY_HAND)
+                Failure::new(FailureKind::Unavailable, message).with_hint(RUN_BY_HAND_HINT)
             }
         }
     }
 }
 
 /// Limits the wait for more output after the agent has exited.
-const LEAK: Duration = Duration::from_millis(200);
+const OUTPUT_DRAIN_LIMIT: Duration = Duration::from_millis(200);
 
-const BY_HAND: &str =
+const RUN_BY_HAND_HINT: &str =
     "run the profile's `command` by hand: it must speak ACP over stdin and stdout";
 
 /// Returns the last line that contains a letter.
@@ -203,6 +205,6 @@ pub(super) fn last_line(stderr: &str) -> Option<&str> {
 }
 
 /// Stands in for the description of an agent that has not answered `initialize`.
-pub(super) fn nobody() -> Greeting {
-    Greeting::default()
+pub(super) fn unknown_agent() -> AgentDescription {
+    AgentDescription::default()
 }

@@ -4,42 +4,45 @@ use std::sync::Arc;
 
 use angelia_core::{
     model::{
-        Content, EventKind, Failure, FailureKind, Level, NativeSessionId, Notice, SessionSpec,
-        SystemPrompt,
+        Content, EventKind, Failure, FailureKind, NativeSessionId, Notice, NoticeLevel,
+        SessionSpec, SystemPrompt,
     },
-    ports::{Agent, BoxFuture, Capabilities, Emitted, Executor, Health, Installed, Login, Opening},
+    ports::{
+        Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth,
+        InstalledAgent, LoginState, OpenRequest,
+    },
 };
 
 use super::{
     agent::AcpAgent,
     launch,
-    protocol::outgoing::Call,
-    start::{self, Started},
-    translate::{Context, Translator},
+    protocol::outgoing::AcpCall,
+    start::{self, AcpSession},
+    translate::{AcpContext, AcpTranslator},
 };
 use crate::{
     claude::transcript,
-    host::Host,
-    pool::{Start, WarmPool},
+    host::ExecutorHost,
+    pool::{ProcessStarter, WarmPool},
 };
 
 pub(super) const NAME: &str = "acp";
 
 /// Drives ACP agents, with one process per session.
 #[derive(Debug)]
-pub(super) struct Acp {
-    host: Host,
+pub(super) struct AcpExecutor {
+    host: ExecutorHost,
     /// Open conversations that wait for their first turn.
-    pool: Option<WarmPool<Started>>,
+    pool: Option<WarmPool<AcpSession>>,
 }
 
-impl Executor for Acp {
+impl Executor for AcpExecutor {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn capabilities(&self) -> ExecutorCapabilities {
+        ExecutorCapabilities {
             replace_prompt: false,
             append_prompt: true,
             carry_history: true,
@@ -53,46 +56,53 @@ impl Executor for Acp {
         }
     }
 
-    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
+    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
         Box::pin(async move {
-            match self.look(spec).await {
-                Ok(installed) => {
-                    Health { installed: Some(installed), login: Login::Unknown, problem: None }
-                }
-                Err(problem) => {
-                    Health { installed: None, login: Login::Unknown, problem: Some(problem) }
-                }
+            match self.probe_agent(spec).await {
+                Ok(installed) => ExecutorHealth {
+                    installation: Some(installed),
+                    login: LoginState::Unknown,
+                    problem: None,
+                },
+                Err(problem) => ExecutorHealth {
+                    installation: None,
+                    login: LoginState::Unknown,
+                    problem: Some(problem),
+                },
             }
         })
     }
 
-    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+    fn open<'a>(
+        &'a self,
+        opening: OpenRequest<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
         Box::pin(async move {
             let native = opening.native.filter(|_| opening.spec.resume);
             // A pooled agent has a new conversation, so it cannot serve a resumed session.
             let ready = match native {
-                None => self.waiting(opening.spec).await,
+                None => self.take_warm(opening.spec).await,
                 Some(_) => None,
             };
             let (started, warm) = if let Some(started) = ready {
                 (started, true)
             } else {
-                let started = start::open(&self.host, opening.spec, native).await?;
+                let started = start::open_session(&self.host, opening.spec, native).await?;
                 (started, false)
             };
-            let mut agent = self.agent(opening.spec, started, warm);
+            let mut agent = self.build_agent(opening.spec, started, warm);
             let mark = agent.connection.link.child.mark();
-            agent.bound = Some(self.host.bind(mark, opening.session));
+            agent.session_binding = Some(self.host.bind_session(mark, opening.session));
             Ok(Box::new(agent) as Box<dyn Agent>)
         })
     }
 
     fn warm_up(&self, spec: &SessionSpec) {
         if let Some(pool) = &self.pool
-            && can_wait(spec)
+            && is_poolable(spec)
         {
-            let start = starter(self.host.clone(), spec.clone());
-            pool.declare(&launch::shape(spec), spec.warm as usize, start);
+            let start = pool_starter(self.host.clone(), spec.clone());
+            pool.declare(&launch::pool_key(spec), spec.warm as usize, start);
         }
     }
 
@@ -108,16 +118,16 @@ impl Executor for Acp {
         })
     }
 
-    fn forget<'a>(
+    fn delete_conversation<'a>(
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            let delete = start::ask(
+            let delete = start::call_once(
                 &self.host,
                 spec,
-                |greeting| greeting.deletes.then(|| Call::delete(native.as_str())),
+                |greeting| greeting.can_delete.then(|| AcpCall::delete(native.as_str())),
                 "remove the conversation",
             );
             match delete.await {
@@ -144,14 +154,14 @@ impl Executor for Acp {
     }
 }
 
-impl Acp {
+impl AcpExecutor {
     /// Creates a warm pool if `host.keep_warm` is set, which requires a running Tokio runtime.
-    pub(super) fn new(host: Host) -> Self {
+    pub(super) fn new(host: ExecutorHost) -> Self {
         let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
         Self { host, pool }
     }
 
-    async fn look(&self, spec: &SessionSpec) -> Result<Installed, Failure> {
+    async fn probe_agent(&self, spec: &SessionSpec) -> Result<InstalledAgent, Failure> {
         if spec.command.is_empty() {
             let message = "no profile runs an ACP agent";
             return Err(Failure::new(FailureKind::Unavailable, message).with_hint(
@@ -161,31 +171,31 @@ impl Acp {
         }
         let mark = self.host.fresh_mark()?;
         let environment = self.host.child_environment(spec, &[], &mark)?;
-        let found = launch::find(&self.host, spec, &environment)?;
-        let running = start::run(&self.host, spec).await?;
-        let greeting = running.greeting.clone();
+        let found = launch::find_command(&self.host, spec, &environment)?;
+        let running = start::start_process(&self.host, spec).await?;
+        let greeting = running.agent.clone();
         running.close().await;
         let version = greeting.agent_version.as_deref().unwrap_or("of ACP 1");
         let version = match &greeting.title {
             Some(title) => format!("{title} {version}"),
             None => version.to_owned(),
         };
-        Ok(Installed { path: found.program, version: version.into() })
+        Ok(InstalledAgent { path: found.program, version: version.into() })
     }
 
     /// Takes an agent out of the warm pool, if one fits `spec`.
-    async fn waiting(&self, spec: &SessionSpec) -> Option<Started> {
+    async fn take_warm(&self, spec: &SessionSpec) -> Option<AcpSession> {
         let pool = self.pool.as_ref()?;
-        if !can_wait(spec) {
+        if !is_poolable(spec) {
             return None;
         }
-        let start = starter(self.host.clone(), spec.clone());
-        pool.take(&launch::shape(spec), spec.warm as usize, start).await
+        let start = pool_starter(self.host.clone(), spec.clone());
+        pool.take(&launch::pool_key(spec), spec.warm as usize, start).await
     }
 
-    fn agent(&self, spec: &SessionSpec, started: Started, warm: bool) -> AcpAgent {
-        let running = started.running;
-        let version = running.greeting.agent_version.clone().unwrap_or_default();
+    fn build_agent(&self, spec: &SessionSpec, started: AcpSession, warm: bool) -> AcpAgent {
+        let running = started.process;
+        let version = running.agent.agent_version.clone().unwrap_or_default();
         let mut first_words = Vec::new();
         let mut preface = Vec::new();
         if !started.resumed {
@@ -193,20 +203,20 @@ impl Acp {
                 preface.push(Content::Text(Arc::clone(text)));
             }
             if !spec.history.is_empty() {
-                preface.push(Content::text(transcript::as_text(&spec.history)));
+                preface.push(Content::text(transcript::history_as_text(&spec.history)));
                 let text = "ACP cannot transfer a history; it was sent to the agent as text";
-                first_words.push(notice(Level::Info, "history_as_text", text.to_owned()));
+                first_words.push(notice(NoticeLevel::Info, "history_as_text", text.to_owned()));
             }
         }
-        if started.lost {
-            let agent = running.greeting.name();
+        if started.resume_lost {
+            let agent = running.agent.name();
             let text = format!(
                 "{agent} no longer has this conversation, or cannot resume it; it starts a new one \
                  and does not know what was said before"
             );
-            first_words.push(notice(Level::Warning, "resume_lost", text));
+            first_words.push(notice(NoticeLevel::Warning, "resume_lost", text));
         }
-        let mut translator = Translator::new(Context {
+        let mut translator = AcpTranslator::new(AcpContext {
             profile: Arc::clone(&spec.profile),
             executor: NAME.into(),
             session: started.session,
@@ -216,42 +226,42 @@ impl Acp {
             prefix_sha256: Some(launch::prefix_sha256(spec, &version).into()),
             roots: vec![spec.cwd.clone(), running.service.root().to_owned()],
             permissions: spec.permissions.clone(),
-            greeting: running.greeting,
-            tells_cost: spec.budgets.cost_usd.is_some(),
+            agent: running.agent,
+            reports_cost: spec.budgets.cost_usd.is_some(),
         });
         // The usage of a resumed conversation is the baseline for the cost of its first turn.
-        for said in &started.heard {
-            translator.notification("session/update", Some(said), &mut Vec::new());
+        for said in &started.usage_updates {
+            translator.on_notification("session/update", Some(said), &mut Vec::new());
         }
         AcpAgent {
             connection: running.connection,
             translator,
             service: running.service,
             redactor: self.host.redactor.clone(),
-            first_words,
+            startup_events: first_words,
             preface,
             // An agent may still replay the conversation after it has answered `session/load`.
             unsettled: started.resumed,
             retired: false,
             in_turn: false,
-            bound: None,
+            session_binding: None,
         }
     }
 }
 
 /// Returns whether an agent for `spec` may wait in the pool. A session with a history of its own is
 /// not pooled, because no other session could use that agent.
-fn can_wait(spec: &SessionSpec) -> bool {
-    spec.warm > 0 && spec.history.is_empty() && launch::check(spec).is_ok()
+fn is_poolable(spec: &SessionSpec) -> bool {
+    spec.warm > 0 && spec.history.is_empty() && launch::check_spec(spec).is_ok()
 }
 
-fn starter(host: Host, spec: SessionSpec) -> Start<Started> {
+fn pool_starter(host: ExecutorHost, spec: SessionSpec) -> ProcessStarter<AcpSession> {
     Arc::new(move || {
         let (host, spec) = (host.clone(), spec.clone());
-        Box::pin(async move { start::start(&host, &spec).await })
+        Box::pin(async move { start::open_new(&host, &spec).await })
     })
 }
 
-fn notice(level: Level, code: &str, text: String) -> Emitted {
-    Emitted::Event(EventKind::Notice(Notice::new(level, code, text)))
+fn notice(level: NoticeLevel, code: &str, text: String) -> AgentEvent {
+    AgentEvent::Event(EventKind::Notice(Notice::new(level, code, text)))
 }

@@ -5,14 +5,14 @@ use angelia_core::model::{Failure, FailureKind};
 use angelia_wire::jsonrpc::{self, ErrorObject};
 use serde_json::Value;
 
-use super::protocol::opened::Greeting;
-use crate::prose::cut;
+use super::protocol::handshake::AgentDescription;
+use crate::truncation::truncate_chars;
 
 /// ACP's own error code for "log in first".
 const AUTH_REQUIRED: i64 = -32000;
 
 /// Limits the quoted text of an error.
-const QUOTED: usize = 600;
+const MAX_QUOTED_CHARS: usize = 600;
 
 /// Words that indicate a missing or failed login, in lower case.
 const AUTH_WORDS: [&str; 13] = [
@@ -47,7 +47,7 @@ const NETWORK_WORDS: [&str; 10] = [
     "overloaded",
 ];
 
-const LOST_WORDS: [&str; 5] = [
+const LOST_SESSION_WORDS: [&str; 5] = [
     "session not found",
     "no conversation found",
     "unknown session",
@@ -57,18 +57,22 @@ const LOST_WORDS: [&str; 5] = [
 
 /// The agent that failed and what it was asked to do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Around<'a> {
-    pub(crate) greeting: &'a Greeting,
+pub(crate) struct AcpFailureContext<'a> {
+    pub(crate) agent: &'a AgentDescription,
     /// Completes the phrase "could not …".
-    pub(crate) doing: &'a str,
+    pub(crate) action: &'a str,
 }
 
-impl Around<'_> {
-    pub(crate) fn failure(&self, error: &ErrorObject<'_>) -> Failure {
-        let text = words(error);
-        let agent = self.greeting.name();
-        let (kind, hint) = self.kind(error.code, &text);
-        let message = format!("{agent} could not {}: {}", self.doing, cut(&text, QUOTED));
+impl AcpFailureContext<'_> {
+    pub(crate) fn describe(&self, error: &ErrorObject<'_>) -> Failure {
+        let text = error_text(error);
+        let agent = self.agent.name();
+        let (kind, hint) = self.classify(error.code, &text);
+        let message = format!(
+            "{agent} could not {}: {}",
+            self.action,
+            truncate_chars(&text, MAX_QUOTED_CHARS)
+        );
         let failure = Failure::new(kind, message);
         match hint {
             Some(hint) => failure.with_hint(hint),
@@ -76,7 +80,7 @@ impl Around<'_> {
         }
     }
 
-    fn kind(&self, code: i64, text: &str) -> (FailureKind, Option<String>) {
+    fn classify(&self, code: i64, text: &str) -> (FailureKind, Option<String>) {
         let said = text.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
         let again = || Some("try again later".to_owned());
@@ -84,7 +88,7 @@ impl Around<'_> {
             AUTH_REQUIRED | 401 | 403 => (FailureKind::Auth, Some(self.login_hint())),
             429 => (FailureKind::RateLimited, again()),
             408 | 500..=599 => (FailureKind::Unavailable, again()),
-            _ if says(&LOST_WORDS) && said.contains("session") => (
+            _ if says(&LOST_SESSION_WORDS) && said.contains("session") => (
                 FailureKind::Invalid,
                 Some("the agent no longer has this conversation; start a new session".to_owned()),
             ),
@@ -107,14 +111,14 @@ impl Around<'_> {
 
     /// Returns a hint on how to log in, with the agent's own description if it has one.
     pub(crate) fn login_hint(&self) -> String {
-        let agent = self.greeting.name();
-        let ways = self.greeting.logins.join("; ");
+        let agent = self.agent.name();
+        let ways = self.agent.login_methods.join("; ");
         if ways.is_empty() {
             return format!(
                 "log in with {agent}'s own program, or set its key in `env` of the profile"
             );
         }
-        let ways = cut(&ways, QUOTED);
+        let ways = truncate_chars(&ways, MAX_QUOTED_CHARS);
         format!(
             "log in with {agent}'s own program ({ways}), or set its key in `env` of the profile"
         )
@@ -122,16 +126,16 @@ impl Around<'_> {
 }
 
 /// Returns whether an error means that the agent is not logged in.
-pub(crate) fn is_auth(error: &ErrorObject<'_>) -> bool {
-    let greeting = Greeting::default();
-    let around = Around { greeting: &greeting, doing: "" };
-    around.kind(error.code, &words(error)).0 == FailureKind::Auth
+pub(crate) fn is_auth_error(error: &ErrorObject<'_>) -> bool {
+    let greeting = AgentDescription::default();
+    let around = AcpFailureContext { agent: &greeting, action: "" };
+    around.classify(error.code, &error_text(error)).0 == FailureKind::Auth
 }
 
 /// Returns the whole text of an error. Some agents put the JSON of an upstream error into theirs;
 /// its message is extracted.
-pub(crate) fn words(error: &ErrorObject<'_>) -> String {
-    let mut text = inner(&error.message).unwrap_or_else(|| error.message.to_string());
+pub(crate) fn error_text(error: &ErrorObject<'_>) -> String {
+    let mut text = nested_message(&error.message).unwrap_or_else(|| error.message.to_string());
     let data: Option<Value> = error.data.and_then(|data| serde_json::from_str(data.get()).ok());
     let details = data.as_ref().and_then(|data| {
         let fields = ["details", "message", "error"];
@@ -142,7 +146,7 @@ pub(crate) fn words(error: &ErrorObject<'_>) -> String {
         if !text.is_empty() {
             text.push_str(": ");
         }
-        text.push_str(&inner(details).unwrap_or_else(|| details.to_owned()));
+        text.push_str(&nested_message(details).unwrap_or_else(|| details.to_owned()));
     }
     if text.trim().is_empty() {
         text = format!("error {}", error.code);
@@ -150,7 +154,7 @@ pub(crate) fn words(error: &ErrorObject<'_>) -> String {
     text
 }
 
-fn inner(text: &str) -> Option<String> {
+fn nested_message(text: &str) -> Option<String> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
@@ -168,13 +172,13 @@ mod tests {
     fn failure(code: i64, message: &str, data: Option<&str>) -> Failure {
         let data = data.map(|data| RawValue::from_string(data.to_owned()).unwrap());
         let error = ErrorObject { data: data.as_deref(), ..ErrorObject::new(code, message) };
-        let greeting = Greeting {
+        let greeting = AgentDescription {
             title: Some("Some Agent".into()),
-            logins: vec!["Run `agent login`".into()],
-            ..Greeting::default()
+            login_methods: vec!["Run `agent login`".into()],
+            ..AgentDescription::default()
         };
-        let around = Around { greeting: &greeting, doing: "take the message" };
-        around.failure(&error)
+        let around = AcpFailureContext { agent: &greeting, action: "take the message" };
+        around.describe(&error)
     }
 
     #[test]

@@ -11,14 +11,14 @@ use angelia_core::model::{
     Billing, Failure, FailureKind, LaunchFingerprint, Mode, SessionSpec, SystemPrompt, ToolSet,
 };
 
-use crate::{host::Host, pool::VERSION};
+use crate::{host::ExecutorHost, pool::VERSION_COMPONENT};
 
 /// Components of the fingerprint that do not affect the prompt prefix.
-const BEHIND_THE_PREFIX: [&str; 6] =
+const NON_PREFIX_COMPONENTS: [&str; 6] =
     ["history", "billing", "binary", "environment", "permissions", "model"];
 
 /// Refuses settings that ACP gives us no means to enforce.
-pub(super) fn check(spec: &SessionSpec) -> Result<(), Failure> {
+pub(super) fn check_spec(spec: &SessionSpec) -> Result<(), Failure> {
     let refuse = |what: &str, hint: &str| {
         Err(Failure::new(FailureKind::Invalid, what).with_hint(hint.to_owned()))
     };
@@ -71,31 +71,31 @@ fn check_billing(billing: Billing) -> Result<(), Failure> {
 
 /// The agent's command line, with the path of the program that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct AcpAgentCommand {
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
 }
 
-pub(super) fn find(
-    host: &Host,
+pub(super) fn find_command(
+    host: &ExecutorHost,
     spec: &SessionSpec,
     environment: &BTreeMap<OsString, OsString>,
-) -> Result<Found, Failure> {
+) -> Result<AcpAgentCommand, Failure> {
     let Some((name, args)) = spec.command.split_first() else {
         let message = format!("profile `{}` has no `command` for its ACP agent", spec.profile);
         return Err(Failure::new(FailureKind::Invalid, message)
             .with_hint("set `command`, for example `command: [gemini, --acp]`"));
     };
-    let named = spec.binary.clone().unwrap_or_else(|| expanded(host, name));
+    let named = spec.binary.clone().unwrap_or_else(|| expand_home(host, name));
     let Some(program) = host.find_program(&named, environment) else {
         let message = format!("the ACP agent `{}` is not installed", named.display());
         return Err(Failure::new(FailureKind::Unavailable, message)
             .with_hint("install it, or fix `command` in the profile; a path must be absolute"));
     };
-    Ok(Found { program, args: args.iter().map(|arg| OsString::from(&**arg)).collect() })
+    Ok(AcpAgentCommand { program, args: args.iter().map(|arg| OsString::from(&**arg)).collect() })
 }
 
-fn expanded(host: &Host, name: &str) -> PathBuf {
+fn expand_home(host: &ExecutorHost, name: &str) -> PathBuf {
     match name.strip_prefix("~/") {
         Some(below) => host.user_home.join(below),
         None => Path::new(name).to_owned(),
@@ -103,15 +103,15 @@ fn expanded(host: &Host, name: &str) -> PathBuf {
 }
 
 /// Returns the key of the warm pool: sessions with equal fingerprints may swap agents.
-pub(super) fn shape(spec: &SessionSpec) -> LaunchFingerprint {
+pub(super) fn pool_key(spec: &SessionSpec) -> LaunchFingerprint {
     LaunchFingerprint::of(spec)
 }
 
 /// Hashes everything we control that precedes the conversation in the prompt.
 pub(super) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
     LaunchFingerprint::of(spec)
-        .without(&BEHIND_THE_PREFIX)
-        .with(VERSION, [version.as_bytes()])
+        .without(&NON_PREFIX_COMPONENTS)
+        .with(VERSION_COMPONENT, [version.as_bytes()])
         .sha256()
 }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_refused_with_a_reason() {
         let spec = || SessionSpec::new("acp", "/");
-        assert!(check(&spec()).is_ok());
+        assert!(check_spec(&spec()).is_ok());
         let changes: [fn(&mut SessionSpec); 5] = [
             |spec| spec.mode = Mode::Model,
             |spec| spec.tools = ToolSet::None,
@@ -133,7 +133,7 @@ mod tests {
         for change in changes {
             let mut spec = spec();
             change(&mut spec);
-            let failure = check(&spec).unwrap_err();
+            let failure = check_spec(&spec).unwrap_err();
             assert!(failure.hint.is_some(), "{failure}");
         }
     }

@@ -41,6 +41,6 @@ use crate::Registration;
 pub const REGISTRATION: Registration = Registration {
     name: executor::NAME,
     about: "any agent that speaks ACP, by its `command`",
-    model_ids: crate::ModelIds { bare: &[], agent_words: &[], listed: &[] },
-    build: |host| Arc::new(executor::Acp::new(host)) as Arc<dyn Executor>,
+    model_ids: crate::ModelIds { vendor_prefixes: &[], agent_aliases: &[], listed_models: &[] },
+    build: |host| Arc::new(executor::AcpExecutor::new(host)) as Arc<dyn Executor>,
 };

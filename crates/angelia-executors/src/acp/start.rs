@@ -17,29 +17,29 @@ use serde_json::value::RawValue;
 
 use super::{
     client::Service,
-    connection::{CallError, Connection, nobody},
-    failure::{Around, is_auth},
+    connection::{AcpCallError, AcpConnection, unknown_agent},
+    failure::{AcpFailureContext, is_auth_error},
     launch,
     protocol::{
-        opened::{Choice, Greeting, Opened, VERSION},
-        outgoing::{self, Call},
+        handshake::{AcpSessionInfo, AgentDescription, PROTOCOL_VERSION, SessionSetting},
+        outgoing::{self, AcpCall},
     },
 };
 use crate::{
-    host::Host,
-    link::Link,
-    pool::Warm,
-    process::{Launch, spawn},
+    host::ExecutorHost,
+    pool::WarmProcess,
+    process::{ProcessLaunch, spawn},
+    process_link::ProcessLink,
 };
 
 /// For `initialize`. Some agents load a large runtime before they answer.
-const GREETING_LIMIT: Duration = Duration::from_mins(1);
+const INITIALIZE_LIMIT: Duration = Duration::from_mins(1);
 
 /// For opening a conversation. The agent's MCP servers may be slow to start.
-const OPENING_LIMIT: Duration = Duration::from_secs(90);
+const OPEN_LIMIT: Duration = Duration::from_secs(90);
 
 /// For setting the mode or the model, which agents only record.
-const CHOOSING_LIMIT: Duration = Duration::from_secs(30);
+const SETTING_LIMIT: Duration = Duration::from_secs(30);
 
 /// The time for an agent that is not needed to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -49,41 +49,41 @@ const ASKING_MODE: &str = "default";
 
 /// A running agent that has answered `initialize`.
 #[derive(Debug)]
-pub(super) struct Running {
-    pub(super) connection: Connection,
-    pub(super) greeting: Greeting,
+pub(super) struct AcpProcess {
+    pub(super) connection: AcpConnection,
+    pub(super) agent: AgentDescription,
     pub(super) service: Service,
 }
 
 /// An agent with an open conversation.
 #[derive(Debug)]
-pub(super) struct Started {
-    pub(super) running: Running,
+pub(super) struct AcpSession {
+    pub(super) process: AcpProcess,
     pub(super) session: NativeSessionId,
     pub(super) model: Option<Arc<str>>,
     pub(super) resumed: bool,
     /// The conversation should have been resumed, but the agent no longer has it.
-    pub(super) lost: bool,
+    pub(super) resume_lost: bool,
     /// The `usage_update` parameters received so far: what a resumed conversation had cost already.
-    pub(super) heard: Vec<Box<RawValue>>,
+    pub(super) usage_updates: Vec<Box<RawValue>>,
 }
 
-impl Started {
+impl AcpSession {
     pub(super) async fn close(self) {
-        self.running.close().await;
+        self.process.close().await;
     }
 }
 
-impl Running {
+impl AcpProcess {
     pub(super) async fn close(mut self) {
         self.service.close().await;
         self.connection.link.close(GRACE).await;
     }
 }
 
-impl Warm for Started {
+impl WarmProcess for AcpSession {
     fn is_alive(&mut self) -> bool {
-        self.running.connection.link.is_open()
+        self.process.connection.link.is_open()
     }
 
     fn close(self) -> BoxFuture<'static, ()> {
@@ -92,16 +92,19 @@ impl Warm for Started {
 }
 
 /// Starts the agent and calls `initialize`.
-pub(super) async fn run(host: &Host, spec: &SessionSpec) -> Result<Running, Failure> {
+pub(super) async fn start_process(
+    host: &ExecutorHost,
+    spec: &SessionSpec,
+) -> Result<AcpProcess, Failure> {
     let mark = host.fresh_mark()?;
     let env = host.child_environment(spec, &[], &mark)?;
-    let found = launch::find(host, spec, &env)?;
+    let found = launch::find_command(host, spec, &env)?;
     let unavailable = |message: String| Failure::new(FailureKind::Unavailable, message);
     let service = Service::new(host.clone(), env.clone(), &spec.cwd).map_err(|error| {
         unavailable(format!("cannot work in {}: {error}", spec.cwd.display()))
             .with_hint("set `cwd` to a directory that exists and can be read")
     })?;
-    let launch = Launch {
+    let launch = ProcessLaunch {
         program: found.program,
         args: found.args,
         cwd: spec.cwd.clone(),
@@ -110,80 +113,86 @@ pub(super) async fn run(host: &Host, spec: &SessionSpec) -> Result<Running, Fail
         ledger: host.ledger.clone(),
     };
     let child = spawn(&launch).await.map_err(|error| unavailable(error.to_string()))?;
-    let mut connection = Connection::new(Link::new(child));
-    let greeting = match connection.call(&Call::initialize(), GREETING_LIMIT, |_, _| {}).await {
-        Ok(result) => Greeting::of(&result),
+    let mut connection = AcpConnection::new(ProcessLink::new(child));
+    let greeting = match connection.call(&AcpCall::initialize(), INITIALIZE_LIMIT, |_, _| {}).await
+    {
+        Ok(result) => AgentDescription::of(&result),
         Err(error) => {
-            let around = Around { greeting: &nobody(), doing: "answer `initialize`" };
-            let failure = connection.failure(error, around, &host.redactor).await;
+            let around =
+                AcpFailureContext { agent: &unknown_agent(), action: "answer `initialize`" };
+            let failure = connection.call_failure(error, around, &host.redactor).await;
             connection.link.close(GRACE).await;
             return Err(failure);
         }
     };
-    let running = Running { connection, greeting, service };
-    match running.greeting.version {
-        Some(VERSION) => Ok(running),
+    let running = AcpProcess { connection, agent: greeting, service };
+    match running.agent.protocol_version {
+        Some(PROTOCOL_VERSION) => Ok(running),
         other => {
-            let agent = running.greeting.name();
+            let agent = running.agent.name();
             let version = other.map_or_else(|| "none".to_owned(), |version| version.to_string());
             running.close().await;
-            let message = format!("{agent} speaks version {version} of ACP, not {VERSION}");
+            let message =
+                format!("{agent} speaks version {version} of ACP, not {PROTOCOL_VERSION}");
             Err(unavailable(message).with_hint("install a version of the agent that does"))
         }
     }
 }
 
 /// Starts an agent and opens a new conversation.
-pub(super) async fn start(host: &Host, spec: &SessionSpec) -> Result<Started, Failure> {
-    open(host, spec, None).await
+pub(super) async fn open_new(
+    host: &ExecutorHost,
+    spec: &SessionSpec,
+) -> Result<AcpSession, Failure> {
+    open_session(host, spec, None).await
 }
 
 /// Starts an agent and resumes the conversation `native`, or opens a new one if there is none or
 /// the agent cannot resume it.
-pub(super) async fn open(
-    host: &Host,
+pub(super) async fn open_session(
+    host: &ExecutorHost,
     spec: &SessionSpec,
     native: Option<&NativeSessionId>,
-) -> Result<Started, Failure> {
-    launch::check(spec)?;
-    let running = run(host, spec).await?;
-    let mut opening = Opening { host, spec, running, heard: Vec::new() };
+) -> Result<AcpSession, Failure> {
+    launch::check_spec(spec)?;
+    let running = start_process(host, spec).await?;
+    let mut opening = SessionOpener { host, spec, process: running, usage_updates: Vec::new() };
     let opened = match opening.open(native).await {
         Ok(opened) => opened,
         Err(failure) => {
-            opening.running.close().await;
+            opening.process.close().await;
             return Err(failure);
         }
     };
-    Ok(Started {
-        running: opening.running,
-        heard: opening.heard,
+    Ok(AcpSession {
+        process: opening.process,
+        usage_updates: opening.usage_updates,
         session: opened.session,
         model: opened.model,
         resumed: opened.resumed,
-        lost: opened.lost,
+        resume_lost: opened.resume_lost,
     })
 }
 
-struct Opening<'a> {
-    host: &'a Host,
+struct SessionOpener<'a> {
+    host: &'a ExecutorHost,
     spec: &'a SessionSpec,
-    running: Running,
-    heard: Vec<Box<RawValue>>,
+    process: AcpProcess,
+    usage_updates: Vec<Box<RawValue>>,
 }
 
-struct Conversation {
+struct OpenResult {
     session: NativeSessionId,
     model: Option<Arc<str>>,
     resumed: bool,
-    lost: bool,
+    resume_lost: bool,
 }
 
-impl Opening<'_> {
-    async fn open(&mut self, native: Option<&NativeSessionId>) -> Result<Conversation, Failure> {
-        let servers = self.servers()?;
+impl SessionOpener<'_> {
+    async fn open(&mut self, native: Option<&NativeSessionId>) -> Result<OpenResult, Failure> {
+        let servers = self.mcp_servers()?;
         let earlier = match native {
-            Some(native) => self.take_up(native, &servers).await?,
+            Some(native) => self.resume(native, &servers).await?,
             None => None,
         };
         let resumed = earlier.is_some();
@@ -192,74 +201,84 @@ impl Opening<'_> {
             None => self.new_session(servers).await?,
         };
         let Some(session) = opened.session.clone() else {
-            let agent = self.running.greeting.name();
+            let agent = self.process.agent.name();
             let message = format!("{agent} opened a conversation without a session id");
             return Err(Failure::new(FailureKind::Agent, message));
         };
-        self.choose_mode(&session, opened.mode.as_ref()).await?;
-        let model = self.choose_model(&session, opened.model.as_ref()).await?;
-        Ok(Conversation { session, model, resumed, lost: native.is_some() && !resumed })
+        self.set_mode(&session, opened.mode.as_ref()).await?;
+        let model = self.set_model(&session, opened.model.as_ref()).await?;
+        Ok(OpenResult { session, model, resumed, resume_lost: native.is_some() && !resumed })
     }
 
-    fn servers(&self) -> Result<Vec<McpServer>, Failure> {
-        let mark = self.running.connection.link.child.mark();
-        let greeting = &self.running.greeting;
+    fn mcp_servers(&self) -> Result<Vec<McpServer>, Failure> {
+        let mark = self.process.connection.link.child.mark();
+        let greeting = &self.process.agent;
         let servers = self.spec.mcp_servers.iter();
-        servers.map(|(name, server)| outgoing::mcp_server(name, server, greeting, mark)).collect()
+        servers
+            .map(|(name, server)| outgoing::to_mcp_server(name, server, greeting, mark))
+            .collect()
     }
 
-    async fn call(&mut self, call: &Call, limit: Duration) -> Result<Box<RawValue>, CallError> {
-        let heard = &mut self.heard;
+    async fn call(
+        &mut self,
+        call: &AcpCall,
+        limit: Duration,
+    ) -> Result<Box<RawValue>, AcpCallError> {
+        let heard = &mut self.usage_updates;
         let listen = |_: &str, params: Option<&RawValue>| {
             // A replay of the conversation is dropped; only its cost is kept.
             if let Some(params) = params.filter(|params| params.get().contains("usage_update")) {
                 heard.push(params.to_owned());
             }
         };
-        self.running.connection.call(call, limit, listen).await
+        self.process.connection.call(call, limit, listen).await
     }
 
-    async fn failed(&mut self, error: CallError, doing: &str) -> Failure {
-        let Running { connection, greeting, .. } = &mut self.running;
-        let around = Around { greeting, doing };
-        connection.failure(error, around, &self.host.redactor).await
+    async fn call_failure(&mut self, error: AcpCallError, doing: &str) -> Failure {
+        let AcpProcess { connection, agent: greeting, .. } = &mut self.process;
+        let around = AcpFailureContext { agent: greeting, action: doing };
+        connection.call_failure(error, around, &self.host.redactor).await
     }
 
-    async fn new_session(&mut self, servers: Vec<McpServer>) -> Result<Opened, Failure> {
-        let call = Call::new_session(&self.spec.cwd, servers);
-        match self.call(&call, OPENING_LIMIT).await {
-            Ok(result) => Ok(Opened::of(&result)),
-            Err(error) => Err(self.failed(error, "open a conversation").await),
+    async fn new_session(&mut self, servers: Vec<McpServer>) -> Result<AcpSessionInfo, Failure> {
+        let call = AcpCall::new_session(&self.spec.cwd, servers);
+        match self.call(&call, OPEN_LIMIT).await {
+            Ok(result) => Ok(AcpSessionInfo::of(&result)),
+            Err(error) => Err(self.call_failure(error, "open a conversation").await),
         }
     }
 
     /// Resumes a conversation. `None`: the agent cannot resume, or no longer has it.
-    async fn take_up(
+    async fn resume(
         &mut self,
         native: &NativeSessionId,
         servers: &[McpServer],
-    ) -> Result<Option<Opened>, Failure> {
+    ) -> Result<Option<AcpSessionInfo>, Failure> {
         let (id, cwd) = (native.as_str(), &self.spec.cwd);
         // `session/resume` comes first, because it does not replay the conversation.
         let mut ways = Vec::new();
-        if self.running.greeting.resumes {
-            ways.push(Call::resume(id, cwd, servers.to_vec()));
+        if self.process.agent.can_resume {
+            ways.push(AcpCall::resume(id, cwd, servers.to_vec()));
         }
-        if self.running.greeting.loads {
-            ways.push(Call::load(id, cwd, servers.to_vec()));
+        if self.process.agent.can_load {
+            ways.push(AcpCall::load(id, cwd, servers.to_vec()));
         }
         for call in ways {
-            match self.call(&call, OPENING_LIMIT).await {
+            match self.call(&call, OPEN_LIMIT).await {
                 Ok(result) => {
-                    let mut opened = Opened::of(&result);
+                    let mut opened = AcpSessionInfo::of(&result);
                     opened.session = Some(native.clone());
                     return Ok(Some(opened));
                 }
-                Err(CallError::Refused(refused)) if !is_auth(&refused.error()) => {
+                Err(AcpCallError::Refused(refused))
+                    if !is_auth_error(&refused.as_error_object()) =>
+                {
                     let code = refused.code;
                     tracing::debug!(code, "the agent refused to resume a conversation");
                 }
-                Err(error) => return Err(self.failed(error, "resume the conversation").await),
+                Err(error) => {
+                    return Err(self.call_failure(error, "resume the conversation").await);
+                }
             }
         }
         Ok(None)
@@ -267,32 +286,32 @@ impl Opening<'_> {
 
     /// Switches the agent to the mode in which it asks, if it has one. The user may have configured
     /// the agent itself not to ask.
-    async fn choose_mode(
+    async fn set_mode(
         &mut self,
         session: &NativeSessionId,
-        modes: Option<&Choice>,
+        modes: Option<&SessionSetting>,
     ) -> Result<(), Failure> {
         let Some(modes) = modes else { return Ok(()) };
         let has_it = modes.available.iter().any(|(id, _)| **id == *ASKING_MODE);
         if !has_it || modes.current.as_deref() == Some(ASKING_MODE) {
             return Ok(());
         }
-        let call = Call::set_mode(session.as_str(), modes, ASKING_MODE);
-        match self.call(&call, CHOOSING_LIMIT).await {
+        let call = AcpCall::set_mode(session.as_str(), modes, ASKING_MODE);
+        match self.call(&call, SETTING_LIMIT).await {
             Ok(_) => Ok(()),
-            Err(error) => Err(self.failed(error, "be told to ask before it acts").await),
+            Err(error) => Err(self.call_failure(error, "be told to ask before it acts").await),
         }
     }
 
-    async fn choose_model(
+    async fn set_model(
         &mut self,
         session: &NativeSessionId,
-        models: Option<&Choice>,
+        models: Option<&SessionSetting>,
     ) -> Result<Option<Arc<str>>, Failure> {
         let Some(wanted) = self.spec.model.as_deref() else {
             return Ok(models.and_then(|models| models.current.clone()));
         };
-        let agent = self.running.greeting.name();
+        let agent = self.process.agent.name();
         let invalid = |message: String| Failure::new(FailureKind::Invalid, message);
         let Some(models) = models else {
             let message = format!("{agent} offers no choice of models");
@@ -308,33 +327,33 @@ impl Opening<'_> {
             let hint = format!("set `model` to one of: {}", all.join(", "));
             return Err(invalid(message).with_hint(hint));
         };
-        let call = Call::set_model(session.as_str(), models, id);
-        match self.call(&call, CHOOSING_LIMIT).await {
+        let call = AcpCall::set_model(session.as_str(), models, id);
+        match self.call(&call, SETTING_LIMIT).await {
             Ok(_) => Ok(Some(Arc::clone(id))),
-            Err(error) => Err(self.failed(error, "change its model").await),
+            Err(error) => Err(self.call_failure(error, "change its model").await),
         }
     }
 }
 
 /// Starts an agent for one request about a conversation that is not open, then stops the agent.
 /// `None`: the agent does not support the request.
-pub(super) async fn ask(
-    host: &Host,
+pub(super) async fn call_once(
+    host: &ExecutorHost,
     spec: &SessionSpec,
-    call: impl FnOnce(&Greeting) -> Option<Call>,
+    call: impl FnOnce(&AgentDescription) -> Option<AcpCall>,
     doing: &str,
 ) -> Result<Option<Box<RawValue>>, Failure> {
-    let mut running = run(host, spec).await?;
-    let Some(call) = call(&running.greeting) else {
+    let mut running = start_process(host, spec).await?;
+    let Some(call) = call(&running.agent) else {
         running.close().await;
         return Ok(None);
     };
-    let answer = running.connection.call(&call, OPENING_LIMIT, |_, _| {}).await;
+    let answer = running.connection.call(&call, OPEN_LIMIT, |_, _| {}).await;
     let result = match answer {
         Ok(result) => Ok(Some(result)),
         Err(error) => {
-            let around = Around { greeting: &running.greeting, doing };
-            Err(running.connection.failure(error, around, &host.redactor).await)
+            let around = AcpFailureContext { agent: &running.agent, action: doing };
+            Err(running.connection.call_failure(error, around, &host.redactor).await)
         }
     };
     running.close().await;

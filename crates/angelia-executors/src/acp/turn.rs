@@ -13,92 +13,94 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{EventKind, Level, Notice, Status, Turn},
-    ports::{Emitted, Ended, TurnControl, TurnIo},
+    model::{EventKind, Notice, NoticeLevel, Turn, TurnStatus},
+    ports::{AgentEvent, AgentOutcome, TurnControl, TurnIo},
 };
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     agent::AcpAgent,
-    client::Served,
-    connection::{CallError, Waiting},
-    protocol::outgoing::{self, Call},
+    client::ClientResponse,
+    connection::{AcpCallError, PendingRequestKind},
+    protocol::outgoing::{self, AcpCall},
 };
-use crate::turn_clocks::{Due, TurnClocks, has_rung, interrupted};
+use crate::turn_timers::{DueAction, TurnTimers, has_elapsed, interrupted_outcome};
 
 /// A cancel that arrives before the agent has started the prompt has no effect, so it is repeated.
-const CANCEL_AGAIN: Duration = Duration::from_secs(1);
+const CANCEL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A tool call that is only announced is shown after this time, even if nothing more is known.
-const ANNOUNCED: Duration = Duration::from_millis(300);
+const ANNOUNCE_DELAY: Duration = Duration::from_millis(300);
 
 /// Limits the wait for the agent's refusal of the barrier request.
 const SETTLE_LIMIT: Duration = Duration::from_secs(1);
 
 /// The event that woke the loop of a turn.
-enum Step {
+enum LoopEvent {
     Read,
     OutputEnded,
     Wrote,
-    Served(Served),
+    Response(ClientResponse),
     Control(TurnControl),
     ControlClosed,
     Cancelled,
-    Rang,
+    TimerFired,
 }
 
 /// The timers of a turn.
-struct Clocks {
-    of_any_turn: TurnClocks,
+struct AcpTurnTimers {
+    common: TurnTimers,
     /// When to show tool calls that were only announced.
-    announced: Option<Instant>,
+    announce_at: Option<Instant>,
 }
 
-impl Clocks {
+impl AcpTurnTimers {
     fn next(&self) -> Instant {
-        let next = self.of_any_turn.next();
-        self.announced.map_or(next, |at| at.min(next))
+        let next = self.common.next_deadline();
+        self.announce_at.map_or(next, |at| at.min(next))
     }
 }
 
 impl AcpAgent {
-    pub(super) async fn turn(&mut self, turn: &Turn, mut io: TurnIo) -> Ended {
+    pub(super) async fn run_turn(&mut self, turn: &Turn, mut io: TurnIo) -> AgentOutcome {
         if io.cancel.is_cancelled() {
-            return interrupted("interrupted before it began");
+            return interrupted_outcome("interrupted before it began");
         }
         // Late output of the previous turn must not become part of this one.
-        if !self.settle().await {
-            return Ended::failed(self.died("before the turn").await);
+        if !self.drain_until_idle().await {
+            return AgentOutcome::failed(self.exit_failure("before the turn").await);
         }
-        let content = self.content(turn);
-        let (blocks, all) = outgoing::blocks(&content, self.translator.greeting().images);
-        let Ok(id) = self.connection.pending.ask(Waiting::Prompt) else {
-            return Ended::failed(self.died("before the turn").await);
+        let content = self.prompt_content(turn);
+        let (blocks, all) =
+            outgoing::content_blocks(&content, self.translator.agent().accepts_images);
+        let Ok(id) = self.connection.pending.register(PendingRequestKind::Prompt) else {
+            return AgentOutcome::failed(self.exit_failure("before the turn").await);
         };
-        let prompt = Call::prompt(self.translator.session().as_str(), blocks);
-        self.connection.link.input.push(prompt.line(&id));
+        let prompt = AcpCall::prompt(self.translator.session().as_str(), blocks);
+        self.connection.link.input.push(prompt.encode(&id));
         drop(content);
         self.in_turn = true;
-        let mut batch = std::mem::take(&mut self.first_words);
+        let mut batch = std::mem::take(&mut self.startup_events);
         self.translator.begin_turn(&mut batch);
         if !all {
             let text = "this agent does not accept images; they were left out";
-            let notice = Notice::new(Level::Warning, "images_left_out", text);
-            batch.push(Emitted::Event(EventKind::Notice(notice)));
+            let notice = Notice::new(NoticeLevel::Warning, "images_left_out", text);
+            batch.push(AgentEvent::Event(EventKind::Notice(notice)));
         }
         io.events.send(std::mem::take(&mut batch)).await;
 
-        let ended = self.until_its_end(&mut io).await;
-        self.connection.pending.give_up(&id);
-        self.unsettled = ended.status != Status::Completed;
+        let ended = self.run_turn_loop(&mut io).await;
+        self.connection.pending.cancel(&id);
+        self.unsettled = ended.status != TurnStatus::Completed;
         self.flush().await;
         self.in_turn = false;
-        self.with_last_words(ended)
+        self.with_stderr(ended)
     }
 
-    async fn until_its_end(&mut self, io: &mut TurnIo) -> Ended {
-        let mut clocks = Clocks { of_any_turn: TurnClocks::new(CANCEL_AGAIN), announced: None };
+    async fn run_turn_loop(&mut self, io: &mut TurnIo) -> AgentOutcome {
+        let mut clocks =
+            AcpTurnTimers { common: TurnTimers::new(CANCEL_INTERVAL), announce_at: None };
         let mut control_open = true;
         let mut asked_to_stop = false;
         let mut batch = Vec::new();
@@ -108,53 +110,54 @@ impl AcpAgent {
         tokio::pin!(cancelled, clock);
         loop {
             let link = &mut self.connection.link;
-            let has_more = link.input.has_more();
+            let has_more = link.input.has_pending();
             // Reading comes last, so that a flood of output cannot starve the other branches.
             let step = tokio::select! {
                 biased;
-                () = &mut cancelled, if !asked_to_stop => Step::Cancelled,
+                () = &mut cancelled, if !asked_to_stop => LoopEvent::Cancelled,
                 control = io.control.recv(), if control_open => {
-                    control.map_or(Step::ControlClosed, Step::Control)
+                    control.map_or(LoopEvent::ControlClosed, LoopEvent::Control)
                 }
-                served = self.service.next() => Step::Served(served),
-                () = link.input.write(), if has_more => Step::Wrote,
-                () = &mut clock => Step::Rang,
-                more = link.output.read() => if more { Step::Read } else { Step::OutputEnded },
+                served = self.service.next_response() => LoopEvent::Response(served),
+                () = link.input.write(), if has_more => LoopEvent::Wrote,
+                () = &mut clock => LoopEvent::TimerFired,
+                more = link.output.read() => if more { LoopEvent::Read } else { LoopEvent::OutputEnded },
             };
             let ended = match step {
-                Step::Read => {
+                LoopEvent::Read => {
                     let ended = self.translate(&mut batch).await;
-                    clocks.announced = (self.translator.holds_back())
-                        .then(|| clocks.announced.unwrap_or_else(|| Instant::now() + ANNOUNCED));
+                    clocks.announce_at = (self.translator.has_announced_calls()).then(|| {
+                        clocks.announce_at.unwrap_or_else(|| Instant::now() + ANNOUNCE_DELAY)
+                    });
                     clock.as_mut().reset(clocks.next());
                     ended
                 }
-                Step::OutputEnded => Some(self.output_ended(&mut batch).await),
-                Step::Wrote => None,
-                Step::Served(served) => {
-                    self.served(&served);
+                LoopEvent::OutputEnded => Some(self.handle_end_of_output(&mut batch).await),
+                LoopEvent::Wrote => None,
+                LoopEvent::Response(served) => {
+                    self.send_response(&served);
                     None
                 }
-                Step::ControlClosed => {
+                LoopEvent::ControlClosed => {
                     control_open = false;
                     None
                 }
-                Step::Control(control) => {
-                    if self.control(control, &mut batch).await && !asked_to_stop {
+                LoopEvent::Control(control) => {
+                    if self.handle_control(control, &mut batch).await && !asked_to_stop {
                         asked_to_stop = true;
-                        self.stop(&mut clocks, &mut batch);
+                        self.stop_turn(&mut clocks, &mut batch);
                         clock.as_mut().reset(clocks.next());
                     }
                     None
                 }
-                Step::Cancelled => {
+                LoopEvent::Cancelled => {
                     asked_to_stop = true;
-                    self.stop(&mut clocks, &mut batch);
+                    self.stop_turn(&mut clocks, &mut batch);
                     clock.as_mut().reset(clocks.next());
                     None
                 }
-                Step::Rang => {
-                    let ended = self.rang(&mut clocks, &mut batch);
+                LoopEvent::TimerFired => {
+                    let ended = self.handle_timers(&mut clocks, &mut batch);
                     clock.as_mut().reset(clocks.next());
                     ended
                 }
@@ -166,33 +169,39 @@ impl AcpAgent {
         }
     }
 
-    fn stop(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) {
+    fn stop_turn(&mut self, clocks: &mut AcpTurnTimers, batch: &mut Vec<AgentEvent>) {
         self.cancel(batch);
-        clocks.of_any_turn.told_to_stop();
+        clocks.common.start_stop_timers();
     }
 
-    fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
-        match clocks.of_any_turn.due() {
-            Some(Due::GiveUp) => {
+    fn handle_timers(
+        &mut self,
+        clocks: &mut AcpTurnTimers,
+        batch: &mut Vec<AgentEvent>,
+    ) -> Option<AgentOutcome> {
+        match clocks.common.take_due() {
+            Some(DueAction::GiveUp) => {
                 self.retired = true;
                 // Close the open blocks and tool calls; the outcome that this returns is not used.
-                let _not_its_end = self.translator.end_of_output(batch);
-                return Some(interrupted("interrupted; the agent did not react and is ended"));
+                let _not_its_end = self.translator.on_end_of_output(batch);
+                return Some(interrupted_outcome(
+                    "interrupted; the agent did not react and is ended",
+                ));
             }
-            Some(Due::TellAgain) => self.cancel(batch),
+            Some(DueAction::RepeatStop) => self.cancel(batch),
             None => {}
         }
-        if has_rung(clocks.announced, Instant::now()) {
-            clocks.announced = None;
+        if has_elapsed(clocks.announce_at, Instant::now()) {
+            clocks.announce_at = None;
             self.translator.show_announced(batch);
         }
-        clocks.of_any_turn.look_after(&mut self.connection.link);
+        clocks.common.check_exit(&mut self.connection.link);
         None
     }
 
     /// Handles the output that arrived since the last turn, so that it does not become part of the
     /// next one. `false`: the agent has exited.
-    async fn settle(&mut self) -> bool {
+    async fn drain_until_idle(&mut self) -> bool {
         let mut nobody = Vec::new();
         loop {
             self.translate(&mut nobody).await;
@@ -207,12 +216,12 @@ impl AcpAgent {
             return true;
         }
         // The agent answers in order: output of an interrupted turn comes before this answer.
-        let call = Call::settled(self.translator.session().as_str());
+        let call = AcpCall::barrier(self.translator.session().as_str());
         let Self { connection, translator, .. } = self;
         let late = |method: &str, params: Option<&serde_json::value::RawValue>| {
-            translator.notification(method, params, &mut nobody);
+            translator.on_notification(method, params, &mut nobody);
         };
         let settled = connection.call(&call, SETTLE_LIMIT, late).await;
-        !matches!(settled, Err(CallError::Gone))
+        !matches!(settled, Err(AcpCallError::Gone))
     }
 }

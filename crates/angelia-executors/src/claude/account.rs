@@ -3,22 +3,22 @@
 use angelia_core::model::{Billing, Failure, FailureKind};
 use serde::Deserialize;
 
-pub(crate) const SUBSCRIPTION: &str = "subscription";
-pub(crate) const API_KEY: &str = "api_key";
+pub(crate) const SUBSCRIPTION_LANE: &str = "subscription";
+pub(crate) const API_KEY_LANE: &str = "api_key";
 
 /// The `account` of an `initialize` response.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Account {
+pub(crate) struct ClaudeAccount {
     token_source: Option<String>,
     api_key_source: Option<String>,
     api_provider: Option<String>,
     subscription_type: Option<String>,
 }
 
-impl Account {
+impl ClaudeAccount {
     /// Returns the billing lane; `None` if nobody is logged in or the program does not report it.
-    pub(crate) fn lane(&self) -> Option<&str> {
+    pub(crate) fn billing_lane(&self) -> Option<&str> {
         let said = |field: &'_ Option<String>| {
             field
                 .as_deref()
@@ -32,27 +32,27 @@ impl Account {
         }
         // When both exist, the program uses the API key and not the login.
         if said(&self.api_key_source).is_some() {
-            return Some(API_KEY);
+            return Some(API_KEY_LANE);
         }
         if said(&self.subscription_type).is_some() {
-            return Some(SUBSCRIPTION);
+            return Some(SUBSCRIPTION_LANE);
         }
         let source = self.token_source.as_deref()?;
         match source {
             "" | "none" => None,
-            "claude.ai" => Some(SUBSCRIPTION),
-            oauth if oauth.contains("OAUTH") => Some(SUBSCRIPTION),
+            "claude.ai" => Some(SUBSCRIPTION_LANE),
+            oauth if oauth.contains("OAUTH") => Some(SUBSCRIPTION_LANE),
             other => Some(other),
         }
     }
 
     /// Fails before the first prompt if the billing lane is not the one that the profile requires.
-    pub(crate) fn check(&self, wanted: Billing) -> Result<(), Failure> {
-        let lane = self.lane();
+    pub(crate) fn check_billing(&self, wanted: Billing) -> Result<(), Failure> {
+        let lane = self.billing_lane();
         let expected = match wanted {
             Billing::Any => return Ok(()),
-            Billing::Subscription => SUBSCRIPTION,
-            Billing::ApiKey => API_KEY,
+            Billing::Subscription => SUBSCRIPTION_LANE,
+            Billing::ApiKey => API_KEY_LANE,
         };
         if lane == Some(expected) {
             return Ok(());
@@ -72,10 +72,10 @@ impl Account {
 }
 
 /// Returns the billing lane for the `authMethod` of `auth status`.
-pub(crate) fn lane_of_method(method: &str) -> Option<&'static str> {
+pub(crate) fn lane_for_auth_method(method: &str) -> Option<&'static str> {
     match method {
-        "api_key" | "apiKeyHelper" | "api_key_helper" => Some(API_KEY),
-        "claude.ai" | "oauth_token" => Some(SUBSCRIPTION),
+        "api_key" | "apiKeyHelper" | "api_key_helper" => Some(API_KEY_LANE),
+        "claude.ai" | "oauth_token" => Some(SUBSCRIPTION_LANE),
         _ => None,
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn lane_of_method(method: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn account(json: &str) -> Account {
+    fn account(json: &str) -> ClaudeAccount {
         serde_json::from_str(json).unwrap()
     }
 
@@ -93,20 +93,20 @@ mod tests {
         let table = [
             (
                 r#"{"tokenSource":"none","apiKeySource":"ANTHROPIC_API_KEY","apiProvider":"firstParty"}"#,
-                Some(API_KEY),
+                Some(API_KEY_LANE),
             ),
             (r#"{"tokenSource":"none","apiProvider":"firstParty"}"#, None),
             (
                 r#"{"tokenSource":"CLAUDE_CODE_OAUTH_TOKEN","apiProvider":"firstParty"}"#,
-                Some(SUBSCRIPTION),
+                Some(SUBSCRIPTION_LANE),
             ),
             (
                 r#"{"tokenSource":"CLAUDE_CODE_OAUTH_TOKEN","apiKeySource":"ANTHROPIC_API_KEY","apiProvider":"firstParty"}"#,
-                Some(API_KEY),
+                Some(API_KEY_LANE),
             ),
             (
                 r#"{"tokenSource":"claude.ai","subscriptionType":"max","apiProvider":"firstParty"}"#,
-                Some(SUBSCRIPTION),
+                Some(SUBSCRIPTION_LANE),
             ),
             (
                 r#"{"tokenSource":"ANTHROPIC_AUTH_TOKEN","apiProvider":"firstParty"}"#,
@@ -116,7 +116,7 @@ mod tests {
             ("{}", None),
         ];
         for (json, lane) in table {
-            assert_eq!(account(json).lane(), lane, "{json}");
+            assert_eq!(account(json).billing_lane(), lane, "{json}");
         }
     }
 
@@ -124,19 +124,19 @@ mod tests {
     fn an_unwanted_or_unknown_lane_is_refused_with_a_way_out() {
         let key = account(r#"{"apiKeySource":"ANTHROPIC_API_KEY"}"#);
         let login = account(r#"{"tokenSource":"claude.ai"}"#);
-        let unknown = Account::default();
+        let unknown = ClaudeAccount::default();
         for account in [&key, &login, &unknown] {
-            assert!(account.check(Billing::Any).is_ok());
+            assert!(account.check_billing(Billing::Any).is_ok());
         }
-        assert!(key.check(Billing::ApiKey).is_ok());
-        assert!(login.check(Billing::Subscription).is_ok());
+        assert!(key.check_billing(Billing::ApiKey).is_ok());
+        assert!(login.check_billing(Billing::Subscription).is_ok());
         for (account, wanted) in [
             (&key, Billing::Subscription),
             (&login, Billing::ApiKey),
             (&unknown, Billing::Subscription),
             (&unknown, Billing::ApiKey),
         ] {
-            let failure = account.check(wanted).unwrap_err();
+            let failure = account.check_billing(wanted).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Auth);
             assert!(failure.hint.unwrap().contains("billing: any"));
         }

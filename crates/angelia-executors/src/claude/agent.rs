@@ -7,10 +7,10 @@ use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{
-        Content, Decision, EventKind, Failure, FailureKind, Level, Notice, Origin, Status, Turn,
-        Verdict,
+        Content, Decision, EventKind, Failure, FailureKind, Notice, NoticeLevel, Turn, TurnOrigin,
+        TurnStatus, Verdict,
     },
-    ports::{Activity, Agent, BoxFuture, Clock, Emitted, Ended, TurnControl, TurnIo},
+    ports::{Activity, Agent, AgentEvent, AgentOutcome, BoxFuture, Clock, TurnControl, TurnIo},
     redact::Redactor,
 };
 use angelia_wire::ndjson::Frame;
@@ -18,51 +18,51 @@ use tokio::time::timeout;
 
 use super::{
     caller_tools::CallerTools,
-    escape::{self, Reader},
-    protocol::outgoing::{self, Request},
-    start::answer_ask,
-    translate::{Signal, Translator},
+    escape::{self, TextHandling},
+    protocol::outgoing::{self, ControlCommand},
+    start::answer_cli_request,
+    translate::{StreamSignal, StreamTranslator},
 };
-use crate::{link::Link, process::bound::Bound};
+use crate::{process::session_binding::SessionBinding, process_link::ProcessLink};
 
 /// How long a program may take to read the last lines, or to stop its tools, before it is
 /// terminated.
-const LAST_CHANCE: Duration = Duration::from_millis(500);
+const WIND_DOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct StreamAgent {
-    pub(crate) link: Link,
-    pub(crate) translator: Translator,
+    pub(crate) link: ProcessLink,
+    pub(crate) translator: StreamTranslator,
     pub(crate) tools: CallerTools,
-    pub(crate) settings: Settings,
+    pub(crate) settings: StreamAgentSettings,
     /// Events to emit at the beginning of the first turn.
-    pub(crate) first_words: Vec<Emitted>,
+    pub(crate) startup_events: Vec<AgentEvent>,
     /// A history that the program did not accept as a transcript; sent before the first message.
-    pub(crate) preface: Option<Content>,
+    pub(crate) history_text: Option<Content>,
     /// The program must not be used again.
     pub(crate) retired: bool,
     /// A turn has begun and has not ended. Stays set when the future that ran the turn was dropped.
     pub(crate) in_turn: bool,
-    pub(crate) requests: u64,
+    pub(crate) request_count: u64,
     /// Steering messages for the running turn that the program cannot accept yet.
-    pub(crate) held: Vec<Vec<Content>>,
-    pub(crate) spending: Spending,
+    pub(crate) pending_steers: Vec<Vec<Content>>,
+    pub(crate) cost_poll: CostPoll,
     /// Tells our own programs that the agent starts which session they belong to.
-    pub(crate) bound: Option<Bound>,
+    pub(crate) session_binding: Option<SessionBinding>,
 }
 
 /// Polls the cost of a running turn when the cost is limited: the program reports it only on
 /// request.
 #[derive(Debug, Default)]
-pub(crate) struct Spending {
+pub(crate) struct CostPoll {
     pub(crate) is_limited: bool,
     /// The id of the usage request that has not been answered.
-    asked: Option<String>,
+    pending_request: Option<String>,
     /// The cost may have changed since the last request.
     due: bool,
 }
 
-impl Spending {
+impl CostPoll {
     pub(crate) fn new(is_limited: bool) -> Self {
         Self { is_limited, ..Self::default() }
     }
@@ -70,25 +70,25 @@ impl Spending {
 
 /// Settings that do not change during the agent's life.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct StreamAgentSettings {
     pub(crate) title: &'static str,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     /// Whether it is known how the program handles commands and mentions in text.
-    pub(crate) reader: Reader,
+    pub(crate) text_handling: TextHandling,
     /// In model mode text never triggers commands or mentions, even text of the owner.
     pub(crate) model_mode: bool,
 }
 
-impl std::fmt::Debug for Settings {
+impl std::fmt::Debug for StreamAgentSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StreamAgentSettings").field("title", &self.title).finish_non_exhaustive()
     }
 }
 
 impl Agent for StreamAgent {
-    fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, Ended> {
-        Box::pin(self.turn(turn, io))
+    fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, AgentOutcome> {
+        Box::pin(self.run_turn(turn, io))
     }
 
     fn is_usable(&mut self) -> bool {
@@ -106,119 +106,134 @@ impl Agent for StreamAgent {
 
 impl StreamAgent {
     /// Returns the content of the turn's message, escaped unless the owner sent it.
-    pub(super) fn content(&mut self, turn: &Turn) -> Vec<Content> {
+    pub(super) fn message_content(&mut self, turn: &Turn) -> Vec<Content> {
         let mut content = Vec::with_capacity(turn.input.len() + 2);
-        content.extend(self.preface.take());
+        content.extend(self.history_text.take());
         content.extend_from_slice(&turn.input);
-        self.harmless(content, turn.options.origin, self.settings.reader)
+        self.escape_untrusted(content, turn.options.origin, self.settings.text_handling)
     }
 
-    fn harmless(&self, content: Vec<Content>, origin: Origin, reader: Reader) -> Vec<Content> {
+    fn escape_untrusted(
+        &self,
+        content: Vec<Content>,
+        origin: TurnOrigin,
+        reader: TextHandling,
+    ) -> Vec<Content> {
         match origin {
-            Origin::Owner if !self.settings.model_mode => content,
-            _ => escape::with_harmless_end(&content, reader),
+            TurnOrigin::Owner if !self.settings.model_mode => content,
+            _ => escape::make_inert(&content, reader),
         }
     }
 
     /// Sends queued steering messages, once the program would make them part of the running turn.
-    pub(super) fn pass_held_words(&mut self) {
-        if self.held.is_empty() || !self.translator.takes_words() {
+    pub(super) fn send_pending_steers(&mut self) {
+        if self.pending_steers.is_empty() || !self.translator.accepts_steering() {
             return;
         }
-        for content in std::mem::take(&mut self.held) {
+        for content in std::mem::take(&mut self.pending_steers) {
             let uuid = self.settings.clock.fresh_uuid().to_string();
-            self.translator.steered(&uuid);
+            self.translator.add_steer(&uuid);
             self.link.input.push(outgoing::user_message(&uuid, &content));
         }
     }
 
     /// Emits a notice if the turn has ended before queued steering messages could be sent.
-    pub(super) fn drop_held_words(&mut self, batch: &mut Vec<Emitted>) {
-        if !std::mem::take(&mut self.held).is_empty() {
+    pub(super) fn drop_pending_steers(&mut self, batch: &mut Vec<AgentEvent>) {
+        if !std::mem::take(&mut self.pending_steers).is_empty() {
             let text = "the agent could not take what was added to this turn; send it again";
-            let notice = Notice::new(Level::Warning, "not_steered", text);
-            batch.push(Emitted::Event(EventKind::Notice(notice)));
+            let notice = Notice::new(NoticeLevel::Warning, "not_steered", text);
+            batch.push(AgentEvent::Event(EventKind::Notice(notice)));
         }
     }
 
     /// Translates every line that has arrived. Events after the end of the turn are discarded.
-    pub(super) fn translate(&mut self, batch: &mut Vec<Emitted>) -> Option<Ended> {
+    pub(super) fn translate(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         self.translate_until(batch, |_| false)
     }
 
     /// Like [`Self::translate`], but stops after the first line for which `is_enough` holds.
     pub(super) fn translate_until(
         &mut self,
-        batch: &mut Vec<Emitted>,
-        is_enough: impl Fn(&[Emitted]) -> bool,
-    ) -> Option<Ended> {
+        batch: &mut Vec<AgentEvent>,
+        is_enough: impl Fn(&[AgentEvent]) -> bool,
+    ) -> Option<AgentOutcome> {
         let mut ended = None;
         let mut nobody = Vec::new();
         while let Some(frame) = self.link.output.framer.next() {
             let out = if ended.is_none() { &mut *batch } else { &mut nobody };
             let signal = match frame {
-                Frame::Line(line) | Frame::Partial(line) => self.translator.line(line, out),
+                Frame::Line(line) | Frame::Partial(line) => {
+                    self.translator.translate_line(line, out)
+                }
                 Frame::TooLong { bytes, .. } => {
-                    self.translator.too_long(bytes, out);
+                    self.translator.report_long_line(bytes, out);
                     None
                 }
             };
             match signal {
-                Some(Signal::Ended(end)) => ended = ended.or(Some(end)),
-                Some(Signal::Asked(asked)) => {
-                    if let Some(answer) = answer_ask(&asked, &mut self.tools) {
+                Some(StreamSignal::TurnEnded(end)) => ended = ended.or(Some(end)),
+                Some(StreamSignal::Request(asked)) => {
+                    if let Some(answer) = answer_cli_request(&asked, &mut self.tools) {
                         self.link.input.push(answer);
                     }
                 }
-                Some(Signal::Answered { request_id, result }) => {
-                    let asked = self.spending.asked.take_if(|id| **id == *request_id);
+                Some(StreamSignal::Response { request_id, result }) => {
+                    let asked = self.cost_poll.pending_request.take_if(|id| **id == *request_id);
                     if let (Some(_), Ok(Some(totals))) = (asked, result) {
-                        self.translator.totals(totals.get(), out);
+                        self.translator.apply_totals(totals.get(), out);
                     }
                 }
-                Some(Signal::InVain) => {
-                    self.request(&Request::Interrupt);
+                Some(StreamSignal::FutileRetry) => {
+                    self.send_request(&ControlCommand::Interrupt);
                 }
                 None => {}
             }
             // The program makes a call as soon as the call is written, while further calls of the
             // same message still follow. So report the wait only when the message is complete.
-            if !self.translator.is_writing() && self.tools.take_untold() {
-                self.translator.spent_so_far(out);
-                out.push(Emitted::Activity(Activity::AwaitingToolResult));
+            if !self.translator.is_writing() && self.tools.take_unreported() {
+                self.translator.emit_usage_so_far(out);
+                out.push(AgentEvent::Activity(Activity::AwaitingToolResult));
             }
             if is_enough(batch) {
                 break;
             }
         }
-        self.watch_spending(batch);
+        self.poll_cost(batch);
         if !self.tools.is_empty() {
-            self.tools.rename(batch);
+            self.tools.restore_caller_names(batch);
         }
-        self.refuse_unheard(&nobody);
+        self.deny_orphaned_approvals(&nobody);
         ended
     }
 
     /// Denies approval requests that belong to a turn that is over.
-    pub(super) fn refuse_unheard(&mut self, nobody: &[Emitted]) {
+    pub(super) fn deny_orphaned_approvals(&mut self, nobody: &[AgentEvent]) {
         for emitted in nobody {
-            if let Emitted::Ask(request) = emitted {
+            if let AgentEvent::ApprovalRequest(request) = emitted {
                 let refusal = Decision::new(Verdict::Deny, "nobody")
                     .with_note("the turn this belongs to is over");
-                if let Some(answer) = self.translator.answer(&request.key, &refusal) {
+                if let Some(answer) = self.translator.answer_approval(&request.key, &refusal) {
                     self.link.input.push(answer);
                 }
             }
         }
     }
 
-    pub(super) fn control(&mut self, control: TurnControl, origin: Origin) {
+    pub(super) fn handle_control(&mut self, control: TurnControl, origin: TurnOrigin) {
         let line = match control {
-            TurnControl::Decide { key, decision } => self.translator.answer(&key, &decision),
-            TurnControl::ToolResult { id, ok, content } => self.tools.answer(id, ok, content),
+            TurnControl::Decide { key, decision } => {
+                self.translator.answer_approval(&key, &decision)
+            }
+            TurnControl::ToolResult { id, ok, content } => {
+                self.tools.complete_call(id, ok, content)
+            }
             TurnControl::Steer(content) => {
-                self.held.push(self.harmless(content, origin, Reader::Unknown));
-                self.pass_held_words();
+                self.pending_steers.push(self.escape_untrusted(
+                    content,
+                    origin,
+                    TextHandling::Unverified,
+                ));
+                self.send_pending_steers();
                 None
             }
         };
@@ -227,69 +242,71 @@ impl StreamAgent {
         }
     }
 
-    pub(super) fn request(&mut self, request: &Request<'_>) -> String {
-        self.requests += 1;
-        let id = format!("angelia-{}", self.requests);
+    pub(super) fn send_request(&mut self, request: &ControlCommand<'_>) -> String {
+        self.request_count += 1;
+        let id = format!("angelia-{}", self.request_count);
         (self.link.input).push(outgoing::control_request(&id, request));
         id
     }
 
     /// Asks for the totals of this process before the turn adds to them, to get the baseline.
-    pub(super) fn ground_spending(&mut self) {
-        self.spending.due = self.spending.is_limited && !self.translator.knows_totals();
-        self.watch_spending(&[]);
+    pub(super) fn request_cost_baseline(&mut self) {
+        self.cost_poll.due = self.cost_poll.is_limited && !self.translator.has_usage_baseline();
+        self.poll_cost(&[]);
     }
 
     /// Requests the totals after every tool result, because the next model request follows. Only
     /// one request is outstanding at a time.
-    fn watch_spending(&mut self, batch: &[Emitted]) {
-        let is_result = |one: &Emitted| matches!(one, Emitted::Event(EventKind::ToolResult(_)));
-        self.spending.due |= self.spending.is_limited && batch.iter().any(is_result);
-        if self.spending.due && self.spending.asked.is_none() {
-            self.spending.due = false;
-            self.spending.asked = Some(self.request(&Request::Usage));
+    fn poll_cost(&mut self, batch: &[AgentEvent]) {
+        let is_result =
+            |one: &AgentEvent| matches!(one, AgentEvent::Event(EventKind::ToolResult(_)));
+        self.cost_poll.due |= self.cost_poll.is_limited && batch.iter().any(is_result);
+        if self.cost_poll.due && self.cost_poll.pending_request.is_none() {
+            self.cost_poll.due = false;
+            self.cost_poll.pending_request = Some(self.send_request(&ControlCommand::Usage));
         }
     }
 
-    pub(super) async fn output_ended(&mut self, batch: &mut Vec<Emitted>) -> Ended {
+    pub(super) async fn finish_at_eof(&mut self, batch: &mut Vec<AgentEvent>) -> AgentOutcome {
         self.retired = true;
         while let Some(frame) = self.link.output.framer.finish() {
             if let Frame::Line(line) | Frame::Partial(line) = frame
-                && let Some(Signal::Ended(ended)) = self.translator.line(line, batch)
+                && let Some(StreamSignal::TurnEnded(ended)) =
+                    self.translator.translate_line(line, batch)
             {
                 return ended;
             }
         }
         let ended = match self.translator.end_of_output(batch) {
-            Some(Signal::Ended(ended)) => ended,
-            _ => Ended::failed(Failure::new(FailureKind::Agent, "")),
+            Some(StreamSignal::TurnEnded(ended)) => ended,
+            _ => AgentOutcome::failed(Failure::new(FailureKind::Agent, "")),
         };
         match ended.status {
             // The translator only knows that the output ended; say how the program exited instead.
-            Status::Failed(failure) if failure.kind == FailureKind::Agent => Ended {
-                status: Status::Failed(self.died("in the middle of the turn").await),
+            TurnStatus::Failed(failure) if failure.kind == FailureKind::Agent => AgentOutcome {
+                status: TurnStatus::Failed(self.exit_failure("in the middle of the turn").await),
                 ..ended
             },
             _ => ended,
         }
     }
 
-    async fn died(&mut self, when: &str) -> Failure {
-        let words = self.link.last_words(&self.settings.redactor).await;
+    async fn exit_failure(&mut self, when: &str) -> Failure {
+        let words = self.link.describe_exit(&self.settings.redactor).await;
         let title = self.settings.title;
         Failure::new(FailureKind::Agent, format!("{title} ended {when}: {words}"))
             .with_hint("send the message again; the session continues where it was")
     }
 
-    pub(super) async fn ended_between_turns(&mut self) -> Ended {
+    pub(super) async fn fail_between_turns(&mut self) -> AgentOutcome {
         self.retired = true;
-        Ended::failed(self.died("before the turn").await)
+        AgentOutcome::failed(self.exit_failure("before the turn").await)
     }
 
     /// Writes the queued lines, for as long as the program reads them.
     pub(super) async fn flush(&mut self) {
-        if self.link.input.has_more() && !self.retired {
-            let written = timeout(LAST_CHANCE, self.link.input.write_all()).await;
+        if self.link.input.has_pending() && !self.retired {
+            let written = timeout(WIND_DOWN_TIMEOUT, self.link.input.write_all()).await;
             self.retired |= written.is_err();
         }
     }
@@ -299,11 +316,11 @@ impl StreamAgent {
         if !self.link.is_open() || !self.in_turn {
             return;
         }
-        self.request(&Request::Interrupt);
+        self.send_request(&ControlCommand::Interrupt);
         let stopped = async {
             loop {
-                let Link { input, output, .. } = &mut self.link;
-                let has_more = input.has_more();
+                let ProcessLink { input, output, .. } = &mut self.link;
+                let has_more = input.has_pending();
                 let more = tokio::select! {
                     biased;
                     () = input.write(), if has_more => true,
@@ -315,6 +332,6 @@ impl StreamAgent {
             }
         };
         // If the program does not stop in time, the termination that follows ends it.
-        let _ = timeout(LAST_CHANCE.min(grace), stopped).await;
+        let _ = timeout(WIND_DOWN_TIMEOUT.min(grace), stopped).await;
     }
 }

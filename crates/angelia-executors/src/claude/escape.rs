@@ -21,26 +21,28 @@ const WORD_JOINER: char = '\u{2060}';
 
 /// Whether it is known how the program handles commands and mentions in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum TextHandling {
     /// An empty last block is known to be enough.
-    Known,
-    Unknown,
+    Verified,
+    Unverified,
 }
 
 /// Returns the content changed such that it triggers nothing, whatever it says.
-pub(crate) fn with_harmless_end(content: &[Content], reader: Reader) -> Vec<Content> {
+pub(crate) fn make_inert(content: &[Content], reader: TextHandling) -> Vec<Content> {
     let mut safe: Vec<Content> = content
         .iter()
         .map(|content| match (content, reader) {
-            (Content::Text(text), Reader::Unknown) => Content::Text(match neutral(text) {
-                Cow::Borrowed(_) => Arc::clone(text),
-                Cow::Owned(text) => text.into(),
-            }),
+            (Content::Text(text), TextHandling::Unverified) => {
+                Content::Text(match neutralize(text) {
+                    Cow::Borrowed(_) => Arc::clone(text),
+                    Cow::Owned(text) => text.into(),
+                })
+            }
             _ => content.clone(),
         })
         .collect();
     if let Some(Content::Text(last)) = safe.last()
-        && acts(last)
+        && may_trigger(last)
     {
         safe.push(Content::text(""));
     }
@@ -48,13 +50,13 @@ pub(crate) fn with_harmless_end(content: &[Content], reader: Reader) -> Vec<Cont
 }
 
 /// Reports whether text could trigger a command or a mention. Errs on the side of `true`.
-fn acts(text: &str) -> bool {
+fn may_trigger(text: &str) -> bool {
     text.contains('@') || text.trim_start().starts_with('/')
 }
 
 /// Returns text that reads the same but triggers nothing.
-pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
-    if !acts(text) {
+pub(crate) fn neutralize(text: &str) -> Cow<'_, str> {
+    if !may_trigger(text) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -62,7 +64,7 @@ pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
     let mut at_start = true;
     for char in text.chars() {
         let could_act = match char {
-            '@' => !before.is_some_and(keeps_an_at_quiet),
+            '@' => !before.is_some_and(makes_at_inert),
             '/' => at_start,
             _ => false,
         };
@@ -79,7 +81,7 @@ pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
 /// Reports whether an `@` after this character is part of a word, as in a mail address. Any other
 /// character may start a mention: white space of all scripts does, and so does the ideographic full
 /// stop.
-fn keeps_an_at_quiet(before: char) -> bool {
+fn makes_at_inert(before: char) -> bool {
     before.is_ascii_alphanumeric() || matches!(before, '.' | '_' | '-' | '+' | WORD_JOINER)
 }
 
@@ -92,9 +94,9 @@ mod tests {
     #[test]
     fn words_that_cannot_act_are_left_alone() {
         for text in ["", "hello", "either/or", "1 / 2", "mail"] {
-            assert!(matches!(neutral(text), Cow::Borrowed(_)), "{text}");
+            assert!(matches!(neutralize(text), Cow::Borrowed(_)), "{text}");
         }
-        assert_eq!(neutral("ask me@example.org"), "ask me@example.org");
+        assert_eq!(neutralize("ask me@example.org"), "ask me@example.org");
     }
 
     #[test]
@@ -111,7 +113,7 @@ mod tests {
             ("a\n/clear", "a\n/clear"),
         ];
         for (text, expected) in cases {
-            assert_eq!(neutral(text), expected, "{text:?}");
+            assert_eq!(neutralize(text), expected, "{text:?}");
         }
     }
 
@@ -119,7 +121,7 @@ mod tests {
     fn an_empty_end_is_added_only_where_the_last_words_could_act() {
         let text = Content::text;
         let image = Content::Image { media_type: "image/png".into(), data: Arc::from(*b"x") };
-        let known = |content: &[Content]| with_harmless_end(content, Reader::Known);
+        let known = |content: &[Content]| make_inert(content, TextHandling::Verified);
         assert_eq!(known(&[text("hi")]), [text("hi")]);
         assert_eq!(known(&[text("/x")]), [text("/x"), text("")]);
         assert_eq!(
@@ -129,7 +131,7 @@ mod tests {
         );
         assert_eq!(known(&[text("@a"), image.clone()]), [text("@a"), image]);
         assert_eq!(
-            with_harmless_end(&[text("@a")], Reader::Unknown),
+            make_inert(&[text("@a")], TextHandling::Unverified),
             [text("\u{2060}@a"), text("")]
         );
     }
@@ -137,14 +139,14 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_acts_and_nothing_is_lost(text in "[ \n\t@/a\u{2060}\u{3000}\u{feff}.\\\\\"é。-]{0,24}|.*") {
-            let safe = neutral(&text);
+            let safe = neutralize(&text);
             let without = |text: &str| text.replace(WORD_JOINER, "");
             prop_assert_eq!(without(&safe), without(&text));
             prop_assert!(!safe.trim_start().starts_with('/'));
             let mut before = None;
             for char in safe.chars() {
                 if char == '@' {
-                    prop_assert!(before.is_some_and(keeps_an_at_quiet));
+                    prop_assert!(before.is_some_and(makes_at_inert));
                 }
                 before = Some(char);
             }

@@ -4,45 +4,54 @@ use std::{io, path::Path, sync::Arc};
 
 use angelia_core::{
     model::{
-        Content, EventKind, Failure, FailureKind, Level, Mode, NativeSessionId, Notice, SessionSpec,
+        Content, EventKind, Failure, FailureKind, Mode, NativeSessionId, Notice, NoticeLevel,
+        SessionSpec,
     },
-    ports::{Agent, BoxFuture, Capabilities, Emitted, Executor, Health, Opening},
+    ports::{
+        Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, OpenRequest,
+    },
 };
 use uuid::Uuid;
 
 use super::{
-    agent::{Settings, Spending, StreamAgent},
+    agent::{CostPoll, StreamAgent, StreamAgentSettings},
     caller_tools::CallerTools,
-    escape::Reader,
-    launch::{self, Conversation},
-    program::Program,
-    start::{Handshake, NotStarted, Recipe, Started, empty_folder},
-    transcript::{self, Carried, Transcripts},
+    escape::TextHandling,
+    launch::{self, ConversationStart},
+    program::StreamProgram,
+    start::{Handshake, LaunchPlan, ProgramStartError, StartedProgram, empty_folder},
+    transcript::{self, ImportedHistory, TranscriptStore},
 };
 use crate::{
-    host::Host,
-    pool::{Start, WarmPool},
+    host::ExecutorHost,
+    pool::{ProcessStarter, WarmPool},
 };
 
 #[derive(Debug)]
 pub(crate) struct StreamExecutor {
-    host: Host,
-    program: Arc<dyn Program>,
-    pool: Option<WarmPool<Started>>,
+    host: ExecutorHost,
+    program: Arc<dyn StreamProgram>,
+    pool: Option<WarmPool<StartedProgram>>,
 }
 
 /// A started program for a session, and how it was started.
-struct Opened {
-    started: Started,
+struct OpenConversation {
+    started: StartedProgram,
     resumed: bool,
     warm: bool,
-    first_words: Vec<Emitted>,
-    preface: Option<Content>,
+    startup_events: Vec<AgentEvent>,
+    history_text: Option<Content>,
 }
 
-impl Opened {
-    fn plain(started: Started) -> Self {
-        Self { started, resumed: false, warm: false, first_words: Vec::new(), preface: None }
+impl OpenConversation {
+    fn from_start(started: StartedProgram) -> Self {
+        Self {
+            started,
+            resumed: false,
+            warm: false,
+            startup_events: Vec::new(),
+            history_text: None,
+        }
     }
 }
 
@@ -51,23 +60,26 @@ impl Executor for StreamExecutor {
         self.program.name()
     }
 
-    fn capabilities(&self) -> Capabilities {
+    fn capabilities(&self) -> ExecutorCapabilities {
         self.program.capabilities()
     }
 
-    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
+    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
         self.program.health(&self.host, spec)
     }
 
-    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+    fn open<'a>(
+        &'a self,
+        opening: OpenRequest<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
         Box::pin(async move {
-            let recipe = Recipe::new(&self.host, &self.program, opening.spec).await?;
-            let opened = self.opened(&recipe, opening).await?;
-            let mut agent = self.agent(&recipe, opened).await?;
+            let recipe = LaunchPlan::new(&self.host, &self.program, opening.spec).await?;
+            let opened = self.open_conversation(&recipe, opening).await?;
+            let mut agent = self.build_agent(&recipe, opened).await?;
             // Only in agent mode can the program start our own programs, which read the binding.
             if recipe.spec.mode == Mode::Agent {
                 let mark = agent.link.child.mark();
-                agent.bound = Some(self.host.bind(mark, opening.session));
+                agent.session_binding = Some(self.host.bind_session(mark, opening.session));
             }
             Ok(Box::new(agent) as Box<dyn Agent>)
         })
@@ -83,10 +95,11 @@ impl Executor for StreamExecutor {
         let (host, program) = (self.host.clone(), Arc::clone(&self.program));
         let spec = spec.clone();
         self.host.tasks.spawn_until_stopped(async move {
-            match Recipe::new(&host, &program, &spec).await {
+            match LaunchPlan::new(&host, &program, &spec).await {
                 Ok(recipe) => {
-                    let shape = launch::shape(&recipe.spec, &recipe.installation.version);
-                    pool.declare(&shape, spec.warm as usize, waiting(recipe));
+                    let shape =
+                        launch::pool_fingerprint(&recipe.spec, &recipe.installation.version);
+                    pool.declare(&shape, spec.warm as usize, pool_starter(recipe));
                 }
                 Err(failure) => tracing::warn!(%failure, "cannot prepare warm processes"),
             }
@@ -101,7 +114,7 @@ impl Executor for StreamExecutor {
         Box::pin(async move {
             let copy = self.host.clock.fresh_uuid();
             let id = native.as_str().to_owned();
-            self.on_transcripts(spec, "copied", move |transcripts, cwd| {
+            self.with_transcripts(spec, "copied", move |transcripts, cwd| {
                 transcripts.copy(&id, cwd, copy)
             })
             .await?;
@@ -109,17 +122,15 @@ impl Executor for StreamExecutor {
         })
     }
 
-    fn forget<'a>(
+    fn delete_conversation<'a>(
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         let id = native.as_str().to_owned();
-        Box::pin(
-            self.on_transcripts(spec, "removed", move |transcripts, cwd| {
-                transcripts.remove(&id, cwd)
-            }),
-        )
+        Box::pin(self.with_transcripts(spec, "removed", move |transcripts, cwd| {
+            transcripts.remove(&id, cwd)
+        }))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -133,25 +144,25 @@ impl Executor for StreamExecutor {
 
 impl StreamExecutor {
     /// Creates the executor. If the host keeps warm processes, this needs a tokio runtime.
-    pub(crate) fn new(host: Host, program: Arc<dyn Program>) -> Self {
+    pub(crate) fn new(host: ExecutorHost, program: Arc<dyn StreamProgram>) -> Self {
         let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
         Self { host, program, pool }
     }
 
-    fn transcripts(&self, spec: &SessionSpec) -> Result<Option<Transcripts>, Failure> {
+    fn transcripts(&self, spec: &SessionSpec) -> Result<Option<TranscriptStore>, Failure> {
         let mark = self.host.fresh_mark()?;
         let environment = self.host.child_environment(spec, &[], &mark)?;
         Ok(self.program.transcripts(&environment))
     }
 
     /// Runs a blocking operation on the program's own conversation files, off the runtime.
-    async fn on_transcripts(
+    async fn with_transcripts(
         &self,
         spec: &SessionSpec,
         what: &str,
-        act: impl FnOnce(&Transcripts, &Path) -> io::Result<()> + Send + 'static,
+        act: impl FnOnce(&TranscriptStore, &Path) -> io::Result<()> + Send + 'static,
     ) -> Result<(), Failure> {
-        let spec = launch::effective(spec, &empty_folder(&self.host.work_dir)).into_owned();
+        let spec = launch::effective_spec(spec, &empty_folder(&self.host.work_dir)).into_owned();
         let Some(transcripts) = self.transcripts(&spec)? else {
             return Ok(());
         };
@@ -163,26 +174,33 @@ impl StreamExecutor {
         }
     }
 
-    async fn opened(&self, recipe: &Recipe, opening: Opening<'_>) -> Result<Opened, Failure> {
+    async fn open_conversation(
+        &self,
+        recipe: &LaunchPlan,
+        opening: OpenRequest<'_>,
+    ) -> Result<OpenConversation, Failure> {
         let native = opening.native.filter(|_| recipe.spec.resume);
         let Some(native) = native else {
-            return self.new_conversation(recipe).await;
+            return self.start_conversation(recipe).await;
         };
         let transcripts = self.transcripts(&recipe.spec)?;
         let known =
             transcripts.is_none_or(|known| known.find(native.as_str(), &recipe.spec.cwd).is_some());
         if known {
-            let conversation = Conversation::Resume(native.as_str());
+            let conversation = ConversationStart::Resume(native.as_str());
             match recipe.start(conversation).await {
                 Ok(started) => {
-                    return Ok(Opened { resumed: true, ..Opened::plain(started) });
+                    return Ok(OpenConversation {
+                        resumed: true,
+                        ..OpenConversation::from_start(started)
+                    });
                 }
-                Err(NotStarted::Failed(failure)) => return Err(failure),
-                Err(NotStarted::ConversationLost) => {}
+                Err(ProgramStartError::Failed(failure)) => return Err(failure),
+                Err(ProgramStartError::ConversationLost) => {}
             }
         }
-        let mut opened = self.new_conversation(recipe).await?;
-        opened.first_words.push(notice(
+        let mut opened = self.start_conversation(recipe).await?;
+        opened.startup_events.push(warning_notice(
             "resume_lost",
             format!(
                 "{} no longer has this conversation; it starts anew and does not know what was \
@@ -193,27 +211,30 @@ impl StreamExecutor {
         Ok(opened)
     }
 
-    async fn new_conversation(&self, recipe: &Recipe) -> Result<Opened, Failure> {
+    async fn start_conversation(&self, recipe: &LaunchPlan) -> Result<OpenConversation, Failure> {
         if !recipe.spec.history.is_empty() {
-            return self.carried(recipe).await;
+            return self.import_history(recipe).await;
         }
         if let Some(pool) = &self.pool {
-            let shape = launch::shape(&recipe.spec, &recipe.installation.version);
+            let shape = launch::pool_fingerprint(&recipe.spec, &recipe.installation.version);
             let count = recipe.spec.warm as usize;
-            let waiting = waiting(recipe.clone());
+            let waiting = pool_starter(recipe.clone());
             if let Some(started) = pool.take(&shape, count, waiting).await {
-                return Ok(Opened { warm: true, ..Opened::plain(started) });
+                return Ok(OpenConversation {
+                    warm: true,
+                    ..OpenConversation::from_start(started)
+                });
             }
         }
         let id = self.host.clock.fresh_uuid();
-        self.start_new(recipe, id).await.map(Opened::plain)
+        self.start_new(recipe, id).await.map(OpenConversation::from_start)
     }
 
-    async fn start_new(&self, recipe: &Recipe, id: Uuid) -> Result<Started, Failure> {
-        match recipe.start(Conversation::New(id)).await {
+    async fn start_new(&self, recipe: &LaunchPlan, id: Uuid) -> Result<StartedProgram, Failure> {
+        match recipe.start(ConversationStart::New(id)).await {
             Ok(started) => Ok(started),
-            Err(NotStarted::Failed(failure)) => Err(failure),
-            Err(NotStarted::ConversationLost) => {
+            Err(ProgramStartError::Failed(failure)) => Err(failure),
+            Err(ProgramStartError::ConversationLost) => {
                 Err(Failure::new(FailureKind::Agent, "a new conversation was refused as unknown"))
             }
         }
@@ -222,11 +243,11 @@ impl StreamExecutor {
     /// Starts a conversation with a history that happened elsewhere. The history is written as the
     /// program's own transcript and resumed; a program that does not accept the transcript gets the
     /// history as plain text before the first message.
-    async fn carried(&self, recipe: &Recipe) -> Result<Opened, Failure> {
+    async fn import_history(&self, recipe: &LaunchPlan) -> Result<OpenConversation, Failure> {
         let id = self.host.clock.fresh_uuid();
         let (carried, at) = (recipe.clone(), self.host.clock.now());
-        self.on_transcripts(&recipe.spec, "written", move |transcripts, cwd| {
-            transcripts.write(&Carried {
+        self.with_transcripts(&recipe.spec, "written", move |transcripts, cwd| {
+            transcripts.write(&ImportedHistory {
                 id,
                 cwd,
                 version: &carried.installation.version,
@@ -236,14 +257,15 @@ impl StreamExecutor {
             })
         })
         .await?;
-        match recipe.start(Conversation::Resume(&id.to_string())).await {
-            Ok(started) => Ok(Opened::plain(started)),
-            Err(NotStarted::Failed(failure)) => Err(failure),
-            Err(NotStarted::ConversationLost) => {
+        match recipe.start(ConversationStart::Resume(&id.to_string())).await {
+            Ok(started) => Ok(OpenConversation::from_start(started)),
+            Err(ProgramStartError::Failed(failure)) => Err(failure),
+            Err(ProgramStartError::ConversationLost) => {
                 let other = self.host.clock.fresh_uuid();
-                let mut opened = Opened::plain(self.start_new(recipe, other).await?);
-                opened.preface = Some(Content::text(transcript::as_text(&recipe.spec.history)));
-                opened.first_words.push(notice(
+                let mut opened = OpenConversation::from_start(self.start_new(recipe, other).await?);
+                opened.history_text =
+                    Some(Content::text(transcript::history_as_text(&recipe.spec.history)));
+                opened.startup_events.push(warning_notice(
                     "history_as_text",
                     format!(
                         "this version of {} does not accept a history; it was sent as text",
@@ -255,7 +277,11 @@ impl StreamExecutor {
         }
     }
 
-    async fn agent(&self, recipe: &Recipe, opened: Opened) -> Result<StreamAgent, Failure> {
+    async fn build_agent(
+        &self,
+        recipe: &LaunchPlan,
+        opened: OpenConversation,
+    ) -> Result<StreamAgent, Failure> {
         let spec = &recipe.spec;
         let prefix = launch::prefix_sha256(spec, &recipe.installation.version);
         let translator = recipe.translator(opened.resumed, opened.warm, Some(prefix.into()));
@@ -266,56 +292,56 @@ impl StreamExecutor {
             tools: CallerTools::new(&spec.caller_tools),
         };
         let mut started = opened.started;
-        if started.greeting.is_none() {
+        if started.initialize_response.is_none() {
             match started.initialize(spec, &mut parts).await {
                 Ok(()) => {}
-                Err(NotStarted::Failed(failure)) => return Err(failure),
-                Err(NotStarted::ConversationLost) => {
+                Err(ProgramStartError::Failed(failure)) => return Err(failure),
+                Err(ProgramStartError::ConversationLost) => {
                     return Err(Failure::new(FailureKind::Agent, "the process was lost"));
                 }
             }
         }
         // Another translator may have read the handshake. Replay the `initialize` response, which
         // names the billing lane.
-        if let Some(greeting) = &started.greeting {
+        if let Some(greeting) = &started.initialize_response {
             let line = greeting.strip_suffix(b"\n").unwrap_or(greeting);
-            parts.translator.line(line, &mut Vec::new());
+            parts.translator.translate_line(line, &mut Vec::new());
         }
         // In model mode commands and attachments are switched off, whatever the version.
-        let known = recipe.installation.features.is_known() || spec.mode == Mode::Model;
-        let reader = if known { Reader::Known } else { Reader::Unknown };
+        let known = recipe.installation.features.is_verified() || spec.mode == Mode::Model;
+        let reader = if known { TextHandling::Verified } else { TextHandling::Unverified };
         Ok(StreamAgent {
             link: started.link,
             translator: parts.translator,
             tools: parts.tools,
-            settings: Settings {
+            settings: StreamAgentSettings {
                 title: self.program.title(),
                 redactor: self.host.redactor.clone(),
                 clock: Arc::clone(&self.host.clock),
-                reader,
+                text_handling: reader,
                 model_mode: spec.mode == Mode::Model,
             },
-            first_words: opened.first_words,
-            preface: opened.preface,
+            startup_events: opened.startup_events,
+            history_text: opened.history_text,
             retired: false,
             in_turn: false,
-            requests: 0,
-            held: Vec::new(),
-            spending: Spending::new(spec.budgets.cost_usd.is_some()),
-            bound: None,
+            request_count: 0,
+            pending_steers: Vec::new(),
+            cost_poll: CostPoll::new(spec.budgets.cost_usd.is_some()),
+            session_binding: None,
         })
     }
 }
 
-fn waiting(recipe: Recipe) -> Start<Started> {
+fn pool_starter(recipe: LaunchPlan) -> ProcessStarter<StartedProgram> {
     Arc::new(move || {
         let recipe = recipe.clone();
-        Box::pin(async move { recipe.start_waiting().await })
+        Box::pin(async move { recipe.start_for_pool().await })
     })
 }
 
-fn notice(code: &str, text: String) -> Emitted {
-    Emitted::Event(EventKind::Notice(Notice::new(Level::Warning, code, text)))
+fn warning_notice(code: &str, text: String) -> AgentEvent {
+    AgentEvent::Event(EventKind::Notice(Notice::new(NoticeLevel::Warning, code, text)))
 }
 
 fn transcript_failure(what: &str, error: &std::io::Error) -> Failure {

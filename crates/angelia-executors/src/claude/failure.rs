@@ -9,18 +9,19 @@ use std::{borrow::Cow, time::Duration};
 use angelia_core::model::{Failure, FailureKind};
 use jiff::Timestamp;
 
-const LOG_IN: &str = "run `claude` (or `claude auth login`) once in a terminal";
-const CHECK_KEY: &str = "check ANTHROPIC_API_KEY in `env:` of the profile";
-const CHECK_MODEL: &str = "set `model:` of the profile to one this login can use";
-const SHORTEN: &str = "start a new session, or send less text and fewer attachments";
-const TRY_AGAIN: &str = "usually temporary: try again in a moment";
-const CHECK_NETWORK: &str = "check the network, and *_PROXY and ANTHROPIC_BASE_URL if they are set";
-const PAY: &str = "add credit to the account, or use another profile";
-const REPHRASE: &str = "rephrase the request, or choose another `model:`";
+const LOG_IN_HINT: &str = "run `claude` (or `claude auth login`) once in a terminal";
+const CHECK_KEY_HINT: &str = "check ANTHROPIC_API_KEY in `env:` of the profile";
+const CHECK_MODEL_HINT: &str = "set `model:` of the profile to one this login can use";
+const SHORTEN_HINT: &str = "start a new session, or send less text and fewer attachments";
+const TRY_AGAIN_HINT: &str = "usually temporary: try again in a moment";
+const CHECK_NETWORK_HINT: &str =
+    "check the network, and *_PROXY and ANTHROPIC_BASE_URL if they are set";
+const ADD_CREDIT_HINT: &str = "add credit to the account, or use another profile";
+const REPHRASE_HINT: &str = "rephrase the request, or choose another `model:`";
 
 /// Everything that a failed result and the lines before it report about the cause.
 #[derive(Debug, Default)]
-pub(crate) struct Evidence<'a> {
+pub(crate) struct FailureEvidence<'a> {
     /// `error` of the synthetic message.
     pub(crate) error: Option<&'a str>,
     pub(crate) status: Option<u16>,
@@ -35,11 +36,11 @@ pub(crate) struct Evidence<'a> {
     /// When the exhausted quota resets.
     pub(crate) resets_at: Option<Timestamp>,
     /// The latest timestamp of any line of this turn.
-    pub(crate) at: Option<Timestamp>,
+    pub(crate) last_seen_at: Option<Timestamp>,
 }
 
-impl Evidence<'_> {
-    pub(crate) fn failure(&self) -> Failure {
+impl FailureEvidence<'_> {
+    pub(crate) fn to_failure(&self) -> Failure {
         let (kind, hint) = self.classify();
         let mut failure = Failure::new(kind, self.message());
         failure.hint = hint.map(Into::into);
@@ -47,8 +48,9 @@ impl Evidence<'_> {
             && let Some(resets_at) = self.resets_at
         {
             failure.hint = Some(format!("the limit resets at {resets_at}").into());
-            failure.retry_after =
-                self.at.and_then(|at| Duration::try_from(resets_at.duration_since(at)).ok());
+            failure.retry_after = self
+                .last_seen_at
+                .and_then(|at| Duration::try_from(resets_at.duration_since(at)).ok());
         }
         failure
     }
@@ -71,11 +73,11 @@ impl Evidence<'_> {
     fn classify(&self) -> (FailureKind, Option<&'static str>) {
         use FailureKind::{Agent, Invalid, Refused};
         if self.refused {
-            return (Refused, Some(REPHRASE));
+            return (Refused, Some(REPHRASE_HINT));
         }
         match self.terminal_reason {
             Some("prompt_too_long" | "blocking_limit" | "image_error") => {
-                return (Invalid, Some(SHORTEN));
+                return (Invalid, Some(SHORTEN_HINT));
             }
             Some("structured_output_retry_exhausted") => return (Invalid, None),
             _ => {}
@@ -93,20 +95,20 @@ impl Evidence<'_> {
         use FailureKind::{Auth, Invalid, RateLimited, Unavailable};
         Some(match self.error? {
             "authentication_failed" if self.uses_api_key && self.status == Some(401) => {
-                (Auth, Some(CHECK_KEY))
+                (Auth, Some(CHECK_KEY_HINT))
             }
             "authentication_failed"
             | "oauth_org_not_allowed"
             | "account_on_hold"
             | "verification_required"
-            | "cloud_credential_error" => (Auth, Some(LOG_IN)),
-            "billing_error" => (RateLimited, Some(PAY)),
+            | "cloud_credential_error" => (Auth, Some(LOG_IN_HINT)),
+            "billing_error" => (RateLimited, Some(ADD_CREDIT_HINT)),
             "rate_limit" => (RateLimited, None),
-            "model_not_found" => (Invalid, Some(CHECK_MODEL)),
-            "invalid_request" if self.status == Some(413) => (Invalid, Some(SHORTEN)),
+            "model_not_found" => (Invalid, Some(CHECK_MODEL_HINT)),
+            "invalid_request" if self.status == Some(413) => (Invalid, Some(SHORTEN_HINT)),
             "invalid_request" | "max_output_tokens" => (Invalid, None),
-            "overloaded" => (Unavailable, Some(TRY_AGAIN)),
-            "server_error" if self.status.is_some() => (Unavailable, Some(TRY_AGAIN)),
+            "overloaded" => (Unavailable, Some(TRY_AGAIN_HINT)),
+            "server_error" if self.status.is_some() => (Unavailable, Some(TRY_AGAIN_HINT)),
             _ => return None,
         })
     }
@@ -114,12 +116,12 @@ impl Evidence<'_> {
     fn by_status(&self) -> Option<(FailureKind, Option<&'static str>)> {
         use FailureKind::{Auth, Invalid, RateLimited, Unavailable};
         Some(match self.status? {
-            401 if self.uses_api_key => (Auth, Some(CHECK_KEY)),
-            401 | 403 => (Auth, Some(LOG_IN)),
-            402 => (RateLimited, Some(PAY)),
-            404 => (Invalid, Some(CHECK_MODEL)),
+            401 if self.uses_api_key => (Auth, Some(CHECK_KEY_HINT)),
+            401 | 403 => (Auth, Some(LOG_IN_HINT)),
+            402 => (RateLimited, Some(ADD_CREDIT_HINT)),
+            404 => (Invalid, Some(CHECK_MODEL_HINT)),
             429 => (RateLimited, None),
-            408 | 500.. => (Unavailable, Some(TRY_AGAIN)),
+            408 | 500.. => (Unavailable, Some(TRY_AGAIN_HINT)),
             400..=499 => (Invalid, None),
             _ => return None,
         })
@@ -130,13 +132,15 @@ impl Evidence<'_> {
         use FailureKind::{RateLimited, Unavailable};
         match (self.api_error, self.error) {
             (Some("usage_limit_reached"), _) => Some((RateLimited, None)),
-            (Some("connection_failed"), _) => Some((Unavailable, Some(CHECK_NETWORK))),
+            (Some("connection_failed"), _) => Some((Unavailable, Some(CHECK_NETWORK_HINT))),
             // Overload (529) is the only case without a status that is not a network problem.
             (_, Some("server_error")) if self.text.contains("529") => {
-                Some((Unavailable, Some(TRY_AGAIN)))
+                Some((Unavailable, Some(TRY_AGAIN_HINT)))
             }
-            (_, Some("server_error" | "unknown")) => Some((Unavailable, Some(CHECK_NETWORK))),
-            _ if self.terminal_reason == Some("api_error") => Some((Unavailable, Some(TRY_AGAIN))),
+            (_, Some("server_error" | "unknown")) => Some((Unavailable, Some(CHECK_NETWORK_HINT))),
+            _ if self.terminal_reason == Some("api_error") => {
+                Some((Unavailable, Some(TRY_AGAIN_HINT)))
+            }
             _ => None,
         }
     }
@@ -149,29 +153,30 @@ mod tests {
     #[test]
     fn a_reset_becomes_a_waiting_time_where_the_lines_carry_the_time() {
         let resets_at: Timestamp = "2027-01-15T08:00:00Z".parse().unwrap();
-        let mut evidence = Evidence {
+        let mut evidence = FailureEvidence {
             error: Some("rate_limit"),
             status: Some(429),
             resets_at: Some(resets_at),
-            at: Some("2027-01-15T07:30:00Z".parse().unwrap()),
-            ..Evidence::default()
+            last_seen_at: Some("2027-01-15T07:30:00Z".parse().unwrap()),
+            ..FailureEvidence::default()
         };
-        let failure = evidence.failure();
+        let failure = evidence.to_failure();
         assert_eq!(failure.kind, FailureKind::RateLimited);
         assert_eq!(failure.retry_after, Some(Duration::from_mins(30)));
         assert!(failure.hint.unwrap().contains("2027-01-15T08:00:00Z"));
 
-        evidence.at = Some("2027-01-15T09:00:00Z".parse().unwrap());
-        assert_eq!(evidence.failure().retry_after, None, "already over");
-        evidence.at = None;
-        assert_eq!(evidence.failure().retry_after, None);
+        evidence.last_seen_at = Some("2027-01-15T09:00:00Z".parse().unwrap());
+        assert_eq!(evidence.to_failure().retry_after, None, "already over");
+        evidence.last_seen_at = None;
+        assert_eq!(evidence.to_failure().retry_after, None);
     }
 
     #[test]
     fn words_of_the_next_version_still_find_a_kind() {
         let kind = |error, status| {
-            let evidence = Evidence { error: Some(error), status, ..Evidence::default() };
-            evidence.failure().kind
+            let evidence =
+                FailureEvidence { error: Some(error), status, ..FailureEvidence::default() };
+            evidence.to_failure().kind
         };
         assert_eq!(kind("brand_new", Some(401)), FailureKind::Auth);
         assert_eq!(kind("brand_new", Some(503)), FailureKind::Unavailable);

@@ -23,27 +23,30 @@ use angelia_core::model::{
 };
 use uuid::Uuid;
 
-use super::{caller_names, caller_tools, protocol::outgoing::Initialize, version::Features};
-use crate::pool::VERSION;
+use super::{
+    caller_tool_names, caller_tools, protocol::outgoing::InitializeOptions,
+    version::ProgramFeatures,
+};
+use crate::pool::VERSION_COMPONENT;
 
 /// Which of its own conversations the program starts or resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Conversation<'a> {
+pub(crate) enum ConversationStart<'a> {
     New(Uuid),
     Resume(&'a str),
 }
 
-const BASE: &str = "-p --input-format stream-json --output-format stream-json --verbose \
+const BASE_ARGS: &str = "-p --input-format stream-json --output-format stream-json --verbose \
      --include-partial-messages --permission-prompt-tool stdio --permission-mode default";
 
-const STABLE_PROMPT: &str = "--exclude-dynamic-system-prompt-sections";
-const NO_READING: &str = r#"{"permissions":{"deny":["Read(//**)","Read"]}}"#;
+const STABLE_PROMPT_FLAG: &str = "--exclude-dynamic-system-prompt-sections";
+const DENY_READ_SETTINGS: &str = r#"{"permissions":{"deny":["Read(//**)","Read"]}}"#;
 
 /// Set in model mode, so that text which mentions a file does not attach that file to the prompt.
 const NO_ATTACHMENTS: (&str, &str) = ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
 
 /// Fingerprint components that do not change the prompt prefix before the conversation.
-const BEHIND_THE_PREFIX: [&str; 6] = [
+const NON_PREFIX_COMPONENTS: [&str; 6] = [
     "history",
     "billing",
     "binary",
@@ -55,11 +58,14 @@ const BEHIND_THE_PREFIX: [&str; 6] = [
 
 /// Fingerprint components that a process of model mode receives only with `initialize`, after it
 /// was taken from the pool.
-const LEARNED_LATE: [&str; 4] = ["system prompt", "caller's tools", "output schema", "billing"];
+const LATE_COMPONENTS: [&str; 4] = ["system prompt", "caller's tools", "output schema", "billing"];
 
 /// Returns the specification adjusted to the mode: model mode runs in an empty directory and
 /// without access to this machine.
-pub(crate) fn effective<'a>(spec: &'a SessionSpec, empty_folder: &Path) -> Cow<'a, SessionSpec> {
+pub(crate) fn effective_spec<'a>(
+    spec: &'a SessionSpec,
+    empty_folder: &Path,
+) -> Cow<'a, SessionSpec> {
     match spec.mode {
         Mode::Agent => Cow::Borrowed(spec),
         Mode::Model => {
@@ -78,57 +84,57 @@ pub(crate) fn effective<'a>(spec: &'a SessionSpec, empty_folder: &Path) -> Cow<'
 /// Returns the command line, without the program's own name.
 pub(crate) fn arguments(
     spec: &SessionSpec,
-    features: &Features,
-    conversation: Conversation<'_>,
+    features: &ProgramFeatures,
+    conversation: ConversationStart<'_>,
     mcp_config: Option<&Path>,
 ) -> Result<Vec<OsString>, Failure> {
     let mut list =
-        Arguments { list: BASE.split_whitespace().map(OsString::from).collect(), features };
+        ArgumentList { list: BASE_ARGS.split_whitespace().map(OsString::from).collect(), features };
     if let Some(model) = &spec.model {
-        list.add("--model", [plain_value("model", model)?]);
+        list.add("--model", [check_value("model", model)?]);
     }
     match spec.mode {
         Mode::Model => {
             list.need("--tools", [""])?;
             list.need("--strict-mcp-config", [])?;
             list.need("--setting-sources", [""])?;
-            list.need("--settings", [NO_READING])?;
+            list.need("--settings", [DENY_READ_SETTINGS])?;
             list.need("--disable-slash-commands", [])?;
             // The caller's own tools; the caller decides whether to run them.
-            list.add("--allowedTools", [caller_names::PREFIX]);
+            list.add("--allowedTools", [caller_tool_names::CALLER_TOOL_PREFIX]);
         }
         Mode::Agent => {
             if !spec.trust {
                 // Ignore the project's hooks, MCP servers and instructions; keep the user's own.
                 list.need("--setting-sources", ["user"])?;
             }
-            if spec.stable_prompt && features.has(STABLE_PROMPT) {
-                list.add(STABLE_PROMPT, []);
+            if spec.stable_prompt && features.has(STABLE_PROMPT_FLAG) {
+                list.add(STABLE_PROMPT_FLAG, []);
             }
             match &spec.tools {
                 ToolSet::Default => {}
                 ToolSet::All => list.need("--tools", ["default"])?,
                 ToolSet::None => list.need("--tools", [""])?,
                 ToolSet::List(names) => {
-                    list.need("--tools", [plain_value("tools", &names.join(","))?])?;
+                    list.need("--tools", [check_value("tools", &names.join(","))?])?;
                 }
             }
-            list.add_all("--allowedTools", allowed(spec));
-            list.add_all("--disallowedTools", disallowed(spec));
+            list.add_all("--allowedTools", allowed_rules(spec));
+            list.add_all("--disallowedTools", disallowed_rules(spec));
         }
     }
     if let Some(path) = mcp_config {
         list.list.extend(["--mcp-config".into(), path.into()]);
     }
     match conversation {
-        Conversation::New(id) => list.add("--session-id", [id.to_string().as_str()]),
-        Conversation::Resume(id) => list.add("--resume", [id]),
+        ConversationStart::New(id) => list.add("--session-id", [id.to_string().as_str()]),
+        ConversationStart::Resume(id) => list.add("--resume", [id]),
     }
     Ok(list.list)
 }
 
 /// Rejects a value that the program could parse as an option.
-fn plain_value<'a>(key: &str, value: &'a str) -> Result<&'a str, Failure> {
+fn check_value<'a>(key: &str, value: &'a str) -> Result<&'a str, Failure> {
     if value.starts_with('-') || value.contains(char::is_control) {
         let message = format!("`{key}: {value:?}` is not a name");
         return Err(Failure::new(FailureKind::Invalid, message)
@@ -137,12 +143,12 @@ fn plain_value<'a>(key: &str, value: &'a str) -> Result<&'a str, Failure> {
     Ok(value)
 }
 
-struct Arguments<'a> {
+struct ArgumentList<'a> {
     list: Vec<OsString>,
-    features: &'a Features,
+    features: &'a ProgramFeatures,
 }
 
-impl Arguments<'_> {
+impl ArgumentList<'_> {
     fn add<const N: usize>(&mut self, option: &str, values: [&str; N]) {
         self.list.push(option.into());
         self.list.extend(values.map(OsString::from));
@@ -171,14 +177,15 @@ impl Arguments<'_> {
 
 /// Returns the rules that the program may apply itself: whole tools that no other rule restricts.
 /// We decide the rest when it asks, because its pattern matching differs from ours.
-fn allowed(spec: &SessionSpec) -> Vec<String> {
+fn allowed_rules(spec: &SessionSpec) -> Vec<String> {
     let restricted = |tool: &str| {
         (spec.permissions.disallowed.iter())
             .map(ToolPattern::to_string)
             .any(|rule| tool_of(&rule).contains('*') || tool_of(&rule) == tool)
     };
     // The caller decides whether to run its own tools.
-    let callers = (!spec.caller_tools.is_empty()).then(|| caller_names::PREFIX.to_owned());
+    let callers =
+        (!spec.caller_tools.is_empty()).then(|| caller_tool_names::CALLER_TOOL_PREFIX.to_owned());
     (spec.permissions.allowed.iter())
         .map(ToolPattern::to_string)
         .filter(|rule| is_plain_name(rule) && !restricted(rule))
@@ -188,7 +195,7 @@ fn allowed(spec: &SessionSpec) -> Vec<String> {
 
 /// Returns all disallow rules, because the program does not ask about what it considers harmless.
 /// Its file patterns follow gitignore, so ours are translated.
-fn disallowed(spec: &SessionSpec) -> Vec<String> {
+fn disallowed_rules(spec: &SessionSpec) -> Vec<String> {
     const FILE_TOOLS: [&str; 7] =
         ["Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Glob", "Grep"];
     (spec.permissions.disallowed.iter())
@@ -223,7 +230,7 @@ pub(crate) fn variables(spec: &SessionSpec) -> &'static [(&'static str, &'static
 }
 
 /// Returns the `initialize` request, which fixes the prompt and the caller's tools for the process.
-pub(crate) fn initialize(spec: &SessionSpec) -> Initialize<'_> {
+pub(crate) fn build_initialize(spec: &SessionSpec) -> InitializeOptions<'_> {
     let (replace, append) = match (spec.mode, &spec.system) {
         (Mode::Agent, SystemPrompt::Default) => (None, None),
         (Mode::Agent, SystemPrompt::Append(text)) => (None, Some(&**text)),
@@ -233,40 +240,40 @@ pub(crate) fn initialize(spec: &SessionSpec) -> Initialize<'_> {
             (Some(vec![&**text]), None)
         }
     };
-    Initialize {
+    InitializeOptions {
         system_prompt: replace,
         append_system_prompt: append,
         sdk_mcp_servers: if spec.caller_tools.is_empty() {
             Vec::new()
         } else {
-            vec![caller_tools::SERVER]
+            vec![caller_tools::MCP_SERVER_NAME]
         },
         json_schema: spec.output_schema.as_deref(),
     }
 }
 
 /// Returns the fingerprint that two processes must share to be interchangeable in the pool.
-pub(crate) fn shape(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
+pub(crate) fn pool_fingerprint(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
     let whole = LaunchFingerprint::of(spec)
-        .with(VERSION, [version.as_bytes()])
+        .with(VERSION_COMPONENT, [version.as_bytes()])
         .with("rules", rules(spec).iter().map(String::as_bytes));
     match spec.mode {
         Mode::Agent => whole,
-        Mode::Model => whole.without(&LEARNED_LATE),
+        Mode::Model => whole.without(&LATE_COMPONENTS),
     }
 }
 
 /// Returns the hash of everything we control that precedes the conversation, except the model.
 pub(crate) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
     LaunchFingerprint::of(spec)
-        .without(&BEHIND_THE_PREFIX)
-        .with(VERSION, [version.as_bytes()])
+        .without(&NON_PREFIX_COMPONENTS)
+        .with(VERSION_COMPONENT, [version.as_bytes()])
         .with("rules", rules(spec).iter().map(String::as_bytes))
         .sha256()
 }
 
 fn rules(spec: &SessionSpec) -> Vec<String> {
-    [allowed(spec), vec![String::new()], disallowed(spec)].concat()
+    [allowed_rules(spec), vec![String::new()], disallowed_rules(spec)].concat()
 }
 
 #[cfg(test)]

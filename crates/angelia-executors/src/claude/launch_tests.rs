@@ -5,16 +5,17 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use angelia_core::model::{CallerTool, PermissionLevel};
 
 use super::*;
-use crate::claude::version::Version;
+use crate::claude::version::ClaudeVersion;
 
 const ID: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
 
-fn features(version: &str) -> Features {
-    let version = Version::find(version);
-    Features::of(version).unwrap_or_else(|| Features::from_help(version, "--model --tools"))
+fn features(version: &str) -> ProgramFeatures {
+    let version = ClaudeVersion::find(version);
+    ProgramFeatures::of(version)
+        .unwrap_or_else(|| ProgramFeatures::from_help(version, "--model --tools"))
 }
 
-fn line(spec: &SessionSpec, version: &str, conversation: Conversation<'_>) -> String {
+fn line(spec: &SessionSpec, version: &str, conversation: ConversationStart<'_>) -> String {
     match arguments(spec, &features(version), conversation, None) {
         Ok(list) => (list.iter())
             .map(|word| match word.to_str().unwrap() {
@@ -48,9 +49,10 @@ fn command_lines() {
                 let mut spec = spec(mode);
                 spec.trust = trust;
                 let heading = format!("{version} {} trust={trust}", mode.as_str());
-                for (what, conversation) in
-                    [("new", Conversation::New(ID)), ("resume", Conversation::Resume("native-id"))]
-                {
+                for (what, conversation) in [
+                    ("new", ConversationStart::New(ID)),
+                    ("resume", ConversationStart::Resume("native-id")),
+                ] {
                     writeln!(table, "# {heading} {what}").unwrap();
                     writeln!(table, "{}\n", line(&spec, version, conversation)).unwrap();
                 }
@@ -72,7 +74,7 @@ fn command_lines_of_tools_and_rules() {
         let mut spec = spec(Mode::Agent);
         spec.tools = tools;
         writeln!(table, "# {:?}", spec.tools).unwrap();
-        writeln!(table, "{}\n", line(&spec, "2.1.325", Conversation::New(ID))).unwrap();
+        writeln!(table, "{}\n", line(&spec, "2.1.325", ConversationStart::New(ID))).unwrap();
     }
     for (allow, deny) in [
         (&["Read", "Bash", "mcp__docs__*"][..], &[][..]),
@@ -84,7 +86,7 @@ fn command_lines_of_tools_and_rules() {
         spec.permissions.allowed = rules(allow);
         spec.permissions.disallowed = rules(deny);
         writeln!(table, "# allowed {allow:?} disallowed {deny:?}").unwrap();
-        writeln!(table, "{}\n", line(&spec, "2.1.325", Conversation::New(ID))).unwrap();
+        writeln!(table, "{}\n", line(&spec, "2.1.325", ConversationStart::New(ID))).unwrap();
     }
     insta::assert_snapshot!(table);
 }
@@ -97,7 +99,7 @@ fn no_words_and_no_bypass_on_any_command_line() {
             spec.permissions.level = level;
             spec.system = SystemPrompt::Append("SECRET words".into());
             spec.output_schema = Some(raw(r#"{"title":"SECRET"}"#));
-            let line = line(&spec, "2.1.325", Conversation::New(ID));
+            let line = line(&spec, "2.1.325", ConversationStart::New(ID));
             for forbidden in ["SECRET", "dangerously", "bypassPermissions", "skip"] {
                 assert!(!line.contains(forbidden), "{line}");
             }
@@ -111,10 +113,10 @@ fn no_value_becomes_an_option() {
     for bad in ["--dangerously-skip-permissions", "-p", "a\nb"] {
         let mut spec = spec(Mode::Agent);
         spec.model = Some(bad.into());
-        assert!(line(&spec, "2.1.325", Conversation::New(ID)).starts_with("refused"));
+        assert!(line(&spec, "2.1.325", ConversationStart::New(ID)).starts_with("refused"));
         spec.model = None;
         spec.tools = ToolSet::List(vec![bad.into()]);
-        assert!(line(&spec, "2.1.325", Conversation::New(ID)).starts_with("refused"));
+        assert!(line(&spec, "2.1.325", ConversationStart::New(ID)).starts_with("refused"));
     }
 }
 
@@ -124,7 +126,7 @@ fn raw(json: &str) -> angelia_core::model::RawJson {
 
 #[test]
 fn the_first_request_carries_what_the_mode_wants() {
-    let first = |spec: &SessionSpec| serde_json::to_value(initialize(spec)).unwrap();
+    let first = |spec: &SessionSpec| serde_json::to_value(build_initialize(spec)).unwrap();
     let mut agent = spec(Mode::Agent);
     assert_eq!(first(&agent), serde_json::json!({}));
     agent.system = SystemPrompt::Append("more".into());
@@ -148,7 +150,7 @@ fn the_first_request_carries_what_the_mode_wants() {
 
 #[test]
 fn shapes_leave_out_what_is_learned_late() {
-    let shape_of = |spec: &SessionSpec| shape(spec, "2.1.325");
+    let shape_of = |spec: &SessionSpec| pool_fingerprint(spec, "2.1.325");
     let mut changed = spec(Mode::Model);
     changed.system = SystemPrompt::Replace("other".into());
     assert_eq!(shape_of(&changed).difference(&shape_of(&spec(Mode::Model))), None);
@@ -158,7 +160,10 @@ fn shapes_leave_out_what_is_learned_late() {
     let mut changed = spec(Mode::Agent);
     changed.permissions.disallowed = rules(&["Bash"]);
     assert_eq!(shape_of(&changed).difference(&shape_of(&spec(Mode::Agent))), Some("rules"));
-    assert_ne!(shape(&spec(Mode::Agent), "2.1.197"), shape(&spec(Mode::Agent), "2.1.325"));
+    assert_ne!(
+        pool_fingerprint(&spec(Mode::Agent), "2.1.197"),
+        pool_fingerprint(&spec(Mode::Agent), "2.1.325")
+    );
 }
 
 #[test]
@@ -198,9 +203,12 @@ fn model_mode_sees_nothing_of_the_machine() {
     wanted.trust = true;
     wanted.tools = ToolSet::All;
     wanted.mcp_servers = BTreeMap::from([("a".into(), raw("{}"))]);
-    let spec = effective(&wanted, Path::new("/empty"));
+    let spec = effective_spec(&wanted, Path::new("/empty"));
     assert_eq!(spec.cwd, Path::new("/empty"));
     assert!(!spec.trust && spec.mcp_servers.is_empty() && spec.tools == ToolSet::None);
     assert_eq!(variables(&spec), [NO_ATTACHMENTS]);
-    assert!(matches!(effective(&self::spec(Mode::Agent), Path::new("/empty")), Cow::Borrowed(_)));
+    assert!(matches!(
+        effective_spec(&self::spec(Mode::Agent), Path::new("/empty")),
+        Cow::Borrowed(_)
+    ));
 }

@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 
-use crate::npm::Program;
+use crate::npm::NpmProgram;
 
-pub(crate) const PROGRAM: Program = Program {
+pub(crate) const CLAUDE_PROGRAM: NpmProgram = NpmProgram {
     title: "Claude Code",
     command: "claude",
     package: "@anthropic-ai/claude-code",
-    places,
-    how_to_install: "install it (https://code.claude.com/docs) or set `binary` to its full path",
+    native_candidates: native_paths,
+    install_hint: "install it (https://code.claude.com/docs) or set `binary` to its full path",
 };
 
 /// Returns candidate paths: the vendor's package for this platform, beside the main package or
 /// inside it.
-fn places() -> Vec<PathBuf> {
+fn native_paths() -> Vec<PathBuf> {
     let programs = platforms().into_iter().map(|platform| format!("claude-code-{platform}/claude"));
     let places = programs.flat_map(|program| {
         let beside = PathBuf::from("..").join(&program);
@@ -53,7 +53,7 @@ mod tests {
         fs::write(&launcher, "#!/bin/sh\nexec node wrapper\n").unwrap();
         let link = root.path().join("claude");
         std::os::unix::fs::symlink(&launcher, &link).unwrap();
-        let native_behind = |path| PROGRAM.native_behind(path);
+        let native_behind = |path| CLAUDE_PROGRAM.find_native(path);
         assert_eq!(native_behind(&link), None, "nothing better is there");
 
         let platform = scope.join(format!("claude-code-{}", platforms()[0]));

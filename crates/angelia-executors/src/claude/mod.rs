@@ -16,9 +16,9 @@
 
 mod account;
 mod agent;
-mod caller_names;
+mod caller_tool_names;
 mod caller_tools;
-mod context;
+mod context_window;
 pub(crate) mod escape;
 pub(crate) mod executor;
 mod failure;
@@ -40,25 +40,25 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
 
 use angelia_core::{
     model::{Failure, SessionSpec},
-    ports::{BoxFuture, Capabilities, Executor, Health},
+    ports::{BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth},
 };
 
 use self::{
     executor::StreamExecutor,
-    launch::Conversation,
-    probe::Prober,
-    program::{Installation, Program},
-    transcript::Transcripts,
+    launch::ConversationStart,
+    probe::ClaudeProber,
+    program::{ProgramInstallation, StreamProgram},
+    transcript::TranscriptStore,
 };
-use crate::{ModelIds, Registration, host::Host};
+use crate::{ModelIds, Registration, host::ExecutorHost};
 
 pub const REGISTRATION: Registration = Registration {
     name: "claude",
     about: "Claude Code, with the login it has on this machine",
     model_ids: ModelIds {
-        bare: &["claude-"],
-        agent_words: &["claude-cli"],
-        listed: &["sonnet", "opus", "haiku"],
+        vendor_prefixes: &["claude-"],
+        agent_aliases: &["claude-cli"],
+        listed_models: &["sonnet", "opus", "haiku"],
     },
     build: |host| {
         Arc::new(StreamExecutor::new(host, Arc::new(Claude::default()))) as Arc<dyn Executor>
@@ -68,10 +68,10 @@ pub const REGISTRATION: Registration = Registration {
 /// Claude Code itself, as opposed to other programs that speak its protocol.
 #[derive(Debug, Default)]
 struct Claude {
-    prober: Prober,
+    prober: ClaudeProber,
 }
 
-impl Program for Claude {
+impl StreamProgram for Claude {
     fn name(&self) -> &'static str {
         "claude"
     }
@@ -80,8 +80,8 @@ impl Program for Claude {
         "Claude Code"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn capabilities(&self) -> ExecutorCapabilities {
+        ExecutorCapabilities {
             replace_prompt: true,
             append_prompt: true,
             carry_history: true,
@@ -97,27 +97,31 @@ impl Program for Claude {
 
     fn installation<'a>(
         &'a self,
-        host: &'a Host,
+        host: &'a ExecutorHost,
         spec: &'a SessionSpec,
-    ) -> BoxFuture<'a, Result<Arc<Installation>, Failure>> {
+    ) -> BoxFuture<'a, Result<Arc<ProgramInstallation>, Failure>> {
         Box::pin(self.prober.installation(host, spec))
     }
 
-    fn health<'a>(&'a self, host: &'a Host, spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
+    fn health<'a>(
+        &'a self,
+        host: &'a ExecutorHost,
+        spec: &'a SessionSpec,
+    ) -> BoxFuture<'a, ExecutorHealth> {
         Box::pin(self.prober.health(host, spec))
     }
 
     fn arguments(
         &self,
         spec: &SessionSpec,
-        installation: &Installation,
-        conversation: Conversation<'_>,
+        installation: &ProgramInstallation,
+        conversation: ConversationStart<'_>,
         mcp_config: Option<&Path>,
     ) -> Result<Vec<OsString>, Failure> {
         launch::arguments(spec, &installation.features, conversation, mcp_config)
     }
 
-    fn transcripts(&self, environment: &BTreeMap<OsString, OsString>) -> Option<Transcripts> {
-        Some(Transcripts::of(environment))
+    fn transcripts(&self, environment: &BTreeMap<OsString, OsString>) -> Option<TranscriptStore> {
+        Some(TranscriptStore::from_environment(environment))
     }
 }

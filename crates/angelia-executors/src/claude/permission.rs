@@ -14,44 +14,44 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     protocol::{
-        incoming::{Request, Soft, Text},
+        incoming::{BorrowedStr, ControlRequestBody, Lenient},
         outgoing,
     },
-    tool::{self, Input},
+    tool::{self, ToolInput},
 };
-use crate::prose::cut;
+use crate::truncation::truncate_chars;
 
 /// How many characters of an unknown tool's input are shown.
-const INPUT: usize = 2000;
+const MAX_INPUT_CHARS: usize = 2000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Pending(HashMap<Arc<str>, Asked>);
+pub(crate) struct PendingPermissions(HashMap<Arc<str>, PermissionRequest>);
 
 /// A permission request that waits for a decision.
 #[derive(Debug)]
-struct Asked {
+struct PermissionRequest {
     tool: Box<str>,
     input: RawJson,
     suggestions: Option<RawJson>,
 }
 
-impl Pending {
+impl PendingPermissions {
     /// Keeps the request and returns the approval for people to decide. `None` if the request names
     /// no tool.
-    pub(crate) fn ask(
+    pub(crate) fn register(
         &mut self,
         key: &str,
-        request: &Request<'_>,
+        request: &ControlRequestBody<'_>,
         cwd: &Path,
     ) -> Option<ApprovalRequest> {
         let tool = request.tool_name.as_str()?;
         let input: RawJson = request.input.unwrap_or(RawValue::NULL).to_owned().into();
         let key: Arc<str> = key.into();
-        let approval = describe(Arc::clone(&key), tool, request, Arc::clone(&input), cwd);
+        let approval = build_approval(Arc::clone(&key), tool, request, Arc::clone(&input), cwd);
         let suggestions = request.permission_suggestions;
         self.0.insert(
             key,
-            Asked {
+            PermissionRequest {
                 tool: tool.into(),
                 input,
                 suggestions: suggestions.map(|raw| raw.to_owned().into()),
@@ -84,17 +84,19 @@ impl Pending {
             Verdict::Stop => {
                 outgoing::deny(key, note.unwrap_or("This was declined; stop here."), true)
             }
-            Verdict::Once => outgoing::allow(key, &asked.answered(decision), None),
-            Verdict::Session => {
-                outgoing::allow(key, &asked.answered(decision), Some(&asked.session_rules()))
-            }
+            Verdict::Once => outgoing::allow(key, &asked.input_with_answers(decision), None),
+            Verdict::Session => outgoing::allow(
+                key,
+                &asked.input_with_answers(decision),
+                Some(&asked.session_rules()),
+            ),
         })
     }
 }
 
-impl Asked {
+impl PermissionRequest {
     /// Returns the tool input to run with: the original, plus the answers to questions.
-    fn answered(&self, decision: &Decision) -> RawJson {
+    fn input_with_answers(&self, decision: &Decision) -> RawJson {
         if decision.answers.is_empty() {
             return Arc::clone(&self.input);
         }
@@ -137,7 +139,7 @@ impl Asked {
 
     /// Returns a rule for this tool with exactly this subject, in the CLI's notation.
     fn exact_rule(&self) -> Value {
-        let input = Input::parse(&self.input);
+        let input = ToolInput::parse(&self.input);
         let path = |tool: &str| match input.path() {
             // In the CLI's rules `//` is the root; one slash means the settings' folder.
             Some(path) if path.starts_with('/') => {
@@ -146,14 +148,14 @@ impl Asked {
             Some(path) => json!({"toolName": tool, "ruleContent": path}),
             None => json!({"toolName": tool}),
         };
-        match (tool::class(&self.tool), input.command(), input.url()) {
+        match (tool::tool_class(&self.tool), input.command(), input.url()) {
             // Rules for `Edit` apply to every tool that edits.
             (ToolClass::Edit, ..) => path("Edit"),
             (ToolClass::Read, ..) => path("Read"),
             (ToolClass::Execute, Some(command), _) => {
                 json!({"toolName": &*self.tool, "ruleContent": command})
             }
-            (_, _, Some(url)) if &*self.tool == "WebFetch" => match host(url) {
+            (_, _, Some(url)) if &*self.tool == "WebFetch" => match url_host(url) {
                 Some(host) => {
                     json!({"toolName": "WebFetch", "ruleContent": format!("domain:{host}")})
                 }
@@ -164,26 +166,26 @@ impl Asked {
     }
 }
 
-fn host(url: &str) -> Option<&str> {
+fn url_host(url: &str) -> Option<&str> {
     let rest = url.split_once("://")?.1;
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?.split(':').next()?;
     (!host.is_empty()).then_some(host)
 }
 
-fn describe(
+fn build_approval(
     key: Arc<str>,
     tool: &str,
-    request: &Request<'_>,
+    request: &ControlRequestBody<'_>,
     input: RawJson,
     cwd: &Path,
 ) -> ApprovalRequest {
-    let look = Input::parse(&input);
-    let questions = (tool == tool::ASK_USER_QUESTION).then(|| questions(&input)).flatten();
+    let look = ToolInput::parse(&input);
+    let questions = (tool == tool::ASK_USER_QUESTION).then(|| parse_questions(&input)).flatten();
     let (kind, title, detail) = match questions {
         Some(questions) => {
             let title = Arc::clone(&questions[0].text);
-            let detail = spell(&questions).into();
+            let detail = format_questions(&questions).into();
             (ApprovalKind::Question(questions.into()), title, detail)
         }
         None => (ApprovalKind::Tool, look.title(tool), detail(tool, &look, request, cwd).into()),
@@ -194,7 +196,7 @@ fn describe(
         kind,
         tool_id: request.tool_use_id.as_str().map(ToolId::new),
         tool_name: tool.into(),
-        class: tool::class(tool),
+        class: tool::tool_class(tool),
         subject,
         title,
         detail,
@@ -202,7 +204,12 @@ fn describe(
     }
 }
 
-fn detail(tool: &str, input: &Input<'_>, request: &Request<'_>, cwd: &Path) -> String {
+fn detail(
+    tool: &str,
+    input: &ToolInput<'_>,
+    request: &ControlRequestBody<'_>,
+    cwd: &Path,
+) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: &str| {
         let _infallible = writeln!(text, "{label}{value}");
@@ -235,38 +242,38 @@ fn detail(tool: &str, input: &Input<'_>, request: &Request<'_>, cwd: &Path) -> S
     // For an unknown tool, show its whole input.
     if input.command().is_none() && input.path().is_none() && input.plan().is_none() {
         let given = request.input.map_or("nothing", RawValue::get);
-        line(tool, &format!(": {}", cut(given, INPUT)));
+        line(tool, &format!(": {}", truncate_chars(given, MAX_INPUT_CHARS)));
     }
     text.truncate(text.trim_end().len());
     text
 }
 
-fn questions(input: &RawValue) -> Option<Vec<Question>> {
+fn parse_questions(input: &RawValue) -> Option<Vec<Question>> {
     #[derive(Deserialize)]
-    struct Questions<'a> {
+    struct QuestionInput<'a> {
         #[serde(borrow, default)]
-        questions: Soft<Vec<One<'a>>>,
+        questions: Lenient<Vec<QuestionItem<'a>>>,
     }
     #[derive(Deserialize)]
-    struct One<'a> {
+    struct QuestionItem<'a> {
         #[serde(borrow, default)]
-        question: Soft<Text<'a>>,
+        question: Lenient<BorrowedStr<'a>>,
         #[serde(borrow, default)]
-        header: Soft<Text<'a>>,
+        header: Lenient<BorrowedStr<'a>>,
         #[serde(rename = "multiSelect", default)]
-        multiple: Soft<bool>,
+        multiple: Lenient<bool>,
         #[serde(borrow, default)]
-        options: Soft<Vec<Choice<'a>>>,
+        options: Lenient<Vec<QuestionChoice<'a>>>,
     }
     #[derive(Deserialize)]
-    struct Choice<'a> {
+    struct QuestionChoice<'a> {
         #[serde(borrow, default)]
-        label: Soft<Text<'a>>,
+        label: Lenient<BorrowedStr<'a>>,
         #[serde(borrow, default)]
-        description: Soft<Text<'a>>,
+        description: Lenient<BorrowedStr<'a>>,
     }
-    let text = |text: &Soft<Text<'_>>| Arc::from(text.as_str().unwrap_or_default());
-    let asked: Questions<'_> = serde_json::from_str(input.get()).ok()?;
+    let text = |text: &Lenient<BorrowedStr<'_>>| Arc::from(text.as_str().unwrap_or_default());
+    let asked: QuestionInput<'_> = serde_json::from_str(input.get()).ok()?;
     let questions = asked.questions.0?.into_iter().map(|one| Question {
         text: text(&one.question),
         header: text(&one.header),
@@ -283,7 +290,7 @@ fn questions(input: &RawValue) -> Option<Vec<Question>> {
 }
 
 /// Formats the questions with their options as text.
-fn spell(questions: &[Question]) -> String {
+fn format_questions(questions: &[Question]) -> String {
     let mut text = String::new();
     for question in questions {
         let _infallible = writeln!(text, "{}", question.text);
@@ -297,17 +304,17 @@ fn spell(questions: &[Question]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use angelia_core::model::Answer;
+    use angelia_core::model::QuestionAnswer;
 
     use super::*;
 
-    fn ask(pending: &mut Pending, request: &str) -> ApprovalRequest {
+    fn ask(pending: &mut PendingPermissions, request: &str) -> ApprovalRequest {
         let request = serde_json::from_str(request).unwrap();
-        pending.ask("k", &request, Path::new("/project")).unwrap()
+        pending.register("k", &request, Path::new("/project")).unwrap()
     }
 
     fn answer(request: &str, decision: &Decision) -> Value {
-        let mut pending = Pending::default();
+        let mut pending = PendingPermissions::default();
         ask(&mut pending, request);
         let line = pending.answer("k", decision).unwrap();
         assert!(pending.answer("k", decision).is_none(), "answered once");
@@ -380,14 +387,14 @@ mod tests {
     fn questions_are_answered_inside_the_input() {
         let request = r#"{"tool_name":"AskUserQuestion","input":{"questions":[{"question":"Which?",
             "header":"H","multiSelect":true,"options":[{"label":"A","description":"a"}]}]}}"#;
-        let asked = ask(&mut Pending::default(), request);
+        let asked = ask(&mut PendingPermissions::default(), request);
         let ApprovalKind::Question(questions) = &asked.kind else {
             panic!("{asked:?}");
         };
         assert!(questions[0].multiple);
         assert_eq!((&*asked.title, &*asked.detail), ("Which?", "Which?\n- A: a"));
         let mut decision = Decision::new(Verdict::Once, "owner");
-        decision.answers.push(Answer { question: "Which?".into(), answer: "A".into() });
+        decision.answers.push(QuestionAnswer { question: "Which?".into(), answer: "A".into() });
         let got = answer(request, &decision);
         assert_eq!(got["updatedInput"]["answers"], json!({"Which?": "A"}));
         assert_eq!(got["updatedInput"]["questions"][0]["header"], "H");
@@ -402,13 +409,13 @@ mod tests {
             r#"{"tool_name":"Odd"}"#,
             r#"{"tool_name":""}"#,
         ] {
-            let asked = ask(&mut Pending::default(), request);
+            let asked = ask(&mut PendingPermissions::default(), request);
             assert!(!asked.title.trim().is_empty() && !asked.detail.trim().is_empty(), "{request}");
             assert_eq!(asked.kind, ApprovalKind::Tool);
         }
         let edit = r#"{"tool_name":"Edit","input":{"file_path":"/p/a","old_string":"a",
             "new_string":"b\nc"},"decision_reason":"outside"}"#;
-        let asked = ask(&mut Pending::default(), edit);
+        let asked = ask(&mut PendingPermissions::default(), edit);
         assert_eq!(&*asked.detail, "/p/a\n+2 −1 lines\nin /project\nasked because: outside");
     }
 }

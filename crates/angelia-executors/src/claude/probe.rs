@@ -5,59 +5,62 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Dur
 
 use angelia_core::{
     model::{Failure, FailureKind, SessionSpec},
-    ports::{Health, Installed, Login},
+    ports::{ExecutorHealth, InstalledAgent, LoginState},
 };
 use serde::Deserialize;
 
 use super::{
     account,
-    locate::PROGRAM,
-    program::Installation,
-    version::{Features, Version},
+    locate::CLAUDE_PROGRAM,
+    program::ProgramInstallation,
+    version::{ClaudeVersion, ProgramFeatures},
 };
 use crate::{
-    host::Host,
-    once_per_file::OncePerFile,
-    process::{Launch, run_to_end, run_to_end::Finished},
+    host::ExecutorHost,
+    per_file_cache::PerFileCache,
+    process::{ProcessLaunch, run_to_end, run_to_end::ProcessOutput},
 };
 
-const LIMIT: Duration = Duration::from_secs(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) const HOW_TO_LOG_IN: &str = "run `claude` once in a terminal and log in";
+pub(crate) const LOG_IN_HINT: &str = "run `claude` once in a terminal and log in";
 
 /// Probes each program file once.
 #[derive(Debug, Default)]
-pub(crate) struct Prober {
-    known: OncePerFile<Installation>,
+pub(crate) struct ClaudeProber {
+    cache: PerFileCache<ProgramInstallation>,
 }
 
-impl Prober {
+impl ClaudeProber {
     pub(crate) async fn installation(
         &self,
-        host: &Host,
+        host: &ExecutorHost,
         spec: &SessionSpec,
-    ) -> Result<Arc<Installation>, Failure> {
+    ) -> Result<Arc<ProgramInstallation>, Failure> {
         let mark = host.fresh_mark()?;
         let environment = host.child_environment(spec, &[], &mark)?;
-        let path = PROGRAM.locate(host, spec, &environment)?;
-        self.known.get(&path, ask(host, &path, environment)).await
+        let path = CLAUDE_PROGRAM.locate(host, spec, &environment)?;
+        self.cache.get(&path, probe_installation(host, &path, environment)).await
     }
 
     /// Returns the state of the installation, for `doctor` and for choosing an executor.
-    pub(crate) async fn health(&self, host: &Host, spec: &SessionSpec) -> Health {
-        let (installation, login) = tokio::join!(self.installation(host, spec), login(host, spec));
+    pub(crate) async fn health(&self, host: &ExecutorHost, spec: &SessionSpec) -> ExecutorHealth {
+        let (installation, login) =
+            tokio::join!(self.installation(host, spec), probe_login(host, spec));
         match installation {
-            Err(problem) => {
-                Health { installed: None, login: Login::Unknown, problem: Some(problem) }
-            }
-            Ok(installation) => Health {
-                installed: Some(Installed {
+            Err(problem) => ExecutorHealth {
+                installation: None,
+                login: LoginState::Unknown,
+                problem: Some(problem),
+            },
+            Ok(installation) => ExecutorHealth {
+                installation: Some(InstalledAgent {
                     path: installation.path.clone(),
                     version: Arc::clone(&installation.version),
                 }),
-                problem: (login == Login::Out).then(|| {
+                problem: (login == LoginState::LoggedOut).then(|| {
                     Failure::new(FailureKind::Auth, "Claude Code is not logged in")
-                        .with_hint(HOW_TO_LOG_IN)
+                        .with_hint(LOG_IN_HINT)
                 }),
                 login,
             },
@@ -65,14 +68,14 @@ impl Prober {
     }
 }
 
-async fn ask(
-    host: &Host,
+async fn probe_installation(
+    host: &ExecutorHost,
     path: &Path,
     environment: BTreeMap<OsString, OsString>,
-) -> Result<Installation, Failure> {
-    let said = run(host, path, environment.clone(), &["--version"]).await?;
+) -> Result<ProgramInstallation, Failure> {
+    let said = run_program(host, path, environment.clone(), &["--version"]).await?;
     let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-    let version = Version::find(&said);
+    let version = ClaudeVersion::find(&said);
     if let Some(version) = version
         && version.is_too_old()
     {
@@ -83,16 +86,16 @@ async fn ask(
     if said.is_empty() {
         let message = format!("{} printed no version", path.display());
         return Err(
-            Failure::new(FailureKind::Unavailable, message).with_hint(PROGRAM.how_to_install)
+            Failure::new(FailureKind::Unavailable, message).with_hint(CLAUDE_PROGRAM.install_hint)
         );
     }
-    let features = if let Some(features) = Features::of(version) {
+    let features = if let Some(features) = ProgramFeatures::of(version) {
         features
     } else {
-        let help = run(host, path, environment, &["--help"]).await?;
-        Features::from_help(version, &String::from_utf8_lossy(&help.stdout))
+        let help = run_program(host, path, environment, &["--help"]).await?;
+        ProgramFeatures::from_help(version, &String::from_utf8_lossy(&help.stdout))
     };
-    Ok(Installation {
+    Ok(ProgramInstallation {
         path: path.to_owned(),
         version: version.map_or_else(|| said.into(), |version| version.to_string().into()),
         features,
@@ -108,33 +111,37 @@ struct AuthStatus {
     auth_method: Option<String>,
 }
 
-async fn login(host: &Host, spec: &SessionSpec) -> Login {
+async fn probe_login(host: &ExecutorHost, spec: &SessionSpec) -> LoginState {
     let asked = async {
         let mark = host.fresh_mark()?;
         let environment = host.child_environment(spec, &[], &mark)?;
-        let path = PROGRAM.locate(host, spec, &environment)?;
-        run(host, &path, environment, &["auth", "status"]).await
+        let path = CLAUDE_PROGRAM.locate(host, spec, &environment)?;
+        run_program(host, &path, environment, &["auth", "status"]).await
     };
     let Ok(finished) = asked.await else {
-        return Login::Unknown;
+        return LoginState::Unknown;
     };
     // It exits with 1 when nobody is logged in, so read its output and not its exit code.
     match serde_json::from_slice::<AuthStatus>(&finished.stdout) {
-        Ok(status) if status.logged_in => Login::In {
-            lane: status.auth_method.as_deref().and_then(account::lane_of_method).map(Into::into),
+        Ok(status) if status.logged_in => LoginState::LoggedIn {
+            lane: status
+                .auth_method
+                .as_deref()
+                .and_then(account::lane_for_auth_method)
+                .map(Into::into),
         },
-        Ok(_) => Login::Out,
-        Err(_) => Login::Unknown,
+        Ok(_) => LoginState::LoggedOut,
+        Err(_) => LoginState::Unknown,
     }
 }
 
-pub(crate) async fn run(
-    host: &Host,
+pub(crate) async fn run_program(
+    host: &ExecutorHost,
     path: &Path,
     environment: BTreeMap<OsString, OsString>,
     args: &[&str],
-) -> Result<Finished, Failure> {
-    let launch = Launch {
+) -> Result<ProcessOutput, Failure> {
+    let launch = ProcessLaunch {
         program: path.to_owned(),
         args: args.iter().map(OsString::from).collect(),
         cwd: "/".into(),
@@ -142,7 +149,7 @@ pub(crate) async fn run(
         mark: host.fresh_mark()?,
         ledger: host.ledger.clone(),
     };
-    let finished = run_to_end(&launch, LIMIT)
+    let finished = run_to_end(&launch, PROBE_TIMEOUT)
         .await
         .map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
     if finished.timed_out {

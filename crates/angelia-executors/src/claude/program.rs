@@ -5,47 +5,51 @@ use std::{collections::BTreeMap, ffi::OsString, fmt, path::Path, path::PathBuf, 
 
 use angelia_core::{
     model::{Failure, SessionSpec},
-    ports::{BoxFuture, Capabilities, Health},
+    ports::{BoxFuture, ExecutorCapabilities, ExecutorHealth},
 };
 
-use super::{launch::Conversation, transcript::Transcripts, version::Features};
-use crate::host::Host;
+use super::{launch::ConversationStart, transcript::TranscriptStore, version::ProgramFeatures};
+use crate::host::ExecutorHost;
 
 /// An installed program that can be started.
 #[derive(Clone, Debug)]
-pub(crate) struct Installation {
+pub(crate) struct ProgramInstallation {
     pub(crate) path: PathBuf,
     pub(crate) version: Arc<str>,
-    pub(crate) features: Features,
+    pub(crate) features: ProgramFeatures,
 }
 
-pub(crate) trait Program: Send + Sync + fmt::Debug + 'static {
+pub(crate) trait StreamProgram: Send + Sync + fmt::Debug + 'static {
     /// Returns the executor's name in configuration, URLs and records.
     fn name(&self) -> &'static str;
 
     /// Returns the product name, for messages.
     fn title(&self) -> &'static str;
 
-    fn capabilities(&self) -> Capabilities;
+    fn capabilities(&self) -> ExecutorCapabilities;
 
     /// Returns the installed program. Called before every start, so it must be cheap when nothing
     /// has changed.
     fn installation<'a>(
         &'a self,
-        host: &'a Host,
+        host: &'a ExecutorHost,
         spec: &'a SessionSpec,
-    ) -> BoxFuture<'a, Result<Arc<Installation>, Failure>>;
+    ) -> BoxFuture<'a, Result<Arc<ProgramInstallation>, Failure>>;
 
-    fn health<'a>(&'a self, host: &'a Host, spec: &'a SessionSpec) -> BoxFuture<'a, Health>;
+    fn health<'a>(
+        &'a self,
+        host: &'a ExecutorHost,
+        spec: &'a SessionSpec,
+    ) -> BoxFuture<'a, ExecutorHealth>;
 
     fn arguments(
         &self,
         spec: &SessionSpec,
-        installation: &Installation,
-        conversation: Conversation<'_>,
+        installation: &ProgramInstallation,
+        conversation: ConversationStart<'_>,
         mcp_config: Option<&Path>,
     ) -> Result<Vec<OsString>, Failure>;
 
     /// Returns the program's transcripts, if they are files that we can access.
-    fn transcripts(&self, environment: &BTreeMap<OsString, OsString>) -> Option<Transcripts>;
+    fn transcripts(&self, environment: &BTreeMap<OsString, OsString>) -> Option<TranscriptStore>;
 }

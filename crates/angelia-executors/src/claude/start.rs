@@ -19,37 +19,37 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::{
-    account::Account,
+    account::ClaudeAccount,
     caller_tools::CallerTools,
-    launch::{self, Conversation},
-    program::{Installation, Program},
-    protocol::outgoing::{self, Request},
-    translate::{Ask, Context, ControlAsk, Signal, Translator},
+    launch::{self, ConversationStart},
+    program::{ProgramInstallation, StreamProgram},
+    protocol::outgoing::{self, ControlCommand},
+    translate::{CliRequest, CliRequestKind, StreamSignal, StreamTranslator, TranslatorContext},
 };
 use crate::{
-    host::Host,
-    link::Link,
-    pool::Warm,
-    process::{Launch, Mark, spawn},
+    host::ExecutorHost,
+    pool::WarmProcess,
+    process::{ProcessLaunch, ProcessMark, spawn},
+    process_link::ProcessLink,
 };
 
 /// How long a program may take to answer its first request. After that it is stuck.
-const START_LIMIT: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The grace period for closing a process that had no turn.
 const UNUSED_GRACE: Duration = Duration::from_secs(2);
 
-const FIRST_REQUEST: &str = "angelia-first";
+const FIRST_REQUEST_ID: &str = "angelia-first";
 
 /// Why a program could not be started.
 #[derive(Debug)]
-pub(crate) enum NotStarted {
+pub(crate) enum ProgramStartError {
     /// The program does not have the conversation that it should resume.
     ConversationLost,
     Failed(Failure),
 }
 
-impl From<Failure> for NotStarted {
+impl From<Failure> for ProgramStartError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -57,13 +57,13 @@ impl From<Failure> for NotStarted {
 
 /// A running program that has not had a turn yet.
 #[derive(Debug)]
-pub(crate) struct Started {
-    pub(crate) link: Link,
+pub(crate) struct StartedProgram {
+    pub(crate) link: ProcessLink,
     /// The raw response to `initialize`; `None` if the program has not been initialised.
-    pub(crate) greeting: Option<Vec<u8>>,
+    pub(crate) initialize_response: Option<Vec<u8>>,
 }
 
-impl Warm for Started {
+impl WarmProcess for StartedProgram {
     fn is_alive(&mut self) -> bool {
         self.link.is_open()
     }
@@ -75,22 +75,22 @@ impl Warm for Started {
 
 /// Everything needed to start the program. The pool keeps it to start more processes.
 #[derive(Clone, Debug)]
-pub(crate) struct Recipe {
-    pub(crate) host: Host,
-    pub(crate) program: Arc<dyn Program>,
-    pub(crate) installation: Arc<Installation>,
+pub(crate) struct LaunchPlan {
+    pub(crate) host: ExecutorHost,
+    pub(crate) program: Arc<dyn StreamProgram>,
+    pub(crate) installation: Arc<ProgramInstallation>,
     /// Adjusted to the mode by [`launch::effective_spec`].
     pub(crate) spec: Arc<SessionSpec>,
 }
 
-impl Recipe {
+impl LaunchPlan {
     pub(crate) async fn new(
-        host: &Host,
-        program: &Arc<dyn Program>,
+        host: &ExecutorHost,
+        program: &Arc<dyn StreamProgram>,
         spec: &SessionSpec,
     ) -> Result<Self, Failure> {
         let installation = program.installation(host, spec).await?;
-        let spec = launch::effective(spec, &empty_folder(&host.work_dir)).into_owned();
+        let spec = launch::effective_spec(spec, &empty_folder(&host.work_dir)).into_owned();
         Ok(Self {
             host: host.clone(),
             program: Arc::clone(program),
@@ -102,23 +102,23 @@ impl Recipe {
     /// Starts the program and initialises it.
     pub(crate) async fn start(
         &self,
-        conversation: Conversation<'_>,
-    ) -> Result<Started, NotStarted> {
+        conversation: ConversationStart<'_>,
+    ) -> Result<StartedProgram, ProgramStartError> {
         let (mut started, _mcp) = self.spawn(conversation).await?;
-        started.initialize(&self.spec, &mut self.parts()).await?;
+        started.initialize(&self.spec, &mut self.handshake()).await?;
         Ok(started)
     }
 
     /// Starts a process for the pool and prepares it as far as possible without knowing its turn.
-    pub(crate) async fn start_waiting(&self) -> Result<Started, Failure> {
-        let conversation = Conversation::New(self.host.clock.fresh_uuid());
+    pub(crate) async fn start_for_pool(&self) -> Result<StartedProgram, Failure> {
+        let conversation = ConversationStart::New(self.host.clock.fresh_uuid());
         let started = match self.spec.mode {
             Mode::Agent => self.start(conversation).await,
-            Mode::Model => self.start_lean(conversation).await,
+            Mode::Model => self.start_uninitialized(conversation).await,
         };
         started.map_err(|error| match error {
-            NotStarted::Failed(failure) => failure,
-            NotStarted::ConversationLost => {
+            ProgramStartError::Failed(failure) => failure,
+            ProgramStartError::ConversationLost => {
                 Failure::new(FailureKind::Internal, "a new conversation cannot be lost")
             }
         })
@@ -126,9 +126,12 @@ impl Recipe {
 
     /// Starts a program without `initialize`, which fixes prompt and tools and so must wait for the
     /// turn. The `mcp_status` request only waits until the program is ready.
-    async fn start_lean(&self, conversation: Conversation<'_>) -> Result<Started, NotStarted> {
+    async fn start_uninitialized(
+        &self,
+        conversation: ConversationStart<'_>,
+    ) -> Result<StartedProgram, ProgramStartError> {
         let (mut started, _mcp) = self.spawn(conversation).await?;
-        started.request(&Request::McpStatus, &mut self.parts()).await?;
+        started.send_request(&ControlCommand::McpStatus, &mut self.handshake()).await?;
         Ok(started)
     }
 
@@ -136,20 +139,20 @@ impl Recipe {
     /// answered a request; by then it has read the file.
     async fn spawn(
         &self,
-        conversation: Conversation<'_>,
-    ) -> Result<(Started, Option<PrivateFile>), NotStarted> {
+        conversation: ConversationStart<'_>,
+    ) -> Result<(StartedProgram, Option<PrivateFile>), ProgramStartError> {
         let mark = self.host.fresh_mark()?;
         let variables = launch::variables(&self.spec);
         let environment = (self.host).child_environment(&self.spec, variables, &mark)?;
-        self.make_folders().map_err(|error| self.no_folder(&error))?;
-        let mcp = self.mcp_config(&mark)?;
+        self.make_folders().map_err(|error| self.folder_failure(&error))?;
+        let mcp = self.write_mcp_config(&mark)?;
         let args = self.program.arguments(
             &self.spec,
             &self.installation,
             conversation,
             mcp.as_ref().map(|file| &*file.0),
         )?;
-        let launch = Launch {
+        let launch = ProcessLaunch {
             program: self.installation.path.clone(),
             args,
             cwd: self.spec.cwd.clone(),
@@ -161,7 +164,7 @@ impl Recipe {
             .await
             .map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
         tracing::debug!(pid = child.pid(), program = self.program.name(), "started");
-        let started = Started { link: Link::new(child), greeting: None };
+        let started = StartedProgram { link: ProcessLink::new(child), initialize_response: None };
         Ok((started, mcp))
     }
 
@@ -175,7 +178,7 @@ impl Recipe {
         }
     }
 
-    fn no_folder(&self, error: &io::Error) -> Failure {
+    fn folder_failure(&self, error: &io::Error) -> Failure {
         let folder = self.host.work_dir.display();
         Failure::new(
             FailureKind::Unavailable,
@@ -184,20 +187,20 @@ impl Recipe {
         .with_hint("check its permissions and the free space on the disk")
     }
 
-    fn mcp_config(&self, mark: &Mark) -> Result<Option<PrivateFile>, Failure> {
+    fn write_mcp_config(&self, mark: &ProcessMark) -> Result<Option<PrivateFile>, Failure> {
         if self.spec.mcp_servers.is_empty() {
             return Ok(None);
         }
         let servers: Map<String, Value> = (self.spec.mcp_servers.iter())
-            .map(|(name, server)| Ok((name.to_string(), marked(name, server, mark)?)))
+            .map(|(name, server)| Ok((name.to_string(), add_mark(name, server, mark)?)))
             .collect::<Result<_, Failure>>()?;
         let path = (self.host.work_dir).join(format!("mcp-{}.json", mark.agent));
         PrivateFile::write(path, json!({"mcpServers": servers}).to_string().as_bytes())
             .map(Some)
-            .map_err(|error| self.no_folder(&error))
+            .map_err(|error| self.folder_failure(&error))
     }
 
-    fn parts(&self) -> Handshake<'_> {
+    fn handshake(&self) -> Handshake<'_> {
         Handshake {
             title: self.program.title(),
             redactor: &self.host.redactor,
@@ -211,8 +214,8 @@ impl Recipe {
         resumed: bool,
         warm: bool,
         prefix: Option<Arc<str>>,
-    ) -> Translator {
-        Translator::new(Context {
+    ) -> StreamTranslator {
+        StreamTranslator::new(TranslatorContext {
             profile: Arc::clone(&self.spec.profile),
             executor: self.program.name().into(),
             resumed,
@@ -225,7 +228,7 @@ impl Recipe {
 
 /// Adds the mark to a server's own environment, because programs may give an MCP server only a
 /// minimal environment.
-fn marked(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
+fn add_mark(name: &str, server: &RawJson, mark: &ProcessMark) -> Result<Value, Failure> {
     let invalid = || {
         let message = format!("`mcp_servers: {name}` is not a table of settings");
         Failure::new(FailureKind::Invalid, message)
@@ -234,7 +237,7 @@ fn marked(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
     let mut server: Map<String, Value> =
         serde_json::from_str(server.get()).map_err(|_| invalid())?;
     if server.contains_key("command") {
-        let (variable, value) = mark.variable();
+        let (variable, value) = mark.env_variable();
         server
             .entry("env")
             .or_insert_with(|| json!({}))
@@ -270,59 +273,59 @@ impl Drop for PrivateFile {
 pub(crate) struct Handshake<'a> {
     pub(crate) title: &'a str,
     pub(crate) redactor: &'a Redactor,
-    pub(crate) translator: Translator,
+    pub(crate) translator: StreamTranslator,
     pub(crate) tools: CallerTools,
 }
 
-impl Started {
+impl StartedProgram {
     /// Sends `initialize`, which fixes prompt and tools, and checks the billing lane before
     /// anything can be spent.
     pub(crate) async fn initialize(
         &mut self,
         spec: &SessionSpec,
         parts: &mut Handshake<'_>,
-    ) -> Result<(), NotStarted> {
-        let request = Request::Initialize(launch::initialize(spec));
-        let (line, answer) = self.request(&request, parts).await?;
+    ) -> Result<(), ProgramStartError> {
+        let request = ControlCommand::Initialize(launch::build_initialize(spec));
+        let (line, answer) = self.send_request(&request, parts).await?;
         let account = answer.and_then(|answer| {
             let answer: Value = serde_json::from_str(answer.get()).ok()?;
             serde_json::from_value(answer.get("account")?.clone()).ok()
         });
-        let account: Account = account.unwrap_or_default();
-        account.check(spec.billing)?;
-        self.greeting = Some(line);
+        let account: ClaudeAccount = account.unwrap_or_default();
+        account.check_billing(spec.billing)?;
+        self.initialize_response = Some(line);
         Ok(())
     }
 
     /// Sends one request and waits for its response. Returns the raw line and its payload.
-    async fn request(
+    async fn send_request(
         &mut self,
-        request: &Request<'_>,
+        request: &ControlCommand<'_>,
         parts: &mut Handshake<'_>,
-    ) -> Result<(Vec<u8>, Option<RawJson>), NotStarted> {
-        self.link.input.push(outgoing::control_request(FIRST_REQUEST, request));
-        let answered = timeout(START_LIMIT, self.answer(parts)).await;
+    ) -> Result<(Vec<u8>, Option<RawJson>), ProgramStartError> {
+        self.link.input.push(outgoing::control_request(FIRST_REQUEST_ID, request));
+        let answered = timeout(START_TIMEOUT, self.read_response(parts)).await;
         answered.unwrap_or_else(|_too_late| {
-            let message = format!("{} did not answer within {START_LIMIT:?}", parts.title);
+            let message = format!("{} did not answer within {START_TIMEOUT:?}", parts.title);
             Err(Failure::new(FailureKind::Timeout, message)
                 .with_hint("run it by hand in the same directory to see what it waits for")
                 .into())
         })
     }
 
-    async fn answer(
+    async fn read_response(
         &mut self,
         parts: &mut Handshake<'_>,
-    ) -> Result<(Vec<u8>, Option<RawJson>), NotStarted> {
+    ) -> Result<(Vec<u8>, Option<RawJson>), ProgramStartError> {
         // Events before the first turn belong to no turn and are discarded.
         let mut nobody = Vec::new();
         loop {
             while let Some(frame) = self.link.output.framer.next() {
                 let Frame::Line(line) = frame else { continue };
                 nobody.clear();
-                match parts.translator.line(line, &mut nobody) {
-                    Some(Signal::Answered { request_id, result })
-                        if *request_id == *FIRST_REQUEST =>
+                match parts.translator.translate_line(line, &mut nobody) {
+                    Some(StreamSignal::Response { request_id, result })
+                        if *request_id == *FIRST_REQUEST_ID =>
                     {
                         let line = line.to_vec();
                         return match result {
@@ -333,28 +336,28 @@ impl Started {
                             }
                         };
                     }
-                    Some(Signal::Asked(asked)) => {
-                        if let Some(answer) = answer_ask(&asked, &mut parts.tools) {
+                    Some(StreamSignal::Request(asked)) => {
+                        if let Some(answer) = answer_cli_request(&asked, &mut parts.tools) {
                             self.link.input.push(answer);
                         }
                     }
                     _ => {}
                 }
             }
-            let Link { input, output, .. } = &mut self.link;
+            let ProcessLink { input, output, .. } = &mut self.link;
             tokio::select! {
                 biased;
-                () = input.write(), if input.has_more() => {}
+                () = input.write(), if input.has_pending() => {}
                 more = output.read() => if !more { break },
             }
         }
-        Err(self.ended_early(parts).await)
+        Err(self.early_exit_error(parts).await)
     }
 
-    async fn ended_early(&mut self, parts: &Handshake<'_>) -> NotStarted {
-        let words = self.link.last_words(parts.redactor).await;
+    async fn early_exit_error(&mut self, parts: &Handshake<'_>) -> ProgramStartError {
+        let words = self.link.describe_exit(parts.redactor).await;
         if words.contains("No conversation found") {
-            return NotStarted::ConversationLost;
+            return ProgramStartError::ConversationLost;
         }
         let message = format!("{} ended at its start: {words}", parts.title);
         Failure::new(FailureKind::Agent, message)
@@ -364,17 +367,19 @@ impl Started {
 }
 
 /// Answers a control request that is not an approval. Returns `None` if the answer comes later.
-pub(crate) fn answer_ask(asked: &ControlAsk, tools: &mut CallerTools) -> Option<Vec<u8>> {
+pub(crate) fn answer_cli_request(asked: &CliRequest, tools: &mut CallerTools) -> Option<Vec<u8>> {
     let id = &asked.request_id;
-    match &asked.ask {
-        Ask::Mcp { server, message } if **server == *super::caller_tools::SERVER => {
-            tools.message(id, message)
+    match &asked.kind {
+        CliRequestKind::Mcp { server, message }
+            if **server == *super::caller_tools::MCP_SERVER_NAME =>
+        {
+            tools.handle_message(id, message)
         }
-        Ask::Mcp { server, .. } => {
+        CliRequestKind::Mcp { server, .. } => {
             Some(outgoing::respond_error(id, &format!("there is no server `{server}`")))
         }
-        Ask::Hook { .. } => Some(outgoing::respond_error(id, "there are no hooks here")),
-        Ask::Unknown { subtype, .. } => {
+        CliRequestKind::Hook { .. } => Some(outgoing::respond_error(id, "there are no hooks here")),
+        CliRequestKind::Unknown { subtype, .. } => {
             Some(outgoing::respond_error(id, &format!("`{subtype}` is not known here")))
         }
     }

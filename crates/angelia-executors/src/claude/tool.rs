@@ -6,15 +6,15 @@ use angelia_core::model::ToolClass;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::protocol::incoming::{Soft, Text};
-use crate::prose::first_line;
+use super::protocol::incoming::{BorrowedStr, Lenient};
+use crate::truncation::first_line;
 
 /// The tool that asks the user questions.
 pub(crate) const ASK_USER_QUESTION: &str = "AskUserQuestion";
 
 /// Tools that are not in the table, including those of MCP servers, are `Other`: we do not know
 /// what they do. Reading the web sends data to others, so it does not count as reading.
-const CLASSES: &[(&str, ToolClass)] = &[
+const TOOL_CLASSES: &[(&str, ToolClass)] = &[
     ("Read", ToolClass::Read),
     ("Glob", ToolClass::Read),
     ("Grep", ToolClass::Read),
@@ -34,48 +34,49 @@ const CLASSES: &[(&str, ToolClass)] = &[
     ("TaskStop", ToolClass::Execute),
 ];
 
-pub(crate) fn class(name: &str) -> ToolClass {
-    (CLASSES.iter().find(|(known, _)| *known == name)).map_or(ToolClass::Other, |(_, class)| *class)
+pub(crate) fn tool_class(name: &str) -> ToolClass {
+    (TOOL_CLASSES.iter().find(|(known, _)| *known == name))
+        .map_or(ToolClass::Other, |(_, class)| *class)
 }
 
 /// The fields of a tool's input that describe the call.
 #[derive(Default, Deserialize)]
-pub(crate) struct Input<'a> {
+pub(crate) struct ToolInput<'a> {
     #[serde(borrow, default)]
-    command: Soft<Text<'a>>,
+    command: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    file_path: Soft<Text<'a>>,
+    file_path: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    notebook_path: Soft<Text<'a>>,
+    notebook_path: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    path: Soft<Text<'a>>,
+    path: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pattern: Soft<Text<'a>>,
+    pattern: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    url: Soft<Text<'a>>,
+    url: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    query: Soft<Text<'a>>,
+    query: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    description: Soft<Text<'a>>,
+    description: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    skill: Soft<Text<'a>>,
+    skill: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    subject: Soft<Text<'a>>,
+    subject: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    plan: Soft<Text<'a>>,
+    plan: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    old_string: Soft<Text<'a>>,
+    old_string: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    new_string: Soft<Text<'a>>,
+    new_string: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    content: Soft<Text<'a>>,
+    content: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    new_source: Soft<Text<'a>>,
+    new_source: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    edits: Soft<Vec<Input<'a>>>,
+    edits: Lenient<Vec<ToolInput<'a>>>,
 }
 
-impl<'a> Input<'a> {
+impl<'a> ToolInput<'a> {
     pub(crate) fn parse(raw: &'a RawValue) -> Self {
         serde_json::from_str(raw.get()).unwrap_or_default()
     }
@@ -85,7 +86,7 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn path(&self) -> Option<&str> {
-        [&self.file_path, &self.notebook_path, &self.path].into_iter().find_map(Soft::as_str)
+        [&self.file_path, &self.notebook_path, &self.path].into_iter().find_map(Lenient::as_str)
     }
 
     pub(crate) fn url(&self) -> Option<&str> {
@@ -108,7 +109,7 @@ impl<'a> Input<'a> {
             "WebSearch" => self.query.as_str(),
             "Skill" => self.skill.as_str(),
             _ if name.starts_with("mcp__") => None,
-            _ => match class(name) {
+            _ => match tool_class(name) {
                 ToolClass::Read | ToolClass::Edit => self.path(),
                 ToolClass::Execute | ToolClass::Other => None,
             },
@@ -133,8 +134,8 @@ impl<'a> Input<'a> {
         match line {
             // A command needs no tool name in front; everything else does.
             Some(line) if self.command.0.is_some() => line.into(),
-            Some(line) => format!("{} {line}", spoken(name)).into(),
-            None => spoken(name).into(),
+            Some(line) => format!("{} {line}", display_name(name)).into(),
+            None => display_name(name).into(),
         }
     }
 
@@ -142,7 +143,7 @@ impl<'a> Input<'a> {
     pub(crate) fn line_counts(&self) -> Option<(usize, usize)> {
         let whole = self.content.as_str().or(self.new_source.as_str());
         if let Some(edits) = &self.edits.0 {
-            let counts = edits.iter().filter_map(Input::line_counts);
+            let counts = edits.iter().filter_map(ToolInput::line_counts);
             return Some(counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)));
         }
         match (self.old_string.as_str(), self.new_string.as_str(), whole) {
@@ -154,7 +155,7 @@ impl<'a> Input<'a> {
 }
 
 /// Returns the name for people: `mcp__docs__search` becomes `docs: search`.
-fn spoken(name: &str) -> Cow<'_, str> {
+fn display_name(name: &str) -> Cow<'_, str> {
     let mcp = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
     match mcp {
         Some((server, tool)) => format!("{server}: {tool}").into(),
@@ -176,11 +177,11 @@ fn changed_lines(old: &str, new: &str) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prose::TITLE;
+    use crate::truncation::MAX_TITLE_CHARS;
 
-    fn with<T>(json: &str, look: impl FnOnce(Input<'_>) -> T) -> T {
+    fn with<T>(json: &str, look: impl FnOnce(ToolInput<'_>) -> T) -> T {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
-        look(Input::parse(&raw))
+        look(ToolInput::parse(&raw))
     }
 
     #[test]
@@ -201,7 +202,7 @@ mod tests {
             assert_eq!(&*with(json, |input| input.title(name)), expected, "{name} {json}");
         }
         let long = format!(r#"{{"command":"{}"}}"#, "é".repeat(500));
-        assert_eq!(with(&long, |input| input.title("Bash").chars().count()), TITLE + 2);
+        assert_eq!(with(&long, |input| input.title("Bash").chars().count()), MAX_TITLE_CHARS + 2);
     }
 
     #[test]
@@ -231,8 +232,8 @@ mod tests {
 
     #[test]
     fn classes_come_from_one_table() {
-        assert_eq!(class("Bash"), ToolClass::Execute);
-        assert_eq!(class("mcp__fs__Write"), ToolClass::Other);
-        assert_eq!(class("SomethingNew"), ToolClass::Other);
+        assert_eq!(tool_class("Bash"), ToolClass::Execute);
+        assert_eq!(tool_class("mcp__fs__Write"), ToolClass::Other);
+        assert_eq!(tool_class("SomethingNew"), ToolClass::Other);
     }
 }

@@ -15,26 +15,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_core::model::{Content, Message, Part, Role};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, Role};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{caller_names, protocol::outgoing};
+use super::{caller_tool_names, protocol::outgoing};
 
 /// How long a running program may take to write a message that it has already printed.
-const LATE_ROWS: Duration = Duration::from_secs(1);
+const MAX_WRITE_LAG: Duration = Duration::from_secs(1);
 
 /// The directory in which the program keeps its conversations.
 #[derive(Clone, Debug)]
-pub(crate) struct Transcripts {
+pub(crate) struct TranscriptStore {
     config: PathBuf,
 }
 
-impl Transcripts {
+impl TranscriptStore {
     /// Derives the directory from the environment, as the program itself does.
-    pub(crate) fn of(environment: &BTreeMap<OsString, OsString>) -> Self {
+    pub(crate) fn from_environment(environment: &BTreeMap<OsString, OsString>) -> Self {
         let named = |name: &str| {
             environment.get(OsStr::new(name)).filter(|value| !value.is_empty()).map(PathBuf::from)
         };
@@ -46,7 +46,7 @@ impl Transcripts {
     /// Returns the file of an existing conversation. Tries the expected directory first, then all
     /// others, because the program may change how it names them.
     pub(crate) fn find(&self, id: &str, cwd: &Path) -> Option<PathBuf> {
-        if !is_safe(id) {
+        if !is_safe_id(id) {
             return None;
         }
         let name = format!("{id}.jsonl");
@@ -62,7 +62,7 @@ impl Transcripts {
     }
 
     /// Writes a conversation that happened elsewhere.
-    pub(crate) fn write(&self, carried: &Carried<'_>) -> io::Result<()> {
+    pub(crate) fn write(&self, carried: &ImportedHistory<'_>) -> io::Result<()> {
         let folder = self.folder(carried.cwd);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         write_new(&folder.join(format!("{}.jsonl", carried.id)), &carried.lines())
@@ -70,7 +70,7 @@ impl Transcripts {
 
     /// Copies the present state of a conversation to a new id.
     pub(crate) fn copy(&self, id: &str, cwd: &Path, into: Uuid) -> io::Result<()> {
-        let (path, rows) = self.settled(id, cwd)?;
+        let (path, rows) = self.read_settled(id, cwd)?;
         let named = |id: &str| format!("\"sessionId\":\"{id}\"");
         let rows = rows.replace(&named(id), &named(&into.to_string()));
         write_new(&path.with_file_name(format!("{into}.jsonl")), rows.as_bytes())
@@ -78,23 +78,23 @@ impl Transcripts {
 
     /// Removes a conversation and the files that the program keeps beside it.
     pub(crate) fn remove(&self, id: &str, cwd: &Path) -> io::Result<()> {
-        if !is_safe(id) {
+        if !is_safe_id(id) {
             return Ok(());
         }
         if let Some(file) = self.find(id, cwd) {
-            remove_if_there(&file)?;
-            remove_if_there(&file.with_extension(""))?;
+            remove_if_exists(&file)?;
+            remove_if_exists(&file.with_extension(""))?;
         }
         for kind in ["file-history", "session-env", "tasks", "todos"] {
-            remove_if_there(&self.config.join(kind).join(id))?;
+            remove_if_exists(&self.config.join(kind).join(id))?;
         }
         Ok(())
     }
 
     /// Returns the rows of a conversation once they end with an answer. A running program writes
     /// rows a moment after it has printed them, so this waits for up to [`MAX_WRITE_LAG`].
-    fn settled(&self, id: &str, cwd: &Path) -> io::Result<(PathBuf, String)> {
-        let give_up = Instant::now() + LATE_ROWS;
+    fn read_settled(&self, id: &str, cwd: &Path) -> io::Result<(PathBuf, String)> {
+        let give_up = Instant::now() + MAX_WRITE_LAG;
         loop {
             let late = Instant::now() >= give_up;
             match self.find(id, cwd) {
@@ -103,7 +103,7 @@ impl Transcripts {
                 }
                 None => {}
                 Some(path) => {
-                    let rows = whole_rows(&path)?;
+                    let rows = read_complete_rows(&path)?;
                     if late || ends_with_answer(&rows) {
                         return Ok((path, rows));
                     }
@@ -129,7 +129,7 @@ impl Transcripts {
 }
 
 /// Reads the file without a last row that is not completely written.
-fn whole_rows(path: &Path) -> io::Result<String> {
+fn read_complete_rows(path: &Path) -> io::Result<String> {
     let mut rows = fs::read_to_string(path)?;
     rows.truncate(rows.rfind('\n').map_or(0, |end| end + 1));
     Ok(rows)
@@ -137,14 +137,14 @@ fn whole_rows(path: &Path) -> io::Result<String> {
 
 fn ends_with_answer(rows: &str) -> bool {
     let last = (rows.lines().rev()).find_map(|row| {
-        let kind = serde_json::from_str::<Row>(row).ok()?.kind;
+        let kind = serde_json::from_str::<RowHead>(row).ok()?.kind;
         matches!(&*kind, "user" | "assistant").then_some(kind)
     });
     last.as_deref() == Some("assistant")
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct RowHead {
     #[serde(rename = "type", default)]
     kind: String,
 }
@@ -155,11 +155,11 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Reports whether an id is safe as part of a path.
-fn is_safe(id: &str) -> bool {
+fn is_safe_id(id: &str) -> bool {
     !id.is_empty() && (id.chars()).all(|char| char.is_ascii_alphanumeric() || char == '-')
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+fn remove_if_exists(path: &Path) -> io::Result<()> {
     let removed = match path.symlink_metadata() {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -173,18 +173,18 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// A history to import into a new conversation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Carried<'a> {
+pub(crate) struct ImportedHistory<'a> {
     pub(crate) id: Uuid,
     pub(crate) cwd: &'a Path,
     pub(crate) version: &'a str,
     /// The model that will continue. The program keeps thinking blocks only if the transcript names
     /// this model.
     pub(crate) model: Option<&'a str>,
-    pub(crate) history: &'a [Message],
+    pub(crate) history: &'a [HistoryMessage],
     pub(crate) at: Timestamp,
 }
 
-impl Carried<'_> {
+impl ImportedHistory<'_> {
     fn lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         let mut parent: Option<Uuid> = None;
@@ -210,12 +210,13 @@ impl Carried<'_> {
         lines
     }
 
-    fn message(&self, message: &Message, place: usize) -> Value {
-        let content: Vec<Value> = message.parts.iter().map(part).collect();
+    fn message(&self, message: &HistoryMessage, place: usize) -> Value {
+        let content: Vec<Value> = message.parts.iter().map(encode_part).collect();
         match message.role {
             Role::User => json!({"role": "user", "content": content}),
             Role::Assistant => {
-                let calls = (message.parts.iter()).any(|part| matches!(part, Part::ToolUse { .. }));
+                let calls =
+                    (message.parts.iter()).any(|part| matches!(part, MessagePart::ToolUse { .. }));
                 json!({
                     // Each message needs its own id: the program merges messages with the same id.
                     "id": format!("msg_{}_{place}", self.id.simple()),
@@ -233,7 +234,7 @@ impl Carried<'_> {
 }
 
 /// Returns the history as plain text, for a program that does not accept a transcript.
-pub(crate) fn as_text(history: &[Message]) -> String {
+pub(crate) fn history_as_text(history: &[HistoryMessage]) -> String {
     let mut text = String::from("What was said before, in another conversation:\n");
     for message in history {
         text.push_str(match message.role {
@@ -242,13 +243,13 @@ pub(crate) fn as_text(history: &[Message]) -> String {
         });
         for part in &message.parts {
             match part {
-                Part::Content(Content::Text(said)) => text.push_str(said),
-                Part::Content(Content::Image { .. }) => text.push_str("[an image]"),
-                Part::Thinking { .. } => {}
-                Part::ToolUse { name, input, .. } => {
+                MessagePart::Content(Content::Text(said)) => text.push_str(said),
+                MessagePart::Content(Content::Image { .. }) => text.push_str("[an image]"),
+                MessagePart::Thinking { .. } => {}
+                MessagePart::ToolUse { name, input, .. } => {
                     text.extend(["[called ", name, " with ", input.get(), "]"]);
                 }
-                Part::ToolResult { content, .. } => {
+                MessagePart::ToolResult { content, .. } => {
                     for content in content {
                         if let Content::Text(said) = content {
                             text.extend(["[result: ", said, "]"]);
@@ -269,25 +270,25 @@ const fn role(role: Role) -> &'static str {
     }
 }
 
-fn part(part: &Part) -> Value {
+fn encode_part(part: &MessagePart) -> Value {
     match part {
-        Part::Content(content) => outgoing::block(content),
-        Part::Thinking { text, signature } => json!({
+        MessagePart::Content(content) => outgoing::content_block(content),
+        MessagePart::Thinking { text, signature } => json!({
             "type": "thinking",
             "thinking": &**text,
             "signature": signature.as_deref().unwrap_or_default(),
         }),
-        Part::ToolUse { id, name, input } => json!({
+        MessagePart::ToolUse { id, name, input } => json!({
             "type": "tool_use",
             "id": id.as_str(),
-            "name": caller_names::native_name(name),
+            "name": caller_tool_names::model_tool_name(name),
             "input": serde_json::from_str::<Value>(input.get()).unwrap_or_default(),
         }),
-        Part::ToolResult { id, ok, content } => json!({
+        MessagePart::ToolResult { id, ok, content } => json!({
             "type": "tool_result",
             "tool_use_id": id.as_str(),
             "is_error": !ok,
-            "content": content.iter().map(outgoing::block).collect::<Vec<_>>(),
+            "content": content.iter().map(outgoing::content_block).collect::<Vec<_>>(),
         }),
     }
 }
@@ -302,9 +303,9 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).into(), value.as_os_str().to_owned())).collect()
     }
 
-    fn history() -> Vec<Message> {
-        let text = |text: &str| Part::Content(Content::text(text));
-        let message = |role, parts| Message { role, parts };
+    fn history() -> Vec<HistoryMessage> {
+        let text = |text: &str| MessagePart::Content(Content::text(text));
+        let message = |role, parts| HistoryMessage { role, parts };
         let input = serde_json::value::RawValue::from_string(r#"{"q":1}"#.to_owned()).unwrap();
         vec![
             message(Role::User, vec![text("one")]),
@@ -312,7 +313,7 @@ mod tests {
                 Role::Assistant,
                 vec![
                     text("two"),
-                    Part::ToolUse {
+                    MessagePart::ToolUse {
                         id: ToolId::new("t1"),
                         name: "lookup".into(),
                         input: input.into(),
@@ -321,7 +322,7 @@ mod tests {
             ),
             message(
                 Role::User,
-                vec![Part::ToolResult {
+                vec![MessagePart::ToolResult {
                     id: ToolId::new("t1"),
                     ok: true,
                     content: vec![Content::text("three")],
@@ -335,8 +336,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let cwd = home.path().join("a.b_c é");
         fs::create_dir(&cwd).unwrap();
-        let transcripts = Transcripts::of(&environment(&[("HOME", home.path())]));
-        let carried = Carried {
+        let transcripts = TranscriptStore::from_environment(&environment(&[("HOME", home.path())]));
+        let carried = ImportedHistory {
             id: Uuid::from_u128(0x100),
             cwd: &cwd,
             version: "2.1.325",
@@ -388,8 +389,10 @@ mod tests {
     fn an_id_leads_nowhere_else() {
         let home = tempfile::tempdir().unwrap();
         let config = home.path().join("config");
-        let transcripts =
-            Transcripts::of(&environment(&[("HOME", home.path()), ("CLAUDE_CONFIG_DIR", &config)]));
+        let transcripts = TranscriptStore::from_environment(&environment(&[
+            ("HOME", home.path()),
+            ("CLAUDE_CONFIG_DIR", &config),
+        ]));
         assert_eq!(transcripts.config, config);
         let precious = config.join("precious.jsonl");
         fs::create_dir_all(config.join("projects/x")).unwrap();

@@ -13,20 +13,20 @@ use angelia_core::model::Usage;
 use serde::Deserialize;
 
 use super::{
-    account::{API_KEY, Account, SUBSCRIPTION},
-    protocol::incoming::{ApiUsage, ModelUsages, ResultLine, Soft},
+    account::{API_KEY_LANE, ClaudeAccount, SUBSCRIPTION_LANE},
+    protocol::incoming::{ApiUsage, Lenient, ModelUsages, ResultLine},
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Count {
+struct TokenCount {
     input: u64,
     output: u64,
     cache_read: u64,
     cache_write: u64,
 }
 
-impl Count {
-    fn of_models(models: &ModelUsages) -> Self {
+impl TokenCount {
+    fn sum_models(models: &ModelUsages) -> Self {
         let mut sum = Self::default();
         for model in models.values() {
             sum.input = sum.input.saturating_add(model.input.get().unwrap_or(0));
@@ -37,7 +37,7 @@ impl Count {
         sum
     }
 
-    fn of_turn(usage: &ApiUsage) -> Self {
+    fn from_api(usage: &ApiUsage) -> Self {
         Self {
             input: usage.input.get().unwrap_or(0),
             output: usage.output.get().unwrap_or(0),
@@ -77,13 +77,13 @@ impl Count {
 
 /// The usage that a message reports: input tokens when it starts, output tokens when it ends.
 #[derive(Debug, Default)]
-pub(crate) struct MessageUsage(Count);
+pub(crate) struct MessageUsage(TokenCount);
 
 impl MessageUsage {
     /// Keeps the larger of the known and the reported numbers.
-    pub(crate) fn see(&mut self, usage: &ApiUsage) {
-        let seen = Count::of_turn(usage);
-        let Count { input, output, cache_read, cache_write } = &mut self.0;
+    pub(crate) fn observe(&mut self, usage: &ApiUsage) {
+        let seen = TokenCount::from_api(usage);
+        let TokenCount { input, output, cache_read, cache_write } = &mut self.0;
         for (known, seen) in [
             (input, seen.input),
             (output, seen.output),
@@ -100,7 +100,7 @@ impl MessageUsage {
 
     /// Returns all tokens read and written, which is what the context holds after the message.
     pub(crate) fn tokens(&self) -> u64 {
-        let Count { input, output, cache_read, cache_write } = self.0;
+        let TokenCount { input, output, cache_read, cache_write } = self.0;
         let all = [input, output, cache_read, cache_write];
         all.into_iter().fold(0, u64::saturating_add)
     }
@@ -108,45 +108,45 @@ impl MessageUsage {
 
 /// The response to `get_usage`.
 #[derive(Deserialize)]
-struct Totals {
+struct UsageTotals {
     #[serde(default)]
-    session: Soft<SessionTotals>,
+    session: Lenient<SessionTotals>,
 }
 
 #[derive(Deserialize)]
 struct SessionTotals {
     #[serde(default)]
-    total_cost_usd: Soft<f64>,
+    total_cost_usd: Lenient<f64>,
     #[serde(default)]
-    model_usage: Soft<ModelUsages>,
+    model_usage: Lenient<ModelUsages>,
 }
 
 /// The totals of the process after its latest result.
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    count: Count,
+pub(crate) struct UsageLedger {
+    count: TokenCount,
     cost: f64,
     /// The totals are known to belong to this process, or their starting point is known.
-    grounded: bool,
+    has_baseline: bool,
 }
 
-impl Ledger {
+impl UsageLedger {
     pub(crate) fn new(resumed: bool) -> Self {
-        Self { count: Count::default(), cost: 0.0, grounded: !resumed }
+        Self { count: TokenCount::default(), cost: 0.0, has_baseline: !resumed }
     }
 
-    pub(crate) fn is_grounded(&self) -> bool {
-        self.grounded
+    pub(crate) fn has_baseline(&self) -> bool {
+        self.has_baseline
     }
 
     /// Reads totals between two results and returns the usage since the last result. In a resumed
     /// conversation the first totals only set the baseline.
-    pub(crate) fn look(&mut self, answer: &str) -> Option<Usage> {
-        let answer: Totals = serde_json::from_str(answer).ok()?;
+    pub(crate) fn read_totals(&mut self, answer: &str) -> Option<Usage> {
+        let answer: UsageTotals = serde_json::from_str(answer).ok()?;
         let session = answer.session.0?;
-        let count = Count::of_models(session.model_usage.0.as_ref()?);
+        let count = TokenCount::sum_models(session.model_usage.0.as_ref()?);
         let cost = session.total_cost_usd.get()?;
-        if !std::mem::replace(&mut self.grounded, true) {
+        if !std::mem::replace(&mut self.has_baseline, true) {
             (self.count, self.cost) = (count, cost);
             return None;
         }
@@ -155,19 +155,19 @@ impl Ledger {
     }
 
     /// Records the totals of a result and returns the usage since the last result.
-    pub(crate) fn advance(&mut self, result: &ResultLine<'_>) -> Usage {
-        let own = result.usage.0.as_ref().map(Count::of_turn).unwrap_or_default();
-        let total = result.model_usage.0.as_ref().map(Count::of_models);
+    pub(crate) fn record_result(&mut self, result: &ResultLine<'_>) -> Usage {
+        let own = result.usage.0.as_ref().map(TokenCount::from_api).unwrap_or_default();
+        let total = result.model_usage.0.as_ref().map(TokenCount::sum_models);
         let since = result.model_usage_since_last_result.0.as_ref();
         // Equal numbers show that the totals started with this turn.
-        let grounded = self.grounded || total.is_none_or(|total| total == own);
+        let grounded = self.has_baseline || total.is_none_or(|total| total == own);
 
         let mut count = match (since, total) {
-            (Some(since), _) => Count::of_models(since),
+            (Some(since), _) => TokenCount::sum_models(since),
             (None, Some(total)) if grounded => total.since(self.count),
             _ => own,
         };
-        if count == Count::default() {
+        if count == TokenCount::default() {
             count = own;
         }
         let cost = match (since, result.total_cost_usd.get()) {
@@ -179,52 +179,52 @@ impl Ledger {
 
         self.count = total.unwrap_or(self.count);
         self.cost = result.total_cost_usd.get().unwrap_or(self.cost);
-        self.grounded = true;
+        self.has_baseline = true;
         count.usage(cost)
     }
 }
 
 /// The billing lane, as far as the CLI has reported it.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
+pub(crate) struct BillingLane {
     account: Option<Arc<str>>,
     api_key: bool,
     /// A rate limit event was seen; only subscriptions have them.
-    limited: bool,
+    rate_limited: bool,
 }
 
-impl Lane {
+impl BillingLane {
     /// Reads the account from the response to `initialize`, the most reliable source.
-    pub(crate) fn see_initialized(&mut self, answer: &str) {
+    pub(crate) fn read_account(&mut self, answer: &str) {
         #[derive(Deserialize)]
-        struct Initialized {
+        struct InitializeResponse {
             #[serde(default)]
-            account: Soft<Account>,
+            account: Lenient<ClaudeAccount>,
         }
-        let initialized: Option<Initialized> = serde_json::from_str(answer).ok();
+        let initialized: Option<InitializeResponse> = serde_json::from_str(answer).ok();
         if let Some(account) = initialized.and_then(|initialized| initialized.account.0) {
-            self.account = account.lane().map(Into::into);
+            self.account = account.billing_lane().map(Into::into);
         }
     }
 
     /// Records the source of the API key. `none` is ambiguous: it means a subscription or no login.
-    pub(crate) fn see_api_key_source(&mut self, source: Option<&str>) {
+    pub(crate) fn set_api_key_source(&mut self, source: Option<&str>) {
         self.api_key = source.is_some_and(is_named);
     }
 
-    pub(crate) fn see_rate_limit(&mut self) {
-        self.limited = true;
+    pub(crate) fn mark_rate_limited(&mut self) {
+        self.rate_limited = true;
     }
 
     pub(crate) fn uses_api_key(&self) -> bool {
-        self.api_key || self.account.as_deref() == Some(API_KEY)
+        self.api_key || self.account.as_deref() == Some(API_KEY_LANE)
     }
 
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         match &self.account {
             Some(lane) => Some(Arc::clone(lane)),
-            None if self.api_key => Some(API_KEY.into()),
-            None if self.limited => Some(SUBSCRIPTION.into()),
+            None if self.api_key => Some(API_KEY_LANE.into()),
+            None if self.rate_limited => Some(SUBSCRIPTION_LANE.into()),
             None => None,
         }
     }
@@ -238,8 +238,8 @@ fn is_named(source: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn spent(ledger: &mut Ledger, line: &str) -> (u64, Option<f64>) {
-        let usage = ledger.advance(&serde_json::from_str(line).unwrap());
+    fn spent(ledger: &mut UsageLedger, line: &str) -> (u64, Option<f64>) {
+        let usage = ledger.record_result(&serde_json::from_str(line).unwrap());
         (usage.input_tokens, usage.cost_usd)
     }
 
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_turn_costs_the_difference_of_the_totals() {
-        let mut ledger = Ledger::new(false);
+        let mut ledger = UsageLedger::new(false);
         assert_eq!(spent(&mut ledger, &result(10, 10, 1.0)), (10, Some(1.0)));
         assert_eq!(spent(&mut ledger, &result(10, 30, 1.5)), (20, Some(0.5)), "sub-agents too");
         assert_eq!(spent(&mut ledger, &result(0, 35, 1.75)), (5, Some(0.25)), "fallback");
@@ -261,15 +261,15 @@ mod tests {
 
     #[test]
     fn totals_of_an_earlier_process_are_not_charged_again() {
-        let mut ledger = Ledger::new(true);
+        let mut ledger = UsageLedger::new(true);
         assert_eq!(spent(&mut ledger, &result(10, 50, 5.0)), (10, None));
         assert_eq!(spent(&mut ledger, &result(10, 60, 6.0)), (10, Some(1.0)));
         // In versions that restart at 0, both numbers are equal.
-        assert_eq!(spent(&mut Ledger::new(true), &result(10, 10, 1.0)), (10, Some(1.0)));
+        assert_eq!(spent(&mut UsageLedger::new(true), &result(10, 10, 1.0)), (10, Some(1.0)));
         let since = r#"{"usage":{"input_tokens":10},"modelUsage":{"m":{"inputTokens":50}},
             "model_usage_since_last_result":{"m":{"inputTokens":11,"costUSD":0.25}},
             "total_cost_usd":5.0}"#;
-        assert_eq!(spent(&mut Ledger::new(true), since), (11, Some(0.25)));
+        assert_eq!(spent(&mut UsageLedger::new(true), since), (11, Some(0.25)));
     }
 
     #[test]
@@ -280,29 +280,29 @@ mod tests {
                     "rate_limits":null}}"#
             )
         };
-        let mut ledger = Ledger::new(true);
-        assert_eq!(ledger.look(&totals(50, 5.0)), None, "an earlier process's");
-        let seen = ledger.look(&totals(60, 5.5)).unwrap();
+        let mut ledger = UsageLedger::new(true);
+        assert_eq!(ledger.read_totals(&totals(50, 5.0)), None, "an earlier process's");
+        let seen = ledger.read_totals(&totals(60, 5.5)).unwrap();
         assert_eq!((seen.input_tokens, seen.cost_usd), (10, Some(0.5)));
         assert_eq!(spent(&mut ledger, &result(12, 62, 5.75)), (12, Some(0.75)));
-        let seen = ledger.look(&totals(63, 6.0)).unwrap();
+        let seen = ledger.read_totals(&totals(63, 6.0)).unwrap();
         assert_eq!((seen.input_tokens, seen.cost_usd), (1, Some(0.25)));
-        assert_eq!(ledger.look(r#"{"session":{}}"#), None);
-        assert_eq!(ledger.look("nonsense"), None);
+        assert_eq!(ledger.read_totals(r#"{"session":{}}"#), None);
+        assert_eq!(ledger.read_totals("nonsense"), None);
     }
 
     #[test]
     fn the_lane_is_what_was_said_best() {
-        let mut lane = Lane::default();
-        lane.see_api_key_source(Some("none"));
+        let mut lane = BillingLane::default();
+        lane.set_api_key_source(Some("none"));
         assert_eq!(lane.name(), None);
-        lane.see_rate_limit();
-        assert_eq!(lane.name().as_deref(), Some(SUBSCRIPTION));
-        lane.see_api_key_source(Some("ANTHROPIC_API_KEY"));
-        assert_eq!(lane.name().as_deref(), Some(API_KEY));
-        lane.see_initialized(r#"{"commands":[],"account":{"apiProvider":"bedrock"}}"#);
+        lane.mark_rate_limited();
+        assert_eq!(lane.name().as_deref(), Some(SUBSCRIPTION_LANE));
+        lane.set_api_key_source(Some("ANTHROPIC_API_KEY"));
+        assert_eq!(lane.name().as_deref(), Some(API_KEY_LANE));
+        lane.read_account(r#"{"commands":[],"account":{"apiProvider":"bedrock"}}"#);
         assert_eq!(lane.name().as_deref(), Some("bedrock"));
-        lane.see_initialized(r#"{"still_queued":[]}"#);
+        lane.read_account(r#"{"still_queued":[]}"#);
         assert_eq!(lane.name().as_deref(), Some("bedrock"), "other answers say nothing");
     }
 }

@@ -4,8 +4,8 @@
 //! Codex offers to remember a command permanently in the user's own rules. Angelia never accepts
 //! that offer: an approval for the session ends with the session.
 
-mod elicit;
-mod wording;
+mod elicitation;
+mod request_builder;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,72 +16,76 @@ use angelia_core::model::{Decision, RawJson, ToolId, Verdict};
 use serde_json::{Map, value::RawValue};
 
 pub(crate) use self::{
-    elicit::{Field, form, tool_of},
-    wording::Asker,
+    elicitation::{FormField, find_tool_call, parse_form},
+    request_builder::ApprovalRequestBuilder,
 };
 use super::{
-    protocol::{answer, message::RequestId},
-    translate::Reply,
+    protocol::{message::RequestId, request_result},
+    translate::DeferredReply,
 };
 
 /// All pending requests, in the order in which they arrived.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
-    asked: Vec<(Arc<str>, RequestId, What)>,
+pub(crate) struct PendingServerRequests {
+    approvals: Vec<(Arc<str>, RequestId, ServerRequestKind)>,
     /// Requests to run the caller's tools.
-    calls: Vec<(ToolId, RequestId)>,
+    tool_calls: Vec<(ToolId, RequestId)>,
     /// Tool results that arrived before the app-server's request for them.
-    early: HashMap<ToolId, Box<RawValue>>,
+    early_results: HashMap<ToolId, Box<RawValue>>,
 }
 
 /// The id of a question, and its text.
-pub(crate) type AskedWords = (Box<str>, Arc<str>);
+pub(crate) type QuestionWithId = (Box<str>, Arc<str>);
 
 /// The kind of a pending request, as far as the response depends on it.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum ServerRequestKind {
     /// A command, a patch, or access to a network host.
     Action,
     Permissions(RawJson),
-    Input(Vec<AskedWords>),
+    Input(Vec<QuestionWithId>),
     /// A call of an MCP server's tool, or a URL to open.
     Consent {
         for_session: bool,
     },
-    Form(Vec<Field>),
+    Form(Vec<FormField>),
 }
 
-impl Pending {
+impl PendingServerRequests {
     /// Adds an approval; its key is the app-server's request id. Returns `None` if a request with
     /// this id is already pending.
-    pub(crate) fn ask(&mut self, id: &RequestId, what: What) -> Option<Arc<str>> {
+    pub(crate) fn add_approval(
+        &mut self,
+        id: &RequestId,
+        what: ServerRequestKind,
+    ) -> Option<Arc<str>> {
         let key: Arc<str> = id.to_string().into();
-        if self.is_waiting(id) {
+        if self.is_pending(id) {
             return None;
         }
-        self.asked.push((Arc::clone(&key), id.clone(), what));
+        self.approvals.push((Arc::clone(&key), id.clone(), what));
         Some(key)
     }
 
-    pub(crate) fn is_waiting(&self, id: &RequestId) -> bool {
-        let asked = self.asked.iter().any(|(_, known, _)| known == id);
-        asked || self.calls.iter().any(|(_, known)| known == id)
+    pub(crate) fn is_pending(&self, id: &RequestId) -> bool {
+        let asked = self.approvals.iter().any(|(_, known, _)| known == id);
+        asked || self.tool_calls.iter().any(|(_, known)| known == id)
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.asked.iter().map(|(key, ..)| key)
+    pub(crate) fn approval_keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.approvals.iter().map(|(key, ..)| key)
     }
 
     /// Removes a request that the app-server no longer waits for, and returns its key if it was an
     /// approval.
     pub(crate) fn withdraw(&mut self, id: &RequestId) -> Option<Arc<str>> {
-        self.calls.retain(|(_, known)| known != id);
-        let at = self.asked.iter().position(|(_, known, _)| known == id)?;
-        Some(self.asked.remove(at).0)
+        self.tool_calls.retain(|(_, known)| known != id);
+        let at = self.approvals.iter().position(|(_, known, _)| known == id)?;
+        Some(self.approvals.remove(at).0)
     }
 
     pub(crate) fn withdraw_all(&mut self) -> Vec<Arc<str>> {
-        let asked = std::mem::take(self).asked;
+        let asked = std::mem::take(self).approvals;
         asked.into_iter().map(|(key, ..)| key).collect()
     }
 
@@ -90,71 +94,72 @@ impl Pending {
     }
 
     /// Adds a request to run a caller's tool. Returns the result if it has already arrived.
-    pub(crate) fn call(&mut self, tool: &ToolId, id: &RequestId) -> Option<Box<RawValue>> {
-        let early = self.early.remove(tool);
+    pub(crate) fn add_tool_call(&mut self, tool: &ToolId, id: &RequestId) -> Option<Box<RawValue>> {
+        let early = self.early_results.remove(tool);
         if early.is_none() {
-            self.calls.push((tool.clone(), id.clone()));
+            self.tool_calls.push((tool.clone(), id.clone()));
         }
         early
     }
 
     /// Takes the result of a caller's tool. `is_running`: the app-server may still request it, so
     /// it is kept.
-    pub(crate) fn tool_result(
+    pub(crate) fn resolve_tool_call(
         &mut self,
         tool: &ToolId,
         result: Box<RawValue>,
         is_running: bool,
-    ) -> Option<Reply> {
-        if let Some(at) = self.calls.iter().position(|(known, _)| known == tool) {
-            let (_, id) = self.calls.remove(at);
-            return Some(Reply { id, result, then_interrupt: false, then_tell: None });
+    ) -> Option<DeferredReply> {
+        if let Some(at) = self.tool_calls.iter().position(|(known, _)| known == tool) {
+            let (_, id) = self.tool_calls.remove(at);
+            return Some(DeferredReply { id, result, then_interrupt: false, then_steer: None });
         }
         if is_running {
-            self.early.insert(tool.clone(), result);
+            self.early_results.insert(tool.clone(), result);
         }
         None
     }
 
     /// Removes an approval and returns the response for `decision`.
-    pub(crate) fn decide(&mut self, key: &str, decision: &Decision) -> Option<Reply> {
-        let at = self.asked.iter().position(|(known, ..)| **known == *key)?;
-        let (_, id, what) = self.asked.remove(at);
+    pub(crate) fn decide(&mut self, key: &str, decision: &Decision) -> Option<DeferredReply> {
+        let at = self.approvals.iter().position(|(known, ..)| **known == *key)?;
+        let (_, id, what) = self.approvals.remove(at);
         let verdict = decision.verdict;
-        let result = what.answer(decision);
+        let result = what.response(decision);
         // Codex ends the turn on "cancel" only for commands and patches.
-        let then_interrupt = verdict == Verdict::Stop && !matches!(what, What::Action);
+        let then_interrupt = verdict == Verdict::Stop && !matches!(what, ServerRequestKind::Action);
         // The response has no field for a note, so the note is sent as steering input.
         let then_tell = match verdict {
             Verdict::Deny => decision.note.clone(),
             _ => None,
         };
-        Some(Reply { id, result, then_interrupt, then_tell })
+        Some(DeferredReply { id, result, then_interrupt, then_steer: then_tell })
     }
 }
 
-impl What {
-    fn answer(&self, decision: &Decision) -> Box<RawValue> {
+impl ServerRequestKind {
+    fn response(&self, decision: &Decision) -> Box<RawValue> {
         let verdict = decision.verdict;
         match self {
-            Self::Action => answer::decision(verdict),
-            Self::Permissions(wanted) => answer::permissions(wanted, verdict),
-            Self::Input(_) if !verdict.allows() => answer::user_input(&BTreeMap::new()),
+            Self::Action => request_result::decision(verdict),
+            Self::Permissions(wanted) => request_result::permissions(wanted, verdict),
+            Self::Input(_) if !verdict.allows() => request_result::user_input(&BTreeMap::new()),
             Self::Input(questions) => {
                 let answers = decision.answers.iter().filter_map(|given| {
                     let (id, _) = questions.iter().find(|(_, text)| *text == given.question)?;
                     Some((&**id, &*given.answer))
                 });
-                answer::user_input(&answers.collect())
+                request_result::user_input(&answers.collect())
             }
-            _ if !verdict.allows() => answer::not_accept(verdict),
-            Self::Consent { for_session } => {
-                answer::accept(&Map::new(), *for_session && verdict == Verdict::Session)
-            }
+            _ if !verdict.allows() => request_result::decline_elicitation(verdict),
+            Self::Consent { for_session } => request_result::accept_elicitation(
+                &Map::new(),
+                *for_session && verdict == Verdict::Session,
+            ),
             // A form without the required answers is declined.
-            Self::Form(fields) => match elicit::content(fields, &decision.answers) {
-                Some(content) => answer::accept(&content, false),
-                None => answer::not_accept(Verdict::Deny),
+            Self::Form(fields) => match elicitation::form_content(fields, &decision.answers) {
+                Some(content) => request_result::accept_elicitation(&content, false),
+                None => request_result::decline_elicitation(Verdict::Deny),
             },
         }
     }

@@ -11,20 +11,20 @@ use super::protocol::outgoing::{ApprovalPolicy, Call, ThreadStart, TurnStart};
 /// `turn/start` with the permissions of the turn.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PermittedTurn<'a> {
+pub(super) struct TurnStartWithPermissions<'a> {
     #[serde(flatten)]
     pub(super) turn: TurnStart<'a>,
     pub(super) permissions: &'a str,
     pub(super) approval_policy: ApprovalPolicy,
 }
 
-impl Call for PermittedTurn<'_> {
+impl Call for TurnStartWithPermissions<'_> {
     const METHOD: &'static str = TurnStart::METHOD;
 }
 
 /// `thread/start` with the list of environments the thread may act in.
 #[derive(Debug, Serialize)]
-pub(super) struct PlacedThread<'a> {
+pub(super) struct ThreadStartWithEnvironments<'a> {
     #[serde(flatten)]
     pub(super) thread: ThreadStart<'a>,
     /// An empty list means none: the thread has no machine to act on.
@@ -32,7 +32,7 @@ pub(super) struct PlacedThread<'a> {
     pub(super) environments: Option<&'a [&'a str]>,
 }
 
-impl Call for PlacedThread<'_> {
+impl Call for ThreadStartWithEnvironments<'_> {
     const METHOD: &'static str = ThreadStart::METHOD;
 }
 
@@ -45,10 +45,10 @@ impl Call for ConfigRead {
 }
 
 /// Returns the names of the MCP servers in the response to [`ConfigRead`].
-pub(super) fn server_names(result: &RawValue) -> Vec<Box<str>> {
+pub(super) fn mcp_server_names(result: &RawValue) -> Vec<Box<str>> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Body {
+    struct ConfigResponse {
         config: Config,
     }
     #[derive(Default, Deserialize)]
@@ -56,7 +56,7 @@ pub(super) fn server_names(result: &RawValue) -> Vec<Box<str>> {
     struct Config {
         mcp_servers: Option<BTreeMap<Box<str>, Value>>,
     }
-    let body: Body = serde_json::from_str(result.get()).unwrap_or_default();
+    let body: ConfigResponse = serde_json::from_str(result.get()).unwrap_or_default();
     body.config.mcp_servers.unwrap_or_default().into_keys().collect()
 }
 
@@ -74,7 +74,7 @@ impl Call for SkillsList<'_> {
 pub(super) fn skill_paths(result: &RawValue) -> Vec<Box<str>> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Body {
+    struct SkillsResponse {
         data: Vec<Folder>,
     }
     #[derive(Deserialize)]
@@ -86,7 +86,7 @@ pub(super) fn skill_paths(result: &RawValue) -> Vec<Box<str>> {
     struct Skill {
         path: Box<str>,
     }
-    let body: Body = serde_json::from_str(result.get()).unwrap_or_default();
+    let body: SkillsResponse = serde_json::from_str(result.get()).unwrap_or_default();
     let skills = body.data.into_iter().flat_map(|folder| folder.skills);
     skills.map(|skill| skill.path).collect()
 }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn servers_are_named_in_the_configuration() {
-        let names = |json: &str| server_names(&RawValue::from_string(json.to_owned()).unwrap());
+        let names = |json: &str| mcp_server_names(&RawValue::from_string(json.to_owned()).unwrap());
         assert_eq!(
             names(r#"{"config":{"model":"m","mcp_servers":{"b":{},"a":{"x":1}}},"origins":{}}"#),
             ["a".into(), "b".into()]

@@ -4,57 +4,60 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use angelia_core::{
     model::{
-        Billing, EventKind, Failure, FailureKind, Level, Mode, NativeSessionId, Notice, SessionSpec,
+        Billing, EventKind, Failure, FailureKind, Mode, NativeSessionId, Notice, NoticeLevel,
+        SessionSpec,
     },
-    ports::{Agent, BoxFuture, Capabilities, Emitted, Executor, Health, Login, Opening},
+    ports::{
+        Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, LoginState,
+        OpenRequest,
+    },
 };
 use jiff::tz::TimeZone;
 
 use super::{
-    agent::{CodexAgent, Settings},
-    launch,
-    leftovers::{self, Roots},
-    mcp,
-    probe::{self, Prober},
+    agent::{CodexAgent, CodexAgentSettings},
+    app_server::{AppServer, CodexCallError},
+    app_server_pool::AppServerPool,
+    launch, mcp,
+    probe::{self, CodexProber},
     protocol::outgoing::Delete,
-    server::{CallError, Server},
-    servers::Servers,
-    thread::{OpenError, Recipe, ResumeError, Thread, is_lost},
-    translate::{Context, Translator},
+    sandbox_cleanup::{self, WritableRoots},
+    thread::{CodexThread, ResumeError, ThreadOpenError, ThreadOpener, is_missing_thread},
+    translate::{CodexContext, CodexTranslator},
 };
 use crate::{
-    host::Host,
-    pool::{Start, WarmPool},
+    host::ExecutorHost,
+    pool::{ProcessStarter, WarmPool},
 };
 
 pub(super) const NAME: &str = "codex";
 
 /// The Codex executor. It runs one app-server process per distinct `AppServerSpec`.
 #[derive(Debug)]
-pub(super) struct Codex {
-    host: Host,
-    prober: Prober,
-    servers: Arc<Servers>,
-    roots: Arc<Roots>,
+pub(super) struct CodexExecutor {
+    host: ExecutorHost,
+    prober: CodexProber,
+    servers: Arc<AppServerPool>,
+    roots: Arc<WritableRoots>,
     /// Threads that are started in advance and wait for their first turn.
-    pool: Option<WarmPool<Thread>>,
+    pool: Option<WarmPool<CodexThread>>,
 }
 
 /// A thread opened for a session, and how it was opened.
-struct Open {
-    thread: Thread,
+struct OpenedThread {
+    thread: CodexThread,
     resumed: bool,
     warm: bool,
-    first_words: Vec<Emitted>,
+    startup_events: Vec<AgentEvent>,
 }
 
-impl Executor for Codex {
+impl Executor for CodexExecutor {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn capabilities(&self) -> ExecutorCapabilities {
+        ExecutorCapabilities {
             replace_prompt: true,
             append_prompt: true,
             carry_history: true,
@@ -68,14 +71,14 @@ impl Executor for Codex {
         }
     }
 
-    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
+    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
         Box::pin(async move {
-            let recipe = match Recipe::new(&self.host, &self.prober, spec).await {
+            let recipe = match ThreadOpener::new(&self.host, &self.prober, spec).await {
                 Ok(recipe) => recipe,
                 Err(problem) => {
-                    return Health {
-                        installed: None,
-                        login: Login::Unknown,
+                    return ExecutorHealth {
+                        installation: None,
+                        login: LoginState::Unknown,
                         problem: Some(problem),
                     };
                 }
@@ -83,41 +86,44 @@ impl Executor for Codex {
             // `codex login status` reports only the vendor's own login. Ask the app-server when it
             // denies one, because the configured provider may not need a login at all.
             let login = probe::login_status(&self.host, spec, &recipe.installation).await;
-            if let Login::In { .. } = login {
+            if let LoginState::LoggedIn { .. } = login {
                 return probe::health(&recipe.installation, login);
             }
-            match self.servers.get(&self.host, &recipe.shape).await {
-                Ok(server) => probe::health(&recipe.installation, server.login().await),
-                Err(problem) => Health {
+            match self.servers.get(&self.host, &recipe.server_spec).await {
+                Ok(server) => probe::health(&recipe.installation, server.read_login().await),
+                Err(problem) => ExecutorHealth {
                     problem: Some(problem),
-                    ..probe::health(&recipe.installation, Login::Unknown)
+                    ..probe::health(&recipe.installation, LoginState::Unknown)
                 },
             }
         })
     }
 
-    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+    fn open<'a>(
+        &'a self,
+        opening: OpenRequest<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
         Box::pin(async move {
-            let recipe = Recipe::new(&self.host, &self.prober, opening.spec).await?;
+            let recipe = ThreadOpener::new(&self.host, &self.prober, opening.spec).await?;
             let native = opening.native.filter(|_| recipe.spec.resume);
             let mut last_try = false;
             loop {
-                let server = self.servers.get(&self.host, &recipe.shape).await?;
+                let server = self.servers.get(&self.host, &recipe.server_spec).await?;
                 let (login, open) =
-                    tokio::join!(server.login(), self.opened(&recipe, &server, native));
+                    tokio::join!(server.read_login(), self.open_thread(&recipe, &server, native));
                 match open {
                     Ok(mut open) => {
                         if let Err(failure) = check_billing(recipe.spec.billing, &login) {
                             open.thread.close().await;
                             return Err(failure);
                         }
-                        open.thread.leash.bind(&self.host, opening.session);
-                        return Ok(self.agent(&recipe, open, &login));
+                        open.thread.process_guard.bind_session(&self.host, opening.session);
+                        return Ok(self.build_agent(&recipe, open, &login));
                     }
                     // The app-server exited between the lookup and the call: retry once with a new
                     // one.
                     Err(error) if error.is_gone() && !last_try => last_try = true,
-                    Err(error) => return Err(error.failure("open a conversation")),
+                    Err(error) => return Err(error.into_failure("open a conversation")),
                 }
             }
         })
@@ -132,10 +138,10 @@ impl Executor for Codex {
         }
         let (host, servers, spec) = (self.host.clone(), Arc::clone(&self.servers), spec.clone());
         self.host.tasks.spawn_until_stopped(async move {
-            match Recipe::new(&host, &Prober::default(), &spec).await {
+            match ThreadOpener::new(&host, &CodexProber::default(), &spec).await {
                 Ok(recipe) => {
                     let (count, shape) = (spec.warm as usize, recipe.fingerprint());
-                    pool.declare(&shape, count, waiting(host, servers, recipe));
+                    pool.declare(&shape, count, pool_starter(host, servers, recipe));
                 }
                 Err(failure) => tracing::warn!(%failure, "cannot keep threads warm"),
             }
@@ -148,26 +154,26 @@ impl Executor for Codex {
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
         Box::pin(async move {
-            let recipe = Recipe::new(&self.host, &self.prober, spec).await?;
-            let server = self.servers.get(&self.host, &recipe.shape).await?;
+            let recipe = ThreadOpener::new(&self.host, &self.prober, spec).await?;
+            let server = self.servers.get(&self.host, &recipe.server_spec).await?;
             let copied = recipe.fork(&server, native).await;
-            copied.map_err(|error| error.failure("copy the conversation"))
+            copied.map_err(|error| error.into_failure("copy the conversation"))
         })
     }
 
-    fn forget<'a>(
+    fn delete_conversation<'a>(
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            let recipe = Recipe::new(&self.host, &self.prober, spec).await?;
-            let server = self.servers.get(&self.host, &recipe.shape).await?;
+            let recipe = ThreadOpener::new(&self.host, &self.prober, spec).await?;
+            let server = self.servers.get(&self.host, &recipe.server_spec).await?;
             let delete = Delete { thread_id: native.as_str() };
             match server.call(&delete).await {
                 Ok(_) => Ok(()),
-                Err(CallError::Refused(error)) if is_lost(&error.message) => Ok(()),
-                Err(error) => Err(error.failure("remove the conversation")),
+                Err(CodexCallError::Refused(error)) if is_missing_thread(&error.message) => Ok(()),
+                Err(error) => Err(error.to_failure("remove the conversation")),
             }
         })
     }
@@ -182,51 +188,57 @@ impl Executor for Codex {
     }
 }
 
-impl Codex {
+impl CodexExecutor {
     /// Creates the executor, with a pool of warm threads if the host asks for one. The pool needs
     /// a running tokio runtime.
-    pub(super) fn new(host: Host) -> Self {
+    pub(super) fn new(host: ExecutorHost) -> Self {
         let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
         Self {
             host,
             pool,
-            prober: Prober::default(),
+            prober: CodexProber::default(),
             servers: Arc::default(),
             roots: Arc::default(),
         }
     }
 
     /// Resumes the conversation `native`, or starts a new one if there is none to resume.
-    async fn opened(
+    async fn open_thread(
         &self,
-        recipe: &Recipe,
-        server: &Server,
+        recipe: &ThreadOpener,
+        server: &AppServer,
         native: Option<&NativeSessionId>,
-    ) -> Result<Open, OpenError> {
+    ) -> Result<OpenedThread, ThreadOpenError> {
         let Some(native) = native else {
-            return self.new_conversation(recipe, server).await;
+            return self.take_or_start_thread(recipe, server).await;
         };
         match recipe.resume(server, native).await {
-            Ok(thread) => Ok(Open { thread, resumed: true, warm: false, first_words: Vec::new() }),
+            Ok(thread) => {
+                Ok(OpenedThread { thread, resumed: true, warm: false, startup_events: Vec::new() })
+            }
             Err(ResumeError::Open(error)) => Err(error),
             Err(ResumeError::Lost) => {
-                let mut open = self.new_conversation(recipe, server).await?;
+                let mut open = self.take_or_start_thread(recipe, server).await?;
                 let text = "Codex no longer has this conversation; it starts anew and does not \
                             know what was said before";
-                let notice = Notice::new(Level::Warning, "resume_lost", text);
-                open.first_words.push(Emitted::Event(EventKind::Notice(notice)));
+                let notice = Notice::new(NoticeLevel::Warning, "resume_lost", text);
+                open.startup_events.push(AgentEvent::Event(EventKind::Notice(notice)));
                 Ok(open)
             }
         }
     }
 
     /// Takes a warm thread from the pool, or starts one.
-    async fn new_conversation(&self, recipe: &Recipe, server: &Server) -> Result<Open, OpenError> {
+    async fn take_or_start_thread(
+        &self,
+        recipe: &ThreadOpener,
+        server: &AppServer,
+    ) -> Result<OpenedThread, ThreadOpenError> {
         let mut ready = None;
         // A warm thread has no history, so it cannot stand in for one that must carry some.
         if let Some(pool) = self.pool.as_ref().filter(|_| recipe.spec.history.is_empty()) {
             let (host, servers) = (self.host.clone(), Arc::clone(&self.servers));
-            let waiting = waiting(host, servers, recipe.clone());
+            let waiting = pool_starter(host, servers, recipe.clone());
             let count = recipe.spec.warm as usize;
             ready = pool.take(&recipe.fingerprint(), count, waiting).await;
         }
@@ -235,22 +247,30 @@ impl Codex {
             Some(thread) => thread,
             None => recipe.start(server).await?,
         };
-        Ok(Open { thread, resumed: false, warm, first_words: Vec::new() })
+        Ok(OpenedThread { thread, resumed: false, warm, startup_events: Vec::new() })
     }
 
     /// Returns the folders that commands of a thread may write to. Model mode runs no commands.
-    fn writable(recipe: &Recipe) -> BTreeSet<PathBuf> {
+    fn writable_folders(recipe: &ThreadOpener) -> BTreeSet<PathBuf> {
         match recipe.spec.mode {
-            Mode::Agent => leftovers::writable(&recipe.spec.cwd, recipe.shape.variables()),
+            Mode::Agent => sandbox_cleanup::writable_folders(
+                &recipe.spec.cwd,
+                recipe.server_spec.base_environment(),
+            ),
             Mode::Model => BTreeSet::new(),
         }
     }
 
-    fn agent(&self, recipe: &Recipe, open: Open, login: &Login) -> Box<dyn Agent> {
+    fn build_agent(
+        &self,
+        recipe: &ThreadOpener,
+        open: OpenedThread,
+        login: &LoginState,
+    ) -> Box<dyn Agent> {
         let spec = &recipe.spec;
-        let opened = &open.thread.opened;
+        let opened = &open.thread.info;
         let prefix = launch::prefix_sha256(spec, &recipe.installation.version);
-        let translator = Translator::new(Context {
+        let translator = CodexTranslator::new(CodexContext {
             profile: Arc::clone(&spec.profile),
             executor: NAME.into(),
             thread: NativeSessionId::new(Arc::clone(&opened.thread)),
@@ -264,48 +284,52 @@ impl Codex {
             permissions: spec.permissions.clone(),
             own_servers: vec![mcp::OWN_SERVER.into()],
             lane: match login {
-                Login::In { lane } => lane.clone(),
+                LoginState::LoggedIn { lane } => lane.clone(),
                 _ => None,
             },
             zone: TimeZone::system(),
         });
-        let (permissions, approval_policy) = launch::permissions(spec);
+        let (permissions, approval_policy) = launch::turn_permissions(spec);
         Box::new(CodexAgent::new(
             open.thread,
             translator,
-            Settings {
+            CodexAgentSettings {
                 permissions,
                 approval_policy,
                 output_schema: spec.output_schema.clone(),
                 clock: Arc::clone(&self.host.clock),
-                logged_out: *login == Login::Out,
+                logged_out: *login == LoginState::LoggedOut,
             },
-            self.roots.watch(Self::writable(recipe)),
-            open.first_words,
+            self.roots.register(Self::writable_folders(recipe)),
+            open.startup_events,
         ))
     }
 }
 
 /// Returns the function with which the pool starts a warm thread.
-fn waiting(host: Host, servers: Arc<Servers>, recipe: Recipe) -> Start<Thread> {
+fn pool_starter(
+    host: ExecutorHost,
+    servers: Arc<AppServerPool>,
+    recipe: ThreadOpener,
+) -> ProcessStarter<CodexThread> {
     Arc::new(move || {
         let (host, servers, recipe) = (host.clone(), Arc::clone(&servers), recipe.clone());
         Box::pin(async move {
-            let server = servers.get(&host, &recipe.shape).await?;
+            let server = servers.get(&host, &recipe.server_spec).await?;
             let started = recipe.start(&server).await;
-            started.map_err(|error| error.failure("open a conversation"))
+            started.map_err(|error| error.into_failure("open a conversation"))
         })
     })
 }
 
 /// Refuses, before the first prompt, a login that would bill another lane than the profile wants.
-fn check_billing(wanted: Billing, login: &Login) -> Result<(), Failure> {
+fn check_billing(wanted: Billing, login: &LoginState) -> Result<(), Failure> {
     let expected = match wanted {
         Billing::Any => return Ok(()),
         Billing::Subscription | Billing::ApiKey => wanted.as_str(),
     };
     let found = match login {
-        Login::In { lane: Some(lane) } => &**lane,
+        LoginState::LoggedIn { lane: Some(lane) } => &**lane,
         _ => "unknown",
     };
     if found == expected {
@@ -327,9 +351,9 @@ mod tests {
 
     #[test]
     fn an_unwanted_or_unknown_lane_is_refused_with_a_way_out() {
-        let login = |lane: &str| Login::In { lane: Some(lane.into()) };
+        let login = |lane: &str| LoginState::LoggedIn { lane: Some(lane.into()) };
         let (key, subscription) = (login("api_key"), login("subscription"));
-        for login in [&key, &subscription, &Login::Unknown, &Login::NotNeeded] {
+        for login in [&key, &subscription, &LoginState::Unknown, &LoginState::NotNeeded] {
             assert!(check_billing(Billing::Any, login).is_ok());
         }
         assert!(check_billing(Billing::ApiKey, &key).is_ok());
@@ -337,7 +361,7 @@ mod tests {
         for (wanted, login) in [
             (Billing::Subscription, &key),
             (Billing::ApiKey, &subscription),
-            (Billing::ApiKey, &Login::NotNeeded),
+            (Billing::ApiKey, &LoginState::NotNeeded),
         ] {
             let failure = check_billing(wanted, login).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Auth);

@@ -15,31 +15,32 @@ use serde::Deserialize;
 
 use super::protocol::{
     notification::{ErrorInfo, TurnError},
-    opened::OPENAI,
+    response::OPENAI_PROVIDER,
 };
-use crate::lenient::{Soft, Text};
+use crate::lenient::{BorrowedStr, Lenient};
 
-pub(crate) const LOG_IN: &str = "run `codex login` once in a terminal";
-const CHECK_KEY: &str = "check the key of this model provider in Codex's config.toml, and the \
+pub(crate) const LOG_IN_HINT: &str = "run `codex login` once in a terminal";
+const CHECK_KEY_HINT: &str = "check the key of this model provider in Codex's config.toml, and the \
                          variable it is read from in `env:` of the profile";
-const CHECK_MODEL: &str = "set `model:` of the profile to one this login can use";
-const SHORTEN: &str = "start a new session, or send less text and fewer attachments";
-const TRY_AGAIN: &str = "usually temporary: try again in a moment";
-const CHECK_NETWORK: &str =
+const CHECK_MODEL_HINT: &str = "set `model:` of the profile to one this login can use";
+const SHORTEN_HINT: &str = "start a new session, or send less text and fewer attachments";
+const TRY_AGAIN_HINT: &str = "usually temporary: try again in a moment";
+const CHECK_NETWORK_HINT: &str =
     "check the network, and *_PROXY and the provider's base_url if they are set";
-const PAY: &str = "add credit to the account, or use another profile";
-const REPHRASE: &str = "rephrase the request, or choose another `model:`";
-const SANDBOX: &str = "see `codex sandbox --help`, or choose other `permissions:` for the profile";
+const ADD_CREDIT_HINT: &str = "add credit to the account, or use another profile";
+const REPHRASE_HINT: &str = "rephrase the request, or choose another `model:`";
+const SANDBOX_HINT: &str =
+    "see `codex sandbox --help`, or choose other `permissions:` for the profile";
 
 /// An error reported by the app-server, kept until its turn ends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reported {
+pub(crate) struct ReportedError {
     info: ErrorInfo,
     message: Box<str>,
 }
 
-impl Reported {
-    pub(crate) fn of(error: &TurnError<'_>) -> Self {
+impl ReportedError {
+    pub(crate) fn from_turn_error(error: &TurnError<'_>) -> Self {
         let info = ErrorInfo::of(error.codex_error_info);
         // During a retry the message only says that Codex retries; the cause is in another field.
         let message = error.message.as_str().unwrap_or_default();
@@ -47,7 +48,7 @@ impl Reported {
     }
 
     /// Creates it from a JSON-RPC error, which has only a message.
-    pub(crate) fn words(message: &str) -> Self {
+    pub(crate) fn from_message(message: &str) -> Self {
         Self { info: ErrorInfo::default(), message: message.into() }
     }
 
@@ -55,12 +56,12 @@ impl Reported {
         self.info.status == Some(401) || self.info.name.as_deref() == Some("unauthorized")
     }
 
-    pub(crate) fn failure(&self, around: &Around<'_>) -> Failure {
+    pub(crate) fn to_failure(&self, around: &CodexFailureContext<'_>) -> Failure {
         let (kind, hint) = self.classify(around);
         let mut failure = Failure::new(kind, self.message());
         failure.hint = hint;
         if kind == FailureKind::RateLimited {
-            self.waiting_time(around, &mut failure);
+            self.set_retry_time(around, &mut failure);
         }
         failure
     }
@@ -68,14 +69,14 @@ impl Reported {
     /// Returns the message. If it is the JSON body of a response, returns the message inside.
     fn message(&self) -> Cow<'_, str> {
         #[derive(Deserialize)]
-        struct Body<'a> {
+        struct ResponseErrorBody<'a> {
             #[serde(borrow, default)]
-            error: Soft<Inner<'a>>,
+            error: Lenient<InnerError<'a>>,
         }
         #[derive(Deserialize)]
-        struct Inner<'a> {
+        struct InnerError<'a> {
             #[serde(borrow, default)]
-            message: Soft<Text<'a>>,
+            message: Lenient<BorrowedStr<'a>>,
         }
         let text = self.message.trim();
         if text.is_empty() {
@@ -84,67 +85,69 @@ impl Reported {
                 None => "the agent reported a failure without a reason".into(),
             };
         }
-        let body: Option<Body<'_>> = serde_json::from_str(text).ok();
+        let body: Option<ResponseErrorBody<'_>> = serde_json::from_str(text).ok();
         let inner = body.and_then(|body| body.error.0).and_then(|inner| inner.message.0);
         inner.map_or(text.into(), |inner| inner.0)
     }
 
-    fn classify(&self, around: &Around<'_>) -> (FailureKind, Option<Arc<str>>) {
+    fn classify(&self, around: &CodexFailureContext<'_>) -> (FailureKind, Option<Arc<str>>) {
         use FailureKind::{Agent, Auth};
         if let Some(variable) = self.missing_variable() {
             let hint = format!("set {variable} in `env:` of the profile");
             return (Auth, Some(hint.into()));
         }
         let found = self
-            .by_name(around)
-            .or_else(|| by_status(self.info.status.or_else(|| self.status_in_words()), around))
-            .or_else(|| self.by_words());
+            .classify_by_name(around)
+            .or_else(|| {
+                classify_by_status(self.info.status.or_else(|| self.status_in_message()), around)
+            })
+            .or_else(|| self.classify_by_message());
         let (kind, hint) = found.unwrap_or((Agent, None));
         (kind, hint.map(Into::into))
     }
 
-    fn by_name(&self, around: &Around<'_>) -> Option<Found> {
+    fn classify_by_name(&self, around: &CodexFailureContext<'_>) -> Option<Classification> {
         use FailureKind::{Agent, Auth, Invalid, RateLimited, Refused, Unavailable};
         Some(match self.info.name.as_deref()? {
             "unauthorized" => (Auth, Some(around.login_hint())),
-            "usageLimitExceeded" | "sessionBudgetExceeded" => (RateLimited, Some(PAY)),
+            "usageLimitExceeded" | "sessionBudgetExceeded" => (RateLimited, Some(ADD_CREDIT_HINT)),
             "rateLimitExceeded" => (RateLimited, None),
-            "contextWindowExceeded" => (Invalid, Some(SHORTEN)),
-            "modelNotFound" => (Invalid, Some(CHECK_MODEL)),
+            "contextWindowExceeded" => (Invalid, Some(SHORTEN_HINT)),
+            "modelNotFound" => (Invalid, Some(CHECK_MODEL_HINT)),
             "badRequest" => (Invalid, None),
-            "cyberPolicy" | "misalignmentPolicyViolation" => (Refused, Some(REPHRASE)),
+            "cyberPolicy" | "misalignmentPolicyViolation" => (Refused, Some(REPHRASE_HINT)),
             "tooManyDenials" => (Refused, None),
             "serverOverloaded"
             | "internalServerError"
             | "flexUnavailable"
-            | "policyCapacityUnavailable" => (Unavailable, Some(TRY_AGAIN)),
-            "sandboxError" => (Agent, Some(SANDBOX)),
+            | "policyCapacityUnavailable" => (Unavailable, Some(TRY_AGAIN_HINT)),
+            "sandboxError" => (Agent, Some(SANDBOX_HINT)),
             "httpConnectionFailed"
             | "responseStreamConnectionFailed"
             | "responseStreamDisconnected"
             | "responseTooManyFailedAttempts"
                 if self.info.status.is_none() =>
             {
-                (Unavailable, Some(CHECK_NETWORK))
+                (Unavailable, Some(CHECK_NETWORK_HINT))
             }
             _ => return None,
         })
     }
 
     /// Classifies `other` and unknown names by the message text.
-    fn by_words(&self) -> Option<Found> {
+    fn classify_by_message(&self) -> Option<Classification> {
         use FailureKind::{Invalid, RateLimited, Refused, Unavailable};
         let text = self.message.as_ref();
         Some(if text.starts_with('{') && text.contains("invalid_request_error") {
             (Invalid, None)
         } else if text.contains("reason: content_filter") {
-            (Refused, Some(REPHRASE))
+            (Refused, Some(REPHRASE_HINT))
         } else if text.contains("Incomplete response returned") {
-            (Invalid, Some(SHORTEN))
+            (Invalid, Some(SHORTEN_HINT))
         } else if text.contains("rate limit exceeded") {
             (RateLimited, None)
         } else if text.contains("stream disconnected") || text.contains("timeout") {
-            (Unavailable, Some(CHECK_NETWORK))
+            (Unavailable, Some(CHECK_NETWORK_HINT))
         } else if text.contains("no rollout found") || text.contains("thread not found") {
             (Invalid, Some("the agent's own transcript is gone; start a new session"))
         } else {
@@ -157,25 +160,25 @@ impl Reported {
         rest.split('`').next().filter(|name| !name.is_empty())
     }
 
-    fn status_in_words(&self) -> Option<u16> {
+    fn status_in_message(&self) -> Option<u16> {
         let (_, rest) = self.message.split_once("unexpected status ")?;
         rest.get(..3)?.parse().ok()
     }
 
     /// Sets the retry time: from the account's rate limits, or else from the message text.
-    fn waiting_time(&self, around: &Around<'_>, failure: &mut Failure) {
-        let until = around.resets_at.or_else(|| self.named_time(around));
+    fn set_retry_time(&self, around: &CodexFailureContext<'_>, failure: &mut Failure) {
+        let until = around.resets_at.or_else(|| self.parse_retry_time(around));
         if let Some(until) = until {
             failure.hint = Some(format!("the limit resets at {until}").into());
-            failure.retry_after =
-                (around.at).and_then(|at| Duration::try_from(until.duration_since(at)).ok());
+            failure.retry_after = (around.turn_ended_at)
+                .and_then(|at| Duration::try_from(until.duration_since(at)).ok());
         } else {
-            failure.retry_after = self.named_duration();
+            failure.retry_after = self.parse_retry_duration();
         }
     }
 
     /// Reads `try again in 1.5s`.
-    fn named_duration(&self) -> Option<Duration> {
+    fn parse_retry_duration(&self) -> Option<Duration> {
         let (_, rest) = self.message.split_once("try again in ")?;
         let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
         let number: f64 = rest[..end].parse().ok()?;
@@ -194,7 +197,7 @@ impl Reported {
 
     /// Reads `try again at Nov 16th, 2026 3:33 AM.`, or only `3:33 AM` if that is today, in the
     /// time zone of the machine.
-    fn named_time(&self, around: &Around<'_>) -> Option<Timestamp> {
+    fn parse_retry_time(&self, around: &CodexFailureContext<'_>) -> Option<Timestamp> {
         let (_, rest) = self.message.split_once("try again at ")?;
         let text = rest.trim_end().trim_end_matches('.');
         let zone = around.zone.clone();
@@ -202,48 +205,51 @@ impl Reported {
             let day = day.trim_end_matches(|char: char| char.is_ascii_alphabetic());
             DateTime::strptime("%b %d, %Y %I:%M %p", format!("{day}, {rest}")).ok()?
         } else {
-            let today = around.at?.to_zoned(zone.clone()).date();
+            let today = around.turn_ended_at?.to_zoned(zone.clone()).date();
             today.to_datetime(Time::strptime("%I:%M %p", text).ok()?)
         };
         Some(when.to_zoned(zone).ok()?.timestamp())
     }
 }
 
-type Found = (FailureKind, Option<&'static str>);
+type Classification = (FailureKind, Option<&'static str>);
 
 /// Facts besides the error itself that a failure depends on.
 #[derive(Debug)]
-pub(crate) struct Around<'a> {
+pub(crate) struct CodexFailureContext<'a> {
     pub(crate) provider: Option<&'a str>,
     /// The time at which an exhausted quota resets.
     pub(crate) resets_at: Option<Timestamp>,
     /// The time at which the turn ended.
-    pub(crate) at: Option<Timestamp>,
+    pub(crate) turn_ended_at: Option<Timestamp>,
     pub(crate) zone: &'a TimeZone,
 }
 
-impl Around<'_> {
+impl CodexFailureContext<'_> {
     /// Returns the hint for a missing login. `codex login` applies only to the built-in provider.
     pub(crate) fn login_hint(&self) -> &'static str {
         match self.provider {
-            None | Some(OPENAI) => LOG_IN,
-            Some(_) => CHECK_KEY,
+            None | Some(OPENAI_PROVIDER) => LOG_IN_HINT,
+            Some(_) => CHECK_KEY_HINT,
         }
     }
 }
 
-fn by_status(status: Option<u16>, around: &Around<'_>) -> Option<Found> {
+fn classify_by_status(
+    status: Option<u16>,
+    around: &CodexFailureContext<'_>,
+) -> Option<Classification> {
     use FailureKind::{Auth, Invalid, RateLimited, Unavailable};
     Some(match status? {
         401 | 403 => (Auth, Some(around.login_hint())),
-        402 => (RateLimited, Some(PAY)),
-        404 => (Invalid, Some(CHECK_MODEL)),
-        413 => (Invalid, Some(SHORTEN)),
+        402 => (RateLimited, Some(ADD_CREDIT_HINT)),
+        404 => (Invalid, Some(CHECK_MODEL_HINT)),
+        413 => (Invalid, Some(SHORTEN_HINT)),
         429 => (RateLimited, None),
-        408 | 500.. => (Unavailable, Some(TRY_AGAIN)),
+        408 | 500.. => (Unavailable, Some(TRY_AGAIN_HINT)),
         400..=499 => (Invalid, None),
         // A success status without a usable response: the URL is probably not the model's API.
-        200..=399 => (Unavailable, Some(CHECK_NETWORK)),
+        200..=399 => (Unavailable, Some(CHECK_NETWORK_HINT)),
         _ => return None,
     })
 }
@@ -252,15 +258,15 @@ fn by_status(status: Option<u16>, around: &Around<'_>) -> Option<Found> {
 mod tests {
     use super::*;
 
-    fn failure_of(error: &str, around: &Around<'_>) -> Failure {
-        Reported::of(&serde_json::from_str(error).unwrap()).failure(around)
+    fn failure_of(error: &str, around: &CodexFailureContext<'_>) -> Failure {
+        ReportedError::from_turn_error(&serde_json::from_str(error).unwrap()).to_failure(around)
     }
 
-    fn around(zone: &TimeZone) -> Around<'_> {
-        Around {
-            provider: Some(OPENAI),
+    fn around(zone: &TimeZone) -> CodexFailureContext<'_> {
+        CodexFailureContext {
+            provider: Some(OPENAI_PROVIDER),
             resets_at: None,
-            at: Some("2026-11-15T18:03:53Z".parse().unwrap()),
+            turn_ended_at: Some("2026-11-15T18:03:53Z".parse().unwrap()),
             zone,
         }
     }
@@ -297,10 +303,10 @@ mod tests {
         let zone = TimeZone::UTC;
         let error =
             r#"{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}"#;
-        let hint = |around: &Around<'_>| failure_of(error, around).hint.unwrap();
-        assert_eq!(&*hint(&around(&zone)), LOG_IN);
-        let custom = Around { provider: Some("fake"), ..around(&zone) };
-        assert_eq!(&*hint(&custom), CHECK_KEY);
+        let hint = |around: &CodexFailureContext<'_>| failure_of(error, around).hint.unwrap();
+        assert_eq!(&*hint(&around(&zone)), LOG_IN_HINT);
+        let custom = CodexFailureContext { provider: Some("fake"), ..around(&zone) };
+        assert_eq!(&*hint(&custom), CHECK_KEY_HINT);
         let missing =
             r#"{"message":"Missing environment variable: `K`. Set it","codexErrorInfo":"other"}"#;
         let failure = failure_of(missing, &custom);
@@ -311,7 +317,7 @@ mod tests {
     #[test]
     fn waiting_times_are_read_from_the_windows_or_from_the_words() {
         let zone = TimeZone::UTC;
-        let wait = |words: &str, around: &Around<'_>| {
+        let wait = |words: &str, around: &CodexFailureContext<'_>| {
             let error = format!(r#"{{"message":"{words}","codexErrorInfo":"usageLimitExceeded"}}"#);
             failure_of(&error, around).retry_after.map(|wait| wait.as_secs_f64())
         };
@@ -322,7 +328,10 @@ mod tests {
         assert_eq!(wait("or try again at Nov 16th, 2026 3:33 AM.", &around), Some(34147.0));
         assert_eq!(wait("or try again at 7:03 PM.", &around), Some(3547.0));
         assert_eq!(wait("or try again at some time.", &around), None);
-        let windows = Around { resets_at: Some("2026-11-15T18:04:53Z".parse().unwrap()), ..around };
+        let windows = CodexFailureContext {
+            resets_at: Some("2026-11-15T18:04:53Z".parse().unwrap()),
+            ..around
+        };
         assert_eq!(wait("try again in 5s", &windows), Some(60.0));
     }
 }

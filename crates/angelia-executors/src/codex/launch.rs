@@ -30,16 +30,16 @@ use serde_json::{Map, Value, json};
 
 use super::{
     mcp,
-    probe::Installation,
+    probe::CodexInstallation,
     protocol::outgoing::{ApprovalPolicy, ThreadSettings},
 };
 use crate::{
-    host::Host,
-    pool::VERSION,
-    process::{Mark, mark},
+    host::ExecutorHost,
+    pool::VERSION_COMPONENT,
+    process::{ProcessMark, mark},
 };
 
-const HOME: &str = "CODEX_HOME";
+const CODEX_HOME: &str = "CODEX_HOME";
 
 /// The sandbox profile in which every thread starts; see the module documentation.
 const READ_ONLY: &str = ":read-only";
@@ -47,7 +47,7 @@ const WORKSPACE: &str = ":workspace";
 
 /// Makes Codex unload a thread as soon as its last subscriber leaves, so that resuming the thread
 /// applies the settings of that moment.
-const UNLOAD: &str = "thread_unload_delay_secs=0";
+const UNLOAD_AT_ONCE: &str = "thread_unload_delay_secs=0";
 /// Keeps the process from contacting public hosts on its own and from lingering when it exits.
 const NO_PLUGINS: &str = "features.plugins=false";
 
@@ -69,34 +69,34 @@ const TOOL_FEATURES: [&str; 13] = [
 ];
 
 /// Components of the launch fingerprint that do not affect the prompt prefix.
-const BEHIND_THE_PREFIX: [&str; 6] =
+const NON_PREFIX_COMPONENTS: [&str; 6] =
     ["history", "billing", "binary", "environment", "permissions", "model"];
 
 /// Returns the complete environment of the program. `CODEX_HOME` is the profile's value, else the
 /// one in Angelia's own environment, else unset: Codex then uses its default below `HOME`.
 pub(super) fn environment(
-    host: &Host,
+    host: &ExecutorHost,
     spec: &SessionSpec,
-    mark: &Mark,
+    mark: &ProcessMark,
 ) -> Result<BTreeMap<OsString, OsString>, Failure> {
-    let ours = host.environment.get(OsStr::new(HOME));
-    let ours = ours.and_then(|value| value.to_str()).filter(|_| !spec.env.contains_key(HOME));
-    let ours: Vec<(&str, &str)> = ours.into_iter().map(|value| (HOME, value)).collect();
+    let ours = host.environment.get(OsStr::new(CODEX_HOME));
+    let ours = ours.and_then(|value| value.to_str()).filter(|_| !spec.env.contains_key(CODEX_HOME));
+    let ours: Vec<(&str, &str)> = ours.into_iter().map(|value| (CODEX_HOME, value)).collect();
     host.child_environment(spec, &ours, mark)
 }
 
 /// Returns the folder in which Codex keeps its configuration and its conversations.
-pub(super) fn home(environment: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
+pub(super) fn codex_home(environment: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
     let set = |name: &str| {
         let value = environment.get(OsStr::new(name))?;
         (!value.is_empty()).then(|| PathBuf::from(value))
     };
-    set(HOME).or_else(|| Some(set("HOME")?.join(".codex")))
+    set(CODEX_HOME).or_else(|| Some(set("HOME")?.join(".codex")))
 }
 
 /// Everything two threads must share so that one app-server process can serve both.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Shape {
+pub(super) struct AppServerSpec {
     pub(super) program: PathBuf,
     version: Arc<str>,
     /// Without Angelia's process mark, which differs for every process.
@@ -104,15 +104,15 @@ pub(super) struct Shape {
     plugins: bool,
 }
 
-impl Shape {
+impl AppServerSpec {
     pub(super) fn of(
-        host: &Host,
+        host: &ExecutorHost,
         spec: &SessionSpec,
-        installation: &Installation,
+        installation: &CodexInstallation,
     ) -> Result<Self, Failure> {
         let mut environment = environment(host, spec, &host.fresh_mark()?)?;
-        environment.remove(OsStr::new(mark::VARIABLE));
-        let config = home(&environment).map(|home| home.join("config.toml"));
+        environment.remove(OsStr::new(mark::MARK_VARIABLE));
+        let config = codex_home(&environment).map(|home| home.join("config.toml"));
         let config = config.and_then(|path| std::fs::read_to_string(path).ok());
         Ok(Self {
             program: installation.path.clone(),
@@ -122,19 +122,19 @@ impl Shape {
         })
     }
 
-    pub(super) fn environment(&self, mark: &Mark) -> BTreeMap<OsString, OsString> {
-        let (name, value) = mark.variable();
+    pub(super) fn process_environment(&self, mark: &ProcessMark) -> BTreeMap<OsString, OsString> {
+        let (name, value) = mark.env_variable();
         let mut environment = self.environment.clone();
         environment.insert(name.into(), value.into());
         environment
     }
 
-    pub(super) fn variables(&self) -> &BTreeMap<OsString, OsString> {
+    pub(super) fn base_environment(&self) -> &BTreeMap<OsString, OsString> {
         &self.environment
     }
 
     pub(super) fn arguments(&self) -> Vec<OsString> {
-        let mut arguments = vec!["app-server", "-c", UNLOAD];
+        let mut arguments = vec!["app-server", "-c", UNLOAD_AT_ONCE];
         if !self.plugins {
             arguments.extend(["-c", NO_PLUGINS]);
         }
@@ -143,7 +143,7 @@ impl Shape {
 }
 
 /// Leaves the environment out, because it holds secrets.
-impl std::fmt::Debug for Shape {
+impl std::fmt::Debug for AppServerSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AppServerSpec")
             .field("program", &self.program)
@@ -163,7 +163,7 @@ fn wants_plugins(config: &str) -> bool {
 
 /// Extensions of the user's own configuration that model mode must turn off.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found<'a> {
+pub(super) struct UserExtensions<'a> {
     /// Names of MCP servers.
     pub(super) servers: &'a [Box<str>],
     /// Paths of skills. A prompt can activate a skill by naming it.
@@ -171,10 +171,10 @@ pub(super) struct Found<'a> {
 }
 
 /// Returns the settings with which a thread is started or resumed.
-pub(super) fn thread<'a>(
+pub(super) fn thread_settings<'a>(
     spec: &'a SessionSpec,
-    mark: &Mark,
-    found: Found<'_>,
+    mark: &ProcessMark,
+    found: UserExtensions<'_>,
 ) -> Result<ThreadSettings<'a>, Failure> {
     let (base, developer) = match (spec.mode, &spec.system) {
         (Mode::Agent, SystemPrompt::Default) => (None, None),
@@ -188,7 +188,7 @@ pub(super) fn thread<'a>(
         model: spec.model.as_deref(),
         permissions: Some(READ_ONLY),
         approval_policy: Some(ApprovalPolicy::Untrusted),
-        config: config(spec, mark, found)?,
+        config: thread_config(spec, mark, found)?,
         base_instructions: base,
         developer_instructions: developer,
         ..ThreadSettings::default()
@@ -196,7 +196,7 @@ pub(super) fn thread<'a>(
 }
 
 /// Returns the sandbox profile and the approval policy of a turn.
-pub(super) fn permissions(spec: &SessionSpec) -> (&'static str, ApprovalPolicy) {
+pub(super) fn turn_permissions(spec: &SessionSpec) -> (&'static str, ApprovalPolicy) {
     let rules = &spec.permissions;
     match spec.mode {
         Mode::Model => (READ_ONLY, ApprovalPolicy::Untrusted),
@@ -210,14 +210,14 @@ pub(super) fn permissions(spec: &SessionSpec) -> (&'static str, ApprovalPolicy) 
     }
 }
 
-fn config(
+fn thread_config(
     spec: &SessionSpec,
-    mark: &Mark,
-    found: Found<'_>,
+    mark: &ProcessMark,
+    found: UserExtensions<'_>,
 ) -> Result<BTreeMap<String, Value>, Failure> {
     let mut config = BTreeMap::new();
     let mut set = |key: &str, value: Value| config.insert(key.to_owned(), value);
-    set("projects", projects(&spec.cwd, spec.trust));
+    set("projects", project_trust(&spec.cwd, spec.trust));
     if !spec.trust {
         set("project_doc_max_bytes", json!(0));
     }
@@ -248,7 +248,7 @@ fn config(
         let off: Vec<Value> = found.skills.iter().map(off).collect();
         set("skills", json!({"include_instructions": false, "config": off}));
     }
-    let (variable, value) = mark.variable();
+    let (variable, value) = mark.env_variable();
     if has_tools {
         set("shell_environment_policy", json!({"set": {variable: value}}));
     }
@@ -261,7 +261,7 @@ fn config(
         servers.insert(name.to_string(), own);
     }
     for (name, server) in &spec.mcp_servers {
-        servers.insert(name.to_string(), mcp::server(name, server, mark)?);
+        servers.insert(name.to_string(), mcp::to_thread_server(name, server, mark)?);
     }
     if !servers.is_empty() {
         set("mcp_servers", Value::Object(servers));
@@ -272,7 +272,7 @@ fn config(
 /// Returns the `projects` setting, which says whether the repository's own configuration counts.
 /// It overrides the user's configuration for this thread. Codex looks up both the folder and the
 /// root of its repository, by the path as given and by the canonical path.
-fn projects(cwd: &Path, trust: bool) -> Value {
+fn project_trust(cwd: &Path, trust: bool) -> Value {
     let level = json!({"trust_level": if trust { "trusted" } else { "untrusted" }});
     let real = cwd.canonicalize().ok();
     let folders = [Some(cwd), real.as_deref()].into_iter().flatten();
@@ -294,8 +294,8 @@ fn disallows(spec: &SessionSpec, tools: &[&str]) -> bool {
 /// Hashes everything under our control that precedes the conversation, except the model.
 pub(super) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
     LaunchFingerprint::of(spec)
-        .without(&BEHIND_THE_PREFIX)
-        .with(VERSION, [version.as_bytes()])
+        .without(&NON_PREFIX_COMPONENTS)
+        .with(VERSION_COMPONENT, [version.as_bytes()])
         .sha256()
 }
 

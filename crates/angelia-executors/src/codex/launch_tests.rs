@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 
-fn mark() -> Mark {
+fn mark() -> ProcessMark {
     "home:owner:agent".parse().unwrap()
 }
 
@@ -16,8 +16,8 @@ fn spec() -> SessionSpec {
 }
 
 fn sent(spec: &SessionSpec, servers: &[Box<str>]) -> Value {
-    let found = Found { servers, skills: &["/skill".into()] };
-    serde_json::to_value(thread(spec, &mark(), found).unwrap()).unwrap()
+    let found = UserExtensions { servers, skills: &["/skill".into()] };
+    serde_json::to_value(thread_settings(spec, &mark(), found).unwrap()).unwrap()
 }
 
 #[test]
@@ -70,13 +70,13 @@ fn model_mode_has_no_tools_and_nobodys_prompt() {
     let skills = json!({"include_instructions": false,
         "config": [{"path": "/skill", "enabled": false}]});
     assert_eq!(config["skills"], skills);
-    assert_eq!(permissions(&model), (READ_ONLY, ApprovalPolicy::Untrusted));
+    assert_eq!(turn_permissions(&model), (READ_ONLY, ApprovalPolicy::Untrusted));
 }
 
 #[test]
 fn everything_is_asked_unless_nobody_is_to_be_asked() {
     let of = |level, disallowed: &[&str]| {
-        permissions(&SessionSpec {
+        turn_permissions(&SessionSpec {
             permissions: Permissions {
                 level,
                 allowed: Vec::new(),
@@ -99,7 +99,7 @@ fn a_list_of_tools_is_refused_and_a_disallowed_search_is_off() {
     spec.permissions.disallowed = vec!["WebSearch".parse().unwrap()];
     assert_eq!(sent(&spec, &[])["config"]["web_search"], "disabled");
     spec.tools = ToolSet::List(vec!["Read".into()]);
-    let failure = thread(&spec, &mark(), Found::default()).unwrap_err();
+    let failure = thread_settings(&spec, &mark(), UserExtensions::default()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Invalid);
 }
 
@@ -111,7 +111,7 @@ fn trust_is_said_of_the_folder_and_of_its_repository() {
     fs::create_dir(root.path().join("repo/.git")).unwrap();
     let link = root.path().join("link");
     std::os::unix::fs::symlink(&below, &link).unwrap();
-    let projects = projects(&link, false);
+    let projects = project_trust(&link, false);
     let real = below.canonicalize().unwrap();
     for folder in [&link, &real, real.parent().unwrap()] {
         let folder = Path::to_str(folder).unwrap();

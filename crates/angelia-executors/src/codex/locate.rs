@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::npm::Program;
+use crate::npm::NpmProgram;
 
-pub(super) const PROGRAM: Program = Program {
+pub(super) const PROGRAM: NpmProgram = NpmProgram {
     title: "Codex",
     command: "codex",
     package: "@openai/codex",
-    places,
-    how_to_install: "install it (`npm install -g @openai/codex`) or set `binary` to its full path",
+    native_candidates: places,
+    install_hint: "install it (`npm install -g @openai/codex`) or set `binary` to its full path",
 };
 
 /// Returns the possible paths of the native program, relative to the npm package: in a sibling
@@ -57,7 +57,7 @@ mod tests {
         fs::write(&launcher, "#!/usr/bin/env node\n").unwrap();
         let link = root.path().join("codex");
         std::os::unix::fs::symlink(&launcher, &link).unwrap();
-        let native_behind = |path| PROGRAM.native_behind(path);
+        let native_behind = |path| PROGRAM.find_native(path);
         assert_eq!(native_behind(&link), None, "nothing better is there");
 
         let (platform, triple) = platform().unwrap();

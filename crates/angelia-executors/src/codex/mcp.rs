@@ -6,54 +6,58 @@
 use angelia_core::model::{Failure, FailureKind, RawJson};
 use serde_json::{Map, Value, json};
 
-use crate::process::Mark;
+use crate::process::ProcessMark;
 
 /// The name under which Angelia's own tools (`angelia mcp`) are offered.
 pub(super) const OWN_SERVER: &str = "angelia";
 
 /// In seconds. It is long because a delegated turn takes as long as it takes and has its own
 /// timeouts.
-pub(super) const OWN_TIMEOUT: u32 = 86_400;
+pub(super) const OWN_TIMEOUT_SECONDS: u32 = 86_400;
 
 /// Keys that Codex refuses or names differently.
-const OURS: [&str; 3] = ["type", "transport", "headers"];
+const UNSUPPORTED_KEYS: [&str; 3] = ["type", "transport", "headers"];
 
 /// Converts one server for the `mcp_servers` of a thread. Adds the process mark to the server's
 /// `env`, because Codex gives its servers only a minimal environment.
-pub(super) fn server(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
-    let mut theirs = plain(name, server)?;
+pub(super) fn to_thread_server(
+    name: &str,
+    server: &RawJson,
+    mark: &ProcessMark,
+) -> Result<Value, Failure> {
+    let mut theirs = to_codex_server(name, server)?;
     if name == OWN_SERVER {
-        theirs.entry("tool_timeout_sec").or_insert_with(|| json!(OWN_TIMEOUT));
+        theirs.entry("tool_timeout_sec").or_insert_with(|| json!(OWN_TIMEOUT_SECONDS));
     }
     if theirs.contains_key("command") {
-        let (variable, value) = mark.variable();
+        let (variable, value) = mark.env_variable();
         theirs
             .entry("env")
             .or_insert_with(|| json!({}))
             .as_object_mut()
-            .ok_or_else(|| invalid(name, "has an `env` that is not a table"))?
+            .ok_or_else(|| invalid_server(name, "has an `env` that is not a table"))?
             .insert(variable.to_owned(), value.into());
     }
     Ok(theirs.into())
 }
 
 /// Converts one server, without anything that belongs to a thread.
-pub(super) fn plain(name: &str, server: &RawJson) -> Result<Map<String, Value>, Failure> {
+pub(super) fn to_codex_server(name: &str, server: &RawJson) -> Result<Map<String, Value>, Failure> {
     let Ok(ours) = serde_json::from_str::<Map<String, Value>>(server.get()) else {
-        return Err(invalid(name, "is not a table of settings"));
+        return Err(invalid_server(name, "is not a table of settings"));
     };
     let kind = ours.get("type").or(ours.get("transport")).and_then(Value::as_str);
     if kind == Some("sse") {
-        return Err(invalid(name, "speaks SSE, which Codex does not"));
+        return Err(invalid_server(name, "speaks SSE, which Codex does not"));
     }
     let headers = ours.get("headers").cloned();
     let mut theirs: Map<String, Value> =
-        (ours.into_iter()).filter(|(key, _)| !OURS.contains(&key.as_str())).collect();
+        (ours.into_iter()).filter(|(key, _)| !UNSUPPORTED_KEYS.contains(&key.as_str())).collect();
     if theirs.contains_key("command") {
         return Ok(theirs);
     }
     if !theirs.contains_key("url") {
-        return Err(invalid(name, "has neither a `command` nor a `url`"));
+        return Err(invalid_server(name, "has neither a `command` nor a `url`"));
     }
     if let Some(headers) = headers {
         theirs.insert("http_headers".to_owned(), headers);
@@ -61,7 +65,7 @@ pub(super) fn plain(name: &str, server: &RawJson) -> Result<Map<String, Value>, 
     Ok(theirs)
 }
 
-fn invalid(name: &str, what: &str) -> Failure {
+fn invalid_server(name: &str, what: &str) -> Failure {
     let message = format!("`mcp_servers: {name}` {what}");
     Failure::new(FailureKind::Invalid, message)
         .with_hint("give it `command`, `args`, `env`, or `url` and `headers`")
@@ -73,7 +77,7 @@ mod tests {
 
     fn translated(json: &str) -> Result<Value, Failure> {
         let raw = serde_json::value::RawValue::from_string(json.to_owned()).unwrap();
-        server("docs", &raw.into(), &"home:owner:agent".parse().unwrap())
+        to_thread_server("docs", &raw.into(), &"home:owner:agent".parse().unwrap())
     }
 
     #[test]

@@ -14,27 +14,27 @@
 //! - `approval`, `failure`, `patch`, `shell`, `tool`, `usage`: parts of the translation.
 
 mod agent;
+mod app_server;
+mod app_server_pool;
 mod approval;
 mod calls;
 mod executor;
 mod failure;
 mod launch;
-mod leash;
-mod leftovers;
 mod locate;
 mod mcp;
 mod patch;
 mod probe;
+mod process_guard;
 pub mod protocol;
-mod server;
-mod servers;
-pub mod settings;
+mod sandbox_cleanup;
 mod shell;
 mod thread;
 mod tool;
 pub mod translate;
 mod turn;
 mod usage;
+pub mod user_config;
 
 use std::sync::Arc;
 
@@ -45,6 +45,10 @@ use crate::Registration;
 pub const REGISTRATION: Registration = Registration {
     name: executor::NAME,
     about: "Codex, with the login it has on this machine",
-    model_ids: crate::ModelIds { bare: &["gpt-"], agent_words: &[], listed: &["default"] },
-    build: |host| Arc::new(executor::Codex::new(host)) as Arc<dyn Executor>,
+    model_ids: crate::ModelIds {
+        vendor_prefixes: &["gpt-"],
+        agent_aliases: &[],
+        listed_models: &["default"],
+    },
+    build: |host| Arc::new(executor::CodexExecutor::new(host)) as Arc<dyn Executor>,
 };

@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 use super::protocol::item;
 
 /// How many paths a title names.
-const NAMED: usize = 3;
+const MAX_PATHS_IN_TITLE: usize = 3;
 
 /// The files of a patch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changes(Vec<Changed>);
+pub(crate) struct PatchSummary(Vec<ChangedFile>);
 
 #[derive(Clone, Debug)]
-struct Changed {
+struct ChangedFile {
     verb: &'static str,
     path: Box<str>,
     moved_to: Option<Box<str>>,
@@ -22,17 +22,17 @@ struct Changed {
     removed: usize,
 }
 
-impl Changes {
-    pub(crate) fn of(raw: Option<&RawValue>) -> Self {
-        let changed = item::changes(raw).into_iter().filter_map(|change| {
+impl PatchSummary {
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Self {
+        let changed = item::parse_changes(raw).into_iter().filter_map(|change| {
             let kind = change.kind.0.as_ref();
             let verb = match kind.and_then(|kind| kind.kind.as_str()) {
                 Some("add") => "add",
                 Some("delete") => "delete",
                 _ => "update",
             };
-            let (added, removed) = lines(verb, change.diff.as_str().unwrap_or_default());
-            Some(Changed {
+            let (added, removed) = count_lines(verb, change.diff.as_str().unwrap_or_default());
+            Some(ChangedFile {
                 verb,
                 path: change.path.as_str()?.into(),
                 moved_to: kind.and_then(|kind| kind.move_path.as_str().map(Into::into)),
@@ -58,15 +58,16 @@ impl Changes {
         if let [one] = &*self.0 {
             return format!("{} {}", one.verb, one.path);
         }
-        let names: Vec<&str> = self.0.iter().take(NAMED).map(|one| &*one.path).collect();
-        let more = if self.0.len() > NAMED { " …" } else { "" };
+        let names: Vec<&str> =
+            self.0.iter().take(MAX_PATHS_IN_TITLE).map(|one| &*one.path).collect();
+        let more = if self.0.len() > MAX_PATHS_IN_TITLE { " …" } else { "" };
         let count = self.0.len();
         let colon = if count == 0 { "" } else { ": " };
         format!("change {count} files{colon}{}{more}", names.join(", "))
     }
 
     /// Lists the files, one per line, with the numbers of added and removed lines.
-    pub(crate) fn list(&self) -> String {
+    pub(crate) fn file_list(&self) -> String {
         let mut text = String::new();
         for one in &self.0 {
             let _infallible = write!(text, "{} {}", one.verb, one.path);
@@ -80,7 +81,7 @@ impl Changes {
     }
 
     /// `3 files, +10 −2 lines`
-    pub(crate) fn counts(&self) -> String {
+    pub(crate) fn totals(&self) -> String {
         let (added, removed) =
             (self.0.iter()).fold((0, 0), |sum, one| (sum.0 + one.added, sum.1 + one.removed));
         let files = match self.0.len() {
@@ -92,7 +93,7 @@ impl Changes {
 }
 
 /// Counts added and removed lines. Added and deleted files come as plain content, not as a diff.
-fn lines(verb: &str, diff: &str) -> (usize, usize) {
+fn count_lines(verb: &str, diff: &str) -> (usize, usize) {
     match verb {
         "add" => (diff.lines().count(), 0),
         "delete" => (0, diff.lines().count()),
@@ -116,9 +117,12 @@ mod tests {
             {"path":"/c","kind":{"type":"add"},"diff":"1\n2\n"},
             {"path":"/d","kind":{"type":"delete"},"diff":"1\n"}]"#;
         let raw = RawValue::from_string(json.to_owned()).unwrap();
-        let changes = Changes::of(Some(&raw));
-        assert_eq!(changes.counts(), "3 files, +4 −2 lines");
-        assert_eq!(changes.list(), "update /a → /b (+2 −1)\nadd /c (+2 −0)\ndelete /d (+0 −1)");
+        let changes = PatchSummary::parse(Some(&raw));
+        assert_eq!(changes.totals(), "3 files, +4 −2 lines");
+        assert_eq!(
+            changes.file_list(),
+            "update /a → /b (+2 −1)\nadd /c (+2 −0)\ndelete /d (+0 −1)"
+        );
         assert_eq!(changes.title(), "change 3 files: /a, /c, /d");
         let paths: Vec<&str> = changes.paths().collect();
         assert_eq!(paths, ["/a", "/b", "/c", "/d"]);

@@ -8,94 +8,95 @@ use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
     model::{Failure, FailureKind, SessionSpec},
-    ports::{Health, Installed, Login},
+    ports::{ExecutorHealth, InstalledAgent, LoginState},
 };
 
 use super::{launch, locate::PROGRAM};
 use crate::{
-    claude::{probe::run, version::Version},
-    host::Host,
-    once_per_file::OncePerFile,
+    claude::{probe::run_program, version::ClaudeVersion},
+    host::ExecutorHost,
+    per_file_cache::PerFileCache,
 };
 
 /// The oldest version whose app-server has everything that is used here.
-const OLDEST: &str = "0.125.0";
+const MIN_VERSION: &str = "0.125.0";
 
-pub(super) const HOW_TO_UPDATE: &str =
+pub(super) const UPDATE_HINT: &str =
     "update it: `npm install -g @openai/codex@latest`, or with the package manager it came from";
 
-pub(super) const HOW_TO_LOG_IN: &str = "run `codex login` once in a terminal";
+pub(super) const LOG_IN_HINT: &str = "run `codex login` once in a terminal";
 
 /// An installed program that can be started.
 #[derive(Clone, Debug)]
-pub(super) struct Installation {
+pub(super) struct CodexInstallation {
     pub(super) path: PathBuf,
     pub(super) version: Arc<str>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Prober {
-    known: OncePerFile<Installation>,
+pub(super) struct CodexProber {
+    installations: PerFileCache<CodexInstallation>,
 }
 
-impl Prober {
-    pub(super) async fn installation(
+impl CodexProber {
+    pub(super) async fn find_installation(
         &self,
-        host: &Host,
+        host: &ExecutorHost,
         spec: &SessionSpec,
-    ) -> Result<Arc<Installation>, Failure> {
+    ) -> Result<Arc<CodexInstallation>, Failure> {
         let mark = host.fresh_mark()?;
         let environment = launch::environment(host, spec, &mark)?;
         let path = PROGRAM.locate(host, spec, &environment)?;
         let ask = async {
-            let said = run(host, &path, environment, &["--version"]).await?;
+            let said = run_program(host, &path, environment, &["--version"]).await?;
             let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-            let version = checked(&said, &path.display().to_string())?;
-            Ok(Installation { path: path.clone(), version })
+            let version = check_version(&said, &path.display().to_string())?;
+            Ok(CodexInstallation { path: path.clone(), version })
         };
-        self.known.get(&path, ask).await
+        self.installations.get(&path, ask).await
     }
 }
 
 /// Extracts the version from the output of `--version`; refuses a version that is too old.
-fn checked(said: &str, path: &str) -> Result<Arc<str>, Failure> {
+fn check_version(said: &str, path: &str) -> Result<Arc<str>, Failure> {
     let unavailable = |message| Failure::new(FailureKind::Unavailable, message);
-    let Some(version) = Version::find(said) else {
+    let Some(version) = ClaudeVersion::find(said) else {
         let message = format!("{path} does not say its version");
-        return Err(unavailable(message).with_hint(PROGRAM.how_to_install));
+        return Err(unavailable(message).with_hint(PROGRAM.install_hint));
     };
-    if Some(version) < Version::find(OLDEST) {
-        let message = format!("Codex {version} at {path} is too old: {OLDEST} or newer is needed");
-        return Err(unavailable(message).with_hint(HOW_TO_UPDATE));
+    if Some(version) < ClaudeVersion::find(MIN_VERSION) {
+        let message =
+            format!("Codex {version} at {path} is too old: {MIN_VERSION} or newer is needed");
+        return Err(unavailable(message).with_hint(UPDATE_HINT));
     }
     Ok(version.to_string().into())
 }
 
 /// Asks `codex login status`. Returns `Unknown` if the output says nothing about the login.
 pub(super) async fn login_status(
-    host: &Host,
+    host: &ExecutorHost,
     spec: &SessionSpec,
-    installation: &Installation,
-) -> Login {
+    installation: &CodexInstallation,
+) -> LoginState {
     let asked = async {
         let mark = host.fresh_mark()?;
         let environment = launch::environment(host, spec, &mark)?;
-        run(host, &installation.path, environment, &["login", "status"]).await
+        run_program(host, &installation.path, environment, &["login", "status"]).await
     };
     let Ok(finished) = asked.await else {
-        return Login::Unknown;
+        return LoginState::Unknown;
     };
     let mut said = String::from_utf8_lossy(&finished.stdout).into_owned();
     said.push_str(&finished.stderr.tail(|text| host.redactor.redact(text)));
-    of_status(finished.succeeded(), &said)
+    parse_login_status(finished.succeeded(), &said)
 }
 
-fn of_status(succeeded: bool, said: &str) -> Login {
+fn parse_login_status(succeeded: bool, said: &str) -> LoginState {
     if said.contains("Not logged in") {
-        return Login::Out;
+        return LoginState::LoggedOut;
     }
     if !succeeded {
-        return Login::Unknown;
+        return LoginState::Unknown;
     }
     let lane = if said.contains("ChatGPT") {
         Some("subscription")
@@ -104,23 +105,23 @@ fn of_status(succeeded: bool, said: &str) -> Login {
     } else {
         None
     };
-    Login::In { lane: lane.map(Into::into) }
+    LoginState::LoggedIn { lane: lane.map(Into::into) }
 }
 
 /// Builds the report for `doctor` and for the choice of an executor.
-pub(super) fn health(installation: &Installation, login: Login) -> Health {
-    Health {
-        installed: Some(Installed {
+pub(super) fn health(installation: &CodexInstallation, login: LoginState) -> ExecutorHealth {
+    ExecutorHealth {
+        installation: Some(InstalledAgent {
             path: installation.path.clone(),
             version: Arc::clone(&installation.version),
         }),
-        problem: (login == Login::Out).then(not_logged_in),
+        problem: (login == LoginState::LoggedOut).then(not_logged_in_failure),
         login,
     }
 }
 
-pub(super) fn not_logged_in() -> Failure {
-    Failure::new(FailureKind::Auth, "Codex is not logged in").with_hint(HOW_TO_LOG_IN)
+pub(super) fn not_logged_in_failure() -> Failure {
+    Failure::new(FailureKind::Auth, "Codex is not logged in").with_hint(LOG_IN_HINT)
 }
 
 #[cfg(test)]
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn an_old_version_is_refused_with_a_way_out() {
-        let version = |said| checked(said, "/bin/codex");
+        let version = |said| check_version(said, "/bin/codex");
         assert_eq!(&*version("codex-cli 0.166.0").unwrap(), "0.166.0");
         assert_eq!(&*version("codex-cli 0.125.0-alpha.1").unwrap(), "0.125.0");
         let old = version("codex-cli 0.124.9").unwrap_err();
@@ -141,14 +142,14 @@ mod tests {
 
     #[test]
     fn what_the_command_line_says_about_the_login() {
-        let lane = |said| match of_status(true, said) {
-            Login::In { lane } => lane,
+        let lane = |said| match parse_login_status(true, said) {
+            LoginState::LoggedIn { lane } => lane,
             other => panic!("{other:?}"),
         };
         assert_eq!(lane("Logged in using ChatGPT").as_deref(), Some("subscription"));
         assert_eq!(lane("Logged in using an API key - sk-***").as_deref(), Some("api_key"));
         assert_eq!(lane("Logged in with something new"), None);
-        assert_eq!(of_status(false, "Not logged in\n"), Login::Out);
-        assert_eq!(of_status(false, "Error: no such command"), Login::Unknown);
+        assert_eq!(parse_login_status(false, "Not logged in\n"), LoginState::LoggedOut);
+        assert_eq!(parse_login_status(false, "Error: no such command"), LoginState::Unknown);
     }
 }

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 const SHELLS: &[&str] = &["bash", "sh", "zsh", "dash", "ksh"];
 
 /// Returns the script of a shell's command line, or the command line itself.
-pub(crate) fn script(command: &str) -> Cow<'_, str> {
-    match words(command).as_deref() {
+pub(crate) fn unwrap_script(command: &str) -> Cow<'_, str> {
+    match split_words(command).as_deref() {
         Some([shell, flag, script]) if is_shell(shell) && matches!(&**flag, "-lc" | "-c") => {
             Cow::Owned(script.clone())
         }
@@ -24,7 +24,7 @@ fn is_shell(word: &str) -> bool {
 }
 
 /// Splits a command like a shell. Returns `None` if it uses any shell syntax other than quoting.
-fn words(command: &str) -> Option<Vec<String>> {
+fn split_words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = command.chars();
@@ -40,7 +40,7 @@ fn words(command: &str) -> Option<Vec<String>> {
                     }
                 }
             }
-            '"' => double_quoted(&mut chars, word.get_or_insert_default())?,
+            '"' => read_double_quoted(&mut chars, word.get_or_insert_default())?,
             '\\' => match chars.next()? {
                 '\n' => {}
                 escaped => word.get_or_insert_default().push(escaped),
@@ -55,7 +55,7 @@ fn words(command: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-fn double_quoted(chars: &mut std::str::Chars<'_>, word: &mut String) -> Option<()> {
+fn read_double_quoted(chars: &mut std::str::Chars<'_>, word: &mut String) -> Option<()> {
     loop {
         match chars.next()? {
             '"' => return Some(()),
@@ -87,7 +87,7 @@ mod tests {
             ("/bin/bash -lc 'a\nb'", "a\nb"),
         ];
         for (command, expected) in cases {
-            assert_eq!(script(command), expected, "{command}");
+            assert_eq!(unwrap_script(command), expected, "{command}");
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
             "python -c 'x'",
             "/bin/bash -lc 'a' > /etc/x",
         ] {
-            assert_eq!(script(command), command);
+            assert_eq!(unwrap_script(command), command);
         }
     }
 
@@ -113,13 +113,13 @@ mod tests {
         #[test]
         fn quoting_is_undone(text in ".*") {
             let quoted = format!("/bin/bash -lc '{}'", text.replace('\'', r"'\''"));
-            prop_assert_eq!(script(&quoted), text.as_str());
+            prop_assert_eq!(unwrap_script(&quoted), text.as_str());
         }
 
         #[test]
         fn any_text_is_survived(text in "[a\"'\\\\$ \n-]{0,20}|.*") {
             let whole = format!("bash -lc {text}");
-            let _any = script(&whole);
+            let _any = unwrap_script(&whole);
         }
     }
 }

@@ -9,47 +9,47 @@ use angelia_core::{
 use tokio::time::{Instant, sleep};
 
 use super::{
-    calls::{self, PlacedThread, SkillsList},
-    launch::{self, Found, Shape},
-    leash::Leash,
-    probe::{Installation, Prober},
+    app_server::{AppServer, CodexCallError, ThreadInbox},
+    calls::{self, SkillsList, ThreadStartWithEnvironments},
+    launch::{self, AppServerSpec, UserExtensions},
+    probe::{CodexInstallation, CodexProber},
+    process_guard::ProcessGuard,
     protocol::{
         history,
-        opened::Opened,
-        outgoing::{DynamicTool, InjectItems, ThreadFork, ThreadResume, ThreadStart},
+        outgoing::{DynamicTool, ThreadFork, ThreadInjectItems, ThreadResume, ThreadStart},
+        response::ThreadInfo,
     },
-    server::{CallError, Inbox, Server},
 };
 use crate::{
-    claude::{launch::effective, start::empty_folder},
-    host::Host,
-    pool::{VERSION, Warm},
+    claude::{launch::effective_spec, start::empty_folder},
+    host::ExecutorHost,
+    pool::{VERSION_COMPONENT, WarmProcess},
 };
 
 /// How long to wait for the process that still holds a conversation's lock to exit.
-const LOCKED: Duration = Duration::from_secs(5);
-const TRY_AGAIN: Duration = Duration::from_millis(100);
+const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A thread that is loaded in an app-server process.
 #[derive(Debug)]
-pub(super) struct Thread {
-    pub(super) server: Server,
-    pub(super) opened: Opened,
-    pub(super) inbox: Inbox,
-    pub(super) leash: Leash,
+pub(super) struct CodexThread {
+    pub(super) server: AppServer,
+    pub(super) info: ThreadInfo,
+    pub(super) inbox: ThreadInbox,
+    pub(super) process_guard: ProcessGuard,
 }
 
-impl Thread {
+impl CodexThread {
     /// Unloads the thread, and ends every process it has started.
     pub(super) async fn close(self) {
-        self.server.leave(&self.opened.thread, self.inbox).await;
-        self.leash.pull().await;
+        self.server.release_thread(&self.info.thread, self.inbox).await;
+        self.process_guard.end_processes().await;
     }
 }
 
-impl Warm for Thread {
+impl WarmProcess for CodexThread {
     fn is_alive(&mut self) -> bool {
-        self.server.takes_threads() && self.inbox.is_open()
+        self.server.accepts_threads() && self.inbox.is_open()
     }
 
     fn close(self) -> BoxFuture<'static, ()> {
@@ -59,41 +59,42 @@ impl Warm for Thread {
 
 /// Everything that is needed to open a thread.
 #[derive(Clone, Debug)]
-pub(super) struct Recipe {
-    host: Host,
+pub(super) struct ThreadOpener {
+    host: ExecutorHost,
     /// Reduced to what Codex can honour.
     pub(super) spec: Arc<SessionSpec>,
-    pub(super) installation: Arc<Installation>,
-    pub(super) shape: Shape,
+    pub(super) installation: Arc<CodexInstallation>,
+    pub(super) server_spec: AppServerSpec,
 }
 
-impl Recipe {
+impl ThreadOpener {
     pub(super) async fn new(
-        host: &Host,
-        prober: &Prober,
+        host: &ExecutorHost,
+        prober: &CodexProber,
         spec: &SessionSpec,
     ) -> Result<Self, Failure> {
-        let installation = prober.installation(host, spec).await?;
-        let spec = effective(spec, &empty_folder(&host.work_dir)).into_owned();
+        let installation = prober.find_installation(host, spec).await?;
+        let spec = effective_spec(spec, &empty_folder(&host.work_dir)).into_owned();
         if spec.mode == Mode::Model {
-            make_folder(&spec)?;
+            create_folder(&spec)?;
         }
-        let shape = Shape::of(host, &spec, &installation)?;
-        Ok(Self { host: host.clone(), spec: Arc::new(spec), installation, shape })
+        let shape = AppServerSpec::of(host, &spec, &installation)?;
+        Ok(Self { host: host.clone(), spec: Arc::new(spec), installation, server_spec: shape })
     }
 
     /// Returns the fingerprint that two threads must share to be interchangeable.
     pub(super) fn fingerprint(&self) -> LaunchFingerprint {
         let version = [self.installation.version.as_bytes()];
-        LaunchFingerprint::of(&self.spec).with(VERSION, version)
+        LaunchFingerprint::of(&self.spec).with(VERSION_COMPONENT, version)
     }
 
-    pub(super) async fn start(&self, server: &Server) -> Result<Thread, OpenError> {
+    pub(super) async fn start(&self, server: &AppServer) -> Result<CodexThread, ThreadOpenError> {
         let spec = &self.spec;
-        let skills = self.skills(server).await?;
-        let leash = Leash::new(&self.host)?;
-        let settings = launch::thread(spec, leash.mark(), found(server, &skills))?;
-        let call = PlacedThread {
+        let skills = self.list_skills(server).await?;
+        let leash = ProcessGuard::new(&self.host)?;
+        let settings =
+            launch::thread_settings(spec, leash.mark(), user_extensions(server, &skills))?;
+        let call = ThreadStartWithEnvironments {
             thread: ThreadStart {
                 settings,
                 dynamic_tools: spec.caller_tools.iter().map(DynamicTool::from).collect(),
@@ -102,13 +103,14 @@ impl Recipe {
             // An empty list of environments leaves the thread no machine to act on.
             environments: (spec.mode == Mode::Model).then_some(&[]),
         };
-        let (opened, inbox) = server.open(&call).await?;
-        let thread = Thread { server: server.clone(), opened, inbox, leash };
-        let thread = self.checked(thread).await?;
+        let (opened, inbox) = server.open_thread(&call).await?;
+        let thread =
+            CodexThread { server: server.clone(), info: opened, inbox, process_guard: leash };
+        let thread = self.check_instructions(thread).await?;
         if !spec.history.is_empty() {
-            let items = InjectItems {
-                thread_id: &thread.opened.thread,
-                items: history::items(&spec.history),
+            let items = ThreadInjectItems {
+                thread_id: &thread.info.thread,
+                items: history::to_api_items(&spec.history),
             };
             server.call(&items).await?;
         }
@@ -117,31 +119,37 @@ impl Recipe {
 
     pub(super) async fn resume(
         &self,
-        server: &Server,
+        server: &AppServer,
         native: &NativeSessionId,
-    ) -> Result<Thread, ResumeError> {
-        let skills = self.skills(server).await.map_err(OpenError::from)?;
-        let leash = Leash::new(&self.host).map_err(OpenError::from)?;
-        let settings = launch::thread(&self.spec, leash.mark(), found(server, &skills))
-            .map_err(OpenError::from)?;
+    ) -> Result<CodexThread, ResumeError> {
+        let skills = self.list_skills(server).await.map_err(ThreadOpenError::from)?;
+        let leash = ProcessGuard::new(&self.host).map_err(ThreadOpenError::from)?;
+        let settings =
+            launch::thread_settings(&self.spec, leash.mark(), user_extensions(server, &skills))
+                .map_err(ThreadOpenError::from)?;
         let call = ThreadResume { thread_id: native.as_str(), exclude_turns: true, settings };
-        let until = Instant::now() + LOCKED;
+        let until = Instant::now() + LOCK_WAIT_LIMIT;
         loop {
-            match server.open(&call).await {
+            match server.open_thread(&call).await {
                 Ok((opened, inbox)) => {
-                    let thread = Thread { server: server.clone(), opened, inbox, leash };
-                    return Ok(self.checked(thread).await?);
+                    let thread = CodexThread {
+                        server: server.clone(),
+                        info: opened,
+                        inbox,
+                        process_guard: leash,
+                    };
+                    return Ok(self.check_instructions(thread).await?);
                 }
-                Err(CallError::Refused(error)) if is_lost(&error.message) => {
+                Err(CodexCallError::Refused(error)) if is_missing_thread(&error.message) => {
                     return Err(ResumeError::Lost);
                 }
                 // Another process still has the conversation open, probably one that is exiting.
-                Err(CallError::Refused(error))
+                Err(CodexCallError::Refused(error))
                     if error.message.contains("active writer") && Instant::now() < until =>
                 {
-                    sleep(TRY_AGAIN).await;
+                    sleep(RETRY_INTERVAL).await;
                 }
-                Err(error) => return Err(OpenError::from(error).into()),
+                Err(error) => return Err(ThreadOpenError::from(error).into()),
             }
         }
     }
@@ -149,20 +157,23 @@ impl Recipe {
     /// Refuses a model-mode thread that would show the model a file of this machine. Codex puts the
     /// user's own `AGENTS.md` before every conversation and has no way to leave it out; a caller of
     /// model mode could make the model repeat it.
-    async fn checked(&self, thread: Thread) -> Result<Thread, OpenError> {
-        let theirs = thread.opened.instructions.first().cloned();
+    async fn check_instructions(
+        &self,
+        thread: CodexThread,
+    ) -> Result<CodexThread, ThreadOpenError> {
+        let theirs = thread.info.instruction_files.first().cloned();
         match theirs.filter(|_| self.spec.mode == Mode::Model) {
             None => Ok(thread),
             Some(path) => {
                 thread.close().await;
-                Err(own_instructions(&path).into())
+                Err(user_instructions_failure(&path).into())
             }
         }
     }
 
     /// Lists the user's skills in model mode, where they must be turned off: a prompt could name
     /// one.
-    async fn skills(&self, server: &Server) -> Result<Vec<Box<str>>, CallError> {
+    async fn list_skills(&self, server: &AppServer) -> Result<Vec<Box<str>>, CodexCallError> {
         if self.spec.mode == Mode::Agent {
             return Ok(Vec::new());
         }
@@ -174,30 +185,34 @@ impl Recipe {
     /// Copies a conversation and returns the id of the copy, which is not kept open.
     pub(super) async fn fork(
         &self,
-        server: &Server,
+        server: &AppServer,
         native: &NativeSessionId,
-    ) -> Result<NativeSessionId, OpenError> {
-        let skills = self.skills(server).await?;
-        let leash = Leash::new(&self.host)?;
+    ) -> Result<NativeSessionId, ThreadOpenError> {
+        let skills = self.list_skills(server).await?;
+        let leash = ProcessGuard::new(&self.host)?;
         let call = ThreadFork {
             thread_id: native.as_str(),
             exclude_turns: true,
-            settings: launch::thread(&self.spec, leash.mark(), found(server, &skills))?,
+            settings: launch::thread_settings(
+                &self.spec,
+                leash.mark(),
+                user_extensions(server, &skills),
+            )?,
         };
-        let (opened, inbox) = server.open(&call).await?;
+        let (opened, inbox) = server.open_thread(&call).await?;
         let copy = NativeSessionId::new(Arc::clone(&opened.thread));
         let server = server.clone();
-        let thread = Thread { server, opened, inbox, leash };
+        let thread = CodexThread { server, info: opened, inbox, process_guard: leash };
         thread.close().await;
         Ok(copy)
     }
 }
 
-fn found<'a>(server: &'a Server, skills: &'a [Box<str>]) -> Found<'a> {
-    Found { servers: server.own_servers(), skills }
+fn user_extensions<'a>(server: &'a AppServer, skills: &'a [Box<str>]) -> UserExtensions<'a> {
+    UserExtensions { servers: server.user_mcp_servers(), skills }
 }
 
-fn own_instructions(path: &str) -> Failure {
+fn user_instructions_failure(path: &str) -> Failure {
     let message =
         format!("Codex would show the caller's model {path}, which model mode must not read");
     let hint = "give Codex a folder without AGENTS.md for this: `env: {CODEX_HOME: …}` under \
@@ -207,28 +222,28 @@ fn own_instructions(path: &str) -> Failure {
 
 /// Why a thread could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum OpenError {
+pub(super) enum ThreadOpenError {
     #[error("{0}")]
     Invalid(Failure),
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] CodexCallError),
 }
 
-impl From<Failure> for OpenError {
+impl From<Failure> for ThreadOpenError {
     fn from(failure: Failure) -> Self {
         Self::Invalid(failure)
     }
 }
 
-impl OpenError {
+impl ThreadOpenError {
     pub(super) fn is_gone(&self) -> bool {
-        matches!(self, Self::Call(CallError::Gone))
+        matches!(self, Self::Call(CodexCallError::Gone))
     }
 
-    pub(super) fn failure(self, what: &str) -> Failure {
+    pub(super) fn into_failure(self, what: &str) -> Failure {
         match self {
             Self::Invalid(failure) => failure,
-            Self::Call(error) => error.failure(what),
+            Self::Call(error) => error.to_failure(what),
         }
     }
 }
@@ -238,16 +253,16 @@ pub(super) enum ResumeError {
     #[error("Codex no longer has the conversation")]
     Lost,
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] ThreadOpenError),
 }
 
-pub(super) fn is_lost(message: &str) -> bool {
+pub(super) fn is_missing_thread(message: &str) -> bool {
     ["no rollout found", "thread not found", "invalid thread id"]
         .iter()
         .any(|lost| message.contains(lost))
 }
 
-fn make_folder(spec: &SessionSpec) -> Result<(), Failure> {
+fn create_folder(spec: &SessionSpec) -> Result<(), Failure> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.cwd);
     made.map_err(|error| {
         let message = format!("cannot create the folder {}: {error}", spec.cwd.display());

@@ -6,22 +6,22 @@ use angelia_core::model::{RawJson, ToolClass};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    patch::Changes,
-    protocol::item::{Item, Part},
+    patch::PatchSummary,
+    protocol::item::{ItemPart, ThreadItem},
     shell,
 };
-use crate::prose::{cut, first_line};
+use crate::truncation::{first_line, truncate_chars};
 
 /// Names of tools, as their models know them.
-pub(crate) const SHELL: &str = "shell";
-pub(crate) const PATCH: &str = "apply_patch";
+pub(crate) const SHELL_TOOL: &str = "shell";
+pub(crate) const PATCH_TOOL: &str = "apply_patch";
 
 /// How much structured output is shown when there is no text, in characters.
-const STRUCTURED: usize = 4000;
+const MAX_STRUCTURED_CHARS: usize = 4000;
 
 /// A tool call, as clients see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Described {
+pub(crate) struct ToolDescription {
     pub(crate) name: Arc<str>,
     pub(crate) class: ToolClass,
     pub(crate) title: Arc<str>,
@@ -34,9 +34,9 @@ pub(crate) fn mcp_name(server: &str, tool: &str) -> String {
 }
 
 /// Describes a tool call. Returns `None` if the item is not one.
-pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
+pub(crate) fn describe(item: &ThreadItem<'_>, raw: &RawValue) -> Option<ToolDescription> {
     let described = |name: &str, class, title: &str, input: RawJson| {
-        Some(Described {
+        Some(ToolDescription {
             name: name.into(),
             class,
             title: first_line(title).map_or_else(|| name.into(), Into::into),
@@ -46,14 +46,19 @@ pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
     let whole = || RawJson::from(raw.to_owned());
     match item.kind() {
         "commandExecution" => {
-            let command = shell::script(item.command.as_str().unwrap_or_default());
+            let command = shell::unwrap_script(item.command.as_str().unwrap_or_default());
             let input = json!({"command": command, "cwd": item.cwd.as_str()});
-            described(SHELL, ToolClass::Execute, &command, to_raw(&input))
+            described(SHELL_TOOL, ToolClass::Execute, &command, to_raw_json(&input))
         }
         "fileChange" => {
-            let changes = Changes::of(item.changes);
+            let changes = PatchSummary::parse(item.changes);
             let list = item.changes.unwrap_or(RawValue::NULL);
-            described(PATCH, ToolClass::Edit, &changes.title(), keyed("changes", list))
+            described(
+                PATCH_TOOL,
+                ToolClass::Edit,
+                &changes.title(),
+                wrap_in_object("changes", list),
+            )
         }
         "mcpToolCall" => {
             let server = item.server.as_str().unwrap_or("unknown");
@@ -68,14 +73,14 @@ pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
             described(tool, ToolClass::Other, tool, arguments)
         }
         "webSearch" => {
-            let about = searched(item);
+            let about = search_query(item);
             let title = format!("search the web: {}", about.as_deref().unwrap_or("…"));
-            let input = to_raw(&json!({"query": about}));
+            let input = to_raw_json(&json!({"query": about}));
             described("web_search", ToolClass::Other, &title, input)
         }
         "imageView" => {
             let path = item.path.as_str().unwrap_or("an image");
-            let input = to_raw(&json!({"path": path}));
+            let input = to_raw_json(&json!({"path": path}));
             described("view_image", ToolClass::Read, &format!("view {path}"), input)
         }
         "imageGeneration" => {
@@ -100,7 +105,7 @@ pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
 }
 
 /// Returns the query of a web search, as far as it is known yet.
-pub(crate) fn searched(item: &Item<'_>) -> Option<String> {
+pub(crate) fn search_query(item: &ThreadItem<'_>) -> Option<String> {
     let action = item.action.0.as_ref();
     let queries = action.and_then(|action| action.queries.0.as_ref());
     let candidates = [
@@ -115,23 +120,23 @@ pub(crate) fn searched(item: &Item<'_>) -> Option<String> {
 }
 
 /// Returns the outcome of a completed item: whether it succeeded, and its output.
-pub(crate) fn outcome(item: &Item<'_>) -> (bool, String) {
+pub(crate) fn outcome(item: &ThreadItem<'_>) -> (bool, String) {
     let status = item.status.as_str();
     let ok = !matches!(status, Some("failed" | "declined" | "interrupted" | "inProgress"));
     let text = match item.kind() {
         "commandExecution" => return command_outcome(item, ok),
         "fileChange" => match status {
             Some("declined") => "declined".to_owned(),
-            _ => Changes::of(item.changes).list(),
+            _ => PatchSummary::parse(item.changes).file_list(),
         },
         "mcpToolCall" => match (&item.result.0, item.error.0.as_ref()) {
             (_, Some(error)) => error.message.as_str().unwrap_or("failed").to_owned(),
             (Some(result), None) => {
                 let parts = result.content.0.as_deref().unwrap_or_default();
                 let structured = result.structured_content.map(RawValue::get);
-                match (parts_text(parts), structured) {
+                match (join_parts(parts), structured) {
                     (text, Some(structured)) if text.is_empty() && structured != "null" => {
-                        cut(structured, STRUCTURED).into_owned()
+                        truncate_chars(structured, MAX_STRUCTURED_CHARS).into_owned()
                     }
                     (text, _) => text,
                 }
@@ -139,7 +144,7 @@ pub(crate) fn outcome(item: &Item<'_>) -> (bool, String) {
             (None, None) => String::new(),
         },
         "dynamicToolCall" => {
-            let text = parts_text(item.content_items.0.as_deref().unwrap_or_default());
+            let text = join_parts(item.content_items.0.as_deref().unwrap_or_default());
             return (ok && item.success.get() != Some(false), text);
         }
         "imageView" => item.path.as_str().unwrap_or_default().to_owned(),
@@ -149,7 +154,7 @@ pub(crate) fn outcome(item: &Item<'_>) -> (bool, String) {
     (ok, text)
 }
 
-fn command_outcome(item: &Item<'_>, ok: bool) -> (bool, String) {
+fn command_outcome(item: &ThreadItem<'_>, ok: bool) -> (bool, String) {
     let mut text = item.aggregated_output.as_str().unwrap_or_default().to_owned();
     let note = match (item.status.as_str(), item.exit_code.get()) {
         (Some("declined"), _) => Cow::Borrowed("declined"),
@@ -166,7 +171,7 @@ fn command_outcome(item: &Item<'_>, ok: bool) -> (bool, String) {
 }
 
 /// Joins the texts of an output; a part without text is shown by its type.
-fn parts_text(parts: &[Part<'_>]) -> String {
+fn join_parts(parts: &[ItemPart<'_>]) -> String {
     let mut text = String::new();
     for part in parts {
         if !text.is_empty() {
@@ -182,12 +187,12 @@ fn parts_text(parts: &[Part<'_>]) -> String {
     text
 }
 
-pub(crate) fn to_raw(value: &Value) -> RawJson {
+pub(crate) fn to_raw_json(value: &Value) -> RawJson {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
 }
 
 /// Returns `{"key": raw}`, with the bytes of `raw` unchanged.
-pub(crate) fn keyed(key: &str, raw: &RawValue) -> RawJson {
+pub(crate) fn wrap_in_object(key: &str, raw: &RawValue) -> RawJson {
     let text = format!("{{\"{key}\":{}}}", raw.get());
     RawValue::from_string(text).map_or_else(|_| raw.to_owned().into(), Into::into)
 }
@@ -196,9 +201,9 @@ pub(crate) fn keyed(key: &str, raw: &RawValue) -> RawJson {
 mod tests {
     use super::*;
 
-    fn with<T>(json: &str, look: impl FnOnce(&Item<'_>, &RawValue) -> T) -> T {
+    fn with<T>(json: &str, look: impl FnOnce(&ThreadItem<'_>, &RawValue) -> T) -> T {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
-        look(&Item::parse(&raw), &raw)
+        look(&ThreadItem::parse(&raw), &raw)
     }
 
     fn title(json: &str) -> Option<String> {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use angelia_core::model::{ContextWindow, Usage};
 
-use super::protocol::notification::{TokenUsage, Tokens};
+use super::protocol::notification::{TokenUsage, TokenUsageBreakdown};
 
 /// The largest count that is taken from a message, so that the sums of a turn cannot overflow.
-const SANE: u64 = 1 << 50;
+const MAX_COUNT: u64 = 1 << 50;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Count {
+pub(crate) struct TokenTotals {
     /// Includes the tokens read from the cache and written to it.
     input: u64,
     cached: u64,
@@ -23,9 +23,9 @@ pub(crate) struct Count {
     output: u64,
 }
 
-impl Count {
-    fn of(tokens: &Tokens) -> Self {
-        let sane = |tokens: Option<u64>| tokens.unwrap_or(0).min(SANE);
+impl TokenTotals {
+    fn of(tokens: &TokenUsageBreakdown) -> Self {
+        let sane = |tokens: Option<u64>| tokens.unwrap_or(0).min(MAX_COUNT);
         Self {
             input: sane(tokens.input.get()),
             cached: sane(tokens.cached.get()),
@@ -44,14 +44,14 @@ impl Count {
     }
 
     pub(crate) fn add(&mut self, more: Self) {
-        self.input = self.input.saturating_add(more.input).min(SANE);
-        self.cached = self.cached.saturating_add(more.cached).min(SANE);
-        self.cache_write = self.cache_write.saturating_add(more.cache_write).min(SANE);
-        self.output = self.output.saturating_add(more.output).min(SANE);
+        self.input = self.input.saturating_add(more.input).min(MAX_COUNT);
+        self.cached = self.cached.saturating_add(more.cached).min(MAX_COUNT);
+        self.cache_write = self.cache_write.saturating_add(more.cache_write).min(MAX_COUNT);
+        self.output = self.output.saturating_add(more.output).min(MAX_COUNT);
     }
 
     /// Converts to our terms, in which input excludes the cached tokens.
-    pub(crate) fn usage(self, lane: Option<Arc<str>>, prefix: Option<Arc<str>>) -> Usage {
+    pub(crate) fn to_usage(self, lane: Option<Arc<str>>, prefix: Option<Arc<str>>) -> Usage {
         let cache = self.cached.saturating_add(self.cache_write);
         Usage {
             input_tokens: self.input.saturating_sub(cache),
@@ -68,28 +68,28 @@ impl Count {
 
 /// Returns how full the context is. After a compaction or an overflow the app-server counts nothing
 /// and only estimates `totalTokens`, so that field is read and not the others.
-pub(crate) fn context(usage: &TokenUsage) -> Option<ContextWindow> {
+pub(crate) fn context_window(usage: &TokenUsage) -> Option<ContextWindow> {
     let used = usage.last.0.as_ref()?.total.get()?;
-    ContextWindow::told(used, usage.window.get()?)
+    ContextWindow::from_reported(used, usage.window.get()?)
 }
 
 /// Tracks the latest total of a thread.
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    total: Option<Count>,
+pub(crate) struct ThreadUsageTracker {
+    total: Option<TokenTotals>,
 }
 
-impl Ledger {
+impl ThreadUsageTracker {
     /// `continued`: the thread had turns before this process.
     pub(crate) fn new(continued: bool) -> Self {
-        Self { total: (!continued).then(Count::default) }
+        Self { total: (!continued).then(TokenTotals::default) }
     }
 
     /// Takes the totals of a message and returns the tokens used since the previous one.
-    pub(crate) fn advance(&mut self, usage: &TokenUsage) -> Count {
-        let last = usage.last.0.as_ref().map(Count::of).unwrap_or_default();
-        let Some(total) = usage.total.0.as_ref().map(Count::of) else {
-            return Count::default();
+    pub(crate) fn advance(&mut self, usage: &TokenUsage) -> TokenTotals {
+        let last = usage.last.0.as_ref().map(TokenTotals::of).unwrap_or_default();
+        let Some(total) = usage.total.0.as_ref().map(TokenTotals::of) else {
+            return TokenTotals::default();
         };
         let spent = match self.total {
             // A total that shrinks was reset; only the latest response is certain.
@@ -105,7 +105,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn spent(ledger: &mut Ledger, total: u64, last: u64) -> u64 {
+    fn spent(ledger: &mut ThreadUsageTracker, total: u64, last: u64) -> u64 {
         let json = format!(
             r#"{{"total":{{"inputTokens":{total},"outputTokens":1}},
                  "last":{{"inputTokens":{last},"outputTokens":1}}}}"#
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_the_difference_of_the_totals() {
-        let mut ledger = Ledger::new(false);
+        let mut ledger = ThreadUsageTracker::new(false);
         assert_eq!(spent(&mut ledger, 100, 100), 100);
         assert_eq!(spent(&mut ledger, 250, 100), 150, "also what was not told");
         assert_eq!(spent(&mut ledger, 250, 100), 0, "told twice");
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_was_spent_before_is_not_spent_again() {
-        let mut resumed = Ledger::new(true);
+        let mut resumed = ThreadUsageTracker::new(true);
         assert_eq!(spent(&mut resumed, 5000, 70), 70);
         assert_eq!(spent(&mut resumed, 5100, 100), 100);
     }
@@ -133,8 +133,8 @@ mod tests {
     fn the_caches_share_is_apart() {
         let tokens = r#"{"total":{"inputTokens":100,"cachedInputTokens":60,
             "cacheWriteInputTokens":10,"outputTokens":7}}"#;
-        let spent = Ledger::new(false).advance(&serde_json::from_str(tokens).unwrap());
-        let usage = spent.usage(None, None);
+        let spent = ThreadUsageTracker::new(false).advance(&serde_json::from_str(tokens).unwrap());
+        let usage = spent.to_usage(None, None);
         assert_eq!((usage.input_tokens, usage.output_tokens), (30, 7));
         assert_eq!((usage.cache_read_tokens, usage.cache_write_tokens), (60, 10));
     }

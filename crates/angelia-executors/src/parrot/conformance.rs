@@ -8,28 +8,28 @@ use std::{
 
 use angelia_core::{
     model::{
-        Answer, ApprovalKind, ApprovalRequest, Content, Decision, EventKind, FailureKind, Status,
-        TextChannel, Verdict,
+        ApprovalKind, ApprovalRequest, Content, Decision, EventKind, FailureKind, QuestionAnswer,
+        TextChannel, TurnStatus, Verdict,
     },
-    ports::{Emitted, Ended},
+    ports::{AgentEvent, AgentOutcome},
 };
 
 use super::process::run;
 use crate::claude::{
-    protocol::outgoing::{self, Request},
-    translate::{Context, Signal, Translator},
+    protocol::outgoing::{self, ControlCommand},
+    translate::{StreamSignal, StreamTranslator, TranslatorContext},
 };
 
 struct Session {
     input: PipeWriter,
     output: Lines<BufReader<PipeReader>>,
-    translator: Translator,
+    translator: StreamTranslator,
     turns: u32,
 }
 
-struct Played {
-    emitted: Vec<Emitted>,
-    ended: Ended,
+struct PlayedTurn {
+    emitted: Vec<AgentEvent>,
+    ended: AgentOutcome,
 }
 
 impl Session {
@@ -40,7 +40,7 @@ impl Session {
             let arguments = ["--session-id", "s-1"].map(str::to_owned);
             run(arguments, BufReader::new(to_read), to_write, &mut Vec::new());
         });
-        let translator = Translator::new(Context {
+        let translator = StreamTranslator::new(TranslatorContext {
             profile: "default".into(),
             executor: "parrot".into(),
             resumed: false,
@@ -52,11 +52,11 @@ impl Session {
         let mut session = Self { input, output, translator, turns: 0 };
         session.write(&outgoing::control_request(
             "first",
-            &Request::Initialize(outgoing::Initialize::default()),
+            &ControlCommand::Initialize(outgoing::InitializeOptions::default()),
         ));
         let answered = session.line(&mut Vec::new());
         assert!(
-            matches!(answered, Some(Signal::Answered { result: Ok(Some(_)), .. })),
+            matches!(answered, Some(StreamSignal::Response { result: Ok(Some(_)), .. })),
             "{answered:?}"
         );
         session
@@ -66,9 +66,9 @@ impl Session {
         self.input.write_all(line).unwrap();
     }
 
-    fn line(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
+    fn line(&mut self, out: &mut Vec<AgentEvent>) -> Option<StreamSignal> {
         match self.output.next() {
-            Some(line) => self.translator.line(line.unwrap().as_bytes(), out),
+            Some(line) => self.translator.translate_line(line.unwrap().as_bytes(), out),
             None => self.translator.end_of_output(out),
         }
     }
@@ -77,8 +77,8 @@ impl Session {
     fn play(
         &mut self,
         prompt: &str,
-        mut react: impl FnMut(&Emitted, &mut Translator) -> Option<Vec<u8>>,
-    ) -> Played {
+        mut react: impl FnMut(&AgentEvent, &mut StreamTranslator) -> Option<Vec<u8>>,
+    ) -> PlayedTurn {
         self.turns += 1;
         let uuid = format!("00000000-0000-4000-8000-{:012}", self.turns);
         self.translator.begin_turn(&uuid);
@@ -94,37 +94,43 @@ impl Session {
             for line in reactions {
                 self.write(&line);
             }
-            if let Some(Signal::Ended(ended)) = signal {
-                return Played { emitted, ended };
+            if let Some(StreamSignal::TurnEnded(ended)) = signal {
+                return PlayedTurn { emitted, ended };
             }
         }
     }
 
-    fn say(&mut self, prompt: &str) -> Played {
+    fn say(&mut self, prompt: &str) -> PlayedTurn {
         self.play(prompt, |_, _| None)
     }
 
-    fn decide(&mut self, prompt: &str, decision: impl Fn(&ApprovalRequest) -> Decision) -> Played {
+    fn decide(
+        &mut self,
+        prompt: &str,
+        decision: impl Fn(&ApprovalRequest) -> Decision,
+    ) -> PlayedTurn {
         self.play(prompt, |event, translator| match event {
-            Emitted::Ask(request) => translator.answer(&request.key, &decision(request)),
+            AgentEvent::ApprovalRequest(request) => {
+                translator.answer_approval(&request.key, &decision(request))
+            }
             _ => None,
         })
     }
 
     /// Runs a turn and interrupts it at the first event that `fits`.
-    fn stop_at(&mut self, prompt: &str, fits: impl Fn(&Emitted) -> bool) -> Played {
+    fn stop_at(&mut self, prompt: &str, fits: impl Fn(&AgentEvent) -> bool) -> PlayedTurn {
         let mut once = false;
         self.play(prompt, |event, _| {
             let now = fits(event) && !std::mem::replace(&mut once, true);
-            now.then(|| outgoing::control_request("stop", &Request::Interrupt))
+            now.then(|| outgoing::control_request("stop", &ControlCommand::Interrupt))
         })
     }
 }
 
-impl Played {
+impl PlayedTurn {
     fn events(&self) -> impl Iterator<Item = &EventKind> {
         self.emitted.iter().filter_map(|emitted| match emitted {
-            Emitted::Event(event) => Some(event),
+            AgentEvent::Event(event) => Some(event),
             _ => None,
         })
     }
@@ -164,7 +170,7 @@ fn an_echo_is_a_whole_turn() {
     let mut session = Session::open();
     for turn in 1..=2 {
         let played = session.say("hello\n!words 3");
-        assert_eq!(played.ended.status, Status::Completed);
+        assert_eq!(played.ended.status, TurnStatus::Completed);
         assert_eq!(played.text(), "You said: hello\n\nword1 word2 word3");
         assert_eq!(played.names(), ["started", "delta", "block", "usage"]);
         let mut deltas = String::new();
@@ -195,7 +201,7 @@ fn an_echo_is_a_whole_turn() {
 #[test]
 fn thoughts_and_tools_are_recognised() {
     let played = Session::open().say("!think deeply\n!tool Read\n!tool Magic");
-    assert_eq!(played.ended.status, Status::Completed);
+    assert_eq!(played.ended.status, TurnStatus::Completed);
     assert_eq!(
         played.names(),
         [
@@ -231,7 +237,7 @@ fn decisions_arrive() {
     let played = session.decide("!ask make it so", once);
     assert!(played.text().contains("You allowed `make it so`."), "{}", played.text());
     let asked = played.emitted.iter().find_map(|emitted| match emitted {
-        Emitted::Ask(request) => Some(request),
+        AgentEvent::ApprovalRequest(request) => Some(request),
         _ => None,
     });
     let asked = asked.unwrap();
@@ -245,7 +251,7 @@ fn decisions_arrive() {
     assert!(played.names().contains(&"tool failed"));
 
     let played = session.decide("!ask make it so", |_| Decision::new(Verdict::Stop, "owner"));
-    assert_eq!(played.ended.status, Status::Interrupted);
+    assert_eq!(played.ended.status, TurnStatus::Interrupted);
 
     let played = session.decide("!ask make it so", |_| Decision::new(Verdict::Session, "owner"));
     assert!(played.text().contains("for this session"), "{}", played.text());
@@ -261,7 +267,7 @@ fn an_answer_to_a_question_arrives() {
         };
         assert_eq!(questions[0].options.len(), 3);
         let mut decision = Decision::new(Verdict::Once, "owner");
-        decision.answers.push(Answer {
+        decision.answers.push(QuestionAnswer {
             question: questions[0].text.clone(),
             answer: questions[0].options[2].label.clone(),
         });
@@ -298,24 +304,26 @@ fn failures_are_classified() {
 #[test]
 fn interrupts_end_the_turn_and_nothing_else() {
     let mut session = Session::open();
-    let delta = |emitted: &Emitted| matches!(emitted, Emitted::Event(EventKind::Delta { .. }));
+    let delta =
+        |emitted: &AgentEvent| matches!(emitted, AgentEvent::Event(EventKind::Delta { .. }));
     let played = session.stop_at("!words 1000 60000", delta);
-    assert_eq!(played.ended.status, Status::Interrupted);
+    assert_eq!(played.ended.status, TurnStatus::Interrupted);
     assert!(!played.names().contains(&"native"), "{:?}", played.names());
 
-    let call = |emitted: &Emitted| matches!(emitted, Emitted::Event(EventKind::ToolCall(_)));
+    let call = |emitted: &AgentEvent| matches!(emitted, AgentEvent::Event(EventKind::ToolCall(_)));
     let played = session.stop_at("!tool Bash 60000", call);
-    assert_eq!(played.ended.status, Status::Interrupted);
+    assert_eq!(played.ended.status, TurnStatus::Interrupted);
     assert!(played.names().contains(&"tool failed"));
 
-    let asked = |emitted: &Emitted| matches!(emitted, Emitted::Ask(_));
+    let asked = |emitted: &AgentEvent| matches!(emitted, AgentEvent::ApprovalRequest(_));
     let played = session.stop_at("!ask", asked);
-    assert_eq!(played.ended.status, Status::Interrupted);
-    assert!(played.emitted.iter().any(|e| matches!(e, Emitted::Withdraw(_))));
+    assert_eq!(played.ended.status, TurnStatus::Interrupted);
+    assert!(played.emitted.iter().any(|e| matches!(e, AgentEvent::ApprovalWithdrawn(_))));
 
-    let started = |emitted: &Emitted| matches!(emitted, Emitted::Event(EventKind::Started(_)));
+    let started =
+        |emitted: &AgentEvent| matches!(emitted, AgentEvent::Event(EventKind::Started(_)));
     let played = session.stop_at("!hang", started);
-    assert_eq!(played.ended.status, Status::Interrupted);
+    assert_eq!(played.ended.status, TurnStatus::Interrupted);
     assert_eq!(session.say("!words 1").text(), "word1");
 }
 

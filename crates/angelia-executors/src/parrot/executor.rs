@@ -9,20 +9,22 @@ use std::{collections::BTreeMap, ffi::OsString, future, path::Path, sync::Arc};
 
 use angelia_core::{
     model::{Failure, SessionSpec},
-    ports::{BoxFuture, Capabilities, Executor, Health, Installed, Login},
+    ports::{
+        BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState,
+    },
 };
 
-use super::speech::VERSION;
+use super::output::VERSION;
 use crate::{
     ModelIds, Registration,
     claude::{
         executor::StreamExecutor,
-        launch::Conversation,
-        program::{Installation, Program},
-        transcript::Transcripts,
-        version::{Features, Version},
+        launch::ConversationStart,
+        program::{ProgramInstallation, StreamProgram},
+        transcript::TranscriptStore,
+        version::{ClaudeVersion, ProgramFeatures},
     },
-    host::Host,
+    host::ExecutorHost,
 };
 
 /// The hidden subcommand of our program that runs the parrot.
@@ -30,19 +32,19 @@ pub const SUBCOMMAND: &str = "parrot";
 
 /// The version of Claude Code whose protocol the parrot speaks. It treats text like that version,
 /// or more simply.
-const PROTOCOL: &str = "2.1.325";
+const PROTOCOL_VERSION: &str = "2.1.325";
 
 pub const REGISTRATION: Registration = Registration {
     name: "parrot",
     about: "the built-in demo: repeats what you say, works offline, needs no login",
-    model_ids: ModelIds { bare: &[], agent_words: &[], listed: &["default"] },
-    build: |host| Arc::new(StreamExecutor::new(host, Arc::new(Parrot))) as Arc<dyn Executor>,
+    model_ids: ModelIds { vendor_prefixes: &[], agent_aliases: &[], listed_models: &["default"] },
+    build: |host| Arc::new(StreamExecutor::new(host, Arc::new(ParrotProgram))) as Arc<dyn Executor>,
 };
 
 #[derive(Debug)]
-struct Parrot;
+struct ParrotProgram;
 
-impl Program for Parrot {
+impl StreamProgram for ParrotProgram {
     fn name(&self) -> &'static str {
         REGISTRATION.name
     }
@@ -53,8 +55,8 @@ impl Program for Parrot {
 
     /// The parrot ignores system prompts and histories. It may claim to accept a prompt, but not to
     /// carry a history. It supports model mode because it never touches this machine.
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn capabilities(&self) -> ExecutorCapabilities {
+        ExecutorCapabilities {
             replace_prompt: true,
             append_prompt: true,
             carry_history: false,
@@ -70,22 +72,29 @@ impl Program for Parrot {
 
     fn installation<'a>(
         &'a self,
-        host: &'a Host,
+        host: &'a ExecutorHost,
         _spec: &'a SessionSpec,
-    ) -> BoxFuture<'a, Result<Arc<Installation>, Failure>> {
-        let known = Features::of(Version::find(PROTOCOL));
-        let installation = Installation {
+    ) -> BoxFuture<'a, Result<Arc<ProgramInstallation>, Failure>> {
+        let known = ProgramFeatures::of(ClaudeVersion::find(PROTOCOL_VERSION));
+        let installation = ProgramInstallation {
             path: host.current_exe.clone(),
             version: VERSION.into(),
-            features: known.unwrap_or_else(|| Features::from_help(None, "")),
+            features: known.unwrap_or_else(|| ProgramFeatures::from_help(None, "")),
         };
         Box::pin(future::ready(Ok(Arc::new(installation))))
     }
 
-    fn health<'a>(&'a self, host: &'a Host, _spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
-        let health = Health {
-            installed: Some(Installed { path: host.current_exe.clone(), version: VERSION.into() }),
-            login: Login::NotNeeded,
+    fn health<'a>(
+        &'a self,
+        host: &'a ExecutorHost,
+        _spec: &'a SessionSpec,
+    ) -> BoxFuture<'a, ExecutorHealth> {
+        let health = ExecutorHealth {
+            installation: Some(InstalledAgent {
+                path: host.current_exe.clone(),
+                version: VERSION.into(),
+            }),
+            login: LoginState::NotNeeded,
             problem: None,
         };
         Box::pin(future::ready(health))
@@ -94,13 +103,13 @@ impl Program for Parrot {
     fn arguments(
         &self,
         spec: &SessionSpec,
-        _installation: &Installation,
-        conversation: Conversation<'_>,
+        _installation: &ProgramInstallation,
+        conversation: ConversationStart<'_>,
         _mcp_config: Option<&Path>,
     ) -> Result<Vec<OsString>, Failure> {
         let (option, session) = match conversation {
-            Conversation::New(id) => ("--session-id", id.to_string()),
-            Conversation::Resume(id) => ("--resume", id.to_owned()),
+            ConversationStart::New(id) => ("--session-id", id.to_string()),
+            ConversationStart::Resume(id) => ("--resume", id.to_owned()),
         };
         let mut arguments: Vec<OsString> = vec![SUBCOMMAND.into(), option.into(), session.into()];
         if let Some(model) = &spec.model {
@@ -110,7 +119,7 @@ impl Program for Parrot {
     }
 
     /// Returns `None`: the parrot keeps no transcripts.
-    fn transcripts(&self, _environment: &BTreeMap<OsString, OsString>) -> Option<Transcripts> {
+    fn transcripts(&self, _environment: &BTreeMap<OsString, OsString>) -> Option<TranscriptStore> {
         None
     }
 }

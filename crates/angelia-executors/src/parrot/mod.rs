@@ -32,17 +32,17 @@
 
 #[cfg(test)]
 mod conformance;
-mod ending;
 mod executor;
-mod failing;
-mod inbox;
 mod message;
 mod options;
+mod output;
 pub mod process;
 mod script;
-mod speech;
+mod simulated_failure;
+mod stdin;
 mod tools;
 mod turn;
+mod turn_result;
 
 pub use executor::{REGISTRATION, SUBCOMMAND};
 pub use process::main;

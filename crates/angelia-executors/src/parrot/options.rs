@@ -1,27 +1,27 @@
 //! The parrot's arguments: the few of Claude Code's flags that it supports.
 
-use super::speech::new_id;
+use super::output::new_id;
 
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct ParrotOptions {
     /// The session id: the given one, the resumed one, or a new one.
     pub(super) session: String,
     pub(super) model: String,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BadArgument {
+pub(super) enum ArgumentError {
     #[error("unknown argument `{0}`; known are --session-id ID, --resume ID, --model NAME")]
     Unknown(String),
     #[error("`{0}` needs a value")]
     NoValue(String),
 }
 
-impl Options {
+impl ParrotOptions {
     /// The name of the model, unless `--model` or `set_model` gives it another one.
-    pub(super) const MODEL: &str = "parrot";
+    pub(super) const DEFAULT_MODEL: &str = "parrot";
 
-    pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, BadArgument> {
+    pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, ArgumentError> {
         let mut session = None;
         let mut resume = None;
         let mut model = None;
@@ -31,14 +31,14 @@ impl Options {
                 "--session-id" => &mut session,
                 "--resume" => &mut resume,
                 "--model" => &mut model,
-                _ => return Err(BadArgument::Unknown(argument)),
+                _ => return Err(ArgumentError::Unknown(argument)),
             };
             let value = arguments.next();
-            *target = Some(value.ok_or(BadArgument::NoValue(argument))?);
+            *target = Some(value.ok_or(ArgumentError::NoValue(argument))?);
         }
         Ok(Self {
             session: session.or(resume).unwrap_or_else(new_id),
-            model: model.unwrap_or_else(|| Self::MODEL.to_owned()),
+            model: model.unwrap_or_else(|| Self::DEFAULT_MODEL.to_owned()),
         })
     }
 }

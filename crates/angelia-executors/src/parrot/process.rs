@@ -16,16 +16,16 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    inbox::{Broken, Heard, Inbox, Next, Prompt},
-    options::Options,
-    speech::{VERSION, Voice, Words},
+    options::ParrotOptions,
+    output::{ProtocolWriter, VERSION, WordCount},
+    stdin::{StdinError, StdinEvent, StdinMessage, StdinReader, UserPrompt},
     turn,
 };
 
 /// Limits the message ids that are remembered, to drop a message that is sent twice.
-const REMEMBERED: usize = 64;
+const MAX_REMEMBERED_IDS: usize = 64;
 /// Ends `!hang` after stdin has ended, when nothing can interrupt it any more.
-const ABANDONED_HANG: Duration = Duration::from_mins(10);
+const MAX_HANG_AFTER_EOF: Duration = Duration::from_mins(10);
 
 /// Runs the hidden subcommand: [`run`] on this process's own pipes. Needs no Tokio runtime. Call it
 /// before anything large is set up, because every session may have a process of its own.
@@ -48,12 +48,12 @@ pub fn run(
     output: impl Write,
     errors: &mut impl Write,
 ) -> u8 {
-    let ended = Options::read(arguments)
-        .map_err(|error| Halt::Broken(error.to_string()))
-        .and_then(|options| Parrot::new(options, input, output)?.live());
+    let ended = ParrotOptions::read(arguments)
+        .map_err(|error| EarlyExit::Failed(error.to_string()))
+        .and_then(|options| ParrotProcess::new(options, input, output)?.serve_turns());
     match ended {
-        Ok(code) | Err(Halt::Exit(code)) => code,
-        Err(Halt::Broken(why)) => {
+        Ok(code) | Err(EarlyExit::Code(code)) => code,
+        Err(EarlyExit::Failed(why)) => {
             let _nobody_reads = writeln!(errors, "parrot: {why}");
             1
         }
@@ -62,119 +62,119 @@ pub fn run(
 
 /// Why the process ends before its input does.
 #[derive(Debug)]
-pub(super) enum Halt {
-    Exit(u8),
-    Broken(String),
+pub(super) enum EarlyExit {
+    Code(u8),
+    Failed(String),
 }
 
-impl From<io::Error> for Halt {
+impl From<io::Error> for EarlyExit {
     /// Every I/O error here is a failed write to stdout.
     fn from(error: io::Error) -> Self {
-        Self::Broken(format!("stdout could not be written: {error}"))
+        Self::Failed(format!("stdout could not be written: {error}"))
     }
 }
 
-impl From<Broken> for Halt {
-    fn from(broken: Broken) -> Self {
-        Self::Broken(broken.to_string())
+impl From<StdinError> for EarlyExit {
+    fn from(broken: StdinError) -> Self {
+        Self::Failed(broken.to_string())
     }
 }
 
 /// Why a turn ends before its script does.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum TurnAbort {
     Interrupted,
-    Halt(Halt),
+    Exit(EarlyExit),
 }
 
-impl<E: Into<Halt>> From<E> for Stop {
+impl<E: Into<EarlyExit>> From<E> for TurnAbort {
     fn from(error: E) -> Self {
-        Self::Halt(error.into())
+        Self::Exit(error.into())
     }
 }
 
 /// The result of a control request to the other side.
 #[derive(Debug)]
-pub(super) enum Answer {
-    Given(Value),
+pub(super) enum ControlReply {
+    Received(Value),
     /// Stdin ended before an answer came.
-    Never,
+    InputClosed,
 }
 
 #[derive(Debug)]
-pub(super) struct Parrot<W> {
-    inbox: Inbox,
-    pub(super) voice: Voice<W>,
+pub(super) struct ParrotProcess<W> {
+    stdin: StdinReader,
+    pub(super) output: ProtocolWriter<W>,
     pub(super) model: String,
     pub(super) turns: u32,
     /// Of all turns.
-    pub(super) total: Words,
+    pub(super) total: WordCount,
     /// Commands that were allowed for the whole session.
-    pub(super) allowed: Vec<String>,
+    pub(super) allowed_commands: Vec<String>,
     pub(super) last_failed: bool,
-    queue: VecDeque<Prompt>,
-    remembered: VecDeque<String>,
+    queue: VecDeque<UserPrompt>,
+    seen_uuids: VecDeque<String>,
     /// The id of our unanswered control request.
-    question: Option<String>,
-    answer: Option<Value>,
+    pending_request: Option<String>,
+    pending_response: Option<Value>,
     busy: bool,
     interrupted: bool,
 }
 
-impl<W: Write> Parrot<W> {
+impl<W: Write> ParrotProcess<W> {
     fn new(
-        options: Options,
+        options: ParrotOptions,
         input: impl BufRead + Send + 'static,
         output: W,
-    ) -> Result<Self, Halt> {
-        let inbox = Inbox::open(input)
-            .map_err(|error| Halt::Broken(format!("no thread for stdin: {error}")))?;
+    ) -> Result<Self, EarlyExit> {
+        let inbox = StdinReader::open(input)
+            .map_err(|error| EarlyExit::Failed(format!("no thread for stdin: {error}")))?;
         Ok(Self {
-            inbox,
-            voice: Voice::new(output, options.session),
+            stdin: inbox,
+            output: ProtocolWriter::new(output, options.session),
             model: options.model,
             turns: 0,
-            total: Words::default(),
-            allowed: Vec::new(),
+            total: WordCount::default(),
+            allowed_commands: Vec::new(),
             last_failed: false,
             queue: VecDeque::new(),
-            remembered: VecDeque::new(),
-            question: None,
-            answer: None,
+            seen_uuids: VecDeque::new(),
+            pending_request: None,
+            pending_response: None,
             busy: false,
             interrupted: false,
         })
     }
 
-    fn live(&mut self) -> Result<u8, Halt> {
+    fn serve_turns(&mut self) -> Result<u8, EarlyExit> {
         loop {
             if self.queue.is_empty() {
-                match self.inbox.next(None)? {
-                    Next::Line(heard) => self.hear(heard)?,
-                    Next::Quiet => {}
-                    Next::Closed => return Ok(self.last_failed.into()),
+                match self.stdin.next_event(None)? {
+                    StdinEvent::Message(heard) => self.handle_message(heard)?,
+                    StdinEvent::Timeout => {}
+                    StdinEvent::Closed => return Ok(self.last_failed.into()),
                 }
             } else {
                 // As in Claude Code, messages that queued up during a turn form the next turn
                 // together.
-                let prompts: Vec<Prompt> = self.queue.drain(..).collect();
+                let prompts: Vec<UserPrompt> = self.queue.drain(..).collect();
                 self.busy = true;
                 self.interrupted = false;
-                turn::play(self, &prompts)?;
+                turn::run_turn(self, &prompts)?;
                 self.busy = false;
             }
         }
     }
 
     /// Handles input for `duration`; if that is zero, only what has already arrived.
-    pub(super) fn pause(&mut self, duration: Duration) -> Result<(), Stop> {
+    pub(super) fn handle_input_for(&mut self, duration: Duration) -> Result<(), TurnAbort> {
         let until = Instant::now() + duration;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.inbox.next(Some(left))? {
-                Next::Line(heard) => self.hear_in_turn(heard)?,
-                Next::Quiet => return Ok(()),
-                Next::Closed => {
+            match self.stdin.next_event(Some(left))? {
+                StdinEvent::Message(heard) => self.handle_in_turn(heard)?,
+                StdinEvent::Timeout => return Ok(()),
+                StdinEvent::Closed => {
                     thread::sleep(left);
                     return Ok(());
                 }
@@ -183,120 +183,122 @@ impl<W: Write> Parrot<W> {
     }
 
     /// Handles input until the turn is interrupted.
-    pub(super) fn hang(&mut self) -> Result<(), Stop> {
+    pub(super) fn hang(&mut self) -> Result<(), TurnAbort> {
         loop {
-            match self.inbox.next(None)? {
-                Next::Line(heard) => self.hear_in_turn(heard)?,
-                Next::Quiet => {}
-                Next::Closed => {
-                    thread::sleep(ABANDONED_HANG);
-                    return Err(Stop::Halt(Halt::Exit(1)));
+            match self.stdin.next_event(None)? {
+                StdinEvent::Message(heard) => self.handle_in_turn(heard)?,
+                StdinEvent::Timeout => {}
+                StdinEvent::Closed => {
+                    thread::sleep(MAX_HANG_AFTER_EOF);
+                    return Err(TurnAbort::Exit(EarlyExit::Code(1)));
                 }
             }
         }
     }
 
     /// Sends a control request and handles input until it is answered.
-    pub(super) fn ask(&mut self, request: &Value) -> Result<Answer, Stop> {
-        let id = super::speech::new_id();
-        self.voice
-            .bare(&json!({"type": "control_request", "request_id": id, "request": request}))?;
-        self.question = Some(id);
+    pub(super) fn send_request(&mut self, request: &Value) -> Result<ControlReply, TurnAbort> {
+        let id = super::output::new_id();
+        self.output
+            .write_raw(&json!({"type": "control_request", "request_id": id, "request": request}))?;
+        self.pending_request = Some(id);
         loop {
-            match self.inbox.next(None)? {
-                Next::Line(heard) => self.hear_in_turn(heard)?,
-                Next::Quiet => {}
-                Next::Closed => {
-                    self.question = None;
-                    return Ok(Answer::Never);
+            match self.stdin.next_event(None)? {
+                StdinEvent::Message(heard) => self.handle_in_turn(heard)?,
+                StdinEvent::Timeout => {}
+                StdinEvent::Closed => {
+                    self.pending_request = None;
+                    return Ok(ControlReply::InputClosed);
                 }
             }
-            if let Some(answer) = self.answer.take() {
-                return Ok(Answer::Given(answer));
+            if let Some(answer) = self.pending_response.take() {
+                return Ok(ControlReply::Received(answer));
             }
         }
     }
 
-    fn hear_in_turn(&mut self, heard: Heard) -> Result<(), Stop> {
-        self.hear(heard)?;
+    fn handle_in_turn(&mut self, heard: StdinMessage) -> Result<(), TurnAbort> {
+        self.handle_message(heard)?;
         if std::mem::take(&mut self.interrupted) {
-            return Err(Stop::Interrupted);
+            return Err(TurnAbort::Interrupted);
         }
         Ok(())
     }
 
-    fn hear(&mut self, heard: Heard) -> Result<(), Halt> {
+    fn handle_message(&mut self, heard: StdinMessage) -> Result<(), EarlyExit> {
         match heard {
-            Heard::User(prompt) => self.queue(prompt)?,
-            Heard::Request { id, request } => self.serve(&id, &request)?,
-            Heard::Answer { id, response } => {
-                if self.question.as_ref() == Some(&id) {
-                    self.question = None;
-                    self.answer = Some(response);
+            StdinMessage::User(prompt) => self.enqueue(prompt)?,
+            StdinMessage::Request { id, request } => self.answer_request(&id, &request)?,
+            StdinMessage::Response { id, response } => {
+                if self.pending_request.as_ref() == Some(&id) {
+                    self.pending_request = None;
+                    self.pending_response = Some(response);
                 }
             }
-            Heard::Other => {}
+            StdinMessage::Other => {}
         }
         Ok(())
     }
 
     /// Queues a message. A message that was sent before is dropped, so that each one runs only
     /// once.
-    fn queue(&mut self, prompt: Prompt) -> io::Result<()> {
+    fn enqueue(&mut self, prompt: UserPrompt) -> io::Result<()> {
         if let Some(uuid) = &prompt.uuid {
-            if self.remembered.contains(uuid) {
+            if self.seen_uuids.contains(uuid) {
                 return Ok(());
             }
-            if self.remembered.len() == REMEMBERED {
-                self.remembered.pop_front();
+            if self.seen_uuids.len() == MAX_REMEMBERED_IDS {
+                self.seen_uuids.pop_front();
             }
-            self.remembered.push_back(uuid.clone());
+            self.seen_uuids.push_back(uuid.clone());
         }
-        self.voice.lifecycle(prompt.uuid.as_deref(), "queued")?;
+        self.output.write_lifecycle(prompt.uuid.as_deref(), "queued")?;
         self.queue.push_back(prompt);
         Ok(())
     }
 
-    fn serve(&mut self, id: &Value, request: &Value) -> Result<(), Halt> {
+    fn answer_request(&mut self, id: &Value, request: &Value) -> Result<(), EarlyExit> {
         let subtype = request["subtype"].as_str().unwrap_or_default();
         match subtype {
-            "initialize" => self.voice.agreed(id, Some(introduction()))?,
-            "mcp_status" => self.voice.agreed(id, Some(json!({"mcpServers": []})))?,
+            "initialize" => self.output.respond_success(id, Some(initialize_response()))?,
+            "mcp_status" => self.output.respond_success(id, Some(json!({"mcpServers": []})))?,
             "get_settings" => {
                 let settings = json!({"effective": {}, "applied": {"model": self.model}});
-                self.voice.agreed(id, Some(settings))?;
+                self.output.respond_success(id, Some(settings))?;
             }
             "interrupt" => self.interrupt(id, request["cancel_queued"] == true)?,
             "set_model" => {
                 let wanted = request["model"].as_str().filter(|name| *name != "default");
-                wanted.unwrap_or(Options::MODEL).clone_into(&mut self.model);
+                wanted.unwrap_or(ParrotOptions::DEFAULT_MODEL).clone_into(&mut self.model);
                 let model = json!({"model": self.model});
-                self.voice.agreed(id, Some(model))?;
+                self.output.respond_success(id, Some(model))?;
             }
             "set_permission_mode" => {
                 let mode = json!({"mode": request["mode"]});
-                self.voice.agreed(id, Some(mode))?;
+                self.output.respond_success(id, Some(mode))?;
             }
             "cancel_async_message" => {
                 let wanted = request["message_uuid"].as_str();
                 let cancelled = self.cancel(|uuid| wanted == Some(uuid))?;
                 let cancelled = json!({"cancelled": !cancelled.is_empty()});
-                self.voice.agreed(id, Some(cancelled))?;
+                self.output.respond_success(id, Some(cancelled))?;
             }
             "end_session" => {
-                self.voice.agreed(id, None)?;
-                return Err(Halt::Exit(0));
+                self.output.respond_success(id, None)?;
+                return Err(EarlyExit::Code(0));
             }
             other => {
-                self.voice.refused(id, &format!("Unsupported control request subtype: {other}"))?;
+                self.output
+                    .respond_error(id, &format!("Unsupported control request subtype: {other}"))?;
             }
         }
         Ok(())
     }
 
     fn interrupt(&mut self, id: &Value, cancel_queued: bool) -> io::Result<()> {
-        if let Some(question) = self.question.take() {
-            self.voice.bare(&json!({"type": "control_cancel_request", "request_id": question}))?;
+        if let Some(question) = self.pending_request.take() {
+            self.output
+                .write_raw(&json!({"type": "control_cancel_request", "request_id": question}))?;
         }
         let mut response = json!({});
         if cancel_queued {
@@ -304,7 +306,7 @@ impl<W: Write> Parrot<W> {
         }
         let waiting: Vec<&str> = self.queue.iter().filter_map(|p| p.uuid.as_deref()).collect();
         response["still_queued"] = waiting.into();
-        self.voice.agreed(id, Some(response))?;
+        self.output.respond_success(id, Some(response))?;
         self.interrupted = self.busy;
         Ok(())
     }
@@ -318,17 +320,17 @@ impl<W: Write> Parrot<W> {
         self.queue = kept;
         let dropped: Vec<String> = dropped.into_iter().filter_map(|p| p.uuid).collect();
         for uuid in &dropped {
-            self.voice.lifecycle(Some(uuid), "cancelled")?;
+            self.output.write_lifecycle(Some(uuid), "cancelled")?;
         }
         Ok(dropped)
     }
 }
 
 /// Returns the response to `initialize`.
-fn introduction() -> Value {
+fn initialize_response() -> Value {
     json!({
         "commands": [], "agents": [], "output_style": "default",
-        "models": [{"value": Options::MODEL, "resolvedModel": Options::MODEL,
+        "models": [{"value": ParrotOptions::DEFAULT_MODEL, "resolvedModel": ParrotOptions::DEFAULT_MODEL,
             "displayName": "Parrot", "description": "Angelia's built-in demo; repeats"}],
         "account": {"tokenSource": "none", "apiKeySource": "none", "apiProvider": "parrot"},
         "pid": std::process::id(),

@@ -2,11 +2,11 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use super::failing::Failing;
+use super::simulated_failure::SimulatedFailure;
 
 /// One step of a turn. Steps run in the order of the prompt's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ScriptStep {
     Say(String),
     Words { count: u32, gap: Duration },
     Think(String),
@@ -14,7 +14,7 @@ pub(super) enum Step {
     Ask { command: String },
     Question,
     Who,
-    Fail(Failing),
+    Fail(SimulatedFailure),
     Hang,
     Die,
 }
@@ -34,10 +34,10 @@ pub(super) const DIRECTIVES: &[(&str, &str)] = &[
 ];
 
 /// More words than anybody reads, but few enough that the turn ends.
-const MOST_WORDS: u32 = 1_000_000;
-const LONGEST_GAP: u32 = 60_000;
+const MAX_WORDS: u32 = 1_000_000;
+const MAX_GAP_MS: u32 = 60_000;
 /// Limits the text of a prompt that is repeated.
-const LONGEST_ECHO: usize = 64 * 1024;
+const MAX_ECHO_BYTES: usize = 64 * 1024;
 
 const DEFAULT_THOUGHT: &str =
     "A parrot does not think; it repeats. This is what thinking looks like.";
@@ -45,11 +45,11 @@ const DEFAULT_COMMAND: &str = "make everything better";
 
 /// Parses a prompt. A line that begins with a directive becomes a step, every other line is
 /// repeated. Only a prompt without any directive gets the introduction.
-pub(super) fn read(prompt: &str) -> Vec<Step> {
+pub(super) fn parse_script(prompt: &str) -> Vec<ScriptStep> {
     let mut steps = Vec::new();
     let mut text = String::new();
     for line in prompt.split_inclusive('\n') {
-        if let Some(step) = directive(line.trim_end_matches(['\r', '\n'])) {
+        if let Some(step) = parse_directive(line.trim_end_matches(['\r', '\n'])) {
             echo(&mut steps, &mut text);
             steps.push(step);
         } else {
@@ -57,7 +57,7 @@ pub(super) fn read(prompt: &str) -> Vec<Step> {
         }
     }
     if steps.is_empty() {
-        return vec![Step::Say(introduction(text.trim()))];
+        return vec![ScriptStep::Say(introduction(text.trim()))];
     }
     echo(&mut steps, &mut text);
     steps
@@ -77,63 +77,63 @@ fn introduction(said: &str) -> String {
     )
 }
 
-fn echo(steps: &mut Vec<Step>, text: &mut String) {
+fn echo(steps: &mut Vec<ScriptStep>, text: &mut String) {
     let said = text.trim();
     if !said.is_empty() {
-        steps.push(Step::Say(format!("You said: {}", shortened(said))));
+        steps.push(ScriptStep::Say(format!("You said: {}", shortened(said))));
     }
     text.clear();
 }
 
 fn shortened(text: &str) -> String {
-    if text.len() <= LONGEST_ECHO {
+    if text.len() <= MAX_ECHO_BYTES {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(LONGEST_ECHO);
+    let end = text.floor_char_boundary(MAX_ECHO_BYTES);
     format!("{} … and {} bytes more", &text[..end], text.len() - end)
 }
 
 /// Parses a line. `None`: it does not begin with a directive. A directive with wrong arguments
 /// becomes an explanation of its syntax.
-fn directive(line: &str) -> Option<Step> {
+fn parse_directive(line: &str) -> Option<ScriptStep> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     let mut values = rest.split_whitespace();
     let step = match word {
         "!words" => words(&mut values),
-        "!think" => Some(Step::Think(or(rest, DEFAULT_THOUGHT))),
+        "!think" => Some(ScriptStep::Think(or_default(rest, DEFAULT_THOUGHT))),
         "!tool" => tool(&mut values),
-        "!ask" => Some(Step::Ask { command: or(rest, DEFAULT_COMMAND) }),
-        "!question" => Some(Step::Question),
-        "!fail" => Failing::parse(rest).map(Step::Fail),
-        "!hang" => Some(Step::Hang),
-        "!die" => Some(Step::Die),
-        "!who" => Some(Step::Who),
-        "!help" => Some(Step::Say(help())),
+        "!ask" => Some(ScriptStep::Ask { command: or_default(rest, DEFAULT_COMMAND) }),
+        "!question" => Some(ScriptStep::Question),
+        "!fail" => SimulatedFailure::parse(rest).map(ScriptStep::Fail),
+        "!hang" => Some(ScriptStep::Hang),
+        "!die" => Some(ScriptStep::Die),
+        "!who" => Some(ScriptStep::Who),
+        "!help" => Some(ScriptStep::Say(help())),
         _ => return None,
     };
-    Some(step.unwrap_or_else(|| Step::Say(usage(word))))
+    Some(step.unwrap_or_else(|| ScriptStep::Say(usage(word))))
 }
 
-fn or(text: &str, default: &str) -> String {
+fn or_default(text: &str, default: &str) -> String {
     if text.is_empty() { default } else { text }.to_owned()
 }
 
-fn words<'a>(values: &mut impl Iterator<Item = &'a str>) -> Option<Step> {
-    let count = values.next()?.parse().ok().filter(|n| *n <= MOST_WORDS)?;
+fn words<'a>(values: &mut impl Iterator<Item = &'a str>) -> Option<ScriptStep> {
+    let count = values.next()?.parse().ok().filter(|n| *n <= MAX_WORDS)?;
     let gap = milliseconds(values.next())?;
-    Some(Step::Words { count, gap })
+    Some(ScriptStep::Words { count, gap })
 }
 
-fn tool<'a>(values: &mut impl Iterator<Item = &'a str>) -> Option<Step> {
+fn tool<'a>(values: &mut impl Iterator<Item = &'a str>) -> Option<ScriptStep> {
     let name = values.next()?.to_owned();
     let takes = milliseconds(values.next())?;
-    Some(Step::Tool { name, takes })
+    Some(ScriptStep::Tool { name, takes })
 }
 
 fn milliseconds(value: Option<&str>) -> Option<Duration> {
     let number: u32 = value.map_or(Ok(0), str::parse).ok()?;
-    (number <= LONGEST_GAP).then(|| Duration::from_millis(number.into()))
+    (number <= MAX_GAP_MS).then(|| Duration::from_millis(number.into()))
 }
 
 fn usage(word: &str) -> String {
@@ -143,8 +143,8 @@ fn usage(word: &str) -> String {
         .copied()
         .unwrap_or((word, "unknown"));
     format!(
-        "That is not how I understand it. {form}: {does}. N is at most {MOST_WORDS}, MS at most \
-         {LONGEST_GAP}."
+        "That is not how I understand it. {form}: {does}. N is at most {MAX_WORDS}, MS at most \
+         {MAX_GAP_MS}."
     )
 }
 
@@ -161,11 +161,11 @@ fn help() -> String {
 mod tests {
     use super::*;
 
-    fn said(steps: &[Step]) -> Vec<&str> {
+    fn said(steps: &[ScriptStep]) -> Vec<&str> {
         steps
             .iter()
             .filter_map(|step| match step {
-                Step::Say(text) => Some(text.as_str()),
+                ScriptStep::Say(text) => Some(text.as_str()),
                 _ => None,
             })
             .collect()
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn plain_text_is_repeated_with_an_introduction() {
-        let steps = read("hello there");
+        let steps = parse_script("hello there");
         assert_eq!(steps.len(), 1);
         let text = said(&steps)[0];
         assert!(text.contains("demo agent"), "{text}");
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn lines_are_carried_out_in_order_and_the_rest_is_repeated() {
-        let steps = read("first\n!words 3 5\r\n!tool Read 7\nlast\n");
+        let steps = parse_script("first\n!words 3 5\r\n!tool Read 7\nlast\n");
         assert_eq!(
             steps,
             [
-                Step::Say("You said: first".into()),
-                Step::Words { count: 3, gap: Duration::from_millis(5) },
-                Step::Tool { name: "Read".into(), takes: Duration::from_millis(7) },
-                Step::Say("You said: last".into()),
+                ScriptStep::Say("You said: first".into()),
+                ScriptStep::Words { count: 3, gap: Duration::from_millis(5) },
+                ScriptStep::Tool { name: "Read".into(), takes: Duration::from_millis(7) },
+                ScriptStep::Say("You said: last".into()),
             ]
         );
     }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn an_unknown_word_or_one_inside_a_line_is_text() {
         for prompt in ["!important", "say !die", " !die", "!died", "!"] {
-            let steps = read(prompt);
+            let steps = parse_script(prompt);
             assert_eq!(steps.len(), 1, "{prompt}");
             assert!(said(&steps)[0].contains("You said:"), "{prompt}");
         }
@@ -216,7 +216,7 @@ mod tests {
             "!fail",
             "!fail somehow",
         ] {
-            let steps = read(prompt);
+            let steps = parse_script(prompt);
             assert!(said(&steps)[0].contains("not how I understand"), "{prompt}");
         }
     }
@@ -236,23 +236,23 @@ mod tests {
         for (form, _) in DIRECTIVES {
             let words: Vec<String> = form.split(' ').map(filled).collect();
             let line = words.join(" ");
-            let steps = read(&line);
+            let steps = parse_script(&line);
             assert!(
                 said(&steps).iter().all(|text| text.contains("At the start")),
                 "{line}: {steps:?}"
             );
         }
         let listed = help();
-        for kind in Failing::ALL {
-            assert_eq!(Failing::parse(kind.word()), Some(kind));
+        for kind in SimulatedFailure::ALL {
+            assert_eq!(SimulatedFailure::parse(kind.word()), Some(kind));
             assert!(listed.contains(kind.word()));
         }
     }
 
     #[test]
     fn a_giant_prompt_is_repeated_in_part() {
-        let steps = read(&"ä".repeat(LONGEST_ECHO));
+        let steps = parse_script(&"ä".repeat(MAX_ECHO_BYTES));
         assert!(said(&steps)[0].contains("bytes more"));
-        assert!(said(&steps)[0].len() < LONGEST_ECHO + 1024);
+        assert!(said(&steps)[0].len() < MAX_ECHO_BYTES + 1024);
     }
 }

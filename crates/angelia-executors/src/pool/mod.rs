@@ -3,8 +3,8 @@
 //! - [`warm`]: the pool as callers use it: declare a launch shape, take a process of that shape.
 //! - `state`: the pure bookkeeping: which process to start next, which processes to close.
 
-mod stock;
+mod state;
 pub mod warm;
 
-pub(crate) use stock::VERSION;
-pub use warm::{Start, Warm, WarmPool};
+pub(crate) use state::VERSION_COMPONENT;
+pub use warm::{ProcessStarter, WarmPool, WarmProcess};

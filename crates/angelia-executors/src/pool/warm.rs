@@ -20,7 +20,7 @@ use std::{
 use angelia_core::{
     model::{Failure, LaunchFingerprint},
     ports::BoxFuture,
-    task::Tasks,
+    task::TaskGroup,
 };
 use futures_util::future::join_all;
 use tokio::{
@@ -28,63 +28,63 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::stock::{Next, Stock, Taken};
+use super::state::{PoolAction, PoolState, PoolTakeResult};
 
 /// Starting a program takes most of a processor, so only a few start at once.
 const WORKERS: usize = 2;
 
-const TEND_EVERY: Duration = Duration::from_secs(30);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A process that can wait in a pool.
-pub trait Warm: Send + 'static {
+pub trait WarmProcess: Send + 'static {
     fn is_alive(&mut self) -> bool;
 
     fn close(self) -> BoxFuture<'static, ()>;
 }
 
 /// Starts a process of one shape.
-pub type Start<T> = Arc<dyn Fn() -> BoxFuture<'static, Result<T, Failure>> + Send + Sync>;
+pub type ProcessStarter<T> = Arc<dyn Fn() -> BoxFuture<'static, Result<T, Failure>> + Send + Sync>;
 
-pub struct WarmPool<T: Warm>(Arc<Shared<T>>);
+pub struct WarmPool<T: WarmProcess>(Arc<PoolShared<T>>);
 
-impl<T: Warm> Clone for WarmPool<T> {
+impl<T: WarmProcess> Clone for WarmPool<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-struct Shared<T> {
-    stock: Mutex<Stock<T, Start<T>>>,
+struct PoolShared<T> {
+    state: Mutex<PoolState<T, ProcessStarter<T>>>,
     changed: Notify,
-    tasks: Tasks,
+    tasks: TaskGroup,
 }
 
-impl<T: Warm> fmt::Debug for WarmPool<T> {
+impl<T: WarmProcess> fmt::Debug for WarmPool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WarmPool").finish_non_exhaustive()
     }
 }
 
-impl<T: Warm> WarmPool<T> {
+impl<T: WarmProcess> WarmPool<T> {
     /// Creates a pool whose tasks are children of `tasks`. Must be called inside a tokio runtime.
-    pub fn new(tasks: &Tasks) -> Self {
-        let shared = Arc::new(Shared {
-            stock: Mutex::new(Stock::new()),
+    pub fn new(tasks: &TaskGroup) -> Self {
+        let shared = Arc::new(PoolShared {
+            state: Mutex::new(PoolState::new()),
             changed: Notify::new(),
             tasks: tasks.child(),
         });
         for _ in 0..WORKERS {
             let worker = Arc::clone(&shared);
-            (shared.tasks).spawn_until_stopped(async move { worker.work().await });
+            (shared.tasks).spawn_until_stopped(async move { worker.run_worker().await });
         }
         let tender = Arc::clone(&shared);
-        (shared.tasks).spawn_until_stopped(async move { tender.tend().await });
+        (shared.tasks).spawn_until_stopped(async move { tender.run_pruner().await });
         Self(shared)
     }
 
     /// Keeps `count` processes of this shape ready from now on.
-    pub fn declare(&self, shape: &LaunchFingerprint, count: usize, start: Start<T>) {
-        (self.0.stock()).declare(shape, count, start, Instant::now());
+    pub fn declare(&self, shape: &LaunchFingerprint, count: usize, start: ProcessStarter<T>) {
+        (self.0.lock_state()).declare(shape, count, start, Instant::now());
         self.0.changed.notify_waiters();
     }
 
@@ -94,17 +94,17 @@ impl<T: Warm> WarmPool<T> {
         &self,
         shape: &LaunchFingerprint,
         count: usize,
-        start: Start<T>,
+        start: ProcessStarter<T>,
     ) -> Option<T> {
         let mut dead = Vec::new();
         let taken =
-            self.0.stock().take(shape, count, start, Instant::now(), T::is_alive, &mut dead);
+            self.0.lock_state().take(shape, count, start, Instant::now(), T::is_alive, &mut dead);
         self.0.changed.notify_waiters();
         self.0.close_in_background(dead);
         match taken {
-            Taken::Hit(one) => Some(one),
-            Taken::Wait(coming) => coming.await.ok(),
-            Taken::Miss(difference) => {
+            PoolTakeResult::Hit(one) => Some(one),
+            PoolTakeResult::Wait(coming) => coming.await.ok(),
+            PoolTakeResult::Miss(difference) => {
                 let reason = difference.unwrap_or("none was waiting");
                 tracing::debug!(reason, "no warm process fits");
                 None
@@ -113,54 +113,54 @@ impl<T: Warm> WarmPool<T> {
     }
 
     /// Returns how many processes of a shape are ready.
-    pub fn ready(&self, shape: &LaunchFingerprint) -> usize {
-        self.0.stock().ready(shape)
+    pub fn ready_count(&self, shape: &LaunchFingerprint) -> usize {
+        self.0.lock_state().ready_count(shape)
     }
 
     /// Closes every ready process and starts no more.
     pub async fn close(&self) {
         self.0.tasks.stop_token().cancel();
-        let waiting = self.0.stock().drain();
+        let waiting = self.0.lock_state().drain();
         join_all(waiting.into_iter().map(T::close)).await;
     }
 }
 
-impl<T: Warm> Shared<T> {
-    fn stock(&self) -> MutexGuard<'_, Stock<T, Start<T>>> {
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+impl<T: WarmProcess> PoolShared<T> {
+    fn lock_state(&self) -> MutexGuard<'_, PoolState<T, ProcessStarter<T>>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn work(&self) {
+    async fn run_worker(&self) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Register before reading the state, so that a change in between is not missed.
             changed.as_mut().enable();
-            let next = self.stock().next(Instant::now());
+            let next = self.lock_state().next_action(Instant::now());
             match next {
-                Next::Start(shape, start, evicted) => {
+                PoolAction::Start(shape, start, evicted) => {
                     if let Some(evicted) = evicted {
                         evicted.close().await;
                     }
                     self.start(&shape, &start).await;
                 }
-                Next::At(time) => tokio::select! {
+                PoolAction::WaitUntil(time) => tokio::select! {
                     () = sleep_until(time) => {}
                     () = changed => {}
                 },
-                Next::Nothing => changed.await,
+                PoolAction::Idle => changed.await,
             }
         }
     }
 
-    async fn start(&self, shape: &LaunchFingerprint, start: &Start<T>) {
+    async fn start(&self, shape: &LaunchFingerprint, start: &ProcessStarter<T>) {
         let started = start().await;
         let now = Instant::now();
         let surplus = match started {
-            Ok(one) => self.stock().started(shape, one, now),
+            Ok(one) => self.lock_state().record_start(shape, one, now),
             Err(failure) => {
                 tracing::warn!(%failure, "could not start a warm process");
-                self.stock().failed(shape, now);
+                self.lock_state().record_failure(shape, now);
                 None
             }
         };
@@ -170,10 +170,10 @@ impl<T: Warm> Shared<T> {
         self.changed.notify_waiters();
     }
 
-    async fn tend(&self) {
+    async fn run_pruner(&self) {
         loop {
-            tokio::time::sleep(TEND_EVERY).await;
-            let gone = self.stock().tend(Instant::now(), T::is_alive);
+            tokio::time::sleep(PRUNE_INTERVAL).await;
+            let gone = self.lock_state().prune(Instant::now(), T::is_alive);
             join_all(gone.into_iter().map(T::close)).await;
             self.changed.notify_waiters();
         }

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::*;
 
-const STARTING: Duration = Duration::from_millis(500);
+const START_TIME: Duration = Duration::from_millis(500);
 
 /// Starts numbered fake processes, counts them, and can be set to fail.
 #[derive(Default)]
@@ -20,12 +20,12 @@ struct Factory {
     all_dead: AtomicBool,
 }
 
-struct Process {
+struct FakeProcess {
     number: usize,
     factory: Arc<Factory>,
 }
 
-impl Warm for Process {
+impl WarmProcess for FakeProcess {
     fn is_alive(&mut self) -> bool {
         !self.factory.all_dead.load(SeqCst)
     }
@@ -38,7 +38,7 @@ impl Warm for Process {
 }
 
 impl Factory {
-    fn start(self: &Arc<Self>) -> Start<Process> {
+    fn start(self: &Arc<Self>) -> ProcessStarter<FakeProcess> {
         let factory = Arc::clone(self);
         Arc::new(move || {
             let factory = Arc::clone(&factory);
@@ -46,12 +46,12 @@ impl Factory {
                 let number = factory.started.fetch_add(1, SeqCst);
                 let now = factory.starting.fetch_add(1, SeqCst) + 1;
                 factory.most_at_once.fetch_max(now, SeqCst);
-                sleep(STARTING).await;
+                sleep(START_TIME).await;
                 factory.starting.fetch_sub(1, SeqCst);
                 if factory.broken.load(SeqCst) {
                     return Err(Failure::new(FailureKind::Unavailable, "broken"));
                 }
-                Ok(Process { number, factory })
+                Ok(FakeProcess { number, factory })
             })
         })
     }
@@ -65,12 +65,12 @@ fn shape(name: &str) -> LaunchFingerprint {
     LaunchFingerprint::of(&SessionSpec::new(name, "/"))
 }
 
-fn pool() -> (WarmPool<Process>, Arc<Factory>, LaunchFingerprint) {
-    (WarmPool::new(&Tasks::new()), Arc::default(), shape("a"))
+fn pool() -> (WarmPool<FakeProcess>, Arc<Factory>, LaunchFingerprint) {
+    (WarmPool::new(&TaskGroup::new()), Arc::default(), shape("a"))
 }
 
 /// Advances the paused time in small steps, so that timers fire and tasks run.
-async fn pass(duration: Duration) {
+async fn advance_in_steps(duration: Duration) {
     let step = Duration::from_millis(100);
     let end = Instant::now() + duration;
     while Instant::now() < end {
@@ -82,29 +82,29 @@ async fn pass(duration: Duration) {
 async fn what_is_declared_is_ready_and_replaced_when_taken() {
     let (pool, factory, shape) = pool();
     pool.declare(&shape, 2, factory.start());
-    pass(STARTING * 2).await;
-    assert_eq!(pool.ready(&shape), 2);
+    advance_in_steps(START_TIME * 2).await;
+    assert_eq!(pool.ready_count(&shape), 2);
 
     let before = Instant::now();
     let one = pool.take(&shape, 2, factory.start()).await.unwrap();
     assert_eq!((one.number, before.elapsed()), (0, Duration::ZERO));
-    pass(Duration::from_millis(300)).await;
+    advance_in_steps(Duration::from_millis(300)).await;
     assert_eq!(factory.started(), 2, "the taken one has the machine to itself first");
-    pass(STARTING * 2).await;
-    assert_eq!(pool.ready(&shape), 2);
+    advance_in_steps(START_TIME * 2).await;
+    assert_eq!(pool.ready_count(&shape), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_just_starting_is_waited_for() {
     let (pool, factory, shape) = pool();
     pool.declare(&shape, 1, factory.start());
-    pass(Duration::from_millis(200)).await;
+    advance_in_steps(Duration::from_millis(200)).await;
     let before = Instant::now();
     let (first, second) =
         tokio::join!(pool.take(&shape, 1, factory.start()), pool.take(&shape, 1, factory.start()),);
     assert_eq!(first.unwrap().number, 0);
     assert!(second.is_none(), "the second would come too late");
-    assert!(before.elapsed() < STARTING);
+    assert!(before.elapsed() < START_TIME);
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,31 +112,31 @@ async fn demand_makes_it_grow_and_quiet_makes_it_shrink() {
     let (pool, factory, shape) = pool();
     for burst in 0..20 {
         // Two more than are ready, at the same moment, count as one burst.
-        let ready = pool.ready(&shape);
+        let ready = pool.ready_count(&shape);
         for _ in 0..ready + 2 {
             drop(pool.take(&shape, 1, factory.start()).await);
         }
-        pass(Duration::from_secs(10)).await;
-        assert_eq!(pool.ready(&shape), (2 + burst).min(8), "burst {burst}");
+        advance_in_steps(Duration::from_secs(10)).await;
+        assert_eq!(pool.ready_count(&shape), (2 + burst).min(8), "burst {burst}");
     }
     assert!(factory.most_at_once.load(SeqCst) <= WORKERS);
 
-    pass(Duration::from_mins(20)).await;
-    assert!((3..6).contains(&pool.ready(&shape)));
-    pass(Duration::from_mins(30)).await;
-    assert_eq!(pool.ready(&shape), 1);
-    pass(Duration::from_mins(15)).await;
-    assert_eq!(pool.ready(&shape), 0, "nobody declared it");
+    advance_in_steps(Duration::from_mins(20)).await;
+    assert!((3..6).contains(&pool.ready_count(&shape)));
+    advance_in_steps(Duration::from_mins(30)).await;
+    assert_eq!(pool.ready_count(&shape), 1);
+    advance_in_steps(Duration::from_mins(15)).await;
+    assert_eq!(pool.ready_count(&shape), 0, "nobody declared it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_declared_stays_without_use_and_fresh() {
     let (pool, factory, shape) = pool();
     pool.declare(&shape, 1, factory.start());
-    pass(Duration::from_mins(29)).await;
-    assert_eq!((pool.ready(&shape), factory.started()), (1, 1));
-    pass(Duration::from_hours(3)).await;
-    assert_eq!(pool.ready(&shape), 1);
+    advance_in_steps(Duration::from_mins(29)).await;
+    assert_eq!((pool.ready_count(&shape), factory.started()), (1, 1));
+    advance_in_steps(Duration::from_hours(3)).await;
+    assert_eq!(pool.ready_count(&shape), 1);
     assert_eq!(factory.started(), factory.closed.load(SeqCst) + 1);
     assert!((6..9).contains(&factory.started()), "{}", factory.started());
 }
@@ -144,15 +144,15 @@ async fn what_is_declared_stays_without_use_and_fresh() {
 #[tokio::test(start_paused = true)]
 async fn an_updated_program_takes_the_place_of_the_old_one() {
     let (pool, factory, shape) = pool();
-    let old = shape.clone().with(super::super::VERSION, [&b"1"[..]]);
-    let new = shape.clone().with(super::super::VERSION, [&b"2"[..]]);
+    let old = shape.clone().with(super::super::VERSION_COMPONENT, [&b"1"[..]]);
+    let new = shape.clone().with(super::super::VERSION_COMPONENT, [&b"2"[..]]);
     pool.declare(&old, 1, factory.start());
-    pass(STARTING * 2).await;
+    advance_in_steps(START_TIME * 2).await;
     assert!(pool.take(&new, 1, factory.start()).await.is_none());
-    pass(Duration::from_mins(1)).await;
-    assert_eq!((pool.ready(&old), pool.ready(&new)), (0, 2));
-    pass(Duration::from_hours(3)).await;
-    assert_eq!(pool.ready(&new), 1, "it is declared, as the old one was");
+    advance_in_steps(Duration::from_mins(1)).await;
+    assert_eq!((pool.ready_count(&old), pool.ready_count(&new)), (0, 2));
+    advance_in_steps(Duration::from_hours(3)).await;
+    assert_eq!(pool.ready_count(&new), 1, "it is declared, as the old one was");
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,16 +160,16 @@ async fn a_broken_program_is_not_started_in_a_loop() {
     let (pool, factory, shape) = pool();
     factory.broken.store(true, SeqCst);
     pool.declare(&shape, 1, factory.start());
-    pass(Duration::from_mins(1)).await;
+    advance_in_steps(Duration::from_mins(1)).await;
     let tries = factory.started();
     assert!((4..9).contains(&tries), "{tries}");
-    pass(Duration::from_hours(1)).await;
+    advance_in_steps(Duration::from_hours(1)).await;
     assert!(factory.started() < tries + 20);
 
     // When the program works again, the pool recovers after the backoff.
     factory.broken.store(false, SeqCst);
-    pass(Duration::from_mins(6)).await;
-    assert_eq!(pool.ready(&shape), 1);
+    advance_in_steps(Duration::from_mins(6)).await;
+    assert_eq!(pool.ready_count(&shape), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +177,7 @@ async fn who_waits_for_a_start_that_fails_is_told() {
     let (pool, factory, shape) = pool();
     factory.broken.store(true, SeqCst);
     pool.declare(&shape, 1, factory.start());
-    pass(Duration::from_millis(100)).await;
+    advance_in_steps(Duration::from_millis(100)).await;
     assert!(pool.take(&shape, 1, factory.start()).await.is_none());
 }
 
@@ -185,13 +185,13 @@ async fn who_waits_for_a_start_that_fails_is_told() {
 async fn the_dead_are_never_handed_out_and_are_replaced_with_patience() {
     let (pool, factory, shape) = pool();
     pool.declare(&shape, 1, factory.start());
-    pass(STARTING * 2).await;
+    advance_in_steps(START_TIME * 2).await;
     factory.all_dead.store(true, SeqCst);
     assert!(pool.take(&shape, 1, factory.start()).await.is_none());
-    pass(Duration::from_mins(10)).await;
+    advance_in_steps(Duration::from_mins(10)).await;
     assert!(factory.started() < 30, "{}", factory.started());
     factory.all_dead.store(false, SeqCst);
-    pass(Duration::from_mins(6)).await;
+    advance_in_steps(Duration::from_mins(6)).await;
     assert!(pool.take(&shape, 1, factory.start()).await.is_some());
 }
 
@@ -201,15 +201,15 @@ async fn all_shapes_together_are_bounded_and_the_newest_wins() {
     let shapes: Vec<_> = (0..20).map(|number| shape(&format!("s{number}"))).collect();
     for shape in &shapes {
         pool.declare(shape, 1, factory.start());
-        pass(Duration::from_secs(2)).await;
+        advance_in_steps(Duration::from_secs(2)).await;
     }
     let ready = |shapes: &[LaunchFingerprint]| -> usize {
-        shapes.iter().map(|shape| pool.ready(shape)).sum()
+        shapes.iter().map(|shape| pool.ready_count(shape)).sum()
     };
     assert_eq!(ready(&shapes), 16);
     assert_eq!(ready(&shapes[16..]), 4);
     let started = factory.started();
-    pass(Duration::from_mins(10)).await;
+    advance_in_steps(Duration::from_mins(10)).await;
     assert_eq!(factory.started(), started, "nothing goes round in circles");
 }
 
@@ -217,11 +217,11 @@ async fn all_shapes_together_are_bounded_and_the_newest_wins() {
 async fn closing_ends_everything_that_waits() {
     let (pool, factory, shape) = pool();
     pool.declare(&shape, 3, factory.start());
-    pass(STARTING * 4).await;
+    advance_in_steps(START_TIME * 4).await;
     pool.close().await;
     assert_eq!(factory.closed.load(SeqCst), 3);
-    pass(Duration::from_secs(10)).await;
-    assert_eq!((pool.ready(&shape), factory.started()), (0, 3));
+    advance_in_steps(Duration::from_secs(10)).await;
+    assert_eq!((pool.ready_count(&shape), factory.started()), (0, 3));
     assert!(pool.take(&shape, 0, factory.start()).await.is_none());
 }
 
@@ -230,7 +230,7 @@ async fn warm_zero_keeps_nothing() {
     let (pool, factory, shape) = pool();
     for _ in 0..3 {
         assert!(pool.take(&shape, 0, factory.start()).await.is_none());
-        pass(Duration::from_secs(3)).await;
+        advance_in_steps(Duration::from_secs(3)).await;
     }
     assert_eq!(factory.started(), 0);
 }

@@ -22,9 +22,9 @@ use tokio::{
 };
 
 use super::{
-    mark::Mark,
+    mark::ProcessMark,
     os::{self, StartTime},
-    spawn::Launch,
+    spawn::ProcessLaunch,
     stderr::{self, StderrTail},
     sweep,
 };
@@ -40,36 +40,36 @@ pub struct Child {
     inner: tokio::process::Child,
     pid: Pid,
     start: Option<StartTime>,
-    mark: Mark,
+    mark: ProcessMark,
     ledger: PathBuf,
     stderr: StderrTail,
     readers: JoinSet<()>,
-    deaths: SignalStream,
-    life: Life,
+    sigchld: SignalStream,
+    state: ChildState,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Life {
+enum ChildState {
     Running,
     /// A zombie: it holds its pid until we reap it.
     Exited(ExitStatus),
     /// Reaped: the kernel may already have reused its pid.
-    Collected(ExitStatus),
+    Reaped(ExitStatus),
 }
 
 /// The wait status reported when other code has reaped the child, which should not happen.
-const LOST_STATUS: i32 = 255 << 8;
+const UNKNOWN_STATUS: i32 = 255 << 8;
 
 impl Child {
     /// Returns a stream of SIGCHLD, which reports the exit of any child of this process.
-    pub(super) fn watch_deaths() -> io::Result<SignalStream> {
+    pub(super) fn watch_sigchld() -> io::Result<SignalStream> {
         signal(SignalKind::child())
     }
 
-    pub(super) fn adopt(
+    pub(super) fn supervise(
         mut inner: tokio::process::Child,
         deaths: SignalStream,
-        launch: &Launch,
+        launch: &ProcessLaunch,
     ) -> io::Result<Self> {
         let pid = inner
             .id()
@@ -90,10 +90,10 @@ impl Child {
             ledger: launch.ledger.clone(),
             stderr,
             readers,
-            deaths,
-            life: Life::Running,
+            sigchld: deaths,
+            state: ChildState::Running,
         };
-        child.note_descendants();
+        child.record_descendants();
         Ok(child)
     }
 
@@ -107,7 +107,7 @@ impl Child {
         self.start
     }
 
-    pub fn mark(&self) -> &Mark {
+    pub fn mark(&self) -> &ProcessMark {
         &self.mark
     }
 
@@ -117,31 +117,31 @@ impl Child {
     }
 
     /// Returns the exit status if the child has exited. (Code 255 if other code reaped the child.)
-    pub fn try_exited(&mut self) -> Option<ExitStatus> {
-        if let Life::Running = self.life {
+    pub fn try_exit_status(&mut self) -> Option<ExitStatus> {
+        if let ChildState::Running = self.state {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             match waitid(WaitId::Pid(self.pid), options) {
-                Ok(Some(status)) => self.life = Life::Exited(exit_status(&status)),
+                Ok(Some(status)) => self.state = ChildState::Exited(exit_status(&status)),
                 Err(Errno::CHILD) => {
                     tracing::error!(pid = self.pid(), "a child was reaped elsewhere");
-                    self.life = Life::Collected(ExitStatus::from_raw(LOST_STATUS));
+                    self.state = ChildState::Reaped(ExitStatus::from_raw(UNKNOWN_STATUS));
                 }
                 Ok(None) | Err(_) => {}
             }
         }
-        match self.life {
-            Life::Running => None,
-            Life::Exited(status) | Life::Collected(status) => Some(status),
+        match self.state {
+            ChildState::Running => None,
+            ChildState::Exited(status) | ChildState::Reaped(status) => Some(status),
         }
     }
 
     /// Waits for the exit. The child stays a zombie until terminated or dropped. Cancel-safe.
-    pub async fn exited(&mut self) -> ExitStatus {
+    pub async fn wait_exit(&mut self) -> ExitStatus {
         loop {
-            if let Some(status) = self.try_exited() {
+            if let Some(status) = self.try_exit_status() {
                 return status;
             }
-            if self.deaths.recv().await.is_none() {
+            if self.sigchld.recv().await.is_none() {
                 // The runtime is shutting down; this task is about to be dropped.
                 std::future::pending::<()>().await;
             }
@@ -150,15 +150,15 @@ impl Child {
 
     /// Signals the child and its process group; does nothing once the child has been reaped.
     pub(super) fn signal_group(&mut self, signal: Signal) {
-        self.try_exited();
-        if !matches!(self.life, Life::Collected(_)) {
+        self.try_exit_status();
+        if !matches!(self.state, ChildState::Reaped(_)) {
             // The only error is that the group has no processes left, which is fine.
             _ = kill_process_group(self.pid, signal);
         }
     }
 
     /// Waits until every process that holds stderr has closed it.
-    pub(crate) async fn stderr_closed(&mut self) {
+    pub(crate) async fn wait_stderr_closed(&mut self) {
         while self.readers.join_next().await.is_some() {}
     }
 
@@ -168,20 +168,20 @@ impl Child {
     }
 
     /// Reaps the zombie and frees its pid. This must be the last operation on a child.
-    pub(super) fn collect(&mut self) -> Option<ExitStatus> {
-        let status = self.try_exited()?;
-        if let Life::Exited(_) = self.life {
+    pub(super) fn reap(&mut self) -> Option<ExitStatus> {
+        let status = self.try_exit_status()?;
+        if let ChildState::Exited(_) = self.state {
             _ = self.inner.try_wait();
-            self.life = Life::Collected(status);
-            os::forget(&self.ledger, &self.mark);
+            self.state = ChildState::Reaped(status);
+            os::remove_from_ledger(&self.ledger, &self.mark);
         }
         Some(status)
     }
 
     /// Records the child and its descendants in the ledger, on systems where environments cannot
     /// be read.
-    pub(super) fn note_descendants(&self) {
-        if let Err(error) = os::record(&self.ledger, &self.mark, self.pid) {
+    pub(super) fn record_descendants(&self) {
+        if let Err(error) = os::record_in_ledger(&self.ledger, &self.mark, self.pid) {
             let ledger = self.ledger.display();
             tracing::warn!(%ledger, %error, "cannot record an agent's processes in the ledger");
         }
@@ -194,7 +194,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if !matches!(self.life, Life::Collected(_)) {
+        if !matches!(self.state, ChildState::Reaped(_)) {
             self.signal_group(Signal::KILL);
             sweep::kill_agent_now(&self.mark, &self.ledger);
             // tokio reaps the child in the background.
@@ -208,7 +208,7 @@ fn exit_status(status: &WaitIdStatus) -> ExitStatus {
         (Some(code), _) => (code & 0xff) << 8,
         (None, Some(signal)) if status.dumped() => signal | CORE_DUMPED,
         (None, Some(signal)) => signal,
-        (None, None) => LOST_STATUS,
+        (None, None) => UNKNOWN_STATUS,
     };
     ExitStatus::from_raw(raw)
 }

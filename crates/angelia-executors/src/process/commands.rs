@@ -10,47 +10,49 @@ use std::{
 
 use angelia_core::{
     model::Failure,
-    ports::{BoxFuture, CommandFailed, CommandLine, Commands, Program, Ran},
+    ports::{
+        BoxFuture, CommandOutput, CommandProgram, CommandRunner, CommandSpec, CommandStartError,
+    },
 };
 use rustix::fs::{Access, access};
 
 use super::{
-    run_to_end::{Finished, run_with_input},
-    spawn::{Launch, SpawnError},
+    run_to_end::{ProcessOutput, run_with_input},
+    spawn::{ProcessLaunch, SpawnError},
 };
-use crate::Host;
+use crate::ExecutorHost;
 
 /// The maximum length of an argument or variable; Linux limits it to 128 KiB including the name.
-const LONGEST_VALUE: usize = 120_000;
+const MAX_VALUE_BYTES: usize = 120_000;
 
 /// Runs the owner's programs as children of this process.
 #[derive(Clone, Debug)]
 pub struct ShellCommands {
-    host: Host,
+    host: ExecutorHost,
 }
 
 impl ShellCommands {
-    pub fn new(host: Host) -> Self {
+    pub fn new(host: ExecutorHost) -> Self {
         Self { host }
     }
 
-    fn launch(&self, command: &CommandLine) -> Result<Launch, Failure> {
+    fn launch(&self, command: &CommandSpec) -> Result<ProcessLaunch, Failure> {
         let mut env: BTreeMap<OsString, OsString> = (*self.host.environment).clone();
         for (name, value) in &command.env {
-            env.insert((*name).into(), carried(value).into());
+            env.insert((*name).into(), sanitize_value(value).into());
         }
         let (program, args) = match &command.program {
-            Program::Shell(line) => {
-                let args = vec!["-c".into(), carried(line).into()];
+            CommandProgram::Shell(line) => {
+                let args = vec!["-c".into(), sanitize_value(line).into()];
                 (PathBuf::from("/bin/sh"), args)
             }
-            Program::File(path, args) => {
-                let args = args.iter().map(|arg| carried(arg).into()).collect();
-                (self.path(path), args)
+            CommandProgram::File(path, args) => {
+                let args = args.iter().map(|arg| sanitize_value(arg).into()).collect();
+                (self.expand_home(path), args)
             }
         };
         let home = &self.host.user_home;
-        Ok(Launch {
+        Ok(ProcessLaunch {
             program,
             args,
             cwd: if home.is_dir() { home.clone() } else { "/".into() },
@@ -60,8 +62,8 @@ impl ShellCommands {
         })
     }
 
-    fn ran(&self, finished: Finished) -> Ran {
-        Ran {
+    fn command_output(&self, finished: ProcessOutput) -> CommandOutput {
+        CommandOutput {
             ok: finished.succeeded(),
             timed_out: finished.timed_out,
             stderr: finished.stderr.tail(|text| self.host.redactor.redact(text)),
@@ -69,7 +71,7 @@ impl ShellCommands {
         }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    fn expand_home(&self, path: &str) -> PathBuf {
         match path.strip_prefix("~/") {
             Some(below) => self.host.user_home.join(below),
             None => PathBuf::from(path),
@@ -77,22 +79,22 @@ impl ShellCommands {
     }
 }
 
-impl Commands for ShellCommands {
-    fn run(&self, command: CommandLine) -> BoxFuture<'_, Result<Ran, CommandFailed>> {
+impl CommandRunner for ShellCommands {
+    fn run(&self, command: CommandSpec) -> BoxFuture<'_, Result<CommandOutput, CommandStartError>> {
         Box::pin(async move {
-            let not_started = |error: Failure| CommandFailed::NotStarted(error.to_string());
+            let not_started = |error: Failure| CommandStartError::NotStarted(error.to_string());
             let launch = self.launch(&command).map_err(not_started)?;
             let input = command.input.as_deref().unwrap_or_default();
-            match run_with_input(&launch, input, command.limit).await {
-                Ok(finished) => Ok(self.ran(finished)),
-                Err(SpawnError::NotFound(path)) => Err(CommandFailed::NotFound(path)),
-                Err(error) => Err(CommandFailed::NotStarted(error.to_string())),
+            match run_with_input(&launch, input, command.timeout).await {
+                Ok(finished) => Ok(self.command_output(finished)),
+                Err(SpawnError::NotFound(path)) => Err(CommandStartError::NotFound(path)),
+                Err(error) => Err(CommandStartError::NotStarted(error.to_string())),
             }
         })
     }
 
     fn is_program(&self, path: &str) -> bool {
-        is_program(&self.path(path))
+        is_program(&self.expand_home(path))
     }
 }
 
@@ -101,8 +103,8 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Removes NUL bytes and truncates the text, so that it is valid as an argument or a variable.
-fn carried(text: &str) -> String {
-    let mut end = text.len().min(LONGEST_VALUE);
+fn sanitize_value(text: &str) -> String {
+    let mut end = text.len().min(MAX_VALUE_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -115,10 +117,10 @@ mod tests {
 
     #[test]
     fn what_the_system_cannot_carry_is_left_out() {
-        assert_eq!(carried("a\0b"), "ab");
-        let long = "ü".repeat(LONGEST_VALUE);
-        let cut = carried(&long);
-        assert!(cut.len() <= LONGEST_VALUE && long.starts_with(&cut));
-        assert_eq!(carried("short"), "short");
+        assert_eq!(sanitize_value("a\0b"), "ab");
+        let long = "ü".repeat(MAX_VALUE_BYTES);
+        let cut = sanitize_value(&long);
+        assert!(cut.len() <= MAX_VALUE_BYTES && long.starts_with(&cut));
+        assert_eq!(sanitize_value("short"), "short");
     }
 }

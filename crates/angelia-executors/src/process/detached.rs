@@ -9,23 +9,23 @@ use std::{
     process::{ExitStatus, Stdio},
 };
 
-use super::mark::{RELEASED, VARIABLE};
+use super::mark::{MARK_VARIABLE, RELEASED_MARK};
 
 /// The result of starting a daemon.
 #[derive(Debug)]
-pub enum Started {
+pub enum DaemonStart {
     /// The daemon has printed this word and keeps running.
-    Says(String),
-    Ended(ExitStatus),
+    Ready(String),
+    Exited(ExitStatus),
 }
 
 /// Starts a program with its stderr redirected to `log`, and waits until it prints one word to
 /// stdout and closes it. Blocks until then, or until the program exits.
 #[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
-pub fn start(program: &Path, args: &[OsString], log: File) -> io::Result<Started> {
+pub fn start_daemon(program: &Path, args: &[OsString], log: File) -> io::Result<DaemonStart> {
     let mut child = std::process::Command::new(program)
         .args(args)
-        .env(VARIABLE, RELEASED)
+        .env(MARK_VARIABLE, RELEASED_MARK)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -35,19 +35,19 @@ pub fn start(program: &Path, args: &[OsString], log: File) -> io::Result<Started
         stdout.read_to_string(&mut said)?;
     }
     if said.is_empty() {
-        return child.wait().map(Started::Ended);
+        return child.wait().map(DaemonStart::Exited);
     }
-    Ok(Started::Says(said.trim().to_owned()))
+    Ok(DaemonStart::Ready(said.trim().to_owned()))
 }
 
 /// Called by the daemon: leaves the terminal and the process group of the command that started it.
-pub fn leave_the_terminal() {
+pub fn detach_from_terminal() {
     // Fails for a group leader, which has no other group to leave.
     let _leader = rustix::process::setsid();
 }
 
 /// Called by the daemon: prints the word and closes stdout.
-pub fn say_ready(word: &str) -> io::Result<()> {
+pub fn report_ready(word: &str) -> io::Result<()> {
     use std::io::Write as _;
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{word}")?;

@@ -11,7 +11,7 @@ use std::{
     str::FromStr,
 };
 
-use super::mark::{self, Mark};
+use super::mark::{self, ProcessMark};
 
 /// A pattern of variable names to let through. Names are case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ fn is_allowed(name: &OsStr) -> bool {
 
 /// The variables that a profile adds to the allow-list.
 #[derive(Clone, Copy, Debug)]
-pub struct Additions<'a> {
+pub struct EnvironmentAdditions<'a> {
     /// `env_pass`: passed through from our environment.
     pub pass: &'a [EnvPattern],
     /// `env`: set in the child; overrides variables that are passed through.
@@ -96,10 +96,10 @@ pub struct Additions<'a> {
 }
 
 /// Builds the complete environment of a child. The mark is set last, so nothing overrides it.
-pub fn build(
+pub fn build_environment(
     ours: &BTreeMap<OsString, OsString>,
-    additions: Additions<'_>,
-    mark: &Mark,
+    additions: EnvironmentAdditions<'_>,
+    mark: &ProcessMark,
 ) -> Result<BTreeMap<OsString, OsString>, EnvironmentError> {
     let passes = |name: &OsStr| {
         is_allowed(name) || additions.pass.iter().any(|pattern| pattern.matches(name))
@@ -119,7 +119,7 @@ pub fn build(
     if child.get(OsStr::new("HOME")).is_none_or(|home| home.is_empty()) {
         child.insert("HOME".into(), additions.home.into());
     }
-    child.insert(mark::VARIABLE.into(), mark.to_string().into());
+    child.insert(mark::MARK_VARIABLE.into(), mark.to_string().into());
     Ok(child)
 }
 
@@ -133,15 +133,16 @@ mod tests {
         names.iter().map(|name| (name.into(), format!("our {name}").into())).collect()
     }
 
-    fn mark() -> Mark {
+    fn mark() -> ProcessMark {
         "home:owner:agent".parse().unwrap()
     }
 
     fn child(names: &[&str], pass: &[&str], set: &[(&str, &str)]) -> BTreeMap<OsString, OsString> {
         let pass: Vec<EnvPattern> = pass.iter().map(|text| text.parse().unwrap()).collect();
         let set = set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        let additions = Additions { pass: &pass, set: &set, home: Path::new("/home/fallback") };
-        build(&ours(names), additions, &mark()).unwrap()
+        let additions =
+            EnvironmentAdditions { pass: &pass, set: &set, home: Path::new("/home/fallback") };
+        build_environment(&ours(names), additions, &mark()).unwrap()
     }
 
     fn names_of(environment: &BTreeMap<OsString, OsString>) -> Vec<&str> {
@@ -230,7 +231,7 @@ mod tests {
     fn nothing_displaces_the_mark() {
         for environment in [
             child(&["ANGELIA_AGENT"], &["ANGELIA_AGENT", "ANGELIA_*"], &[]),
-            child(&[], &[], &[("ANGELIA_AGENT", mark::RELEASED)]),
+            child(&[], &[], &[("ANGELIA_AGENT", mark::RELEASED_MARK)]),
         ] {
             assert_eq!(environment[OsStr::new("ANGELIA_AGENT")], "home:owner:agent");
         }
@@ -247,11 +248,11 @@ mod tests {
     fn what_the_system_cannot_carry_is_refused_by_name() {
         for (name, value) in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0")] {
             let set = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-            let additions = Additions { pass: &[], set: &set, home: Path::new("/") };
-            let refused = build(&ours(&[]), additions, &mark());
+            let additions = EnvironmentAdditions { pass: &[], set: &set, home: Path::new("/") };
+            let refused = build_environment(&ours(&[]), additions, &mark());
             assert_eq!(refused, Err(EnvironmentError::Variable(name.to_owned())));
         }
-        let additions = Additions { pass: &[], set: &NOTHING, home: Path::new("/") };
-        assert!(build(&ours(&[]), additions, &mark()).is_ok());
+        let additions = EnvironmentAdditions { pass: &[], set: &NOTHING, home: Path::new("/") };
+        assert!(build_environment(&ours(&[]), additions, &mark()).is_ok());
     }
 }

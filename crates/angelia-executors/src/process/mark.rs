@@ -8,12 +8,12 @@
 use std::{fmt, str::FromStr};
 
 /// The variable that carries the mark.
-pub const VARIABLE: &str = "ANGELIA_AGENT";
+pub const MARK_VARIABLE: &str = "ANGELIA_AGENT";
 
 /// The value of the variable in a process that must outlive the agent that happened to start it (a
 /// daemon). A sweep skips such a process and its descendants. Removing the variable would not be
 /// enough: the parent may still be an agent's shell, and descendants are swept.
-pub const RELEASED: &str = "released";
+pub const RELEASED_MARK: &str = "released";
 
 const LONGEST_ID: usize = 64;
 
@@ -69,27 +69,27 @@ id! {
 
 /// Identifies the home, the owner and the agent that a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Mark {
+pub struct ProcessMark {
     pub home: HomeId,
     pub owner: OwnerId,
     pub agent: AgentId,
 }
 
-impl Mark {
+impl ProcessMark {
     /// Returns the variable's name and value, for environments that are not inherited (an MCP
     /// server's `env`).
-    pub fn variable(&self) -> (&'static str, String) {
-        (VARIABLE, self.to_string())
+    pub fn env_variable(&self) -> (&'static str, String) {
+        (MARK_VARIABLE, self.to_string())
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for ProcessMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.home, self.owner, self.agent)
     }
 }
 
-impl FromStr for Mark {
+impl FromStr for ProcessMark {
     type Err = MarkError;
 
     fn from_str(text: &str) -> Result<Self, MarkError> {
@@ -111,17 +111,17 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read() {
-        let mark: Mark = "home-1:0199_a.b:agent-7".parse().unwrap();
+        let mark: ProcessMark = "home-1:0199_a.b:agent-7".parse().unwrap();
         assert_eq!(mark.owner.as_str(), "0199_a.b");
         assert_eq!(mark.to_string().parse(), Ok(mark.clone()));
-        assert_eq!(mark.variable(), ("ANGELIA_AGENT", "home-1:0199_a.b:agent-7".to_owned()));
+        assert_eq!(mark.env_variable(), ("ANGELIA_AGENT", "home-1:0199_a.b:agent-7".to_owned()));
     }
 
     #[test]
     fn what_would_be_ambiguous_is_refused() {
         let long = "x".repeat(65);
-        for text in ["", "a", "a:b", "a:b:c:d", "a::c", ":b:c", "a:b:", "a:b c:d", RELEASED] {
-            assert!(text.parse::<Mark>().is_err(), "{text:?}");
+        for text in ["", "a", "a:b", "a:b:c:d", "a::c", ":b:c", "a:b:", "a:b c:d", RELEASED_MARK] {
+            assert!(text.parse::<ProcessMark>().is_err(), "{text:?}");
         }
         for id in ["", "a:b", "a b", "a\n", "é", "a=b", "a/b", long.as_str()] {
             assert!(AgentId::new(id).is_err(), "{id:?}");

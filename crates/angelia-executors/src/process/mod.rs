@@ -36,15 +36,15 @@
 //!   pidfds. macOS shows no environments, so there a ledger of pids and start times replaces the
 //!   marks; that file is untested on a real macOS.
 
-pub mod bound;
 pub mod child;
 pub mod commands;
 pub mod detached;
 pub mod environment;
 pub mod mark;
 mod os;
-pub mod released;
+pub mod release;
 pub mod run_to_end;
+pub mod session_binding;
 pub mod spawn;
 pub mod stderr;
 pub mod sweep;
@@ -52,8 +52,8 @@ pub mod terminate;
 
 pub use child::Child;
 pub use commands::ShellCommands;
-pub use mark::{AgentId, HomeId, Mark, OwnerId};
+pub use mark::{AgentId, HomeId, OwnerId, ProcessMark};
 pub use os::StartTime;
 pub use run_to_end::{run_to_end, run_with_input};
-pub use spawn::{Launch, SpawnError, spawn};
-pub use terminate::{Ended, Ladder, Rung, terminate};
+pub use spawn::{ProcessLaunch, SpawnError, spawn};
+pub use terminate::{StopStage, StopTimeouts, Termination, terminate};

@@ -5,17 +5,17 @@ use std::{process::ExitStatus, time::Duration};
 use tokio::io::AsyncWriteExt as _;
 
 use super::{
-    spawn::{Launch, SpawnError, spawn},
+    spawn::{ProcessLaunch, SpawnError, spawn},
     stderr::StderrTail,
-    terminate::{Ladder, Rung, terminate},
+    terminate::{StopStage, StopTimeouts, terminate},
 };
 
 /// The maximum number of stdout bytes kept; further output is read and discarded.
-const LONGEST_OUTPUT: usize = 1024 * 1024;
+const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 
 /// The output and exit status of a command.
 #[derive(Debug)]
-pub struct Finished {
+pub struct ProcessOutput {
     pub status: Option<ExitStatus>,
     pub stdout: Vec<u8>,
     pub stderr: StderrTail,
@@ -25,23 +25,26 @@ pub struct Finished {
     pub truncated: bool,
 }
 
-impl Finished {
+impl ProcessOutput {
     pub fn succeeded(&self) -> bool {
         !self.timed_out && self.status.is_some_and(|status| status.success())
     }
 }
 
 /// Runs a command with empty stdin; after `limit` it is terminated like every other child.
-pub async fn run_to_end(launch: &Launch, limit: Duration) -> Result<Finished, SpawnError> {
+pub async fn run_to_end(
+    launch: &ProcessLaunch,
+    limit: Duration,
+) -> Result<ProcessOutput, SpawnError> {
     run_with_input(launch, &[], limit).await
 }
 
 /// Runs a command with `input` on stdin; after `limit` it is terminated.
 pub async fn run_with_input(
-    launch: &Launch,
+    launch: &ProcessLaunch,
     input: &[u8],
     limit: Duration,
-) -> Result<Finished, SpawnError> {
+) -> Result<ProcessOutput, SpawnError> {
     let mut child = spawn(launch).await?;
     let stdin = child.stdin.take();
     let stderr = child.stderr();
@@ -50,8 +53,11 @@ pub async fn run_with_input(
 
     // The first stop stage waits for the exit after stdin was closed. That is exactly how a command
     // runs, so its timeout is the command's limit.
-    let ladder =
-        Ladder { after_eof: limit, after_term: Duration::from_millis(500), ..Ladder::default() };
+    let ladder = StopTimeouts {
+        after_eof: limit,
+        after_term: Duration::from_millis(500),
+        ..StopTimeouts::default()
+    };
     let feeding = async {
         if let Some(mut stdin) = stdin {
             // A command may exit without reading its stdin.
@@ -61,7 +67,7 @@ pub async fn run_with_input(
         std::future::pending().await
     };
     let ending = terminate(child, &ladder, |bytes| {
-        let room = LONGEST_OUTPUT - stdout.len();
+        let room = MAX_OUTPUT_BYTES - stdout.len();
         truncated |= bytes.len() > room;
         stdout.extend_from_slice(&bytes[..bytes.len().min(room)]);
     });
@@ -70,6 +76,6 @@ pub async fn run_with_input(
         never = feeding => never,
     };
 
-    let timed_out = ended.rung > Rung::StdinClosed;
-    Ok(Finished { status: ended.status, stdout, stderr, timed_out, truncated })
+    let timed_out = ended.stage > StopStage::StdinClosed;
+    Ok(ProcessOutput { status: ended.status, stdout, stderr, timed_out, truncated })
 }

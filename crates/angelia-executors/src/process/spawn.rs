@@ -15,15 +15,15 @@ use rustix::{
 };
 use tokio::{process::Command, time::sleep};
 
-use super::{child::Child, mark::Mark};
+use super::{child::Child, mark::ProcessMark};
 
 /// How often to try an executable that is being replaced (`ETXTBSY`); about 1 s in all.
-const BUSY_TRIES: u32 = 7;
-const FIRST_BUSY_PAUSE: Duration = Duration::from_millis(8);
+const MAX_BUSY_TRIES: u32 = 7;
+const INITIAL_BUSY_DELAY: Duration = Duration::from_millis(8);
 
 /// The complete description of a child to start: nothing else is inherited.
 #[derive(Clone)]
-pub struct Launch {
+pub struct ProcessLaunch {
     /// An absolute path, as found by the probe.
     pub program: PathBuf,
     pub args: Vec<OsString>,
@@ -31,13 +31,13 @@ pub struct Launch {
     /// The whole environment; see
     /// [`environment::build_environment`](super::environment::build_environment).
     pub env: BTreeMap<OsString, OsString>,
-    pub mark: Mark,
+    pub mark: ProcessMark,
     /// The directory of the pid and start-time ledger, on systems that need one (macOS).
     pub ledger: PathBuf,
 }
 
 /// Omits what may be secret: the values of variables, and arguments, which may contain prompts.
-impl fmt::Debug for Launch {
+impl fmt::Debug for ProcessLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProcessLaunch")
             .field("program", &self.program)
@@ -79,17 +79,17 @@ pub enum SpawnError {
 }
 
 /// Starts a child. It is supervised from the beginning: dropping it kills its group.
-pub async fn spawn(launch: &Launch) -> Result<Child, SpawnError> {
+pub async fn spawn(launch: &ProcessLaunch) -> Result<Child, SpawnError> {
     check_cwd(&launch.cwd)?;
-    let mut pause = FIRST_BUSY_PAUSE;
+    let mut pause = INITIAL_BUSY_DELAY;
     let mut tries = 0;
     loop {
         match spawn_once(launch) {
             Ok(child) => return Ok(child),
             Err(error) => {
                 tries += 1;
-                if !is_busy(&error) || tries == BUSY_TRIES {
-                    return Err(explain(launch, error));
+                if !is_busy(&error) || tries == MAX_BUSY_TRIES {
+                    return Err(classify_error(launch, error));
                 }
             }
         }
@@ -98,12 +98,12 @@ pub async fn spawn(launch: &Launch) -> Result<Child, SpawnError> {
     }
 }
 
-fn spawn_once(launch: &Launch) -> io::Result<Child> {
+fn spawn_once(launch: &ProcessLaunch) -> io::Result<Child> {
     // Register for SIGCHLD before the child exists, so that its exit cannot be missed.
-    let deaths = Child::watch_deaths()?;
+    let deaths = Child::watch_sigchld()?;
     #[expect(clippy::disallowed_methods, reason = "this is the one home of child processes")]
     let mut command = Command::new(&launch.program);
-    let (mark_name, mark_value) = launch.mark.variable();
+    let (mark_name, mark_value) = launch.mark.env_variable();
     let child = command
         .args(&launch.args)
         .current_dir(&launch.cwd)
@@ -116,7 +116,7 @@ fn spawn_once(launch: &Launch) -> io::Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    Child::adopt(child, deaths, launch)
+    Child::supervise(child, deaths, launch)
 }
 
 /// Checks the working directory before the start: a failed spawn reports "no such file" both for
@@ -136,7 +136,7 @@ fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::TXTBSY)
 }
 
-fn explain(launch: &Launch, source: io::Error) -> SpawnError {
+fn classify_error(launch: &ProcessLaunch, source: io::Error) -> SpawnError {
     let program = launch.program.clone();
     match Errno::from_io_error(&source) {
         Some(Errno::NOENT) if program.exists() => SpawnError::NoInterpreter(program),
@@ -155,8 +155,8 @@ fn explain(launch: &Launch, source: io::Error) -> SpawnError {
 mod tests {
     use super::*;
 
-    fn launch() -> Launch {
-        Launch {
+    fn launch() -> ProcessLaunch {
+        ProcessLaunch {
             program: "/bin/sh".into(),
             args: Vec::new(),
             cwd: "/".into(),
@@ -180,7 +180,7 @@ mod tests {
             (Errno::IO, "Other"),
         ];
         for (errno, expected) in table {
-            let error = explain(&launch(), errno.into());
+            let error = classify_error(&launch(), errno.into());
             assert!(format!("{error:?}").starts_with(expected), "{errno:?} became {error:?}");
             let message = error.to_string();
             assert!(message.contains("/bin/sh") && message.contains("; "), "{message}");
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_printed() {
-        let launch = Launch { args: vec!["--prompt=sk-secret".into()], ..launch() };
+        let launch = ProcessLaunch { args: vec!["--prompt=sk-secret".into()], ..launch() };
         let printed = format!("{launch:?}");
         assert!(printed.contains("TOKEN"), "{printed}");
         assert!(!printed.contains("sk-secret"), "{printed}");

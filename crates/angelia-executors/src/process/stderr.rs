@@ -8,13 +8,13 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-const KEPT_BYTES: usize = 64 * 1024;
-const KEPT_LINES: usize = 200;
-const CHUNK: usize = 8 * 1024;
+const MAX_TAIL_BYTES: usize = 64 * 1024;
+const MAX_TAIL_LINES: usize = 200;
+const READ_BYTES: usize = 8 * 1024;
 
 /// The end of a child's stderr; cheap to clone, and readable after the child has exited.
 #[derive(Clone, Debug, Default)]
-pub struct StderrTail(Arc<Mutex<Ring>>);
+pub struct StderrTail(Arc<Mutex<TailBuffer>>);
 
 impl StderrTail {
     /// Returns at most the last 64 KiB and 200 lines, after applying the caller's redaction.
@@ -30,7 +30,7 @@ impl StderrTail {
 
 /// Reads a pipe to its end into the tail, so that the child never blocks on a full pipe.
 pub(super) async fn drain(mut pipe: impl AsyncRead + Unpin, tail: StderrTail) {
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = vec![0; READ_BYTES];
     // A read error means that the pipe is unusable; treat it like the end.
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
         tail.push(&chunk[..read]);
@@ -38,24 +38,24 @@ pub(super) async fn drain(mut pipe: impl AsyncRead + Unpin, tail: StderrTail) {
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct TailBuffer {
     bytes: VecDeque<u8>,
     /// Bytes have been dropped at the front, so the first byte may be in the middle of a word.
-    cut: bool,
+    truncated: bool,
 }
 
-impl Ring {
+impl TailBuffer {
     fn push(&mut self, bytes: &[u8]) {
-        let bytes = match bytes.len().checked_sub(KEPT_BYTES) {
+        let bytes = match bytes.len().checked_sub(MAX_TAIL_BYTES) {
             Some(excess @ 1..) => {
-                self.cut = true;
+                self.truncated = true;
                 &bytes[excess..]
             }
             _ => bytes,
         };
-        let excess = (self.bytes.len() + bytes.len()).saturating_sub(KEPT_BYTES);
+        let excess = (self.bytes.len() + bytes.len()).saturating_sub(MAX_TAIL_BYTES);
         if excess > 0 {
-            self.cut = true;
+            self.truncated = true;
             self.bytes.drain(..excess);
         }
         self.bytes.extend(bytes);
@@ -63,8 +63,8 @@ impl Ring {
 
     fn text(&mut self) -> String {
         let mut bytes: &[u8] = self.bytes.make_contiguous();
-        if self.cut {
-            bytes = after_the_cut(bytes);
+        if self.truncated {
+            bytes = skip_truncated_line(bytes);
         }
         if let Some(start) = start_of_last_lines(bytes) {
             bytes = &bytes[start..];
@@ -75,7 +75,7 @@ impl Ring {
 
 /// Skips the first, truncated line or, if there is only that line, its first word. Redaction would
 /// not recognise a truncated secret.
-fn after_the_cut(bytes: &[u8]) -> &[u8] {
+fn skip_truncated_line(bytes: &[u8]) -> &[u8] {
     let end_of_line = bytes.iter().position(|&b| b == b'\n').filter(|&end| end + 1 < bytes.len());
     let end = end_of_line.or_else(|| bytes.iter().position(u8::is_ascii_whitespace));
     end.map_or(&[], |end| &bytes[end + 1..])
@@ -84,7 +84,7 @@ fn after_the_cut(bytes: &[u8]) -> &[u8] {
 /// Returns where the last [`MAX_TAIL_LINES`] lines begin, if there are more lines.
 fn start_of_last_lines(bytes: &[u8]) -> Option<usize> {
     let ends_with_newline = usize::from(bytes.ends_with(b"\n"));
-    memchr::memrchr_iter(b'\n', bytes).nth(KEPT_LINES - 1 + ends_with_newline).map(|at| at + 1)
+    memchr::memrchr_iter(b'\n', bytes).nth(MAX_TAIL_LINES - 1 + ends_with_newline).map(|at| at + 1)
 }
 
 #[cfg(test)]
@@ -117,28 +117,28 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_however_the_bytes_arrive() {
-        for chunk in [1000, KEPT_BYTES, KEPT_BYTES + 1, 5 * KEPT_BYTES] {
+        for chunk in [1000, MAX_TAIL_BYTES, MAX_TAIL_BYTES + 1, 5 * MAX_TAIL_BYTES] {
             let tail = StderrTail::default();
             for _ in 0..10 {
                 tail.push(&vec![b'x'; chunk]);
                 tail.push(b"\n");
             }
             let ring = tail.0.lock().unwrap();
-            assert!(ring.bytes.len() <= KEPT_BYTES);
-            assert!(ring.bytes.capacity() <= 2 * KEPT_BYTES);
+            assert!(ring.bytes.len() <= MAX_TAIL_BYTES);
+            assert!(ring.bytes.capacity() <= 2 * MAX_TAIL_BYTES);
         }
     }
 
     #[test]
     fn a_line_that_was_cut_into_is_left_out() {
-        let mut filler = "x".repeat(KEPT_BYTES);
+        let mut filler = "x".repeat(MAX_TAIL_BYTES);
         filler.push_str("\nthe end\n");
         assert_eq!(tail_of(&[b"key=sk-secret ", filler.as_bytes()]), "the end\n");
         // There is only one line; its first word may be a truncated secret.
-        let filler = "y ".repeat(KEPT_BYTES / 2 - 2);
+        let filler = "y ".repeat(MAX_TAIL_BYTES / 2 - 2);
         let kept = tail_of(&[b"sk-secret ", filler.as_bytes()]);
         assert!(kept.starts_with("y y"), "{}", &kept[..20]);
-        assert_eq!(tail_of(&[&vec![b'z'; KEPT_BYTES + 1]]), "");
+        assert_eq!(tail_of(&[&vec![b'z'; MAX_TAIL_BYTES + 1]]), "");
     }
 
     #[test]
@@ -154,6 +154,6 @@ mod tests {
         let tail = StderrTail::default();
         let input = "line\n".repeat(50_000);
         drain(input.as_bytes(), tail.clone()).await;
-        assert_eq!(tail.tail(|text| text.into()), "line\n".repeat(KEPT_LINES));
+        assert_eq!(tail.tail(|text| text.into()), "line\n".repeat(MAX_TAIL_LINES));
     }
 }

@@ -22,26 +22,26 @@ use tokio::{
 };
 
 use super::{
-    mark::{HomeId, Mark, OwnerId},
-    os::{self, Handle, Row},
+    mark::{HomeId, OwnerId, ProcessMark},
+    os::{self, ProcessHandle, ProcessRow},
 };
 
 /// The most passes over the process table. Each pass terminates the processes it finds; further
 /// passes are needed when a process was forking at that moment.
-const MOST_PASSES: usize = 8;
+const MAX_PASSES: usize = 8;
 
 /// How long to wait for a killed process to disappear.
-const AFTER_KILL: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A process that a sweep has found, and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweptProcess {
     pub pid: u32,
-    pub fate: Fate,
+    pub outcome: SweepOutcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum SweepOutcome {
     /// It exited after SIGTERM.
     Terminated,
     Killed,
@@ -49,10 +49,10 @@ pub enum Fate {
     Remains,
 }
 
-type Wanted = dyn Fn(&Mark) -> bool + Send + Sync;
+type MarkFilter = dyn Fn(&ProcessMark) -> bool + Send + Sync;
 
 /// Terminates every process that carries exactly this mark.
-pub async fn sweep_agent(mark: &Mark, ledger: &Path, grace: Duration) -> Vec<Swept> {
+pub async fn sweep_agent(mark: &ProcessMark, ledger: &Path, grace: Duration) -> Vec<SweptProcess> {
     let mark = mark.clone();
     sweep(Arc::new(move |found| *found == mark), ledger, grace).await
 }
@@ -64,30 +64,30 @@ pub async fn sweep_dead_owners(
     ledger: &Path,
     grace: Duration,
     owner_alive: impl Fn(&OwnerId) -> bool + Send + Sync + 'static,
-) -> Vec<Swept> {
+) -> Vec<SweptProcess> {
     let home = home.clone();
-    let wanted = move |found: &Mark| found.home == home && !owner_alive(&found.owner);
+    let wanted = move |found: &ProcessMark| found.home == home && !owner_alive(&found.owner);
     sweep(Arc::new(wanted), ledger, grace).await
 }
 
 /// Makes one pass with SIGKILL and does not wait. Used when a child is dropped.
-pub(super) fn kill_agent_now(mark: &Mark, ledger: &Path) {
-    for handle in find(ledger, &|found| found == mark) {
+pub(super) fn kill_agent_now(mark: &ProcessMark, ledger: &Path) {
+    for handle in find_processes(ledger, &|found| found == mark) {
         handle.signal(Signal::KILL);
     }
 }
 
-async fn sweep(wanted: Arc<Wanted>, ledger: &Path, grace: Duration) -> Vec<Swept> {
-    let mut swept: Vec<Swept> = Vec::new();
-    for pass in 0..MOST_PASSES {
-        let handles = find_off_the_runtime(wanted.clone(), ledger.to_owned()).await;
+async fn sweep(wanted: Arc<MarkFilter>, ledger: &Path, grace: Duration) -> Vec<SweptProcess> {
+    let mut swept: Vec<SweptProcess> = Vec::new();
+    for pass in 0..MAX_PASSES {
+        let handles = find_on_blocking_pool(wanted.clone(), ledger.to_owned()).await;
         if handles.is_empty() {
             return swept;
         }
         // A process found in a later pass was forked while the others were being terminated, so it
         // is killed without a grace period.
         let grace = if pass == 0 { grace } else { Duration::ZERO };
-        for ended in end(&handles, grace).await {
+        for ended in terminate_all(&handles, grace).await {
             swept.retain(|known| known.pid != ended.pid);
             swept.push(ended);
         }
@@ -96,8 +96,8 @@ async fn sweep(wanted: Arc<Wanted>, ledger: &Path, grace: Duration) -> Vec<Swept
     swept
 }
 
-async fn find_off_the_runtime(wanted: Arc<Wanted>, ledger: PathBuf) -> Vec<Handle> {
-    let search = spawn_blocking(move || find(&ledger, &*wanted));
+async fn find_on_blocking_pool(wanted: Arc<MarkFilter>, ledger: PathBuf) -> Vec<ProcessHandle> {
+    let search = spawn_blocking(move || find_processes(&ledger, &*wanted));
     search.await.unwrap_or_else(|error| {
         tracing::warn!(%error, "the search for leftover agent processes did not finish");
         Vec::new()
@@ -106,7 +106,7 @@ async fn find_off_the_runtime(wanted: Arc<Wanted>, ledger: PathBuf) -> Vec<Handl
 
 /// Sends SIGTERM to all processes, then SIGKILL to those that are left. A handle names one process,
 /// so a reused pid is never hit.
-async fn end(handles: &[Handle], grace: Duration) -> Vec<Swept> {
+async fn terminate_all(handles: &[ProcessHandle], grace: Duration) -> Vec<SweptProcess> {
     if !grace.is_zero() {
         for handle in handles {
             handle.signal(Signal::TERM);
@@ -118,8 +118,11 @@ async fn end(handles: &[Handle], grace: Duration) -> Vec<Swept> {
     let mut ended = Vec::with_capacity(handles.len());
     let mut stubborn = Vec::new();
     for handle in handles {
-        if timeout_at(asked_until, handle.gone()).await.is_ok() {
-            ended.push(Swept { pid: raw(handle.pid()), fate: Fate::Terminated });
+        if timeout_at(asked_until, handle.wait_gone()).await.is_ok() {
+            ended.push(SweptProcess {
+                pid: raw_pid(handle.pid()),
+                outcome: SweepOutcome::Terminated,
+            });
         } else {
             stubborn.push(handle);
         }
@@ -127,23 +130,23 @@ async fn end(handles: &[Handle], grace: Duration) -> Vec<Swept> {
     for handle in &stubborn {
         handle.signal(Signal::KILL);
     }
-    let killed_until = Instant::now() + AFTER_KILL;
+    let killed_until = Instant::now() + KILL_TIMEOUT;
     for handle in stubborn {
-        let gone = timeout_at(killed_until, handle.gone()).await.is_ok();
-        let fate = if gone { Fate::Killed } else { Fate::Remains };
-        ended.push(Swept { pid: raw(handle.pid()), fate });
+        let gone = timeout_at(killed_until, handle.wait_gone()).await.is_ok();
+        let fate = if gone { SweepOutcome::Killed } else { SweepOutcome::Remains };
+        ended.push(SweptProcess { pid: raw_pid(handle.pid()), outcome: fate });
     }
     ended
 }
 
 /// Returns the matching processes and their descendants, without ourselves and our ancestors.
-fn find(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
-    let mut found = os::marked(ledger, wanted);
+fn find_processes(ledger: &Path, wanted: &dyn Fn(&ProcessMark) -> bool) -> Vec<ProcessHandle> {
+    let mut found = os::find_marked(ledger, wanted);
     if found.is_empty() {
         return found;
     }
-    let table = os::table();
-    let spared = lineage(getpid(), &table);
+    let table = os::list_processes();
+    let spared = self_and_ancestors(getpid(), &table);
     found.retain(|handle| !spared.contains(&handle.pid()));
 
     let mut next = 0;
@@ -154,7 +157,7 @@ fn find(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
             if known || spared.contains(&row.pid) {
                 continue;
             }
-            if let Some(handle) = descendant(row, &found[next]) {
+            if let Some(handle) = open_descendant(row, &found[next]) {
                 found.push(handle);
             }
         }
@@ -165,14 +168,14 @@ fn find(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
 
 /// Opens a handle on a child of `parent` and verifies afterwards that it still is that child: pids
 /// may have been reused while the table was read.
-fn descendant(row: &Row, parent: &Handle) -> Option<Handle> {
-    let handle = Handle::open(row.pid)?;
+fn open_descendant(row: &ProcessRow, parent: &ProcessHandle) -> Option<ProcessHandle> {
+    let handle = ProcessHandle::open(row.pid)?;
     let same = handle.row() == row && parent.is_current();
     (same && !os::is_released(row.pid)).then_some(handle)
 }
 
 /// Returns a process and all its ancestors.
-fn lineage(pid: Pid, table: &[Row]) -> Vec<Pid> {
+fn self_and_ancestors(pid: Pid, table: &[ProcessRow]) -> Vec<Pid> {
     let mut line = vec![pid];
     let mut current = pid;
     while let Some(parent) = table.iter().find(|row| row.pid == current).and_then(|row| row.parent)
@@ -186,7 +189,7 @@ fn lineage(pid: Pid, table: &[Row]) -> Vec<Pid> {
     line
 }
 
-fn raw(pid: Pid) -> u32 {
+fn raw_pid(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()
 }
 
@@ -198,24 +201,24 @@ mod tests {
     fn we_spare_our_ancestors_and_nobody_else() {
         let pid = |raw| Pid::from_raw(raw).unwrap();
         let start = os::start_time(getpid()).unwrap();
-        let row = |raw, parent| Row { pid: pid(raw), parent: Pid::from_raw(parent), start };
+        let row = |raw, parent| ProcessRow { pid: pid(raw), parent: Pid::from_raw(parent), start };
         let table = [row(1, 0), row(10, 1), row(20, 10), row(21, 10), row(30, 20), row(40, 30)];
-        assert_eq!(lineage(pid(30), &table), [pid(30), pid(20), pid(10), pid(1)]);
-        assert_eq!(lineage(pid(99), &table), [pid(99)]);
+        assert_eq!(self_and_ancestors(pid(30), &table), [pid(30), pid(20), pid(10), pid(1)]);
+        assert_eq!(self_and_ancestors(pid(99), &table), [pid(99)]);
         // A table that was read while pids were reused may even be circular.
         let circle = [row(5, 6), row(6, 5)];
-        assert_eq!(lineage(pid(5), &circle), [pid(5), pid(6)]);
+        assert_eq!(self_and_ancestors(pid(5), &circle), [pid(5), pid(6)]);
     }
 
     /// The row describes one process, and its pid has since been reused by another.
     #[test]
     fn a_descendant_must_still_be_the_one_in_the_table() {
-        let parent = Handle::open(rustix::process::getppid().unwrap()).unwrap();
-        let us = *Handle::open(getpid()).unwrap().row();
-        assert!(descendant(&us, &parent).is_some());
-        let recycled = Row { start: parent.row().start, ..us };
-        assert!(descendant(&recycled, &parent).is_none() || recycled == us);
-        let moved = Row { parent: Some(getpid()), ..us };
-        assert!(descendant(&moved, &parent).is_none());
+        let parent = ProcessHandle::open(rustix::process::getppid().unwrap()).unwrap();
+        let us = *ProcessHandle::open(getpid()).unwrap().row();
+        assert!(open_descendant(&us, &parent).is_some());
+        let recycled = ProcessRow { start: parent.row().start, ..us };
+        assert!(open_descendant(&recycled, &parent).is_none() || recycled == us);
+        let moved = ProcessRow { parent: Some(getpid()), ..us };
+        assert!(open_descendant(&moved, &parent).is_none());
     }
 }

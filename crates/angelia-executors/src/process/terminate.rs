@@ -16,14 +16,14 @@ use tokio::{
 
 use super::{
     child::Child,
-    sweep::{self, Swept},
+    sweep::{self, SweptProcess},
 };
 
-const CHUNK: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 /// How long to wait in each stage of the stop sequence.
 #[derive(Clone, Copy, Debug)]
-pub struct Ladder {
+pub struct StopTimeouts {
     /// After closing stdin. Most agents then finish their work and exit, but do not stop at once.
     pub after_eof: Duration,
     /// After SIGTERM to the group.
@@ -31,35 +31,35 @@ pub struct Ladder {
     /// After SIGKILL; only a process stuck in the kernel takes longer.
     pub after_kill: Duration,
     /// After the exit, for the end of output: a descendant of the child may hold the pipe open.
-    pub leak: Duration,
+    pub output_drain: Duration,
     /// Between SIGTERM and SIGKILL for the descendants of the child.
-    pub sweep: Duration,
+    pub sweep_grace: Duration,
 }
 
-impl Default for Ladder {
+impl Default for StopTimeouts {
     fn default() -> Self {
-        Self::within(Duration::from_secs(4))
+        Self::with_grace(Duration::from_secs(4))
     }
 }
 
-impl Ladder {
+impl StopTimeouts {
     /// Returns timeouts that reach SIGKILL after `grace`.
-    pub fn within(grace: Duration) -> Self {
+    pub fn with_grace(grace: Duration) -> Self {
         Self {
             after_eof: grace / 4,
             after_term: grace / 4 * 3,
             after_kill: Duration::from_secs(5),
-            leak: Duration::from_millis(500),
-            sweep: Duration::from_millis(500),
+            output_drain: Duration::from_millis(500),
+            sweep_grace: Duration::from_millis(500),
         }
     }
 }
 
 /// The stage of the stop sequence in which the child exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rung {
+pub enum StopStage {
     /// It had exited before the sequence began.
-    Before,
+    AlreadyExited,
     StdinClosed,
     Terminated,
     Killed,
@@ -69,29 +69,34 @@ pub enum Rung {
 
 /// How a child was terminated.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct Termination {
     /// `None` only for [`StopStage::Stuck`].
     pub status: Option<ExitStatus>,
-    pub rung: Rung,
+    pub stage: StopStage,
     /// The output was still open [`StopTimeouts::output_drain`] after the exit and was abandoned.
     pub leaked: bool,
     /// The leftover processes that the sweep has found.
-    pub swept: Vec<Swept>,
-    pub took: Duration,
+    pub swept: Vec<SweptProcess>,
+    pub elapsed: Duration,
 }
 
 /// Terminates a child and every process it started. Remaining stdout goes to `on_stdout`, unless
 /// the caller has taken [`Child::stdout`] and drains it itself; then only stderr can leak here.
 ///
 /// Dropping the future kills at once, through the drop of [`Child`].
-pub async fn terminate(mut child: Child, ladder: &Ladder, on_stdout: impl FnMut(&[u8])) -> Ended {
+pub async fn terminate(
+    mut child: Child,
+    ladder: &StopTimeouts,
+    on_stdout: impl FnMut(&[u8]),
+) -> Termination {
     let began = Instant::now();
-    let mut output = Output { pipe: child.stdout.take(), chunk: vec![0; CHUNK], on_stdout };
+    let mut output =
+        StdoutDrain { pipe: child.stdout.take(), chunk: vec![0; READ_BYTES], on_stdout };
 
-    let rung = climb(&mut child, ladder, &mut output).await;
-    let closed = timeout(ladder.leak, async {
+    let rung = run_stages(&mut child, ladder, &mut output).await;
+    let closed = timeout(ladder.output_drain, async {
         output.drain().await;
-        child.stderr_closed().await;
+        child.wait_stderr_closed().await;
     });
     let leaked = closed.await.is_err();
     drop(output);
@@ -99,53 +104,54 @@ pub async fn terminate(mut child: Child, ladder: &Ladder, on_stdout: impl FnMut(
 
     // The zombie still holds the group id, so signalling the group is safe: SIGTERM now, and
     // SIGKILL after the sweep has given the marked processes time to exit.
-    ask(&mut child);
-    let swept = sweep::sweep_agent(child.mark(), child.ledger(), ladder.sweep).await;
+    send_sigterm(&mut child);
+    let swept = sweep::sweep_agent(child.mark(), child.ledger(), ladder.sweep_grace).await;
     child.signal_group(Signal::KILL);
-    let ended = Ended { status: child.collect(), rung, leaked, swept, took: began.elapsed() };
+    let ended =
+        Termination { status: child.reap(), stage: rung, leaked, swept, elapsed: began.elapsed() };
     tracing::debug!(pid = child.pid(), ?ended, "agent process ended");
     ended
 }
 
-async fn climb<F: FnMut(&[u8])>(
+async fn run_stages<F: FnMut(&[u8])>(
     child: &mut Child,
-    ladder: &Ladder,
-    output: &mut Output<F>,
-) -> Rung {
-    if child.try_exited().is_some() {
-        return Rung::Before;
+    ladder: &StopTimeouts,
+    output: &mut StdoutDrain<F>,
+) -> StopStage {
+    if child.try_exit_status().is_some() {
+        return StopStage::AlreadyExited;
     }
     // Record the descendants now: once the child exits, they lose their parent.
-    child.note_descendants();
+    child.record_descendants();
     drop(child.stdin.take());
     if output.drain_until_exit(child, ladder.after_eof).await {
-        return Rung::StdinClosed;
+        return StopStage::StdinClosed;
     }
-    ask(child);
+    send_sigterm(child);
     if output.drain_until_exit(child, ladder.after_term).await {
-        return Rung::Terminated;
+        return StopStage::Terminated;
     }
     child.signal_group(Signal::KILL);
     if output.drain_until_exit(child, ladder.after_kill).await {
-        return Rung::Killed;
+        return StopStage::Killed;
     }
-    Rung::Stuck
+    StopStage::Stuck
 }
 
 /// Sends SIGTERM to the group. A stopped process must be continued to receive it.
-fn ask(child: &mut Child) {
+fn send_sigterm(child: &mut Child) {
     child.signal_group(Signal::TERM);
     child.signal_group(Signal::CONT);
 }
 
 /// The remaining stdout of the child, read through one buffer.
-struct Output<F> {
+struct StdoutDrain<F> {
     pipe: Option<ChildStdout>,
     chunk: Vec<u8>,
     on_stdout: F,
 }
 
-impl<F: FnMut(&[u8])> Output<F> {
+impl<F: FnMut(&[u8])> StdoutDrain<F> {
     /// Reads until the child has exited (`true`) or the grace period is over (`false`).
     async fn drain_until_exit(&mut self, child: &mut Child, grace: Duration) -> bool {
         let over = sleep(grace);
@@ -154,7 +160,7 @@ impl<F: FnMut(&[u8])> Output<F> {
             // Biased in this order, so that a flood of output delays neither exit nor timeout.
             select! {
                 biased;
-                _ = child.exited() => return true,
+                _ = child.wait_exit() => return true,
                 () = &mut over => return false,
                 () = self.read(), if self.pipe.is_some() => {}
             }

@@ -5,10 +5,10 @@
 
 mod endings;
 mod files;
-mod lab;
-mod opening;
+mod harness;
 #[expect(dead_code, reason = "shared with the tests of other executors")]
-#[path = "../place/mod.rs"]
-mod place;
+#[path = "../isolated_executor/mod.rs"]
+mod isolated_executor;
+mod opening;
 mod talking;
 mod terminals;

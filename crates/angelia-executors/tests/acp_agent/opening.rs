@@ -1,19 +1,19 @@
 //! Agents that cannot be opened, and the model chosen for those that can.
 
-use angelia_core::model::{Content, Failure, FailureKind, Mode, Origin, SessionSpec};
-use angelia_testkit::by_hand::Session;
+use angelia_core::model::{Content, Failure, FailureKind, Mode, SessionSpec, TurnOrigin};
+use angelia_testkit::direct_session::DirectSession;
 
-use crate::lab::Lab;
+use crate::harness::AcpHarness;
 
-async fn refused(lab: &Lab, spec: &SessionSpec) -> Failure {
-    let failure = Session::open(&*lab.place.executor, spec, None).await.unwrap_err();
+async fn refused(lab: &AcpHarness, spec: &SessionSpec) -> Failure {
+    let failure = DirectSession::open(&*lab.place.executor, spec, None).await.unwrap_err();
     assert!(failure.hint.is_some(), "{failure}");
     failure
 }
 
 #[tokio::test]
 async fn what_is_no_agent_says_so() {
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let table: [(&[&str], FailureKind); 5] = [
         (&[], FailureKind::Invalid),
         (&["no-such-agent-anywhere"], FailureKind::Unavailable),
@@ -38,7 +38,7 @@ async fn what_is_no_agent_says_so() {
 
 #[tokio::test]
 async fn a_missing_login_is_named_with_the_ways_to_log_in() {
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let greeting = r#"{"authMethods":[{"id":"x","name":"X","description":"Run `fake login`"}]}"#;
     for method in ["initialize", "session/new"] {
         let spec = lab.spec(&["--greeting", greeting, "--refuse", method]);
@@ -52,12 +52,12 @@ async fn a_missing_login_is_named_with_the_ways_to_log_in() {
 
 #[tokio::test]
 async fn a_model_is_chosen_where_there_is_one() {
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let mut spec = lab.spec(&[]);
     for (wanted, found) in [(None, "m"), (Some("m"), "m"), (Some("n"), "n"), (Some("N"), "n")] {
         spec.model = wanted.map(Into::into);
         let mut session = lab.open_as(&spec, None).await;
-        let heard = session.say("say hello").await;
+        let heard = session.prompt("say hello").await;
         assert_eq!(heard.started().model.as_deref(), Some(found));
         session.close().await;
     }
@@ -69,7 +69,7 @@ async fn a_model_is_chosen_where_there_is_one() {
 
 #[tokio::test]
 async fn what_cannot_be_kept_is_refused_and_images_are_left_out_with_a_word() {
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let mut spec = lab.spec(&[]);
     spec.mode = Mode::Model;
     let failure = refused(&lab, &spec).await;
@@ -78,7 +78,7 @@ async fn what_cannot_be_kept_is_refused_and_images_are_left_out_with_a_word() {
     let mut session = lab.open().await;
     let image = Content::Image { media_type: "image/png".into(), data: (*b"x").into() };
     let input = vec![image, Content::text("say hello")];
-    let heard = session.turn(Origin::Owner, input, Box::new(|_, _| {})).await;
+    let heard = session.turn(TurnOrigin::Owner, input, Box::new(|_, _| {})).await;
     assert_eq!(heard.deltas(), "hello");
     assert_eq!(&*heard.notices()[0].code, "images_left_out");
     session.close().await;

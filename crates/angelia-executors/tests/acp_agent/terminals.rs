@@ -7,28 +7,28 @@ use std::{
 };
 
 use angelia_core::model::{ToolClass, Verdict};
-use angelia_testkit::by_hand::{DEADLINE, Session};
+use angelia_testkit::direct_session::{DEADLINE, DirectSession};
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, answers, asks, decided, update};
+use crate::harness::{AcpHarness, repeated_answers, request_steps, run_with_verdict, update_step};
 
 fn create(params: Value) -> String {
-    asks("terminal/create", params)
+    request_steps("terminal/create", params)
 }
 
 fn of(method: &str, number: usize) -> String {
-    asks(&format!("terminal/{method}"), json!({"terminalId": format!("term-{number}")}))
+    request_steps(&format!("terminal/{method}"), json!({"terminalId": format!("term-{number}")}))
 }
 
 #[tokio::test]
 async fn a_program_runs_when_it_is_allowed_and_says_how_it_ended() {
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let mut session = lab.open().await;
     let program = json!({"command": "sh", "args": ["-c", "echo out; echo err >&2; pwd; echo $A; exit 3"],
         "env": [{"name": "A", "value": "given"}]});
     let declined = create(program.clone());
-    let heard = decided(&mut session, &declined, Verdict::Deny).await;
-    assert!(answers(&heard)[0]["error"].is_object());
+    let heard = run_with_verdict(&mut session, &declined, Verdict::Deny).await;
+    assert!(repeated_answers(&heard)[0]["error"].is_object());
 
     let script = [
         create(program),
@@ -37,11 +37,11 @@ async fn a_program_runs_when_it_is_allowed_and_says_how_it_ended() {
         of("release", 1),
         of("output", 1),
     ];
-    let heard = decided(&mut session, &script.concat(), Verdict::Once).await;
-    let asked = heard.asked();
+    let heard = run_with_verdict(&mut session, &script.concat(), Verdict::Once).await;
+    let asked = heard.approval_requests();
     assert_eq!((asked.len(), asked[0].class), (1, ToolClass::Execute));
     assert!(asked[0].detail.contains("A=given"), "{asked:?}");
-    let answers = answers(&heard);
+    let answers = repeated_answers(&heard);
     assert_eq!(answers[0]["result"]["terminalId"], "term-1");
     assert_eq!(answers[1]["result"]["exitCode"], 3);
     let work = lab.work().canonicalize().unwrap();
@@ -55,12 +55,12 @@ async fn a_program_runs_when_it_is_allowed_and_says_how_it_ended() {
 
 #[tokio::test]
 async fn output_is_bounded_and_a_program_can_be_stopped() {
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let mut session = lab.open().await;
     let flood = json!({"command": "yes", "args": ["0123456789"], "outputByteLimit": 100});
     let script = [create(flood), of("kill", 1), of("wait_for_exit", 1), of("output", 1)];
-    let heard = decided(&mut session, &script.concat(), Verdict::Once).await;
-    let answers = answers(&heard);
+    let heard = run_with_verdict(&mut session, &script.concat(), Verdict::Once).await;
+    let answers = repeated_answers(&heard);
     assert!(answers[2]["result"]["signal"].is_string(), "{answers:#?}");
     let output = answers[3]["result"]["output"].as_str().unwrap();
     assert!(output.len() <= 100, "{output:?}");
@@ -69,7 +69,7 @@ async fn output_is_bounded_and_a_program_can_be_stopped() {
 
 #[tokio::test]
 async fn what_a_tool_shows_in_a_terminal_is_its_output() {
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let mut session = lab.open().await;
     let tool = json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "echo", "kind": "execute",
         "status": "in_progress", "content": [{"type": "terminal", "terminalId": "term-1"}]});
@@ -77,37 +77,38 @@ async fn what_a_tool_shows_in_a_terminal_is_its_output() {
         json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"});
     let script = [
         create(json!({"command": "echo shown"})),
-        update(&tool),
+        update_step(&tool),
         of("wait_for_exit", 1),
         of("release", 1),
-        update(&done),
+        update_step(&done),
     ];
-    let heard = decided(&mut session, &script.concat(), Verdict::Once).await;
+    let heard = run_with_verdict(&mut session, &script.concat(), Verdict::Once).await;
     assert_eq!(&*heard.tool_results()[0].output, "shown\n");
     session.close().await;
 }
 
 #[tokio::test]
 async fn no_program_runs_outside_or_too_many_at_once() {
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let mut session = lab.open().await;
     for cwd in ["/", "..", "/tmp"] {
-        let heard = session.say(&create(json!({"command": "ls", "cwd": cwd}))).await;
-        assert!(heard.asked().is_empty());
-        assert!(answers(&heard)[0]["error"].is_object(), "{cwd}");
+        let heard = session.prompt(&create(json!({"command": "ls", "cwd": cwd}))).await;
+        assert!(heard.approval_requests().is_empty());
+        assert!(repeated_answers(&heard)[0]["error"].is_object(), "{cwd}");
     }
     let many: String = (0..33).map(|_| create(json!({"command": "sleep 60"}))).collect();
-    let heard = decided(&mut session, &many, Verdict::Once).await;
-    let refused = answers(&heard).iter().filter(|answer| answer["error"].is_object()).count();
+    let heard = run_with_verdict(&mut session, &many, Verdict::Once).await;
+    let refused =
+        repeated_answers(&heard).iter().filter(|answer| answer["error"].is_object()).count();
     assert_eq!(refused, 1);
     session.close().await;
 }
 
 /// Starts a program that writes its pid to a file and does not end.
-async fn lasting(lab: &Lab, session: &mut Session, name: &str) -> PathBuf {
+async fn lasting(lab: &AcpHarness, session: &mut DirectSession, name: &str) -> PathBuf {
     let file = lab.work().join(name);
     let command = format!("setsid sh -c 'echo $$ > {name}; exec sleep 600' & exec sleep 600");
-    decided(session, &create(json!({"command": command})), Verdict::Once).await;
+    run_with_verdict(session, &create(json!({"command": command})), Verdict::Once).await;
     let until = Instant::now() + DEADLINE;
     while fs::read_to_string(&file).map_or(0, |text| text.len()) == 0 {
         assert!(Instant::now() < until, "it does not run");
@@ -128,7 +129,7 @@ async fn programs_end_with_the_session() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let lab = Lab::new();
+    let lab = AcpHarness::new();
     let mut session = lab.open().await;
     let running = lasting(&lab, &mut session, "closed").await;
     assert!(is_alive(&running));

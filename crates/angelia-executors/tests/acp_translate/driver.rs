@@ -4,18 +4,18 @@ use std::{collections::HashMap, fmt::Write as _, path::PathBuf, sync::LazyLock};
 
 use angelia_core::{
     model::{Decision, NativeSessionId, PermissionLevel, Permissions, Verdict},
-    ports::{Emitted, Ended},
+    ports::{AgentEvent, AgentOutcome},
 };
 use angelia_executors::acp::{
-    protocol::opened::{Greeting, Opened},
-    translate::{Answer, Context, Decided, Translator},
+    protocol::handshake::{AcpSessionInfo, AgentDescription},
+    translate::{AcpContext, AcpRequestOutcome, AcpTranslator, DecisionEffect},
 };
-use angelia_wire::jsonrpc::{Incoming, decode};
+use angelia_wire::jsonrpc::{RpcMessage, decode};
 use serde_json::Value;
 
 use super::{
     recorded::{self, Fixture, Line},
-    translated::spell::{spell_emitted, spell_ended},
+    translated::format::{format_agent_event, format_outcome},
 };
 
 fn folder() -> PathBuf {
@@ -31,8 +31,8 @@ pub(crate) fn all() -> &'static [Fixture] {
     &ALL
 }
 
-pub(crate) fn context(session: &str) -> Context {
-    Context {
+pub(crate) fn context(session: &str) -> AcpContext {
+    AcpContext {
         profile: "default".into(),
         executor: "acp".into(),
         session: NativeSessionId::new(session),
@@ -46,18 +46,18 @@ pub(crate) fn context(session: &str) -> Context {
             allowed: Vec::new(),
             disallowed: Vec::new(),
         },
-        greeting: Greeting::default(),
-        tells_cost: false,
+        agent: AgentDescription::default(),
+        reports_cost: false,
     }
 }
 
 /// The effects of one message, or of the end of the output.
 #[derive(Default)]
-pub(crate) struct Step {
+pub(crate) struct ReplayStep {
     /// The line's number, from 1; `None` at the end of the output.
     pub(crate) line: Option<usize>,
-    pub(crate) emitted: Vec<Emitted>,
-    pub(crate) ended: Option<Ended>,
+    pub(crate) emitted: Vec<AgentEvent>,
+    pub(crate) ended: Option<AgentOutcome>,
     /// The messages sent to the agent.
     pub(crate) told: Vec<String>,
     /// The conversation's number, and how many of its turns had started; 0 between turns.
@@ -67,8 +67,8 @@ pub(crate) struct Step {
 /// Feeds a recording to translators, one for each opened conversation.
 #[derive(Default)]
 pub(crate) struct Driver {
-    greeting: Greeting,
-    translator: Option<Translator>,
+    greeting: AgentDescription,
+    translator: Option<AcpTranslator>,
     /// The methods of the client's requests, by their ids.
     calls: HashMap<i64, String>,
     /// The kind of each option of a permission request, by the request's id.
@@ -76,15 +76,15 @@ pub(crate) struct Driver {
     prompt: Option<i64>,
     conversations: usize,
     turns: usize,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ReplayStep>,
 }
 
 impl Driver {
-    fn step(&mut self, line: Option<usize>, act: impl FnOnce(&mut Translator, &mut Step)) {
+    fn step(&mut self, line: Option<usize>, act: impl FnOnce(&mut AcpTranslator, &mut ReplayStep)) {
         let Some(translator) = &mut self.translator else {
             return;
         };
-        let mut step = Step { line, ..Step::default() };
+        let mut step = ReplayStep { line, ..ReplayStep::default() };
         let was_in_turn = translator.in_turn();
         act(translator, &mut step);
         if was_in_turn || translator.in_turn() {
@@ -126,7 +126,7 @@ impl Driver {
                 self.translator = None;
             }
             Some("session/cancel") => self.step(Some(number), |translator, step| {
-                for decided in translator.stop(&mut step.emitted) {
+                for decided in translator.begin_stop(&mut step.emitted) {
                     step.told.push(spell_decided(&decided));
                 }
             }),
@@ -157,12 +157,12 @@ impl Driver {
 
     fn agent(&mut self, number: usize, msg: &str) {
         match decode(msg.as_bytes()) {
-            Ok(Incoming::Notification { method, params }) => {
+            Ok(RpcMessage::Notification { method, params }) => {
                 self.step(Some(number), |translator, step| {
-                    translator.notification(&method, params, &mut step.emitted);
+                    translator.on_notification(&method, params, &mut step.emitted);
                 });
             }
-            Ok(Incoming::Request { id, method, params }) => {
+            Ok(RpcMessage::Request { id, method, params }) => {
                 let value: Value = serde_json::from_str(msg).unwrap();
                 let options = value["params"]["options"].as_array();
                 let kinds = options.into_iter().flatten().map(|option| {
@@ -171,30 +171,32 @@ impl Driver {
                 });
                 self.asked.insert(value["id"].to_string(), kinds.collect());
                 self.step(Some(number), |translator, step| {
-                    let answer = translator.request(&id, &method, params, &mut step.emitted);
-                    if !matches!(answer, Answer::Asked) {
+                    let answer = translator.on_request(&id, &method, params, &mut step.emitted);
+                    if !matches!(answer, AcpRequestOutcome::Approval) {
                         step.told.push(spell_answer(&answer));
                     }
                 });
             }
-            Ok(Incoming::Response { id, result }) => {
+            Ok(RpcMessage::Response { id, result }) => {
                 let number_of = id.and_then(|id| id.to_string().parse().ok());
                 let Some(call) = number_of.and_then(|id| self.calls.remove(&id)) else {
                     return;
                 };
                 match (call.as_str(), result) {
-                    ("initialize", Ok(result)) => self.greeting = Greeting::of(result),
-                    ("session/new", Ok(result)) => self.open(&Opened::of(result), false),
+                    ("initialize", Ok(result)) => self.greeting = AgentDescription::of(result),
+                    ("session/new", Ok(result)) => self.open(&AcpSessionInfo::of(result), false),
                     ("session/load", Ok(result)) => {
                         let session = NativeSessionId::new("loaded");
-                        let opened = Opened { session: Some(session), ..Opened::of(result) };
+                        let opened =
+                            AcpSessionInfo { session: Some(session), ..AcpSessionInfo::of(result) };
                         self.open(&opened, true);
                     }
                     ("session/prompt", result) if number_of == self.prompt => {
                         self.prompt = None;
                         self.step(Some(number), |translator, step| {
                             if translator.in_turn() {
-                                step.ended = Some(translator.answered(result, &mut step.emitted));
+                                step.ended =
+                                    Some(translator.on_prompt_response(result, &mut step.emitted));
                             }
                         });
                     }
@@ -205,7 +207,7 @@ impl Driver {
         }
     }
 
-    fn open(&mut self, opened: &Opened, resumed: bool) {
+    fn open(&mut self, opened: &AcpSessionInfo, resumed: bool) {
         let Some(session) = &opened.session else {
             return;
         };
@@ -213,22 +215,22 @@ impl Driver {
         self.turns = 0;
         self.prompt = None;
         let model = opened.model.as_ref();
-        self.translator = Some(Translator::new(Context {
+        self.translator = Some(AcpTranslator::new(AcpContext {
             model: model.and_then(|model| model.current.clone()),
             resumed,
-            greeting: self.greeting.clone(),
+            agent: self.greeting.clone(),
             ..context(session.as_str())
         }));
     }
 
     pub(crate) fn end(&mut self) {
         self.step(None, |translator, step| {
-            step.ended = translator.end_of_output(&mut step.emitted);
+            step.ended = translator.on_end_of_output(&mut step.emitted);
         });
     }
 }
 
-pub(crate) fn drive(lines: &[Line]) -> Vec<Step> {
+pub(crate) fn drive(lines: &[Line]) -> Vec<ReplayStep> {
     let mut driver = Driver::default();
     for (number, line) in (1..).zip(lines) {
         driver.line(number, line);
@@ -237,37 +239,37 @@ pub(crate) fn drive(lines: &[Line]) -> Vec<Step> {
     driver.steps
 }
 
-fn spell_decided(decided: &Decided) -> String {
+fn spell_decided(decided: &DecisionEffect) -> String {
     match decided {
-        Decided::Reply(id, result) => format!("{id} {}", result.get()),
-        Decided::Refuse(id, why) => format!("{id} refused: {why}"),
-        Decided::Do(id, wish) => format!("{id} does {wish:?}"),
+        DecisionEffect::Reply(id, result) => format!("{id} {}", result.get()),
+        DecisionEffect::Refuse(id, why) => format!("{id} refused: {why}"),
+        DecisionEffect::Execute(id, wish) => format!("{id} does {wish:?}"),
     }
 }
 
-fn spell_answer(answer: &Answer) -> String {
+fn spell_answer(answer: &AcpRequestOutcome) -> String {
     match answer {
-        Answer::Now(result) => result.get().to_owned(),
-        Answer::Error(error) => format!("error {error}"),
-        Answer::Do(wish) => format!("does {wish:?}"),
-        Answer::Asked => "asked".to_owned(),
+        AcpRequestOutcome::Now(result) => result.get().to_owned(),
+        AcpRequestOutcome::Error(error) => format!("error {error}"),
+        AcpRequestOutcome::Execute(wish) => format!("does {wish:?}"),
+        AcpRequestOutcome::Approval => "asked".to_owned(),
     }
 }
 
 /// Formats the steps for a snapshot, one line for each emission.
-pub(crate) fn spell(steps: &[Step]) -> String {
+pub(crate) fn spell(steps: &[ReplayStep]) -> String {
     let mut text = String::new();
     for step in steps {
         let place = step.line.map_or_else(|| "end".to_owned(), |line| line.to_string());
         let mut line = |what: &str| writeln!(text, "{place:>3} {what}").unwrap();
         for emitted in &step.emitted {
-            line(&spell_emitted(emitted));
+            line(&format_agent_event(emitted));
         }
         for told in &step.told {
             line(&format!("-> {told}"));
         }
         if let Some(ended) = &step.ended {
-            line(&spell_ended(ended));
+            line(&format_outcome(ended));
         }
     }
     text

@@ -3,20 +3,20 @@
 use std::{collections::HashSet, sync::LazyLock};
 
 use angelia_core::model::{Decision, Verdict};
-use angelia_executors::acp::translate::{SILENT, Translator};
-use angelia_wire::jsonrpc::{Incoming, decode};
+use angelia_executors::acp::translate::{AcpTranslator, SILENT};
+use angelia_wire::jsonrpc::{RpcMessage, decode};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::{
-    asked::{Part, check_turn},
-    driver::{Step, all, context, drive, spell},
+    approval_rules::{TurnSegment, check_turn},
+    driver::{ReplayStep, all, context, drive, spell},
     recorded::{self, Line},
     translated::damage::{damage, of_other_types},
 };
 
 /// Checks the event rules in every turn.
-fn check(steps: &[Step], place: &str) {
+fn check(steps: &[ReplayStep], place: &str) {
     let turns: HashSet<(usize, usize)> = steps.iter().map(|step| step.turn).collect();
     for turn in turns {
         if turn == (0, 0) {
@@ -27,9 +27,9 @@ fn check(steps: &[Step], place: &str) {
     }
 }
 
-fn part(step: &Step) -> Part<'_> {
+fn part(step: &ReplayStep) -> TurnSegment<'_> {
     let key = |told: &String| told.split(' ').next().unwrap_or_default().to_owned();
-    Part {
+    TurnSegment {
         emitted: &step.emitted,
         answered: step.told.iter().map(key).collect(),
         ended: step.ended.is_some(),
@@ -124,10 +124,10 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 /// Runs one turn of random actions and checks the event rules.
-fn turn(translator: &mut Translator, acts: &[Act], place: &str) {
+fn turn(translator: &mut AcpTranslator, acts: &[Act], place: &str) {
     let mut steps = Vec::new();
-    let mut step = |act: &mut dyn FnMut(&mut Step)| {
-        let mut step = Step { turn: (1, 1), ..Step::default() };
+    let mut step = |act: &mut dyn FnMut(&mut ReplayStep)| {
+        let mut step = ReplayStep { turn: (1, 1), ..ReplayStep::default() };
         act(&mut step);
         let is_over = step.ended.is_some();
         steps.push(step);
@@ -142,13 +142,13 @@ fn turn(translator: &mut Translator, acts: &[Act], place: &str) {
         }
     }
     if !is_over {
-        step(&mut |step| step.ended = translator.end_of_output(&mut step.emitted));
+        step(&mut |step| step.ended = translator.on_end_of_output(&mut step.emitted));
     }
     assert!(!translator.in_turn());
     check(&steps, place);
 }
 
-fn perform(translator: &mut Translator, act: &Act, step: &mut Step) {
+fn perform(translator: &mut AcpTranslator, act: &Act, step: &mut ReplayStep) {
     let out = &mut step.emitted;
     match act {
         Act::Say(at, change) => {
@@ -158,16 +158,16 @@ fn perform(translator: &mut Translator, act: &Act, step: &mut Step) {
             }
             let line = message.to_string();
             match decode(line.as_bytes()) {
-                Ok(Incoming::Notification { method, params }) => {
-                    translator.notification(&method, params, out);
+                Ok(RpcMessage::Notification { method, params }) => {
+                    translator.on_notification(&method, params, out);
                 }
-                Ok(Incoming::Request { id, method, params }) => {
-                    translator.request(&id, &method, params, out);
+                Ok(RpcMessage::Request { id, method, params }) => {
+                    translator.on_request(&id, &method, params, out);
                 }
-                Ok(Incoming::Response { result, .. }) => {
-                    step.ended = Some(translator.answered(result, out));
+                Ok(RpcMessage::Response { result, .. }) => {
+                    step.ended = Some(translator.on_prompt_response(result, out));
                 }
-                Err(_) => translator.no_message(line.as_bytes(), out),
+                Err(_) => translator.on_invalid_line(line.as_bytes(), out),
             }
         }
         Act::Decide(key, verdict) => {
@@ -177,10 +177,10 @@ fn perform(translator: &mut Translator, act: &Act, step: &mut Step) {
             }
         }
         Act::Stop => {
-            translator.stop(out);
+            translator.begin_stop(out);
         }
         Act::Show => translator.show_announced(out),
-        Act::Garbage(bytes) => translator.no_message(bytes, out),
+        Act::Garbage(bytes) => translator.on_invalid_line(bytes, out),
     }
 }
 
@@ -190,7 +190,7 @@ proptest! {
         first in prop::collection::vec(act(), 0..40),
         second in prop::collection::vec(act(), 0..40),
     ) {
-        let mut translator = Translator::new(context("S"));
+        let mut translator = AcpTranslator::new(context("S"));
         turn(&mut translator, &first, "first");
         turn(&mut translator, &second, "second");
     }

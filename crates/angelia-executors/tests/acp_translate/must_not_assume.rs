@@ -1,31 +1,31 @@
 //! Unexpected behaviour of agents; each case was recorded.
 
 use angelia_core::{
-    model::{EventKind, FailureKind, Status, ToolClass, Usage},
-    ports::Emitted,
+    model::{EventKind, FailureKind, ToolClass, TurnStatus, Usage},
+    ports::AgentEvent,
 };
 
-use super::driver::{Step, drive, fixture};
+use super::driver::{ReplayStep, drive, fixture};
 
-fn steps(name: &str) -> Vec<Step> {
+fn steps(name: &str) -> Vec<ReplayStep> {
     drive(&fixture(name).lines)
 }
 
-fn events(steps: &[Step]) -> impl Iterator<Item = &EventKind> {
+fn events(steps: &[ReplayStep]) -> impl Iterator<Item = &EventKind> {
     let emitted = steps.iter().flat_map(|step| &step.emitted);
     emitted.filter_map(|emitted| match emitted {
-        Emitted::Event(kind) => Some(kind),
+        AgentEvent::Event(kind) => Some(kind),
         _ => None,
     })
 }
 
-fn of_turn(name: &str, turn: usize) -> Vec<Step> {
+fn of_turn(name: &str, turn: usize) -> Vec<ReplayStep> {
     let mut steps = steps(name);
     steps.retain(|step| step.turn == (1, turn));
     steps
 }
 
-fn usage(steps: &[Step]) -> &Usage {
+fn usage(steps: &[ReplayStep]) -> &Usage {
     let found = events(steps).find_map(|kind| match kind {
         EventKind::Usage(usage) => Some(usage),
         _ => None,
@@ -45,7 +45,7 @@ fn a_tool_may_be_known_only_from_the_question() {
     assert_eq!(call.class, ToolClass::Execute);
     assert_eq!(&*call.title, "touch made.txt && echo ok");
     let ask = steps.iter().flat_map(|step| &step.emitted).find_map(|one| match one {
-        Emitted::Ask(ask) => Some(ask),
+        AgentEvent::ApprovalRequest(ask) => Some(ask),
         _ => None,
     });
     let ask = ask.unwrap();
@@ -99,7 +99,7 @@ fn what_was_spent_is_found_where_each_agent_puts_it() {
     // Claude's adapter reports the cost of the whole conversation.
     let first = of_turn("claude-session", 1);
     let second = of_turn("claude-session", 2);
-    let cost = |steps: &[Step]| usage(steps).cost_usd.unwrap();
+    let cost = |steps: &[ReplayStep]| usage(steps).cost_usd.unwrap();
     assert!((cost(&first) - 0.000_175).abs() < 1e-9);
     assert!((cost(&second) - 0.000_350).abs() < 1e-9);
 }
@@ -109,7 +109,7 @@ fn a_cancelled_turn_is_an_interrupted_one_and_what_comes_late_is_nobodys() {
     for name in ["gemini-session", "opencode-session", "claude-session"] {
         let steps = of_turn(name, 5);
         let ended = steps.iter().find_map(|step| step.ended.as_ref()).unwrap();
-        assert_eq!(ended.status, Status::Interrupted, "{name}");
+        assert_eq!(ended.status, TurnStatus::Interrupted, "{name}");
     }
     let late = steps("claude-session").into_iter().find(|step| step.line == Some(71));
     assert!(late.unwrap().emitted.is_empty());

@@ -2,39 +2,39 @@
 
 use angelia_core::{
     model::{Decision, PermissionLevel, ToolClass, Verdict},
-    ports::Emitted,
+    ports::AgentEvent,
 };
 use angelia_executors::acp::{
-    client::Wish,
-    translate::{Answer, Context, Decided, Translator},
+    client::ClientRequest,
+    translate::{AcpContext, AcpRequestOutcome, AcpTranslator, DecisionEffect},
 };
 use serde_json::{Value, json};
 
 use super::driver::context;
 
-fn translator(change: impl FnOnce(&mut Context)) -> Translator {
+fn translator(change: impl FnOnce(&mut AcpContext)) -> AcpTranslator {
     let mut context = context("S");
     change(&mut context);
-    let mut translator = Translator::new(context);
+    let mut translator = AcpTranslator::new(context);
     translator.begin_turn(&mut Vec::new());
     translator
 }
 
 fn request(
-    translator: &mut Translator,
+    translator: &mut AcpTranslator,
     id: i64,
     method: &str,
     params: &Value,
-) -> (Answer, Vec<Emitted>) {
+) -> (AcpRequestOutcome, Vec<AgentEvent>) {
     let mut out = Vec::new();
     let params = serde_json::value::to_raw_value(params).unwrap();
-    let answer = translator.request(&id.into(), method, Some(&params), &mut out);
+    let answer = translator.on_request(&id.into(), method, Some(&params), &mut out);
     (answer, out)
 }
 
-fn asked(out: &[Emitted]) -> &angelia_core::model::ApprovalRequest {
+fn asked(out: &[AgentEvent]) -> &angelia_core::model::ApprovalRequest {
     let found = out.iter().find_map(|one| match one {
-        Emitted::Ask(ask) => Some(ask),
+        AgentEvent::ApprovalRequest(ask) => Some(ask),
         _ => None,
     });
     found.unwrap()
@@ -53,13 +53,13 @@ const PERMISSION: &str = "session/request_permission";
 fn reading_needs_no_asking_unless_it_is_forbidden() {
     let read = json!({"sessionId": "S", "path": "/workspace/a.txt"});
     let (answer, out) = request(&mut translator(|_| {}), 0, "fs/read_text_file", &read);
-    assert!(matches!(answer, Answer::Do(Wish::Read { .. })), "{answer:?}");
+    assert!(matches!(answer, AcpRequestOutcome::Execute(ClientRequest::Read { .. })), "{answer:?}");
     assert!(out.is_empty());
     let mut strict = translator(|context| {
         context.permissions.disallowed.push("read_text_file".parse().unwrap());
     });
     let (answer, _) = request(&mut strict, 0, "fs/read_text_file", &read);
-    assert!(matches!(answer, Answer::Error(_)), "{answer:?}");
+    assert!(matches!(answer, AcpRequestOutcome::Error(_)), "{answer:?}");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn writing_is_an_edit_and_running_a_command() {
     let mut translator = translator(|_| {});
     let write = json!({"sessionId": "S", "path": "a.txt", "content": "new"});
     let (answer, out) = request(&mut translator, 0, WRITE, &write);
-    assert!(matches!(answer, Answer::Asked));
+    assert!(matches!(answer, AcpRequestOutcome::Approval));
     let ask = asked(&out);
     assert_eq!((ask.class, &*ask.tool_name), (ToolClass::Edit, "write_text_file"));
     assert_eq!(ask.subject.as_deref(), Some("/workspace/a.txt"));
@@ -75,17 +75,20 @@ fn writing_is_an_edit_and_running_a_command() {
 
     let run = json!({"sessionId": "S", "command": "ls", "args": ["-l"]});
     let (answer, out) = request(&mut translator, 1, "terminal/create", &run);
-    assert!(matches!(answer, Answer::Asked));
+    assert!(matches!(answer, AcpRequestOutcome::Approval));
     let ask = asked(&out);
     assert_eq!((ask.class, &*ask.tool_name), (ToolClass::Execute, "terminal"));
     assert_eq!(ask.subject.as_deref(), Some("ls -l"));
 
     let yes = Decision::new(Verdict::Once, "owner");
     let done = translator.decide("0", &yes, &mut Vec::new());
-    assert!(matches!(done, Some(Decided::Do(_, Wish::Write { .. }))), "{done:?}");
+    assert!(
+        matches!(done, Some(DecisionEffect::Execute(_, ClientRequest::Write { .. }))),
+        "{done:?}"
+    );
     let no = Decision::new(Verdict::Deny, "owner").with_note("not today");
     let refused = translator.decide("1", &no, &mut Vec::new());
-    assert!(matches!(refused, Some(Decided::Refuse(_, why)) if &*why == "not today"));
+    assert!(matches!(refused, Some(DecisionEffect::Refuse(_, why)) if &*why == "not today"));
     assert!(translator.decide("1", &yes, &mut Vec::new()).is_none());
 }
 
@@ -100,7 +103,7 @@ fn nothing_outside_is_even_asked_about() {
         ("terminal/create", json!({"command": "ls", "cwd": "/"})),
     ] {
         let (answer, out) = request(&mut translator, 0, method, &params);
-        assert!(matches!(answer, Answer::Error(_)), "{method}: {answer:?}");
+        assert!(matches!(answer, AcpRequestOutcome::Error(_)), "{method}: {answer:?}");
         assert!(out.is_empty(), "{method}: {out:?}");
     }
 }
@@ -115,10 +118,14 @@ fn what_was_allowed_with_a_tool_is_done_without_asking_again() {
         let decision = Decision::new(verdict, "owner");
         translator.decide("0", &decision, &mut Vec::new());
         let (answer, _) = request(&mut translator, 1, WRITE, &write);
-        assert_eq!(matches!(answer, Answer::Do(_)), is_done, "{verdict:?}: {answer:?}");
+        assert_eq!(
+            matches!(answer, AcpRequestOutcome::Execute(_)),
+            is_done,
+            "{verdict:?}: {answer:?}"
+        );
         let other = json!({"path": "/workspace/b.txt", "content": "x"});
         let (answer, _) = request(&mut translator, 2, WRITE, &other);
-        assert!(matches!(answer, Answer::Asked), "{answer:?}");
+        assert!(matches!(answer, AcpRequestOutcome::Approval), "{answer:?}");
     }
 }
 
@@ -143,7 +150,8 @@ fn a_lasting_yes_is_not_given_for_a_single_one() {
         let mut translator = translator(|_| {});
         request(&mut translator, 0, PERMISSION, &permission(options));
         let decision = Decision::new(verdict, "owner");
-        let Some(Decided::Reply(_, result)) = translator.decide("0", &decision, &mut Vec::new())
+        let Some(DecisionEffect::Reply(_, result)) =
+            translator.decide("0", &decision, &mut Vec::new())
         else {
             unreachable!("{verdict:?}");
         };
@@ -159,15 +167,17 @@ fn an_interrupt_takes_every_question_back() {
     request(&mut translator, 0, PERMISSION, &permission(&options));
     request(&mut translator, 1, WRITE, &json!({"path": "b", "content": ""}));
     let mut out = Vec::new();
-    let decided = translator.stop(&mut out);
+    let decided = translator.begin_stop(&mut out);
     assert_eq!(decided.len(), 2);
-    assert!(matches!(&decided[0], Decided::Reply(_, result) if result.get().contains("cancelled")));
-    assert!(matches!(&decided[1], Decided::Refuse(..)));
-    let withdrawn = out.iter().filter(|one| matches!(one, Emitted::Withdraw(_)));
+    assert!(
+        matches!(&decided[0], DecisionEffect::Reply(_, result) if result.get().contains("cancelled"))
+    );
+    assert!(matches!(&decided[1], DecisionEffect::Refuse(..)));
+    let withdrawn = out.iter().filter(|one| matches!(one, AgentEvent::ApprovalWithdrawn(_)));
     assert_eq!(withdrawn.count(), 2);
     // A request after the interrupt is cancelled at once.
     let (answer, out) = request(&mut translator, 2, PERMISSION, &permission(&options));
-    assert!(matches!(answer, Answer::Now(result) if result.get().contains("cancelled")));
+    assert!(matches!(answer, AcpRequestOutcome::Now(result) if result.get().contains("cancelled")));
     assert!(out.is_empty());
 }
 
@@ -179,13 +189,15 @@ fn an_agent_may_take_its_question_back() {
     let mut out = Vec::new();
     let mut taken_back = |id: Value| {
         let params = serde_json::value::to_raw_value(&json!({"requestId": id})).unwrap();
-        translator.taken_back(Some(&params), &mut out)
+        translator.on_cancel_request(Some(&params), &mut out)
     };
     assert!(taken_back(json!("7")).is_none() && taken_back(json!(8)).is_none());
     let told = taken_back(json!(7));
-    assert!(matches!(told, Some(Decided::Reply(_, result)) if result.get().contains("cancelled")));
+    assert!(
+        matches!(told, Some(DecisionEffect::Reply(_, result)) if result.get().contains("cancelled"))
+    );
     assert!(taken_back(json!(7)).is_none());
-    assert!(matches!(&out[..], [Emitted::Withdraw(_)]));
+    assert!(matches!(&out[..], [AgentEvent::ApprovalWithdrawn(_)]));
 }
 
 #[test]
@@ -201,8 +213,8 @@ fn an_edit_of_several_files_is_about_the_one_outside() {
 fn a_question_that_says_nothing_is_still_asked() {
     let mut translator = translator(|_| {});
     let (answer, out) = request(&mut translator, 0, PERMISSION, &json!({"options": 7}));
-    assert!(matches!(answer, Answer::Asked));
+    assert!(matches!(answer, AcpRequestOutcome::Approval));
     assert!(!asked(&out).title.is_empty());
     let (answer, _) = request(&mut translator, 1, "elicitation/create", &json!({}));
-    assert!(matches!(answer, Answer::Error(error) if error.code == -32601));
+    assert!(matches!(answer, AcpRequestOutcome::Error(error) if error.code == -32601));
 }

@@ -1,18 +1,18 @@
 //! The context size at the end of each recorded turn.
 
 use super::{
-    driver::{Fixture, VERSIONS, all, fixture, run},
+    driver::{ClaudeRecording, VERSIONS, all_recordings, recording, run},
     translated::context::{readings, table},
 };
 
-fn told(fixture: &Fixture) -> Vec<String> {
+fn context_readings(fixture: &ClaudeRecording) -> Vec<String> {
     readings(run(fixture).iter().flat_map(|step| &step.emitted))
 }
 
 #[test]
 fn of_every_recording() {
-    let told = all().into_iter().map(|fixture| {
-        let told = told(&fixture);
+    let told = all_recordings().into_iter().map(|fixture| {
+        let told = context_readings(&fixture);
         (format!("{} {}", fixture.version, fixture.name), told)
     });
     insta::assert_snapshot!(table(told));
@@ -22,13 +22,13 @@ fn of_every_recording() {
 #[test]
 fn it_is_what_the_latest_request_read_and_wrote() {
     for version in VERSIONS {
-        let turn = fixture(version, "tool_call_with_partials");
-        assert_eq!(told(&turn), ["3156/1000000"], "{version}");
+        let turn = recording(version, "tool_call_with_partials");
+        assert_eq!(context_readings(&turn), ["3156/1000000"], "{version}");
     }
 }
 
 #[test]
 fn a_compaction_tells_what_it_left() {
-    let compacted = fixture("2.1.325", "slash_compact");
-    assert_eq!(told(&compacted)[2], "2590/1000000");
+    let compacted = recording("2.1.325", "slash_compact");
+    assert_eq!(context_readings(&compacted)[2], "2590/1000000");
 }

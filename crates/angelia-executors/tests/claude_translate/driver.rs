@@ -4,14 +4,16 @@ use std::{fmt::Write as _, fs, path::PathBuf};
 
 use angelia_core::{
     model::EventKind,
-    ports::{Emitted, Ended},
+    ports::{AgentEvent, AgentOutcome},
 };
-use angelia_executors::claude::translate::{Ask, Context, Signal, Translator};
+use angelia_executors::claude::translate::{
+    CliRequestKind, StreamSignal, StreamTranslator, TranslatorContext,
+};
 use serde_json::Value;
 
-use super::translated::spell::{cut, spell_emitted, spell_ended};
+use super::translated::format::{cut, format_agent_event, format_outcome};
 
-pub(crate) struct Fixture {
+pub(crate) struct ClaudeRecording {
     pub(crate) version: &'static str,
     pub(crate) name: String,
     /// The lines of stdout.
@@ -26,7 +28,7 @@ fn folder(version: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude").join(version)
 }
 
-pub(crate) fn fixture(version: &'static str, name: &str) -> Fixture {
+pub(crate) fn recording(version: &'static str, name: &str) -> ClaudeRecording {
     let read = |end: &str| fs::read_to_string(folder(version).join(format!("{name}{end}")));
     let lines = read(".ndjson").unwrap().lines().map(str::to_owned).collect();
     let stdin = read(".stdin.ndjson").unwrap();
@@ -36,10 +38,10 @@ pub(crate) fn fixture(version: &'static str, name: &str) -> Fixture {
         Some(uuid) => uuid.to_owned(),
         None => format!("00000000-0000-4000-8000-{number:012}"),
     });
-    Fixture { version, name: name.to_owned(), lines, messages: messages.collect() }
+    ClaudeRecording { version, name: name.to_owned(), lines, messages: messages.collect() }
 }
 
-pub(crate) fn all() -> Vec<Fixture> {
+pub(crate) fn all_recordings() -> Vec<ClaudeRecording> {
     let mut all = Vec::new();
     for version in VERSIONS {
         let mut names: Vec<String> = fs::read_dir(folder(version))
@@ -49,14 +51,14 @@ pub(crate) fn all() -> Vec<Fixture> {
             .filter(|name| name.strip_suffix(".stdin").is_none())
             .collect();
         names.sort();
-        all.extend(names.iter().map(|name| fixture(version, name)));
+        all.extend(names.iter().map(|name| recording(version, name)));
     }
     assert!(all.len() > 140, "the recordings are there");
     all
 }
 
-pub(crate) fn translator(resumed: bool) -> Translator {
-    Translator::new(Context {
+pub(crate) fn translator(resumed: bool) -> StreamTranslator {
+    StreamTranslator::new(TranslatorContext {
         profile: "default".into(),
         executor: "claude".into(),
         resumed,
@@ -67,19 +69,19 @@ pub(crate) fn translator(resumed: bool) -> Translator {
 }
 
 /// The effects of one line, or of the end of the output.
-pub(crate) struct Step {
+pub(crate) struct LineOutcome {
     /// The line's number, from 1; `None` at the end of the output.
     pub(crate) line: Option<usize>,
-    pub(crate) emitted: Vec<Emitted>,
-    pub(crate) signal: Option<Signal>,
+    pub(crate) emitted: Vec<AgentEvent>,
+    pub(crate) signal: Option<StreamSignal>,
     /// How many turns had started.
     pub(crate) turn: usize,
 }
 
-impl Step {
-    pub(crate) fn ended(&self) -> Option<&Ended> {
+impl LineOutcome {
+    pub(crate) fn ended(&self) -> Option<&AgentOutcome> {
         match &self.signal {
-            Some(Signal::Ended(ended)) => Some(ended),
+            Some(StreamSignal::TurnEnded(ended)) => Some(ended),
             _ => None,
         }
     }
@@ -87,7 +89,7 @@ impl Step {
 
 /// Feeds the lines to a translator. The next message starts when a turn has ended and the CLI
 /// proceeds to it.
-pub(crate) fn drive(fixture: &Fixture, lines: &[String]) -> Vec<Step> {
+pub(crate) fn drive(fixture: &ClaudeRecording, lines: &[String]) -> Vec<LineOutcome> {
     let resumed = fixture.name.starts_with("resume_") || fixture.name.starts_with("carried_");
     let mut translator = translator(resumed);
     let mut messages = fixture.messages.iter();
@@ -99,8 +101,8 @@ pub(crate) fn drive(fixture: &Fixture, lines: &[String]) -> Vec<Step> {
     let mut steps = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let mut emitted = Vec::new();
-        let signal = translator.line(line.as_bytes(), &mut emitted);
-        let step = Step { line: Some(at + 1), emitted, signal, turn };
+        let signal = translator.translate_line(line.as_bytes(), &mut emitted);
+        let step = LineOutcome { line: Some(at + 1), emitted, signal, turn };
         let goes_on = || lines[at + 1..].iter().any(|line| line.contains(r#""subtype":"init""#));
         if step.ended().is_some()
             && goes_on()
@@ -113,52 +115,54 @@ pub(crate) fn drive(fixture: &Fixture, lines: &[String]) -> Vec<Step> {
     }
     let mut emitted = Vec::new();
     let signal = translator.end_of_output(&mut emitted);
-    steps.push(Step { line: None, emitted, signal, turn });
+    steps.push(LineOutcome { line: None, emitted, signal, turn });
     steps
 }
 
-pub(crate) fn run(fixture: &Fixture) -> Vec<Step> {
+pub(crate) fn run(fixture: &ClaudeRecording) -> Vec<LineOutcome> {
     drive(fixture, &fixture.lines)
 }
 
-pub(crate) fn ends(steps: &[Step]) -> Vec<&Ended> {
-    steps.iter().filter_map(Step::ended).collect()
+pub(crate) fn outcomes(steps: &[LineOutcome]) -> Vec<&AgentOutcome> {
+    steps.iter().filter_map(LineOutcome::ended).collect()
 }
 
-pub(crate) fn events(steps: &[Step]) -> impl Iterator<Item = &EventKind> {
+pub(crate) fn events(steps: &[LineOutcome]) -> impl Iterator<Item = &EventKind> {
     let emitted = steps.iter().flat_map(|step| &step.emitted);
     emitted.filter_map(|emitted| match emitted {
-        Emitted::Event(kind) => Some(kind),
+        AgentEvent::Event(kind) => Some(kind),
         _ => None,
     })
 }
 
 /// Formats the steps: one line per emission, after the number of the line that caused it.
-pub(crate) fn spell(steps: &[Step]) -> String {
+pub(crate) fn format_outcomes(steps: &[LineOutcome]) -> String {
     let mut text = String::new();
     for step in steps {
         let line = step.line.map_or_else(|| "eof".to_owned(), |line| line.to_string());
-        let emitted = step.emitted.iter().map(spell_emitted);
-        for said in emitted.chain(step.signal.iter().map(spell_signal)) {
+        let emitted = step.emitted.iter().map(format_agent_event);
+        for said in emitted.chain(step.signal.iter().map(format_signal)) {
             writeln!(text, "{line:>3}  {said}").unwrap();
         }
     }
     text
 }
 
-fn spell_signal(signal: &Signal) -> String {
+fn format_signal(signal: &StreamSignal) -> String {
     match signal {
-        Signal::Ended(ended) => spell_ended(ended),
-        Signal::Answered { request_id, result } => match result {
+        StreamSignal::TurnEnded(ended) => format_outcome(ended),
+        StreamSignal::Response { request_id, result } => match result {
             Ok(Some(raw)) => format!("=> answered {request_id} ({} bytes)", raw.get().len()),
             Ok(None) => format!("=> answered {request_id}"),
             Err(error) => format!("=> answered {request_id} error {:?}", cut(error)),
         },
-        Signal::InVain => "=> in vain".to_owned(),
-        Signal::Asked(asked) => match &asked.ask {
-            Ask::Mcp { server, message } => format!("=> asked mcp {server} {}", cut(message.get())),
-            Ask::Hook { callback_id, .. } => format!("=> asked hook {callback_id}"),
-            Ask::Unknown { subtype, .. } => format!("=> asked unknown {subtype}"),
+        StreamSignal::FutileRetry => "=> in vain".to_owned(),
+        StreamSignal::Request(asked) => match &asked.kind {
+            CliRequestKind::Mcp { server, message } => {
+                format!("=> asked mcp {server} {}", cut(message.get()))
+            }
+            CliRequestKind::Hook { callback_id, .. } => format!("=> asked hook {callback_id}"),
+            CliRequestKind::Unknown { subtype, .. } => format!("=> asked unknown {subtype}"),
         },
     }
 }

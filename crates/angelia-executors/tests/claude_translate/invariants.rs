@@ -2,28 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use angelia_core::ports::Emitted;
-use angelia_executors::claude::translate::SILENT;
+use angelia_core::ports::AgentEvent;
+use angelia_executors::claude::translate::SILENT_LINES;
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::{
-    driver::{Fixture, Step, VERSIONS, all, drive, run, spell, translator},
+    driver::{
+        ClaudeRecording, LineOutcome, VERSIONS, all_recordings, drive, format_outcomes, run,
+        translator,
+    },
     translated::{
         damage::{damage, of_other_types, reverse},
-        rules::Seen,
+        rules::EventRules,
     },
 };
 
 /// Checks the event rules in every turn, and that each turn ends once.
-fn check(steps: &[Step], place: &str) {
+fn check(steps: &[LineOutcome], place: &str) {
     let turns = steps.last().map_or(0, |step| step.turn);
     for turn in 1..=turns {
         let place = format!("{place}: turn {turn}");
         let steps = || steps.iter().filter(|step| step.turn == turn);
-        let mut seen = Seen::default();
+        let mut seen = EventRules::default();
         for emitted in steps().flat_map(|step| &step.emitted) {
-            if let Emitted::Event(kind) = emitted {
+            if let AgentEvent::Event(kind) = emitted {
                 seen.event(kind, &place);
             }
         }
@@ -33,20 +36,20 @@ fn check(steps: &[Step], place: &str) {
     }
 }
 
-fn place(fixture: &Fixture) -> String {
+fn place(fixture: &ClaudeRecording) -> String {
     format!("{}/{}", fixture.version, fixture.name)
 }
 
 #[test]
 fn whole_recordings_keep_them() {
-    for fixture in all() {
+    for fixture in all_recordings() {
         check(&run(&fixture), &place(&fixture));
     }
 }
 
 #[test]
 fn recordings_cut_at_any_line_keep_them() {
-    for fixture in all() {
+    for fixture in all_recordings() {
         for lines in 0..fixture.lines.len() {
             let steps = drive(&fixture, &fixture.lines[..lines]);
             check(&steps, &format!("{} cut after {lines}", place(&fixture)));
@@ -58,7 +61,7 @@ fn recordings_cut_at_any_line_keep_them() {
 fn lines_to_cut(version: &str) -> Vec<(String, String)> {
     let mut shortest: BTreeMap<String, String> = BTreeMap::new();
     let mut lines = Vec::new();
-    for fixture in all().iter().filter(|fixture| fixture.version == version) {
+    for fixture in all_recordings().iter().filter(|fixture| fixture.version == version) {
         lines.extend(fixture.lines.last().map(|last| (place(fixture), last.clone())));
         for line in &fixture.lines {
             let Ok(json) = serde_json::from_str::<Value>(line) else {
@@ -82,11 +85,11 @@ fn cut_lines(version: &str) {
         translator.begin_turn("u");
         for cut in 0..line.len() {
             let mut out = Vec::new();
-            let signal = translator.line(&line.as_bytes()[..cut], &mut out);
+            let signal = translator.translate_line(&line.as_bytes()[..cut], &mut out);
             assert!(signal.is_none(), "{place} at {cut}");
             assert_eq!(out.len(), usize::from(cut > 0), "{place} at {cut}");
         }
-        assert!(!translator.takes_words(), "{place} changed something");
+        assert!(!translator.accepts_steering(), "{place} changed something");
     }
 }
 
@@ -102,12 +105,12 @@ fn a_line_cut_at_any_byte_is_kept_and_ends_nothing_new() {
 
 #[test]
 fn the_order_of_keys_means_nothing() {
-    for fixture in all() {
+    for fixture in all_recordings() {
         let reversed: Vec<String> = fixture.lines.iter().map(|line| reverse(line)).collect();
         let (straight, reversed) = (run(&fixture), drive(&fixture, &reversed));
         // Raw JSON keeps its own key order; everything else must be equal.
-        let plain = |steps: &[Step]| {
-            let lines = spell(steps);
+        let plain = |steps: &[LineOutcome]| {
+            let lines = format_outcomes(steps);
             let lines = lines
                 .lines()
                 .map(|line| line.split(" input=").next().unwrap())
@@ -121,7 +124,7 @@ fn the_order_of_keys_means_nothing() {
 
 #[test]
 fn what_is_not_passed_on_is_in_the_table() {
-    for fixture in all() {
+    for fixture in all_recordings() {
         for step in run(&fixture) {
             let Some(line) = step.line else { continue };
             if !step.emitted.is_empty() || step.signal.is_some() {
@@ -136,7 +139,7 @@ fn what_is_not_passed_on_is_in_the_table() {
                 _ => value["subtype"].as_str(),
             };
             let name = subtype.map_or(kind.to_owned(), |subtype| format!("{kind}/{subtype}"));
-            let known = SILENT.iter().any(|(silent, _)| *silent == name);
+            let known = SILENT_LINES.iter().any(|(silent, _)| *silent == name);
             assert!(known, "{} line {line}: {name} is lost", place(&fixture));
         }
     }
@@ -161,8 +164,8 @@ proptest! {
             }
             let mut emitted = Vec::new();
             let line = &lines[usize::from(pick) % lines.len()];
-            let signal = translator.line(line.as_bytes(), &mut emitted);
-            let step = Step { line: Some(0), emitted, signal, turn: if ended { 0 } else { turn } };
+            let signal = translator.translate_line(line.as_bytes(), &mut emitted);
+            let step = LineOutcome { line: Some(0), emitted, signal, turn: if ended { 0 } else { turn } };
             prop_assert!(step.ended().is_none() || !ended, "ended twice");
             ended |= step.ended().is_some();
             steps.push(step);
@@ -170,7 +173,7 @@ proptest! {
         let mut emitted = Vec::new();
         let signal = translator.end_of_output(&mut emitted);
         prop_assert_eq!(signal.is_some(), !ended);
-        steps.push(Step { line: None, emitted, signal, turn });
+        steps.push(LineOutcome { line: None, emitted, signal, turn });
         if ended { steps.pop(); }
         check(&steps, "any order");
     }
@@ -181,7 +184,7 @@ proptest! {
         let mut translator = translator(false);
         translator.begin_turn("u");
         let mut out = Vec::new();
-        prop_assert!(translator.line(&bytes, &mut out).is_none());
+        prop_assert!(translator.translate_line(&bytes, &mut out).is_none());
         let blank = bytes.iter().all(u8::is_ascii_whitespace);
         prop_assert_eq!(out.len(), usize::from(!blank));
     }
@@ -196,14 +199,15 @@ proptest! {
         let mut translator = translator(false);
         translator.begin_turn("u");
         let mut out = Vec::new();
-        translator.line(value.to_string().as_bytes(), &mut out);
-        translator.line(value.to_string().as_bytes(), &mut out);
+        translator.translate_line(value.to_string().as_bytes(), &mut out);
+        translator.translate_line(value.to_string().as_bytes(), &mut out);
         translator.end_of_output(&mut out);
     }
 }
 
 fn lines() -> &'static [String] {
-    static LINES: std::sync::LazyLock<Vec<String>> =
-        std::sync::LazyLock::new(|| all().into_iter().flat_map(|fixture| fixture.lines).collect());
+    static LINES: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
+        all_recordings().into_iter().flat_map(|fixture| fixture.lines).collect()
+    });
     &LINES
 }

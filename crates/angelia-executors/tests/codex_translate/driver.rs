@@ -4,17 +4,17 @@ use std::{collections::HashMap, path::PathBuf, sync::LazyLock};
 
 use angelia_core::{
     model::{
-        Answer as Given, ApprovalKind, ApprovalRequest, Content, Decision, Mode, NativeSessionId,
-        PermissionLevel, Permissions, ToolId, Verdict,
+        ApprovalKind, ApprovalRequest, Content, Decision, Mode, NativeSessionId, PermissionLevel,
+        Permissions, QuestionAnswer as Given, ToolId, Verdict,
     },
-    ports::{Emitted, Ended},
+    ports::{AgentEvent, AgentOutcome},
 };
 use angelia_executors::codex::{
     protocol::{
-        message::{Message, RequestId, Route},
-        opened::Opened,
+        message::{AppServerMessage, RequestId, Route},
+        response::ThreadInfo,
     },
-    translate::{Answer, Context, Reply, Signal, Translator},
+    translate::{CodexContext, CodexTranslator, DeferredReply, RequestOutcome, Signal},
 };
 use jiff::tz::TimeZone;
 use serde_json::{Value, value::RawValue};
@@ -36,8 +36,8 @@ pub(crate) fn all() -> &'static [Fixture] {
     &ALL
 }
 
-pub(crate) fn context(thread: &str) -> Context {
-    Context {
+pub(crate) fn context(thread: &str) -> CodexContext {
+    CodexContext {
         profile: "default".into(),
         executor: "codex".into(),
         thread: NativeSessionId::new(thread),
@@ -59,8 +59,8 @@ pub(crate) fn context(thread: &str) -> Context {
     }
 }
 
-pub(crate) fn translator() -> Translator {
-    Translator::new(context("T"))
+pub(crate) fn translator() -> CodexTranslator {
+    CodexTranslator::new(context("T"))
 }
 
 pub(crate) fn raw(json: &str) -> Box<RawValue> {
@@ -69,20 +69,20 @@ pub(crate) fn raw(json: &str) -> Box<RawValue> {
 
 /// The effects of one message, or of the end of the output.
 #[derive(Default)]
-pub(crate) struct Step {
+pub(crate) struct ReplayStep {
     /// The line's number, from 1; `None` at the end of the output.
     pub(crate) line: Option<usize>,
     /// The index of the thread.
     pub(crate) thread: usize,
-    pub(crate) emitted: Vec<Emitted>,
-    pub(crate) ended: Option<Ended>,
-    pub(crate) answer: Option<Answer>,
-    pub(crate) reply: Option<Reply>,
+    pub(crate) emitted: Vec<AgentEvent>,
+    pub(crate) ended: Option<AgentOutcome>,
+    pub(crate) answer: Option<RequestOutcome>,
+    pub(crate) reply: Option<DeferredReply>,
     /// How many turns had started; 0 between turns.
     pub(crate) turn: usize,
 }
 
-impl Step {
+impl ReplayStep {
     pub(crate) fn is_silent(&self) -> bool {
         self.emitted.is_empty()
             && self.ended.is_none()
@@ -94,7 +94,7 @@ impl Step {
 /// One thread of a recording.
 struct Thread {
     id: String,
-    translator: Translator,
+    translator: CodexTranslator,
     asked: HashMap<String, Waiting>,
     turns: usize,
     running: bool,
@@ -112,21 +112,26 @@ struct Driver {
     threads: Vec<Thread>,
     /// Ids of the client's requests that open a thread; `true` for one that resumes a thread.
     opening: HashMap<u64, bool>,
-    steps: Vec<Step>,
+    steps: Vec<ReplayStep>,
 }
 
 impl Driver {
-    fn step(&mut self, line: Option<usize>, at: usize, what: impl FnOnce(&mut Thread, &mut Step)) {
+    fn step(
+        &mut self,
+        line: Option<usize>,
+        at: usize,
+        what: impl FnOnce(&mut Thread, &mut ReplayStep),
+    ) {
         let thread = &mut self.threads[at];
-        let mut step = Step {
+        let mut step = ReplayStep {
             line,
             thread: at,
             turn: if thread.running { thread.turns } else { 0 },
-            ..Step::default()
+            ..ReplayStep::default()
         };
         what(thread, &mut step);
         for emitted in &step.emitted {
-            if let Emitted::Ask(ask) = emitted {
+            if let AgentEvent::ApprovalRequest(ask) = emitted {
                 let waiting = Waiting::Approval(ask.clone());
                 thread.asked.insert(ask.key.to_string(), waiting);
             }
@@ -152,7 +157,7 @@ impl Driver {
                 let thread = &mut self.threads[at];
                 if thread.running {
                     // The message steers the running turn.
-                    thread.translator.steered();
+                    thread.translator.on_steer();
                 } else {
                     thread.translator.begin_turn();
                     thread.turns += 1;
@@ -162,7 +167,7 @@ impl Driver {
             }
             Some("turn/steer") => {
                 if let Some(at) = at {
-                    self.threads[at].translator.steered();
+                    self.threads[at].translator.on_steer();
                 }
             }
             Some(_) => {}
@@ -188,50 +193,51 @@ impl Driver {
                     let text = value["result"]["contentItems"][0]["text"].as_str();
                     let content = [Content::text(text.unwrap_or_default())];
                     let ok = value["result"]["success"] == true;
-                    thread.translator.tool_result(&tool, ok, &content)
+                    thread.translator.on_tool_result(&tool, ok, &content)
                 }
             };
         });
     }
 
     fn server(&mut self, line: usize, msg: &str) {
-        match Message::parse(msg).unwrap() {
-            Message::Response { id, result } => self.response(line, id, result.ok(), msg),
-            Message::Notification { method, params } => {
+        match AppServerMessage::parse(msg).unwrap() {
+            AppServerMessage::Response { id, result } => self.response(line, id, result.ok(), msg),
+            AppServerMessage::Notification { method, params } => {
                 let route = Route::of(params);
                 for at in 0..self.threads.len() {
-                    if self.threads[at].translator.is_for(&route) {
+                    if self.threads[at].translator.accepts(&route) {
                         self.step(Some(line), at, |thread, step| {
                             let out = &mut step.emitted;
-                            let signal = thread.translator.notification(&method, params, out);
+                            let signal = thread.translator.on_notification(&method, params, out);
                             step.ended = signal.map(|Signal::Ended(ended)| ended);
                         });
                     }
                 }
             }
-            Message::Request { id, method, params } => {
+            AppServerMessage::Request { id, method, params } => {
                 let route = Route::of(params);
-                let at = (self.threads.iter()).position(|one| one.translator.is_for(&route));
+                let at = (self.threads.iter()).position(|one| one.translator.accepts(&route));
                 let Some(at) = at else { return };
                 self.step(Some(line), at, |thread, step| {
-                    let answer = thread.translator.request(&id, &method, params, &mut step.emitted);
-                    if let Answer::Tool(tool) = &answer {
+                    let answer =
+                        thread.translator.on_request(&id, &method, params, &mut step.emitted);
+                    if let RequestOutcome::CallerTool(tool) = &answer {
                         let waiting = Waiting::Tool(tool.clone());
                         thread.asked.insert(id.to_string(), waiting);
                     }
                     step.answer = Some(answer);
                 });
             }
-            Message::Unknown(_) => {}
+            AppServerMessage::Unknown(_) => {}
         }
     }
 
     fn response(&mut self, line: usize, id: u64, result: Option<&RawValue>, msg: &str) {
         if let Some(resumed) = self.opening.remove(&id) {
-            let Some(opened) = result.and_then(Opened::of) else {
+            let Some(opened) = result.and_then(ThreadInfo::of) else {
                 return;
             };
-            let context = Context {
+            let context = CodexContext {
                 model: opened.model,
                 provider: opened.provider,
                 resumed,
@@ -239,7 +245,7 @@ impl Driver {
             };
             self.threads.push(Thread {
                 id: opened.thread.to_string(),
-                translator: Translator::new(context),
+                translator: CodexTranslator::new(context),
                 asked: HashMap::new(),
                 turns: 0,
                 running: false,
@@ -253,10 +259,10 @@ impl Driver {
         };
         self.step(Some(line), at, |thread, step| {
             thread.starting = None;
-            match (result, Message::parse(msg)) {
-                (Some(result), _) => thread.translator.turn_accepted(result, &mut step.emitted),
-                (None, Some(Message::Response { result: Err(error), .. })) => {
-                    let ended = thread.translator.turn_refused(&error, &mut step.emitted);
+            match (result, AppServerMessage::parse(msg)) {
+                (Some(result), _) => thread.translator.on_turn_accepted(result, &mut step.emitted),
+                (None, Some(AppServerMessage::Response { result: Err(error), .. })) => {
+                    let ended = thread.translator.on_turn_refused(&error, &mut step.emitted);
                     step.ended = Some(ended);
                 }
                 _ => unreachable!("{msg}"),
@@ -297,7 +303,7 @@ fn decision(ask: &ApprovalRequest, result: &Value) -> Option<Decision> {
 }
 
 /// Feeds the lines to translators; the connection ends after the last line.
-pub(crate) fn drive(lines: &[Line]) -> Vec<Step> {
+pub(crate) fn drive(lines: &[Line]) -> Vec<ReplayStep> {
     let mut driver = Driver { threads: Vec::new(), opening: HashMap::new(), steps: Vec::new() };
     for (at, line) in lines.iter().enumerate() {
         if line.out {
@@ -308,18 +314,18 @@ pub(crate) fn drive(lines: &[Line]) -> Vec<Step> {
     }
     for at in 0..driver.threads.len() {
         driver.step(None, at, |thread, step| {
-            let signal = thread.translator.end_of_output(&mut step.emitted);
+            let signal = thread.translator.on_end_of_output(&mut step.emitted);
             step.ended = signal.map(|Signal::Ended(ended)| ended);
         });
     }
     driver.steps
 }
 
-pub(crate) fn run(name: &str) -> Vec<Step> {
+pub(crate) fn run(name: &str) -> Vec<ReplayStep> {
     drive(&fixture(name).lines)
 }
 
-pub(crate) fn ends(steps: &[Step]) -> Vec<&Ended> {
+pub(crate) fn ends(steps: &[ReplayStep]) -> Vec<&AgentOutcome> {
     steps.iter().filter_map(|step| step.ended.as_ref()).collect()
 }
 

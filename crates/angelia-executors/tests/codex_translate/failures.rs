@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{EventKind, Failure, FailureKind, Status},
-    ports::{Activity, Emitted},
+    model::{EventKind, Failure, FailureKind, TurnStatus},
+    ports::{Activity, AgentEvent},
 };
 
 use super::driver::{ends, run};
@@ -13,7 +13,7 @@ fn failure(name: &str) -> Failure {
     let steps = run(name);
     let ends = ends(&steps);
     match &ends.first().unwrap().status {
-        Status::Failed(failure) => failure.clone(),
+        TurnStatus::Failed(failure) => failure.clone(),
         other => unreachable!("{name}: {other:?}"),
     }
 }
@@ -76,7 +76,7 @@ fn the_turn_behind_a_failure_works() {
         let steps = run(name);
         let ends = ends(&steps);
         if let Some(last) = ends.get(1) {
-            assert_eq!(last.status, Status::Completed, "{name}");
+            assert_eq!(last.status, TurnStatus::Completed, "{name}");
         }
     }
 }
@@ -86,7 +86,7 @@ fn retries_are_a_status_with_a_hint_at_the_first() {
     let steps = run("fail-401");
     let notices: Vec<String> = (steps.iter().flat_map(|step| &step.emitted))
         .filter_map(|emitted| match emitted {
-            Emitted::Event(EventKind::Notice(notice)) if &*notice.code == "retrying" => {
+            AgentEvent::Event(EventKind::Notice(notice)) if &*notice.code == "retrying" => {
                 Some(notice.text.to_string())
             }
             _ => None,
@@ -97,6 +97,6 @@ fn retries_are_a_status_with_a_hint_at_the_first() {
     assert_eq!(hinted.count(), 1);
     assert!(notices[0].contains("check the key") && notices[0].contains("1/5"), "{notices:?}");
     let activities = (steps.iter().flat_map(|step| &step.emitted))
-        .filter(|emitted| matches!(emitted, Emitted::Activity(Activity::Retrying)));
+        .filter(|emitted| matches!(emitted, AgentEvent::Activity(Activity::Retrying)));
     assert_eq!(activities.count(), 1, "it is one waiting");
 }

@@ -4,22 +4,22 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use angelia_core::model::{Decision, Verdict};
 use angelia_executors::codex::{
-    protocol::message::Message,
-    translate::{Answer, SILENT, Signal, Translator},
+    protocol::message::AppServerMessage,
+    translate::{CodexTranslator, RequestOutcome, SILENT, Signal},
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    asked::{Part, check_turn},
-    driver::{Step, all, context, drive, raw, translator},
+    approval_rules::{TurnSegment, check_turn},
+    driver::{ReplayStep, all, context, drive, raw, translator},
     recorded::{self, Line},
     spell::spell,
     translated::damage::{damage, of_other_types},
 };
 
 /// Checks the event rules in every turn.
-fn check(steps: &[Step], place: &str) {
+fn check(steps: &[ReplayStep], place: &str) {
     let threads = steps.iter().map(|step| step.thread).max().unwrap_or(0);
     for thread in 0..=threads {
         let of_thread = || steps.iter().filter(|step| step.thread == thread);
@@ -31,8 +31,8 @@ fn check(steps: &[Step], place: &str) {
     }
 }
 
-fn part(step: &Step) -> Part<'_> {
-    Part {
+fn part(step: &ReplayStep) -> TurnSegment<'_> {
+    TurnSegment {
         emitted: &step.emitted,
         answered: step.reply.iter().map(|reply| reply.id.to_string()).collect(),
         ended: step.ended.is_some(),
@@ -122,15 +122,15 @@ fn messages() -> &'static [Value] {
 }
 
 /// Feeds one message to a translator.
-fn hear(translator: &mut Translator, message: &Value, step: &mut Step) {
+fn feed(translator: &mut CodexTranslator, message: &Value, step: &mut ReplayStep) {
     let text = message.to_string();
-    match Message::parse(&text) {
-        Some(Message::Notification { method, params }) => {
-            let signal = translator.notification(&method, params, &mut step.emitted);
+    match AppServerMessage::parse(&text) {
+        Some(AppServerMessage::Notification { method, params }) => {
+            let signal = translator.on_notification(&method, params, &mut step.emitted);
             step.ended = signal.map(|Signal::Ended(ended)| ended);
         }
-        Some(Message::Request { id, method, params }) => {
-            step.answer = Some(translator.request(&id, &method, params, &mut step.emitted));
+        Some(AppServerMessage::Request { id, method, params }) => {
+            step.answer = Some(translator.on_request(&id, &method, params, &mut step.emitted));
         }
         _ => {}
     }
@@ -152,7 +152,7 @@ proptest! {
         let mut ended = true;
         let mut asked: Vec<String> = Vec::new();
         for (pick, dice) in picks {
-            let mut step = Step { line: Some(0), ..Step::default() };
+            let mut step = ReplayStep { line: Some(0), ..ReplayStep::default() };
             match dice {
                 0..4 if ended => {
                     turn += 1;
@@ -162,9 +162,9 @@ proptest! {
                 }
                 4 => {
                     let id = json!({"turn": {"id": format!("turn-{}", pick % 3)}}).to_string();
-                    translator.turn_accepted(&raw(&id), &mut step.emitted);
+                    translator.on_turn_accepted(&raw(&id), &mut step.emitted);
                 }
-                5 => translator.steered(),
+                5 => translator.on_steer(),
                 6 if !asked.is_empty() => {
                     let key = asked.remove(usize::from(pick) % asked.len());
                     let verdict = Verdict::ALL[usize::from(pick) % 4];
@@ -172,19 +172,19 @@ proptest! {
                 }
                 _ => {
                     let message = &messages[usize::from(pick) % messages.len()];
-                    hear(&mut translator, message, &mut step);
+                    feed(&mut translator, message, &mut step);
                 }
             }
             step.turn = if ended { 0 } else { turn };
             prop_assert!(step.ended.is_none() || !ended, "ended twice");
-            if let Some(Answer::Asked(key)) = &step.answer {
+            if let Some(RequestOutcome::Approval(key)) = &step.answer {
                 asked.push(key.to_string());
             }
             ended |= step.ended.is_some();
             steps.push(step);
         }
-        let mut step = Step::default();
-        let signal = translator.end_of_output(&mut step.emitted);
+        let mut step = ReplayStep::default();
+        let signal = translator.on_end_of_output(&mut step.emitted);
         prop_assert_eq!(signal.is_some(), !ended);
         step.ended = signal.map(|Signal::Ended(ended)| ended);
         step.turn = turn;
@@ -203,12 +203,12 @@ proptest! {
         let messages = messages();
         let mut damaged = messages[usize::from(pick) % messages.len()].clone();
         damage(&mut damaged["params"], seed, &of_other_types()[other]);
-        let mut translator = Translator::new(context("T"));
+        let mut translator = CodexTranslator::new(context("T"));
         translator.begin_turn();
         let mut steps = Vec::new();
         let mut feed = |message: &Value, turn: &mut usize| {
-            let mut step = Step { line: Some(0), turn: *turn, ..Step::default() };
-            hear(&mut translator, message, &mut step);
+            let mut step = ReplayStep { line: Some(0), turn: *turn, ..ReplayStep::default() };
+            feed(&mut translator, message, &mut step);
             if step.ended.is_some() {
                 *turn = 0;
             }
@@ -222,8 +222,8 @@ proptest! {
         }
         feed(&damaged, &mut turn);
         feed(&damaged, &mut turn);
-        let mut step = Step { turn, ..Step::default() };
-        let signal = translator.end_of_output(&mut step.emitted);
+        let mut step = ReplayStep { turn, ..ReplayStep::default() };
+        let signal = translator.on_end_of_output(&mut step.emitted);
         step.ended = signal.map(|Signal::Ended(ended)| ended);
         prop_assert_eq!(step.ended.is_some(), turn == 1);
         steps.push(step);
@@ -239,10 +239,10 @@ proptest! {
         let mut translator = translator();
         translator.begin_turn();
         for params in [json!(text), json!(number), json!([text]), json!({"threadId": text})] {
-            let mut step = Step::default();
-            hear(&mut translator, &json!({"method": method, "params": params}), &mut step);
+            let mut step = ReplayStep::default();
+            feed(&mut translator, &json!({"method": method, "params": params}), &mut step);
             prop_assert!(step.ended.is_none());
-            hear(&mut translator, &json!({"method": method, "id": 1, "params": params}), &mut step);
+            feed(&mut translator, &json!({"method": method, "id": 1, "params": params}), &mut step);
             prop_assert!(step.ended.is_none());
         }
     }

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
-#[path = "../translated/asked.rs"]
-mod asked;
+#[path = "../translated/approval_rules.rs"]
+mod approval_rules;
 mod context;
 mod driver;
 mod failures;

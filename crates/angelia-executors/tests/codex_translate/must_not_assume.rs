@@ -1,8 +1,8 @@
 //! Things about the server that are easily taken for granted and do not hold.
 
 use angelia_core::{
-    model::{Status, ToolId},
-    ports::Emitted,
+    model::{ToolId, TurnStatus},
+    ports::AgentEvent,
 };
 use angelia_executors::codex::translate::Signal;
 use serde_json::json;
@@ -10,12 +10,12 @@ use serde_json::json;
 use super::{
     driver::{ends, raw, request_id, run, translator},
     translated::context::readings,
-    turns::Talk,
+    turns::TurnDriver,
 };
 
 #[test]
 fn ids_of_items_repeat_from_turn_to_turn_and_within_one() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let command = json!({"type": "commandExecution", "id": "c1", "command": "ls",
         "status": "completed", "exitCode": 0});
     talk.item("started", &command);
@@ -23,7 +23,7 @@ fn ids_of_items_repeat_from_turn_to_turn_and_within_one() {
     talk.item("completed", &command);
     talk.item("started", &command);
     talk.item("completed", &command);
-    let told: Vec<String> = talk.spelled();
+    let told: Vec<String> = talk.formatted();
     let starts = |line: &String| line.split(" title").next().unwrap().to_owned();
     let told: Vec<String> = told.iter().map(starts).collect();
     assert_eq!(
@@ -44,13 +44,13 @@ fn the_answer_to_turn_start_may_come_late() {
     let mut out = Vec::new();
     translator.begin_turn();
     let started = raw(r#"{"threadId":"T","turn":{"id":"a"}}"#);
-    translator.notification("turn/started", &started, &mut out);
-    translator.turn_accepted(&raw(r#"{"turn":{"id":"a"}}"#), &mut out);
-    let begun = out.iter().filter(|emitted| matches!(emitted, Emitted::Event(_)));
+    translator.on_notification("turn/started", &started, &mut out);
+    translator.on_turn_accepted(&raw(r#"{"turn":{"id":"a"}}"#), &mut out);
+    let begun = out.iter().filter(|emitted| matches!(emitted, AgentEvent::Event(_)));
     assert_eq!(begun.count(), 1, "started once");
     let ended = raw(r#"{"threadId":"T","turn":{"id":"a","status":"completed"}}"#);
-    assert!(translator.notification("turn/completed", &ended, &mut out).is_some());
-    translator.turn_accepted(&raw(r#"{"turn":{"id":"a"}}"#), &mut out);
+    assert!(translator.on_notification("turn/completed", &ended, &mut out).is_some());
+    translator.on_turn_accepted(&raw(r#"{"turn":{"id":"a"}}"#), &mut out);
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn a_resumed_thread_repeats_its_last_usage_under_an_old_turn() {
     let usage = raw(
         r#"{"threadId":"T","turnId":"old","tokenUsage":{"total":{"inputTokens":7},"last":{}}}"#,
     );
-    translator.notification("thread/tokenUsage/updated", &usage, &mut out);
+    translator.on_notification("thread/tokenUsage/updated", &usage, &mut out);
     let started = raw(r#"{"threadId":"T","turn":{"id":"new"}}"#);
-    translator.notification("turn/started", &started, &mut out);
+    translator.on_notification("turn/started", &started, &mut out);
     assert_eq!(translator.active_turn(), Some("new"));
 }
 
@@ -77,20 +77,20 @@ fn a_turn_start_during_a_turn_steers_it() {
 
 #[test]
 fn a_background_commands_end_is_not_the_next_turns() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let command = json!({"type": "commandExecution", "id": "c1", "command": "sleep 9",
         "status": "completed", "exitCode": 0});
     talk.item("started", &command);
-    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
+    talk.notify("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
     talk.begin("turn-2");
     let item = json!({"item": command, "turnId": "turn-2"});
-    talk.say("item/started", &item);
-    talk.spelled();
+    talk.notify("item/started", &item);
+    talk.formatted();
     talk.item("completed", &command);
-    let told = talk.spelled();
+    let told = talk.formatted();
     assert!(!told.iter().any(|line| line.starts_with("tool.finished")), "{told:?}");
-    talk.say("item/completed", &item);
-    assert_eq!(talk.spelled(), ["tool.finished c1 ok=true \"\""]);
+    talk.notify("item/completed", &item);
+    assert_eq!(talk.formatted(), ["tool.finished c1 ok=true \"\""]);
 }
 
 #[test]
@@ -98,68 +98,71 @@ fn a_search_says_at_the_end_what_it_was_about() {
     let steps = run("view-image-and-web-search");
     let text = super::spell::spell(&steps);
     assert!(text.contains("title=\"search the web: weather\""), "{text}");
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     talk.item("started", &json!({"type": "webSearch", "id": "w", "query": ""}));
-    assert_eq!(talk.spelled(), Vec::<String>::new());
-    talk.translator.end_of_output(&mut talk.out);
-    let told = talk.spelled();
+    assert_eq!(talk.formatted(), Vec::<String>::new());
+    talk.translator.on_end_of_output(&mut talk.out);
+    let told = talk.formatted();
     assert!(told[0].starts_with("tool.started w web_search"), "{told:?}");
     assert!(told[1].starts_with("tool.finished w ok=false"), "{told:?}");
 }
 
 #[test]
 fn the_end_of_another_turn_is_not_ours() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let other = json!({"turn": {"id": "turn-9", "status": "completed"}});
-    assert!(talk.say("turn/completed", &other).is_none());
+    assert!(talk.notify("turn/completed", &other).is_none());
     let elsewhere = json!({"threadId": "X", "turn": {"id": "turn-1", "status": "completed"}});
-    assert!(talk.say("turn/completed", &elsewhere).is_none());
+    assert!(talk.notify("turn/completed", &elsewhere).is_none());
     let nameless = json!({"turn": {"status": "completed"}});
-    assert!(talk.say("turn/completed", &nameless).is_none());
+    assert!(talk.notify("turn/completed", &nameless).is_none());
     let odd = json!({"turn": {"id": "turn-1", "status": "odd"}});
-    let Some(Signal::Ended(ended)) = talk.say("turn/completed", &odd) else {
+    let Some(Signal::Ended(ended)) = talk.notify("turn/completed", &odd) else {
         unreachable!("it is over, whatever it says");
     };
-    assert!(matches!(ended.status, Status::Failed(_)));
+    assert!(matches!(ended.status, TurnStatus::Failed(_)));
 }
 
 #[test]
 fn sub_agents_speak_under_threads_of_their_own() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let spawn = json!({"type": "collabAgentToolCall", "id": "a1", "tool": "spawnAgent",
         "prompt": "look around", "status": "completed", "receiverThreadIds": ["child"]});
     talk.item("started", &spawn);
     assert!(talk.translator.owns("child") && !talk.translator.owns("stranger"));
-    talk.spelled();
+    talk.formatted();
     let command = json!({"type": "commandExecution", "id": "c1", "command": "ls",
         "status": "completed", "exitCode": 0});
     let of_child =
         |item: &serde_json::Value| json!({"item": item, "threadId": "child", "turnId": "t"});
-    talk.say("item/started", &of_child(&command));
-    talk.say("item/completed", &of_child(&json!({"type": "agentMessage", "id": "m", "text": "x"})));
+    talk.notify("item/started", &of_child(&command));
+    talk.notify(
+        "item/completed",
+        &of_child(&json!({"type": "agentMessage", "id": "m", "text": "x"})),
+    );
     let usage = json!({"threadId": "child", "turnId": "t", "tokenUsage":
         {"total": {"inputTokens": 40}, "last": {"totalTokens": 40, "inputTokens": 40},
          "modelContextWindow": 100}});
-    talk.say("thread/tokenUsage/updated", &usage);
+    talk.notify("thread/tokenUsage/updated", &usage);
     let ask = raw(
         r#"{"threadId":"child","turnId":"t","itemId":"c1","command":"ls","cwd":"/w","reason":"r"}"#,
     );
     let method = "item/commandExecution/requestApproval";
-    talk.translator.request(&request_id("0"), method, &ask, &mut talk.out);
+    talk.translator.on_request(&request_id("0"), method, &ask, &mut talk.out);
     let asked = talk.out.iter().find_map(|emitted| match emitted {
-        Emitted::Ask(ask) => ask.tool_id.clone(),
+        AgentEvent::ApprovalRequest(ask) => ask.tool_id.clone(),
         _ => None,
     });
     assert_eq!(asked, Some(ToolId::new("c1")));
-    let told = talk.spelled();
+    let told = talk.formatted();
     assert!(told[0].starts_with("tool.started c1 shell execute"), "{told:?}");
     assert!(told[0].contains("parent=a1"), "{told:?}");
     assert!(told[1].starts_with("native sub-agent/item/completed/agentMessage"), "{told:?}");
     assert!(told[2].contains("by a sub-agent"), "{told:?}");
     let ended = json!({"threadId": "child", "turn": {"id": "t", "status": "completed"}});
-    assert!(talk.say("turn/completed", &ended).is_none(), "not our end");
-    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
+    assert!(talk.notify("turn/completed", &ended).is_none(), "not our end");
+    talk.notify("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
     assert_eq!(readings(&talk.out), ["-"], "its context is its own");
-    let told = talk.spelled();
+    let told = talk.formatted();
     assert!(told.iter().any(|line| line.starts_with("usage in=40 ")), "{told:?}");
 }

@@ -1,11 +1,11 @@
 //! Questions for the user: the agent's own, and those of MCP servers.
 
-use angelia_core::model::{Answer as Given, ApprovalKind, Decision, ToolId, Verdict};
+use angelia_core::model::{ApprovalKind, Decision, QuestionAnswer as Given, ToolId, Verdict};
 use serde_json::{Value, json};
 
 use super::{
-    requests::{ELICITATION, INPUT, now},
-    turns::Talk,
+    requests::{ELICITATION, INPUT, immediate_result},
+    turns::TurnDriver,
 };
 
 #[test]
@@ -15,8 +15,8 @@ fn questions_are_answered_by_their_ids() {
             {"label": "A", "description": "a"}]},
         {"id": "port", "header": "P", "question": "Port?", "options": null},
         {"id": "odd"}], "isBlocking": true});
-    let mut talk = Talk::new();
-    let asked = talk.asked(INPUT, &ask);
+    let mut talk = TurnDriver::new();
+    let asked = talk.request_approval(INPUT, &ask);
     let ApprovalKind::Question(questions) = &asked.kind else {
         unreachable!("{asked:?}");
     };
@@ -26,11 +26,11 @@ fn questions_are_answered_by_their_ids() {
     decision.answers.push(Given { question: "Port?".into(), answer: "80".into() });
     let (answer, _) = talk.decide_with(&decision);
     assert_eq!(answer, json!({"answers": {"port": {"answers": ["80"]}}}));
-    let mut talk = Talk::new();
-    talk.asked(INPUT, &ask);
+    let mut talk = TurnDriver::new();
+    talk.request_approval(INPUT, &ask);
     assert_eq!(talk.decide(Verdict::Deny).0, json!({"answers": {}}));
-    let answer = Talk::new().request(0, INPUT, &json!({"questions": []}));
-    assert_eq!(now(&answer), json!({"answers": {}}));
+    let answer = TurnDriver::new().request(0, INPUT, &json!({"questions": []}));
+    assert_eq!(immediate_result(&answer), json!({"answers": {}}));
 }
 
 fn tool_approval(server: &str, tool: &str) -> Value {
@@ -43,24 +43,24 @@ fn tool_approval(server: &str, tool: &str) -> Value {
 
 #[test]
 fn our_own_server_is_accepted_and_others_are_asked_about() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let answer = talk.request(0, ELICITATION, &tool_approval("angelia", "bus_send"));
     let accepted = json!({"action": "accept", "content": {}, "_meta": {"persist": "session"}});
-    assert_eq!(now(&answer), accepted);
+    assert_eq!(immediate_result(&answer), accepted);
 
     for (tool, arguments) in [("read", json!({})), ("write_thing", json!({"text": "hi"}))] {
         let item = json!({"type": "mcpToolCall", "id": tool, "server": "lab", "tool": tool,
             "arguments": arguments});
         talk.item("started", &item);
     }
-    let asked = talk.asked(ELICITATION, &tool_approval("lab", "write_thing"));
+    let asked = talk.request_approval(ELICITATION, &tool_approval("lab", "write_thing"));
     assert_eq!(&*asked.tool_name, "mcp__lab__write_thing");
     assert_eq!(asked.tool_id, Some(ToolId::new("write_thing")));
     assert!(asked.detail.contains("with: {\"text\":\"hi\"}"), "{}", asked.detail);
     assert_eq!(talk.decide(Verdict::Session).0, accepted, "never always");
 
-    let mut talk = Talk::new();
-    let asked = talk.asked(ELICITATION, &tool_approval("lab", "write_thing"));
+    let mut talk = TurnDriver::new();
+    let asked = talk.request_approval(ELICITATION, &tool_approval("lab", "write_thing"));
     assert_eq!(&*asked.tool_name, "mcp__lab__?", "no rule about a tool covers it");
     let (answer, reply) = talk.decide(Verdict::Stop);
     assert_eq!(answer, json!({"action": "cancel", "content": null}));
@@ -74,8 +74,8 @@ fn forms_are_questions_with_typed_answers() {
             "colour": {"type": "string", "enum": ["red", "blue"]},
             "count": {"type": "integer", "description": "how many"},
             "wrapped": {"type": "boolean"}}}});
-    let mut talk = Talk::new();
-    let asked = talk.asked(ELICITATION, &form);
+    let mut talk = TurnDriver::new();
+    let asked = talk.request_approval(ELICITATION, &form);
     let ApprovalKind::Question(questions) = &asked.kind else {
         unreachable!("{asked:?}");
     };
@@ -90,14 +90,14 @@ fn forms_are_questions_with_typed_answers() {
     let content = json!({"colour": "blue", "count": 3, "wrapped": true});
     assert_eq!(answer, json!({"action": "accept", "content": content}));
 
-    let mut talk = Talk::new();
-    talk.asked(ELICITATION, &form);
+    let mut talk = TurnDriver::new();
+    talk.request_approval(ELICITATION, &form);
     let (answer, _) = talk.decide(Verdict::Once);
     assert_eq!(answer["action"], "decline", "nothing was filled in");
 
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let open = json!({"serverName": "lab", "mode": "url", "message": "Log in", "url": "http://x",
         "elicitationId": "e"});
-    let asked = talk.asked(ELICITATION, &open);
+    let asked = talk.request_approval(ELICITATION, &open);
     assert!(asked.detail.contains("opens: http://x"), "{}", asked.detail);
 }

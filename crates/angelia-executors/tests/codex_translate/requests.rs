@@ -2,17 +2,19 @@
 
 use angelia_core::{
     model::{
-        ApprovalRequest, Content, Decision, Mode, PermissionLevel, Permissions, RuleAnswer, ToolId,
-        Verdict,
+        ApprovalRequest, Content, Decision, Mode, PermissionCheck, PermissionLevel, Permissions,
+        ToolId, Verdict,
     },
-    ports::Emitted,
+    ports::AgentEvent,
 };
-use angelia_executors::codex::translate::{Answer, Context, Reply, Translator};
+use angelia_executors::codex::translate::{
+    CodexContext, CodexTranslator, DeferredReply, RequestOutcome,
+};
 use serde_json::{Value, json};
 
 use super::{
     driver::{context, raw, request_id},
-    turns::Talk,
+    turns::TurnDriver,
 };
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
@@ -22,48 +24,48 @@ pub(crate) const INPUT: &str = "item/tool/requestUserInput";
 pub(crate) const ELICITATION: &str = "mcpServer/elicitation/request";
 const TOOL: &str = "item/tool/call";
 
-impl Talk {
-    fn with(context: Context) -> Self {
-        let mut talk = Self { translator: Translator::new(context), out: Vec::new() };
+impl TurnDriver {
+    fn with(context: CodexContext) -> Self {
+        let mut talk = Self { translator: CodexTranslator::new(context), out: Vec::new() };
         talk.begin("turn-1");
         talk
     }
 
-    pub(crate) fn request(&mut self, id: u64, method: &str, params: &Value) -> Answer {
+    pub(crate) fn request(&mut self, id: u64, method: &str, params: &Value) -> RequestOutcome {
         let mut params = params.clone();
         let fields = params.as_object_mut().unwrap();
         fields.entry("threadId").or_insert_with(|| "T".into());
         fields.entry("turnId").or_insert_with(|| "turn-1".into());
         let params = raw(&params.to_string());
         let id = request_id(&id.to_string());
-        self.translator.request(&id, method, &params, &mut self.out)
+        self.translator.on_request(&id, method, &params, &mut self.out)
     }
 
-    pub(crate) fn asked(&mut self, method: &str, params: &Value) -> ApprovalRequest {
+    pub(crate) fn request_approval(&mut self, method: &str, params: &Value) -> ApprovalRequest {
         let answer = self.request(0, method, params);
-        assert!(matches!(answer, Answer::Asked(_)), "{answer:?}");
+        assert!(matches!(answer, RequestOutcome::Approval(_)), "{answer:?}");
         let asked = self.out.iter().find_map(|emitted| match emitted {
-            Emitted::Ask(ask) => Some(ask.clone()),
+            AgentEvent::ApprovalRequest(ask) => Some(ask.clone()),
             _ => None,
         });
         asked.unwrap()
     }
 
-    pub(crate) fn decide(&mut self, verdict: Verdict) -> (Value, Reply) {
+    pub(crate) fn decide(&mut self, verdict: Verdict) -> (Value, DeferredReply) {
         let decision = Decision::new(verdict, "owner").with_note("not like this");
         self.decide_with(&decision)
     }
 
-    pub(crate) fn decide_with(&mut self, decision: &Decision) -> (Value, Reply) {
+    pub(crate) fn decide_with(&mut self, decision: &Decision) -> (Value, DeferredReply) {
         let reply = self.translator.decide("0", decision).unwrap();
         assert!(self.translator.decide("0", decision).is_none(), "once");
         (serde_json::from_str(reply.result.get()).unwrap(), reply)
     }
 }
 
-pub(crate) fn now(answer: &Answer) -> Value {
+pub(crate) fn immediate_result(answer: &RequestOutcome) -> Value {
     match answer {
-        Answer::Now(result) => serde_json::from_str(result.get()).unwrap(),
+        RequestOutcome::Now(result) => serde_json::from_str(result.get()).unwrap(),
         other => unreachable!("{other:?}"),
     }
 }
@@ -77,45 +79,49 @@ fn patch(paths: &[&str]) -> Value {
 
 #[test]
 fn commands_show_themselves_and_where_they_run() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let ask = json!({"itemId": "c1", "command": "/bin/bash -lc 'git push'", "cwd": "/workspace/x",
         "reason": "to share it"});
-    let asked = talk.asked(COMMAND, &ask);
+    let asked = talk.request_approval(COMMAND, &ask);
     assert_eq!(asked.subject.as_deref(), Some("git push"));
     assert_eq!(&*asked.title, "git push");
     assert_eq!(&*asked.detail, "git push\nin /workspace/x\nasked because: to share it");
 
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     talk.item(
         "started",
         &json!({"type": "commandExecution", "id": "c1",
         "command": "/bin/bash -lc 'make'", "cwd": "/elsewhere"}),
     );
-    let asked = talk.asked(COMMAND, &json!({"itemId": "c1"}));
+    let asked = talk.request_approval(COMMAND, &json!({"itemId": "c1"}));
     assert_eq!(&*asked.detail, "make\nin /elsewhere", "what the item told");
     assert_eq!(asked.tool_id, Some(ToolId::new("c1")));
 
-    let mut talk = Talk::new();
-    let asked = talk.asked(COMMAND, &json!({"command": "ls", "cwd": ""}));
+    let mut talk = TurnDriver::new();
+    let asked = talk.request_approval(COMMAND, &json!({"command": "ls", "cwd": ""}));
     assert_eq!(&*asked.detail, "ls\nin /workspace", "never without a directory");
     for nothing in [json!({"cwd": "/w"}), json!({"command": " ", "cwd": "/w"})] {
-        let answer = Talk::new().request(0, COMMAND, &nothing);
-        assert_eq!(now(&answer), json!({"decision": "decline"}), "never without a command");
+        let answer = TurnDriver::new().request(0, COMMAND, &nothing);
+        assert_eq!(
+            immediate_result(&answer),
+            json!({"decision": "decline"}),
+            "never without a command"
+        );
     }
 }
 
 #[test]
 fn input_and_addresses_are_not_mistaken_for_the_command() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let ask = json!({"kind": "writeStdin", "command": "ls", "cwd": "/w"});
-    let asked = talk.asked(COMMAND, &ask);
+    let asked = talk.request_approval(COMMAND, &ask);
     assert_eq!(&*asked.tool_name, "write_stdin");
     assert_ne!(asked.subject.as_deref(), Some("ls"));
 
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let ask = json!({"command": "ls", "cwd": "/w",
         "networkApprovalContext": {"host": "example.org", "protocol": "https"}});
-    let asked = talk.asked(COMMAND, &ask);
+    let asked = talk.request_approval(COMMAND, &ask);
     assert_eq!(&*asked.tool_name, "network");
     assert_eq!(asked.subject.as_deref(), Some("example.org"));
     assert!(asked.detail.contains("example.org (https)"));
@@ -130,21 +136,21 @@ fn every_verdict_has_its_word() {
         (Verdict::Stop, "cancel"),
     ];
     for (verdict, word) in words {
-        let mut talk = Talk::new();
-        talk.asked(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
+        let mut talk = TurnDriver::new();
+        talk.request_approval(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
         let (answer, reply) = talk.decide(verdict);
         assert_eq!(answer, json!({"decision": word}));
         assert!(!reply.then_interrupt, "the word does it");
         let told = (verdict == Verdict::Deny).then(|| "not like this".into());
-        assert_eq!(reply.then_tell, told);
+        assert_eq!(reply.then_steer, told);
     }
 }
 
 #[test]
 fn patches_are_shown_as_counts_and_paths() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     talk.item("started", &patch(&["/workspace/a", "/workspace/b"]));
-    let asked = talk.asked(PATCH, &json!({"itemId": "p1", "reason": "why not"}));
+    let asked = talk.request_approval(PATCH, &json!({"itemId": "p1", "reason": "why not"}));
     assert_eq!(&*asked.title, "change 2 files: /workspace/a, /workspace/b");
     assert_eq!(
         &*asked.detail,
@@ -153,18 +159,18 @@ fn patches_are_shown_as_counts_and_paths() {
     );
     assert!(asked.input.get().contains("\"diff\""));
     let newer = json!({"itemId": "p1", "changes": [{"path": "/workspace/c"}]});
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     talk.item("started", &patch(&["/workspace/a"]));
-    talk.say("item/fileChange/patchUpdated", &newer);
-    let asked = talk.asked(PATCH, &json!({"itemId": "p1"}));
+    talk.notify("item/fileChange/patchUpdated", &newer);
+    let asked = talk.request_approval(PATCH, &json!({"itemId": "p1"}));
     assert_eq!(asked.subject.as_deref(), Some("/workspace/c"));
 }
 
 #[test]
 fn a_patch_that_nobody_has_seen_is_declined() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let answer = talk.request(0, PATCH, &json!({"itemId": "p1"}));
-    assert_eq!(now(&answer), json!({"decision": "decline"}));
+    assert_eq!(immediate_result(&answer), json!({"decision": "decline"}));
 }
 
 #[test]
@@ -175,24 +181,25 @@ fn rules_see_the_path_they_are_strictest_about() {
         disallowed: disallowed.iter().map(|text| text.parse().unwrap()).collect(),
     };
     let answer = |permissions: &Permissions, paths: &[&str]| {
-        let mut talk = Talk::with(Context { permissions: permissions.clone(), ..context("T") });
+        let mut talk =
+            TurnDriver::with(CodexContext { permissions: permissions.clone(), ..context("T") });
         talk.item("started", &patch(paths));
-        let asked = talk.asked(PATCH, &json!({"itemId": "p1"}));
-        let answer = permissions.answer(&asked, std::path::Path::new("/workspace"));
+        let asked = talk.request_approval(PATCH, &json!({"itemId": "p1"}));
+        let answer = permissions.check(&asked, std::path::Path::new("/workspace"));
         (answer, asked.subject.map(|subject| subject.to_string()))
     };
     let edit = rules(PermissionLevel::Edit, &[]);
     let inside = ["/workspace/a", "/workspace/b"];
-    assert_eq!(answer(&edit, &inside).0, RuleAnswer::Allow);
+    assert_eq!(answer(&edit, &inside).0, PermissionCheck::Allow);
     let outside = ["/workspace/a", "/etc/passwd"];
     let (asks, subject) = answer(&edit, &outside);
-    assert_eq!(asks, RuleAnswer::Ask);
+    assert_eq!(asks, PermissionCheck::Ask);
     assert_ne!(subject.as_deref(), Some("/workspace/a"), "a yes would mean another patch");
     let sly = ["/workspace/a", "../../etc/passwd"];
-    assert_eq!(answer(&edit, &sly).0, RuleAnswer::Ask);
+    assert_eq!(answer(&edit, &sly).0, PermissionCheck::Ask);
     let rules = rules(PermissionLevel::Unattended, &["apply_patch(*.env)"]);
     let (denied, _) = answer(&rules, &["/workspace/a", "/workspace/.env", "/workspace/b"]);
-    assert!(matches!(denied, RuleAnswer::Deny(_)), "{denied:?}");
+    assert!(matches!(denied, PermissionCheck::Deny(_)), "{denied:?}");
 }
 
 #[test]
@@ -206,17 +213,17 @@ fn permissions_are_granted_whole_or_not_at_all() {
         (Verdict::Stop, json!({"permissions": {}, "scope": "turn"}), true),
     ];
     for (verdict, expected, interrupts) in cases {
-        let mut talk = Talk::new();
+        let mut talk = TurnDriver::new();
         let ask = json!({"itemId": "r", "cwd": "/w", "reason": "net", "permissions": wanted});
-        let asked = talk.asked(PERMISSIONS, &ask);
+        let asked = talk.request_approval(PERMISSIONS, &ask);
         assert!(asked.detail.contains("network\nwrite /x"), "{}", asked.detail);
         let subject = asked.subject.unwrap();
         assert_eq!(serde_json::from_str::<Value>(&subject).unwrap(), wanted, "exactly these");
         let (answer, reply) = talk.decide(verdict);
         assert_eq!((answer, reply.then_interrupt), (expected, interrupts));
     }
-    let answer = Talk::new().request(0, PERMISSIONS, &json!({"itemId": "r"}));
-    assert_eq!(now(&answer), json!({"permissions": {}, "scope": "turn"}));
+    let answer = TurnDriver::new().request(0, PERMISSIONS, &json!({"itemId": "r"}));
+    assert_eq!(immediate_result(&answer), json!({"permissions": {}, "scope": "turn"}));
 }
 
 #[test]
@@ -228,26 +235,26 @@ fn callers_tools_wait_for_their_results() {
     let expected =
         json!({"contentItems": [{"type": "inputText", "text": "open"}], "success": true});
 
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     talk.item("started", &item);
     let answer = talk.request(0, TOOL, &call);
-    assert!(matches!(&answer, Answer::Tool(tool) if *tool == id), "{answer:?}");
-    let reply = talk.translator.tool_result(&id, true, &content).unwrap();
+    assert!(matches!(&answer, RequestOutcome::CallerTool(tool) if *tool == id), "{answer:?}");
+    let reply = talk.translator.on_tool_result(&id, true, &content).unwrap();
     assert_eq!(serde_json::from_str::<Value>(reply.result.get()).unwrap(), expected);
-    assert!(talk.translator.tool_result(&id, true, &content).is_none());
+    assert!(talk.translator.on_tool_result(&id, true, &content).is_none());
 
-    let mut early = Talk::new();
+    let mut early = TurnDriver::new();
     early.item("started", &item);
-    assert!(early.translator.tool_result(&id, true, &content).is_none(), "not asked yet");
-    assert_eq!(now(&early.request(0, TOOL, &call)), expected);
+    assert!(early.translator.on_tool_result(&id, true, &content).is_none(), "not asked yet");
+    assert_eq!(immediate_result(&early.request(0, TOOL, &call)), expected);
 
-    let mut reordered = Talk::new();
+    let mut reordered = TurnDriver::new();
     reordered.request(0, TOOL, &call);
     reordered.item("started", &item);
-    let starts = reordered.spelled();
+    let starts = reordered.formatted();
     let starts = starts.iter().filter(|line| line.starts_with("tool.started"));
     assert_eq!(starts.count(), 1);
-    assert!(reordered.translator.tool_result(&id, false, &[]).is_some());
+    assert!(reordered.translator.on_tool_result(&id, false, &[]).is_some());
 }
 
 #[test]
@@ -262,19 +269,19 @@ fn nobody_decides_so_it_is_declined() {
     let ask = json!({"command": "ls", "cwd": "/w", "permissions": {}, "serverName": "lab",
         "message": "m", "questions": [{"id": "a", "question": "b"}]});
     for (method, expected) in &declined {
-        let mut between = Talk::new();
-        between.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
-        assert_eq!(now(&between.request(0, method, &ask)), *expected, "{method}");
+        let mut between = TurnDriver::new();
+        between.notify("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
+        assert_eq!(immediate_result(&between.request(0, method, &ask)), *expected, "{method}");
 
-        let mut elsewhere = Talk::new();
+        let mut elsewhere = TurnDriver::new();
         let mut other = ask.clone();
         other["threadId"] = "stranger".into();
-        assert_eq!(now(&elsewhere.request(0, method, &other)), *expected, "{method}");
+        assert_eq!(immediate_result(&elsewhere.request(0, method, &other)), *expected, "{method}");
 
-        let mut model = Talk::with(Context { mode: Mode::Model, ..context("T") });
+        let mut model = TurnDriver::with(CodexContext { mode: Mode::Model, ..context("T") });
         model.item("started", &patch(&["/workspace/a"]));
-        assert_eq!(now(&model.request(0, method, &ask)), *expected, "{method}");
-        assert!(model.translator.pending().next().is_none());
+        assert_eq!(immediate_result(&model.request(0, method, &ask)), *expected, "{method}");
+        assert!(model.translator.pending_approvals().next().is_none());
     }
 }
 
@@ -287,30 +294,30 @@ fn what_we_never_heard_of_is_refused() {
         "attestation/generate",
         "brand/new",
     ] {
-        let mut talk = Talk::new();
+        let mut talk = TurnDriver::new();
         let answer = talk.request(0, method, &json!({}));
-        let Answer::Error(error) = answer else {
+        let RequestOutcome::Error(error) = answer else {
             unreachable!("{answer:?}");
         };
         assert_eq!(error.code, -32601);
-        assert!(talk.spelled()[0].starts_with("native "), "and kept");
+        assert!(talk.formatted()[0].starts_with("native "), "and kept");
     }
 }
 
 #[test]
 fn questions_end_with_their_turn_or_when_the_server_says_so() {
-    let mut talk = Talk::new();
-    talk.asked(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
-    talk.say("serverRequest/resolved", &json!({"requestId": 0}));
-    assert!(talk.spelled().contains(&"withdraw 0".to_owned()));
+    let mut talk = TurnDriver::new();
+    talk.request_approval(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
+    talk.notify("serverRequest/resolved", &json!({"requestId": 0}));
+    assert!(talk.formatted().contains(&"withdraw 0".to_owned()));
     assert!(talk.translator.decide("0", &Decision::new(Verdict::Once, "owner")).is_none());
 
-    talk.asked(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
+    talk.request_approval(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
     let twice = talk.request(0, COMMAND, &json!({"command": "rm", "cwd": "/w"}));
-    assert_eq!(now(&twice), json!({"decision": "decline"}), "one name, two questions");
-    assert!(talk.spelled().contains(&"withdraw 0".to_owned()));
+    assert_eq!(immediate_result(&twice), json!({"decision": "decline"}), "one name, two questions");
+    assert!(talk.formatted().contains(&"withdraw 0".to_owned()));
 
-    talk.asked(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
-    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "interrupted"}}));
-    assert!(talk.spelled().contains(&"withdraw 0".to_owned()));
+    talk.request_approval(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
+    talk.notify("turn/completed", &json!({"turn": {"id": "turn-1", "status": "interrupted"}}));
+    assert!(talk.formatted().contains(&"withdraw 0".to_owned()));
 }

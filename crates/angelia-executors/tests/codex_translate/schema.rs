@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use angelia_executors::codex::protocol::used::missing;
+use angelia_executors::codex::protocol::schema_check::missing_names;
 use serde_json::Value;
 
 use super::driver::folder;
@@ -16,7 +16,7 @@ fn read(name: &str) -> Value {
 fn everything_we_use_is_in_the_recorded_schema() {
     let bundle = read("codex_app_server_protocol.v2.schemas.json");
     let requests = read("ServerRequest.json");
-    assert_eq!(missing(&bundle, &requests, false), Vec::<String>::new());
+    assert_eq!(missing_names(&bundle, &requests, false), Vec::<String>::new());
 }
 
 #[test]
@@ -24,5 +24,5 @@ fn what_is_gone_is_named() {
     let mut bundle = read("codex_app_server_protocol.v2.schemas.json");
     let requests = read("ServerRequest.json");
     bundle["definitions"]["Turn"]["properties"].as_object_mut().unwrap().remove("status");
-    assert_eq!(missing(&bundle, &requests, false), ["Turn.status"]);
+    assert_eq!(missing_names(&bundle, &requests, false), ["Turn.status"]);
 }

@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use angelia_executors::codex::translate::{Answer, Reply};
+use angelia_executors::codex::translate::{DeferredReply, RequestOutcome};
 
 use super::{
-    driver::Step,
-    translated::spell::{spell_emitted, spell_ended},
+    driver::ReplayStep,
+    translated::format::{format_agent_event, format_outcome},
 };
 
-pub(crate) fn spell(steps: &[Step]) -> String {
+pub(crate) fn spell(steps: &[ReplayStep]) -> String {
     let mut text = String::new();
     for step in steps {
         let line = step.line.map_or_else(|| "eof".to_owned(), |line| line.to_string());
@@ -18,10 +18,10 @@ pub(crate) fn spell(steps: &[Step]) -> String {
             0 => String::new(),
             other => format!("[{other}] "),
         };
-        let said = (step.emitted.iter().map(spell_emitted))
+        let said = (step.emitted.iter().map(format_agent_event))
             .chain(step.answer.iter().map(spell_answer))
             .chain(step.reply.iter().map(spell_reply))
-            .chain(step.ended.iter().map(spell_ended));
+            .chain(step.ended.iter().map(format_outcome));
         for said in said {
             writeln!(text, "{line:>3}  {thread}{said}").unwrap();
         }
@@ -29,18 +29,18 @@ pub(crate) fn spell(steps: &[Step]) -> String {
     text
 }
 
-fn spell_answer(answer: &Answer) -> String {
+fn spell_answer(answer: &RequestOutcome) -> String {
     match answer {
-        Answer::Asked(key) => format!("=> asked {key}"),
-        Answer::Tool(id) => format!("=> waits for the caller's tool {id}"),
-        Answer::Now(result) => format!("=> answered {}", result.get()),
-        Answer::Error(error) => format!("=> refused {} {:?}", error.code, error.message),
+        RequestOutcome::Approval(key) => format!("=> asked {key}"),
+        RequestOutcome::CallerTool(id) => format!("=> waits for the caller's tool {id}"),
+        RequestOutcome::Now(result) => format!("=> answered {}", result.get()),
+        RequestOutcome::Error(error) => format!("=> refused {} {:?}", error.code, error.message),
     }
 }
 
-fn spell_reply(reply: &Reply) -> String {
+fn spell_reply(reply: &DeferredReply) -> String {
     let interrupt = if reply.then_interrupt { " and interrupts" } else { "" };
-    let tell = reply.then_tell.as_ref().map(|words| format!(" and tells {words:?}"));
+    let tell = reply.then_steer.as_ref().map(|words| format!(" and tells {words:?}"));
     let tell = tell.unwrap_or_default();
     format!("=> decided {} {}{interrupt}{tell}", reply.id, reply.result.get())
 }

@@ -1,23 +1,23 @@
 //! How turns begin, go on and end.
 
 use angelia_core::{
-    model::{EventKind, Status, TextChannel},
-    ports::{Activity, Emitted},
+    model::{EventKind, TextChannel, TurnStatus},
+    ports::{Activity, AgentEvent},
 };
 use angelia_executors::codex::{protocol::message::RpcError, translate::Signal};
 use serde_json::{Value, json};
 
-use super::driver::{Step, ends, raw, run, translator};
+use super::driver::{ReplayStep, ends, raw, run, translator};
 
-fn events(steps: &[Step]) -> impl Iterator<Item = &EventKind> {
+fn events(steps: &[ReplayStep]) -> impl Iterator<Item = &EventKind> {
     let emitted = steps.iter().flat_map(|step| &step.emitted);
     emitted.filter_map(|emitted| match emitted {
-        Emitted::Event(kind) => Some(kind),
+        AgentEvent::Event(kind) => Some(kind),
         _ => None,
     })
 }
 
-fn results(steps: &[Step]) -> Vec<(String, bool, String)> {
+fn results(steps: &[ReplayStep]) -> Vec<(String, bool, String)> {
     let all = events(steps).filter_map(|kind| match kind {
         EventKind::ToolResult(one) => Some((one.id.to_string(), one.ok, one.output.to_string())),
         _ => None,
@@ -26,12 +26,12 @@ fn results(steps: &[Step]) -> Vec<(String, bool, String)> {
 }
 
 /// A translator in a running turn, and everything it has emitted.
-pub(crate) struct Talk {
-    pub(crate) translator: angelia_executors::codex::translate::Translator,
-    pub(crate) out: Vec<Emitted>,
+pub(crate) struct TurnDriver {
+    pub(crate) translator: angelia_executors::codex::translate::CodexTranslator,
+    pub(crate) out: Vec<AgentEvent>,
 }
 
-impl Talk {
+impl TurnDriver {
     pub(crate) fn new() -> Self {
         let mut talk = Self { translator: translator(), out: Vec::new() };
         talk.begin("turn-1");
@@ -40,27 +40,27 @@ impl Talk {
 
     pub(crate) fn begin(&mut self, turn: &str) {
         self.translator.begin_turn();
-        self.say("turn/started", &json!({"turn": {"id": turn}}));
+        self.notify("turn/started", &json!({"turn": {"id": turn}}));
         self.out.clear();
     }
 
     /// Feeds a message; it belongs to the first turn unless it names another.
-    pub(crate) fn say(&mut self, method: &str, params: &Value) -> Option<Signal> {
+    pub(crate) fn notify(&mut self, method: &str, params: &Value) -> Option<Signal> {
         let mut params = params.clone();
         let fields = params.as_object_mut().unwrap();
         fields.entry("threadId").or_insert_with(|| "T".into());
         fields.entry("turnId").or_insert_with(|| "turn-1".into());
         let params = raw(&params.to_string());
-        self.translator.notification(method, &params, &mut self.out)
+        self.translator.on_notification(method, &params, &mut self.out)
     }
 
     pub(crate) fn item(&mut self, end: &str, item: &Value) -> Option<Signal> {
-        self.say(&format!("item/{end}"), &json!({"item": item}))
+        self.notify(&format!("item/{end}"), &json!({"item": item}))
     }
 
-    pub(crate) fn spelled(&mut self) -> Vec<String> {
+    pub(crate) fn formatted(&mut self) -> Vec<String> {
         let emitted = std::mem::take(&mut self.out);
-        let step = Step { line: Some(1), emitted, ..Step::default() };
+        let step = ReplayStep { line: Some(1), emitted, ..ReplayStep::default() };
         let text = super::spell::spell(&[step]);
         text.lines().map(|line| line[5..].to_owned()).collect()
     }
@@ -86,7 +86,7 @@ fn a_question_that_does_not_wait_is_part_of_the_answer() {
 fn what_an_interrupt_leaves_open_is_closed() {
     for name in ["interrupt-command", "interrupt-streaming", "interrupt-pending-approval"] {
         let steps = run(name);
-        assert_eq!(ends(&steps)[0].status, Status::Interrupted, "{name}");
+        assert_eq!(ends(&steps)[0].status, TurnStatus::Interrupted, "{name}");
     }
     let steps = run("interrupt-command");
     let expected = ("c1".to_owned(), false, "begin\n[interrupted]".to_owned());
@@ -105,36 +105,36 @@ fn a_command_may_outlive_its_turn() {
     let running = "still running in the background";
     assert_eq!(results(&steps), [("c1".to_owned(), true, running.to_owned())]);
 
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let command = json!({"type": "commandExecution", "id": "c1", "command": "sleep 9"});
     talk.item("started", &command);
-    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
-    talk.spelled();
+    talk.notify("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
+    talk.formatted();
     let failed = json!({"type": "commandExecution", "id": "c1", "command": "sleep 9",
         "status": "failed", "exitCode": 137});
     talk.item("completed", &failed);
-    assert_eq!(talk.spelled(), Vec::<String>::new(), "it belongs to no turn");
+    assert_eq!(talk.formatted(), Vec::<String>::new(), "it belongs to no turn");
     talk.translator.begin_turn();
-    talk.say("turn/started", &json!({"turn": {"id": "turn-2"}}));
+    talk.notify("turn/started", &json!({"turn": {"id": "turn-2"}}));
     let news = "notice info background \"what an earlier turn left running has failed with exit \
                 code 137: sleep 9\"";
-    assert_eq!(talk.spelled()[1], news);
+    assert_eq!(talk.formatted()[1], news);
     talk.item("completed", &failed);
-    let told = talk.spelled();
+    let told = talk.formatted();
     assert!(told[0].starts_with("native item/completed/commandExecution"), "{told:?}");
     assert_eq!(told[1], news);
 }
 
 #[test]
 fn what_a_retry_replaces_is_taken_back_when_something_is_in_its_place() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let message = |text: &str| json!({"type": "agentMessage", "id": "m", "text": text});
     let retry = json!({"error": {"message": "Reconnecting... 1/5"}, "willRetry": true});
     talk.item("started", &message(""));
-    talk.say("item/agentMessage/delta", &json!({"itemId": "m", "delta": "half"}));
-    talk.say("error", &retry);
+    talk.notify("item/agentMessage/delta", &json!({"itemId": "m", "delta": "half"}));
+    talk.notify("error", &retry);
     assert_eq!(
-        talk.spelled(),
+        talk.formatted(),
         [
             "text.delta 0 \"half\"",
             "notice warning retrying \"Reconnecting... 1/5\"",
@@ -142,10 +142,10 @@ fn what_a_retry_replaces_is_taken_back_when_something_is_in_its_place() {
         ]
     );
     talk.item("started", &message(""));
-    talk.say("item/agentMessage/delta", &json!({"itemId": "m", "delta": "whole"}));
+    talk.notify("item/agentMessage/delta", &json!({"itemId": "m", "delta": "whole"}));
     talk.item("completed", &message("whole"));
     assert_eq!(
-        talk.spelled(),
+        talk.formatted(),
         ["activity WaitingForModel", "text 0 \"\"", "text.delta 1 \"whole\"", "text 1 \"whole\"",]
     );
 }
@@ -199,7 +199,7 @@ fn spending_is_told_per_turn() {
 fn the_sign_of_a_broken_off_turn_ends_it() {
     let aborted = "<turn_aborted>\nThe user interrupted the previous turn.\n</turn_aborted>";
     let message = |id: &str, text: &str| json!({"type": "userMessage", "id": id, "content": [{"type": "text", "text": text}]});
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     assert!(talk.item("started", &message("u1", aborted)).is_none(), "our own words");
     assert!(talk.item("completed", &message("u1", aborted)).is_none(), "our own words");
     assert!(talk.item("completed", &message("u2", "hello")).is_none(), "other words");
@@ -207,24 +207,24 @@ fn the_sign_of_a_broken_off_turn_ends_it() {
     let Some(Signal::Ended(ended)) = signal else {
         unreachable!("the turn ends");
     };
-    assert_eq!(ended.status, Status::Interrupted);
+    assert_eq!(ended.status, TurnStatus::Interrupted);
     assert_eq!(talk.translator.active_turn(), Some("turn-1"), "to be interrupted first");
-    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "interrupted"}}));
+    talk.notify("turn/completed", &json!({"turn": {"id": "turn-1", "status": "interrupted"}}));
     assert_eq!(talk.translator.active_turn(), None);
 
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let said = json!({"type": "agentMessage", "id": "m", "text": aborted});
     assert!(talk.item("completed", &said).is_some());
 }
 
 #[test]
 fn compaction_is_an_activity() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     talk.item("started", &json!({"type": "contextCompaction", "id": "c"}));
     talk.item("completed", &json!({"type": "contextCompaction", "id": "c"}));
-    talk.say("thread/compacted", &json!({}));
+    talk.notify("thread/compacted", &json!({}));
     assert_eq!(
-        talk.spelled(),
+        talk.formatted(),
         [
             "activity Compacting",
             "notice info compacting \"the agent shortens its history\"",
@@ -240,13 +240,13 @@ fn a_turn_that_is_not_taken_up_fails_with_the_servers_words() {
     translator.begin_turn();
     let error = RpcError { code: -32600, message: "thread not found: T".to_owned() };
     let mut out = Vec::new();
-    let ended = translator.turn_refused(&error, &mut out);
-    let Status::Failed(failure) = ended.status else {
+    let ended = translator.on_turn_refused(&error, &mut out);
+    let TurnStatus::Failed(failure) = ended.status else {
         unreachable!("it fails");
     };
     assert_eq!(&*failure.message, "thread not found: T");
     assert!(failure.hint.unwrap().contains("new session"));
-    assert!(translator.end_of_output(&mut out).is_none(), "it has ended");
+    assert!(translator.on_end_of_output(&mut out).is_none(), "it has ended");
 }
 
 #[test]
@@ -261,40 +261,40 @@ fn plans_are_lists() {
 
 #[test]
 fn a_closed_thread_ends_its_turn() {
-    let mut talk = Talk::new();
-    assert!(talk.say("thread/closed", &json!({"threadId": "other"})).is_none());
-    assert!(talk.say("thread/closed", &json!({})).is_some());
+    let mut talk = TurnDriver::new();
+    assert!(talk.notify("thread/closed", &json!({"threadId": "other"})).is_none());
+    assert!(talk.notify("thread/closed", &json!({})).is_some());
 }
 
 #[test]
 fn limits_are_told_once_and_kept_for_failures() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let limits = json!({"rateLimits": {"primary": {"usedPercent": 100, "resetsAt": 1_800_000_000},
         "secondary": {"usedPercent": 12, "resetsAt": 1_900_000_000}, "planType": "plus"}});
-    talk.say("account/rateLimits/updated", &limits);
-    talk.say("account/rateLimits/updated", &limits);
+    talk.notify("account/rateLimits/updated", &limits);
+    talk.notify("account/rateLimits/updated", &limits);
     assert_eq!(
-        talk.spelled(),
+        talk.formatted(),
         ["notice warning rate_limited \"a limit of the account is used up until \
           2027-01-15T08:00:00Z\""]
     );
     let turn = json!({"turn": {"id": "turn-1", "status": "failed", "completedAt": 1_799_999_940,
         "error": {"message": "limit", "codexErrorInfo": "usageLimitExceeded"}}});
-    let Some(Signal::Ended(ended)) = talk.say("turn/completed", &turn) else {
+    let Some(Signal::Ended(ended)) = talk.notify("turn/completed", &turn) else {
         unreachable!("it ends");
     };
     let failure = ended.status.failure().unwrap().clone();
     assert_eq!(failure.retry_after.unwrap().as_secs(), 60);
-    assert!(talk.spelled().iter().any(|line| line.ends_with("lane=subscription")));
+    assert!(talk.formatted().iter().any(|line| line.ends_with("lane=subscription")));
 }
 
 #[test]
 fn activities_are_told_when_they_change() {
-    let mut talk = Talk::new();
+    let mut talk = TurnDriver::new();
     let retry = json!({"error": {"message": "again"}, "willRetry": true});
-    talk.say("error", &retry);
-    talk.say("error", &retry);
+    talk.notify("error", &retry);
+    talk.notify("error", &retry);
     let changes = (talk.out.iter())
-        .filter(|emitted| matches!(emitted, Emitted::Activity(Activity::Retrying)));
+        .filter(|emitted| matches!(emitted, AgentEvent::Activity(Activity::Retrying)));
     assert_eq!(changes.count(), 1);
 }

@@ -3,14 +3,14 @@
 
 use angelia_core::model::{NativeSessionId, SessionSpec};
 use angelia_executors::{Registration, acp};
-use angelia_testkit::{acp_agents::AcpAgent, isolated::Isolated, real::RealClaude};
+use angelia_testkit::{acp_agents::AcpAgent, isolated_home::IsolatedHome, real::RealClaude};
 
-use crate::{claude::bash, scripted::Program};
+use crate::{claude::bash, scripted::ScriptedProgram};
 
 struct ClaudeAdapter;
 
-fn spec_of(agent: AcpAgent, place: &Isolated) -> SessionSpec {
-    let mut spec = SessionSpec::new("acp", place.work());
+fn spec_of(agent: AcpAgent, place: &IsolatedHome) -> SessionSpec {
+    let mut spec = SessionSpec::new("acp", place.work_dir());
     spec.command = agent.command.into_iter().map(Into::into).collect();
     for (name, value) in agent.env {
         spec.env.insert(name.into(), value.into());
@@ -18,16 +18,16 @@ fn spec_of(agent: AcpAgent, place: &Isolated) -> SessionSpec {
     spec
 }
 
-impl Program for ClaudeAdapter {
+impl ScriptedProgram for ClaudeAdapter {
     fn registration(&self) -> &'static Registration {
         &acp::REGISTRATION
     }
 
-    fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec {
+    fn spec(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
         spec_of(AcpAgent::claude_with_key(place, base_url).unwrap(), place)
     }
 
-    fn spec_without_login(&self, place: &Isolated, base_url: &str) -> SessionSpec {
+    fn spec_without_login(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
         spec_of(AcpAgent::claude(place, base_url).unwrap(), place)
     }
 
@@ -46,7 +46,7 @@ impl Program for ClaudeAdapter {
         bash("kill -9 $(awk '/^PPid:/{print $2}' /proc/$PPID/status); timeout 60 tail -f /dev/null")
     }
 
-    fn has_record(&self, place: &Isolated, native: &NativeSessionId) -> bool {
+    fn has_record(&self, place: &IsolatedHome, native: &NativeSessionId) -> bool {
         RealClaude::has_record(place, native.as_str())
     }
 }
@@ -55,7 +55,7 @@ mod real_acp_claude {
     use angelia_testkit::executor_conformance;
 
     use super::ClaudeAdapter;
-    use crate::scripted::Scripted;
+    use crate::scripted::ScriptedFixture;
 
-    executor_conformance!(Scripted::new(ClaudeAdapter));
+    executor_conformance!(ScriptedFixture::new(ClaudeAdapter));
 }

@@ -2,26 +2,26 @@
 
 use angelia_core::model::{NativeSessionId, SessionSpec};
 use angelia_executors::{Registration, claude};
-use angelia_testkit::{isolated::Isolated, real::RealClaude};
+use angelia_testkit::{isolated_home::IsolatedHome, real::RealClaude};
 use serde_json::{Value, json};
 
-use crate::scripted::{Program, call};
+use crate::scripted::{ScriptedProgram, call};
 
 pub(crate) fn bash(command: &str) -> String {
     let input = json!({"command": command, "description": "a test's command"});
     call("Bash", &input)
 }
 
-impl Program for RealClaude {
+impl ScriptedProgram for RealClaude {
     fn registration(&self) -> &'static Registration {
         &claude::REGISTRATION
     }
 
-    fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec {
+    fn spec(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
         self.spec(place, base_url)
     }
 
-    fn spec_without_login(&self, place: &Isolated, base_url: &str) -> SessionSpec {
+    fn spec_without_login(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
         self.spec_without_login(place, base_url)
     }
 
@@ -37,7 +37,7 @@ impl Program for RealClaude {
         Some(call("StructuredOutput", value))
     }
 
-    fn has_record(&self, place: &Isolated, native: &NativeSessionId) -> bool {
+    fn has_record(&self, place: &IsolatedHome, native: &NativeSessionId) -> bool {
         Self::has_record(place, native.as_str())
     }
 }
@@ -45,15 +45,15 @@ impl Program for RealClaude {
 mod real_claude_oldest {
     use angelia_testkit::{executor_conformance, real::RealClaude};
 
-    use crate::scripted::Scripted;
+    use crate::scripted::ScriptedFixture;
 
-    executor_conformance!(Scripted::new(RealClaude::oldest().unwrap()));
+    executor_conformance!(ScriptedFixture::new(RealClaude::oldest().unwrap()));
 }
 
 mod real_claude_newest {
     use angelia_testkit::{executor_conformance, real::RealClaude};
 
-    use crate::scripted::Scripted;
+    use crate::scripted::ScriptedFixture;
 
-    executor_conformance!(Scripted::new(RealClaude::newest().unwrap()));
+    executor_conformance!(ScriptedFixture::new(RealClaude::newest().unwrap()));
 }

@@ -5,45 +5,45 @@ use std::path::{Path, PathBuf};
 use angelia_core::model::{NativeSessionId, SessionSpec};
 use angelia_executors::{Registration, codex};
 use angelia_testkit::{
-    codex_home::{self, Login},
-    isolated::Isolated,
+    codex_home::{self, CodexLogin},
+    isolated_home::IsolatedHome,
     real::RealCodex,
 };
 use serde_json::{Value, json};
 
-use crate::scripted::{Program, call};
+use crate::scripted::{ScriptedProgram, call};
 
-fn home(place: &Isolated) -> PathBuf {
+fn home(place: &IsolatedHome) -> PathBuf {
     place.root().join("codex")
 }
 
-fn spec_of(codex: &RealCodex, place: &Isolated, home: &Path) -> SessionSpec {
-    let mut spec = SessionSpec::new("codex", place.work());
+fn spec_of(codex: &RealCodex, place: &IsolatedHome, home: &Path) -> SessionSpec {
+    let mut spec = SessionSpec::new("codex", place.work_dir());
     spec.binary = Some(codex.path.clone());
     let home = home.to_str().unwrap();
-    for (name, value) in [("CODEX_HOME", home), (codex_home::KEY, "dummy")] {
+    for (name, value) in [("CODEX_HOME", home), (codex_home::KEY_VARIABLE, "dummy")] {
         spec.env.insert(name.into(), value.into());
     }
     spec
 }
 
-impl Program for RealCodex {
+impl ScriptedProgram for RealCodex {
     fn registration(&self) -> &'static Registration {
         &codex::REGISTRATION
     }
 
-    fn prepare(&self, place: &Isolated, base_url: &str) {
-        let home = codex_home::make(home(place), base_url, Login::Key, "").unwrap();
-        codex_home::widen(&home).unwrap();
+    fn prepare(&self, place: &IsolatedHome, base_url: &str) {
+        let home = codex_home::create(home(place), base_url, CodexLogin::Key, "").unwrap();
+        codex_home::widen_context_window(&home).unwrap();
     }
 
-    fn spec(&self, place: &Isolated, _base_url: &str) -> SessionSpec {
+    fn spec(&self, place: &IsolatedHome, _base_url: &str) -> SessionSpec {
         spec_of(self, place, &home(place))
     }
 
-    fn spec_without_login(&self, place: &Isolated, base_url: &str) -> SessionSpec {
+    fn spec_without_login(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
         let folder = place.root().join("codex-without-login");
-        let home = codex_home::make(folder, base_url, Login::Account, "").unwrap();
+        let home = codex_home::create(folder, base_url, CodexLogin::Account, "").unwrap();
         spec_of(self, place, &home)
     }
 
@@ -71,7 +71,7 @@ impl Program for RealCodex {
         Some(format!("ECHO:{value}"))
     }
 
-    fn has_record(&self, place: &Isolated, native: &NativeSessionId) -> bool {
+    fn has_record(&self, place: &IsolatedHome, native: &NativeSessionId) -> bool {
         codex_home::has_record(&home(place), native.as_str())
     }
 }
@@ -79,7 +79,7 @@ impl Program for RealCodex {
 mod real_codex {
     use angelia_testkit::{executor_conformance, real::RealCodex};
 
-    use crate::scripted::Scripted;
+    use crate::scripted::ScriptedFixture;
 
-    executor_conformance!(Scripted::new(RealCodex::find().unwrap()));
+    executor_conformance!(ScriptedFixture::new(RealCodex::find().unwrap()));
 }

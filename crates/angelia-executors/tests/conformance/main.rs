@@ -7,19 +7,19 @@
 mod acp;
 mod claude;
 mod codex;
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "../isolated_executor/mod.rs"]
+mod isolated_executor;
 mod parrot;
 #[path = "../parrot_program/mod.rs"]
 mod parrot_program;
-#[expect(dead_code, reason = "shared with the tests of other executors")]
-#[path = "../place/mod.rs"]
-mod place;
 mod scripted;
 
 /// A new executor needs a fixture here.
 #[test]
 fn every_executor_is_in_the_suite() {
     let suite = ["acp", "claude", "codex", "parrot"];
-    for registration in angelia_executors::ALL {
+    for registration in angelia_executors::EXECUTORS {
         assert!(suite.contains(&registration.name), "{registration:?}");
     }
 }

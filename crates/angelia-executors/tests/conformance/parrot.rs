@@ -13,43 +13,43 @@ use angelia_testkit::{
 };
 use serde_json::Value;
 
-use crate::{parrot_program, place::Place};
+use crate::{isolated_executor::IsolatedExecutor, parrot_program};
 
 /// The number of bytes of a prompt that the parrot repeats.
-const REPEATED: usize = 64 * 1024;
+const MAX_ECHO_BYTES: usize = 64 * 1024;
 
-struct Parrot(Place);
+struct ParrotFixture(IsolatedExecutor);
 
-impl Parrot {
+impl ParrotFixture {
     fn new() -> Self {
-        Self(Place::with(&parrot::REGISTRATION, |isolated, host| {
+        Self(IsolatedExecutor::with(&parrot::REGISTRATION, |isolated, host| {
             host.current_exe = parrot_program::make(isolated);
         }))
     }
 }
 
-impl ExecutorFixture for Parrot {
+impl ExecutorFixture for ParrotFixture {
     fn executor(&self) -> &Arc<dyn Executor> {
         &self.0.executor
     }
 
     fn spec(&self) -> SessionSpec {
-        SessionSpec::new("parrot", self.0.isolated.work())
+        SessionSpec::new("parrot", self.0.isolated.work_dir())
     }
 
     fn mark(&self) -> String {
         self.0.mark.clone()
     }
 
-    fn say(&self, text: &str) -> String {
+    fn say_prompt(&self, text: &str) -> String {
         text.to_owned()
     }
 
-    fn words(&self, count: usize, pause: Duration) -> String {
+    fn words_prompt(&self, count: usize, pause: Duration) -> String {
         format!("!words {count} {}", pause.as_millis())
     }
 
-    fn ask(&self, command: &str) -> String {
+    fn approval_prompt(&self, command: &str) -> String {
         format!("!ask {command}")
     }
 
@@ -57,28 +57,28 @@ impl ExecutorFixture for Parrot {
         LongTool { prompt: "!tool Bash 60000".to_owned(), running: None }
     }
 
-    fn hang(&self) -> String {
+    fn hang_prompt(&self) -> String {
         "!hang".to_owned()
     }
 
-    fn fail_auth(&self) -> (SessionSpec, String) {
+    fn auth_failure(&self) -> (SessionSpec, String) {
         (self.spec(), "!fail auth".to_owned())
     }
 
-    fn die(&self) -> Option<String> {
+    fn exit_prompt(&self) -> Option<String> {
         Some("!die".to_owned())
     }
 
-    fn call(&self, _tool: &str) -> Option<String> {
+    fn tool_call_prompt(&self, _tool: &str) -> Option<String> {
         None
     }
 
-    fn structured(&self, _value: &Value) -> Option<String> {
+    fn structured_prompt(&self, _value: &Value) -> Option<String> {
         None
     }
 
     /// The parrot has no model.
-    fn told(&self) -> Option<Value> {
+    fn last_model_request(&self) -> Option<Value> {
         None
     }
 
@@ -86,19 +86,19 @@ impl ExecutorFixture for Parrot {
         None
     }
 
-    fn acts(&self) -> bool {
+    fn executes_commands(&self) -> bool {
         false
     }
 
     /// The parrot repeats its prompt: a short text whole, of a long text the beginning and the
     /// number of remaining bytes.
-    fn arrived(&self, text: &str, answer: &str) -> bool {
-        if text.len() <= REPEATED {
+    fn reached_agent(&self, text: &str, answer: &str) -> bool {
+        if text.len() <= MAX_ECHO_BYTES {
             return answer.contains(&format!("You said: {text}\n"));
         }
-        let (begins, rest) = text.split_at(REPEATED);
+        let (begins, rest) = text.split_at(MAX_ECHO_BYTES);
         answer.contains(&format!("You said: {begins} … and {} bytes more", rest.len()))
     }
 }
 
-executor_conformance!(Parrot::new());
+executor_conformance!(ParrotFixture::new());

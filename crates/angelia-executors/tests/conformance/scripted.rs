@@ -16,23 +16,23 @@ use angelia_core::{
 use angelia_executors::Registration;
 use angelia_testkit::{
     conformance::executor::{ExecutorFixture, LongTool},
-    isolated::Isolated,
+    isolated_home::IsolatedHome,
     model_server::{ModelServer, directive},
 };
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::isolated_executor::IsolatedExecutor;
 
-pub(crate) trait Program: Sync {
+pub(crate) trait ScriptedProgram: Sync {
     fn registration(&self) -> &'static Registration;
 
     /// Creates the files that the program needs in this home.
-    fn prepare(&self, _place: &Isolated, _base_url: &str) {}
+    fn prepare(&self, _place: &IsolatedHome, _base_url: &str) {}
 
-    fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec;
+    fn spec(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec;
 
     /// Returns a specification without a login.
-    fn spec_without_login(&self, place: &Isolated, base_url: &str) -> SessionSpec;
+    fn spec_without_login(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec;
 
     /// Returns a prompt that makes the program run a shell command.
     fn run(&self, command: &str) -> String;
@@ -51,7 +51,7 @@ pub(crate) trait Program: Sync {
         None
     }
 
-    fn has_record(&self, place: &Isolated, native: &NativeSessionId) -> bool;
+    fn has_record(&self, place: &IsolatedHome, native: &NativeSessionId) -> bool;
 
     fn shares_processes(&self) -> bool {
         false
@@ -62,16 +62,16 @@ pub(crate) trait Program: Sync {
     }
 }
 
-pub(crate) struct Scripted<P> {
+pub(crate) struct ScriptedFixture<P> {
     program: P,
-    place: Place,
+    place: IsolatedExecutor,
     server: ModelServer,
     tools: AtomicU32,
 }
 
-impl<P: Program> Scripted<P> {
+impl<P: ScriptedProgram> ScriptedFixture<P> {
     pub(crate) fn new(program: P) -> Self {
-        let place = Place::new(program.registration());
+        let place = IsolatedExecutor::new(program.registration());
         let server = ModelServer::start().unwrap();
         program.prepare(&place.isolated, &server.base_url());
         Self { program, place, server, tools: AtomicU32::new(0) }
@@ -83,17 +83,17 @@ impl<P: Program> Scripted<P> {
         let running = format!("running-{number}");
         LongTool {
             prompt: self.program.run(&command(&running)),
-            running: Some(self.place.isolated.work().join(running)),
+            running: Some(self.place.isolated.work_dir().join(running)),
         }
     }
 }
 
 /// Returns a prompt that makes the model call one tool and then answer.
 pub(crate) fn call(tool: &str, input: &Value) -> String {
-    format!("{} ECHO:done", directive::tool_call(tool, input))
+    format!("{} ECHO:done", directive::tool_call_directive(tool, input))
 }
 
-impl<P: Program> ExecutorFixture for Scripted<P> {
+impl<P: ScriptedProgram> ExecutorFixture for ScriptedFixture<P> {
     fn executor(&self) -> &Arc<dyn Executor> {
         &self.place.executor
     }
@@ -111,19 +111,19 @@ impl<P: Program> ExecutorFixture for Scripted<P> {
         self.program.shares_processes()
     }
 
-    fn parts(&self) -> &'static [&'static str] {
+    fn helper_programs(&self) -> &'static [&'static str] {
         self.program.parts()
     }
 
-    fn say(&self, text: &str) -> String {
+    fn say_prompt(&self, text: &str) -> String {
         format!("ECHO:{text}")
     }
 
-    fn words(&self, count: usize, pause: Duration) -> String {
+    fn words_prompt(&self, count: usize, pause: Duration) -> String {
         format!("WORDS:{count}:{}", pause.as_millis())
     }
 
-    fn ask(&self, command: &str) -> String {
+    fn approval_prompt(&self, command: &str) -> String {
         self.program.run(command)
     }
 
@@ -135,29 +135,29 @@ impl<P: Program> ExecutorFixture for Scripted<P> {
         self.tool(|running| format!("setsid sh -c 'touch {running}; exec sleep 60'"))
     }
 
-    fn hang(&self) -> String {
+    fn hang_prompt(&self) -> String {
         "HANG_HEADERS".to_owned()
     }
 
-    fn fail_auth(&self) -> (SessionSpec, String) {
+    fn auth_failure(&self) -> (SessionSpec, String) {
         let url = self.server.base_url();
         let spec = self.program.spec_without_login(&self.place.isolated, &url);
         (spec, "hello".to_owned())
     }
 
-    fn die(&self) -> Option<String> {
+    fn exit_prompt(&self) -> Option<String> {
         Some(self.program.die())
     }
 
-    fn call(&self, tool: &str) -> Option<String> {
+    fn tool_call_prompt(&self, tool: &str) -> Option<String> {
         self.program.call(tool)
     }
 
-    fn structured(&self, value: &Value) -> Option<String> {
+    fn structured_prompt(&self, value: &Value) -> Option<String> {
         self.program.structured(value)
     }
 
-    fn told(&self) -> Option<Value> {
+    fn last_model_request(&self) -> Option<Value> {
         self.server.model_requests().last().map(|last| last.json())
     }
 
@@ -165,7 +165,7 @@ impl<P: Program> ExecutorFixture for Scripted<P> {
         Some(self.program.has_record(&self.place.isolated, native))
     }
 
-    fn acts(&self) -> bool {
+    fn executes_commands(&self) -> bool {
         true
     }
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Parrot, deltas, kinds, last};
+use super::{ParrotThread, deltas, kinds, last};
 
 #[test]
 fn a_tool_is_pretended_and_can_be_stopped() {
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     parrot.prompt("!think\n!tool Read");
     let lines = parrot.turn();
     let blocks: Vec<&Value> = lines
@@ -36,8 +36,8 @@ fn a_tool_is_pretended_and_can_be_stopped() {
 
 #[test]
 fn an_approval_is_asked_for_and_what_was_decided_is_said() {
-    let mut parrot = Parrot::start(&[]);
-    let decided = |parrot: &mut Parrot, response: &Value| {
+    let mut parrot = ParrotThread::start(&[]);
+    let decided = |parrot: &mut ParrotThread, response: &Value| {
         parrot.prompt("!ask rm -rf /");
         let question = parrot.question();
         assert_eq!(question["request"]["subtype"], "can_use_tool");
@@ -81,7 +81,7 @@ fn an_approval_is_asked_for_and_what_was_decided_is_said() {
 
 #[test]
 fn a_question_nobody_answers_is_taken_back_or_counts_as_refused() {
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     parrot.prompt("!ask");
     let question = parrot.question();
     parrot.control(&json!({"subtype": "interrupt"}));
@@ -110,7 +110,7 @@ fn a_question_nobody_answers_is_taken_back_or_counts_as_refused() {
 
 #[test]
 fn a_person_is_asked_to_choose() {
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     parrot.prompt("!question");
     let question = parrot.question();
     let request = &question["request"];
@@ -136,7 +136,7 @@ fn every_kind_of_failure_names_its_error_and_the_process_goes_on() {
         ("server", "server_error", json!(529)),
         ("unknown", "unknown", json!(null)),
     ];
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     for (kind, error, status) in table {
         parrot.prompt(&format!("!words 2\n!fail {kind}"));
         let lines = parrot.turn();
@@ -155,7 +155,7 @@ fn every_kind_of_failure_names_its_error_and_the_process_goes_on() {
 
 #[test]
 fn it_dies_in_the_middle_of_a_word_when_told_to() {
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     parrot.prompt("!die");
     let exit = parrot.wait();
     assert_eq!(exit.code, 1);

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Parrot, kinds, last, named, user};
+use super::{ParrotThread, kinds, last, user, user_with_uuid};
 
 #[test]
 fn requests_are_answered_at_any_time() {
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     parrot.control(&json!({"subtype": "initialize"}));
     let response = parrot.response();
     assert_eq!(response["subtype"], "success");
@@ -38,7 +38,7 @@ fn requests_are_answered_at_any_time() {
 
 #[test]
 fn lines_it_does_not_know_are_ignored() {
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     for line in [
         "",
         "   ",
@@ -71,7 +71,7 @@ fn a_broken_line_ends_it_with_a_reason() {
         (r#"{"type":"user","message":{"role":"assistant"}}"#, "role"),
         (r#"{"type":"user","message":{"role":"user","content":5}}"#, "content"),
     ] {
-        let mut parrot = Parrot::start(&[]);
+        let mut parrot = ParrotThread::start(&[]);
         parrot.send_raw(line);
         let exit = parrot.wait();
         assert_eq!(exit.code, 1, "{line}");
@@ -82,10 +82,10 @@ fn a_broken_line_ends_it_with_a_reason() {
 
 #[test]
 fn the_end_of_stdin_lets_the_turn_finish() {
-    let exit = Parrot::start(&[]).close();
+    let exit = ParrotThread::start(&[]).close();
     assert_eq!((exit.code, exit.rest.len()), (0, 0));
 
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     parrot.prompt("!words 4 1");
     let exit = parrot.close();
     assert_eq!(last(&exit.rest)["result"], "word1 word2 word3 word4");
@@ -95,7 +95,7 @@ fn the_end_of_stdin_lets_the_turn_finish() {
 #[test]
 fn wrong_arguments_are_refused_before_anything_is_read() {
     for arguments in [&["--bare"][..], &["--model"][..], &["text"][..]] {
-        let exit = Parrot::start(arguments).wait();
+        let exit = ParrotThread::start(arguments).wait();
         assert_eq!(exit.code, 1);
         assert!(exit.stderr.contains(arguments[0]), "{}", exit.stderr);
     }
@@ -118,7 +118,7 @@ fn any_line() -> impl Strategy<Value = String> {
     });
     let prompt = (proptest::collection::vec(step, 0..4), proptest::option::of(0..4_u8)).prop_map(
         |(steps, name)| match name {
-            Some(name) => named(&steps.join("\n"), &name.to_string()),
+            Some(name) => user_with_uuid(&steps.join("\n"), &name.to_string()),
             None => user(&steps.join("\n")),
         },
     );
@@ -137,7 +137,7 @@ proptest! {
     fn whatever_it_hears_it_speaks_the_protocol(
         lines in proptest::collection::vec(any_line(), 0..12),
     ) {
-        let mut parrot = Parrot::start(&[]);
+        let mut parrot = ParrotThread::start(&[]);
         for line in lines {
             parrot.send_raw(&line);
         }

@@ -20,21 +20,21 @@ use serde_json::{Value, json};
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A parrot on its own thread, connected by real pipes.
-struct Parrot {
+struct ParrotThread {
     input: Option<PipeWriter>,
     lines: Receiver<String>,
     process: JoinHandle<(u8, String)>,
 }
 
 /// The exit of a parrot.
-struct Exit {
+struct ParrotExit {
     code: u8,
     stderr: String,
     /// The lines that the test had not read yet.
     rest: Vec<Value>,
 }
 
-impl Parrot {
+impl ParrotThread {
     fn start(arguments: &[&str]) -> Self {
         let (to_read, input) = pipe().unwrap();
         let (output, to_write) = pipe().unwrap();
@@ -104,18 +104,18 @@ impl Parrot {
     }
 
     /// Closes stdin and waits for the parrot to exit.
-    fn close(mut self) -> Exit {
+    fn close(mut self) -> ParrotExit {
         self.input = None;
         self.wait()
     }
 
-    fn wait(self) -> Exit {
+    fn wait(self) -> ParrotExit {
         let mut rest = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(DEADLINE) {
             rest.push(parse(&line));
         }
         let (code, stderr) = self.process.join().unwrap();
-        Exit { code, stderr, rest }
+        ParrotExit { code, stderr, rest }
     }
 }
 
@@ -130,7 +130,7 @@ fn user(text: &str) -> Value {
     json!({"type": "user", "message": {"role": "user", "content": text}})
 }
 
-fn named(text: &str, uuid: &str) -> Value {
+fn user_with_uuid(text: &str, uuid: &str) -> Value {
     let mut line = user(text);
     line["uuid"] = uuid.into();
     line

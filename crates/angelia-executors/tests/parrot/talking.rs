@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Parrot, deltas, kinds, last, named};
+use super::{ParrotThread, deltas, kinds, last, user_with_uuid};
 
 #[test]
 fn plain_text_is_repeated_by_a_demo_that_says_so() {
-    let mut parrot = Parrot::start(&["--session-id", "s-1"]);
+    let mut parrot = ParrotThread::start(&["--session-id", "s-1"]);
     parrot.prompt("hello there");
     let lines = parrot.turn();
     let mut shape = kinds(&lines);
@@ -43,7 +43,7 @@ fn plain_text_is_repeated_by_a_demo_that_says_so() {
 
 #[test]
 fn one_process_takes_many_turns_and_counts_them() {
-    let mut parrot = Parrot::start(&["--resume", "s-2", "--model", "grey"]);
+    let mut parrot = ParrotThread::start(&["--resume", "s-2", "--model", "grey"]);
     for number in 1..=3 {
         parrot.prompt("!who\none two three");
         let lines = parrot.turn();
@@ -62,8 +62,8 @@ fn one_process_takes_many_turns_and_counts_them() {
 
 #[test]
 fn an_interrupt_in_the_middle_of_a_sentence_ends_the_turn_there() {
-    let mut parrot = Parrot::start(&[]);
-    parrot.send(&named("!words 1000 60000", "u-1"));
+    let mut parrot = ParrotThread::start(&[]);
+    parrot.send(&user_with_uuid("!words 1000 60000", "u-1"));
     parrot.until(|line| line["event"]["type"] == "content_block_delta");
     parrot.control(&json!({"subtype": "interrupt"}));
     let lines = parrot.until(|line| line["state"] == "cancelled");
@@ -94,8 +94,8 @@ fn an_interrupt_in_the_middle_of_a_sentence_ends_the_turn_there() {
 
 #[test]
 fn names_of_messages_come_back_and_a_name_is_used_once() {
-    let mut parrot = Parrot::start(&[]);
-    parrot.send(&named("!words 2", "u-1"));
+    let mut parrot = ParrotThread::start(&[]);
+    parrot.send(&user_with_uuid("!words 2", "u-1"));
     let lines = parrot.until(|line| line["state"] == "completed");
     let states: Vec<&Value> = lines.iter().map(|line| &line["state"]).collect();
     assert_eq!(*states[0], "queued");
@@ -104,8 +104,8 @@ fn names_of_messages_come_back_and_a_name_is_used_once() {
         let line = lines.iter().find(|line| line.to_string().contains(kind));
         assert_eq!(line.unwrap()["user_message_uuids"], json!(["u-1"]), "{kind}");
     }
-    parrot.send(&named("!words 2", "u-1"));
-    parrot.send(&named("!words 3", "u-2"));
+    parrot.send(&user_with_uuid("!words 2", "u-1"));
+    parrot.send(&user_with_uuid("!words 3", "u-2"));
     let lines = parrot.turn();
     assert_eq!(last(&lines)["user_message_uuids"], json!(["u-2"]));
     assert_eq!(parrot.close().rest.len(), 1);
@@ -113,11 +113,11 @@ fn names_of_messages_come_back_and_a_name_is_used_once() {
 
 #[test]
 fn what_waits_behind_a_turn_is_answered_together_or_cancelled() {
-    let mut parrot = Parrot::start(&[]);
-    parrot.send(&named("!hang", "u-1"));
+    let mut parrot = ParrotThread::start(&[]);
+    parrot.send(&user_with_uuid("!hang", "u-1"));
     parrot.until(|line| line["status"] == "requesting");
-    parrot.send(&named("!words 1", "u-2"));
-    parrot.send(&named("!words 2", "u-3"));
+    parrot.send(&user_with_uuid("!words 1", "u-2"));
+    parrot.send(&user_with_uuid("!words 2", "u-3"));
     parrot.control(&json!({"subtype": "interrupt"}));
     let response = parrot.response();
     assert_eq!(response["response"]["still_queued"], json!(["u-2", "u-3"]));
@@ -126,9 +126,9 @@ fn what_waits_behind_a_turn_is_answered_together_or_cancelled() {
     assert_eq!(last(&lines)["user_message_uuids"], json!(["u-2", "u-3"]));
     assert_eq!(last(&lines)["result"], "word1\n\nword1 word2");
 
-    parrot.send(&named("!hang", "u-4"));
+    parrot.send(&user_with_uuid("!hang", "u-4"));
     parrot.until(|line| line["status"] == "requesting");
-    parrot.send(&named("never", "u-5"));
+    parrot.send(&user_with_uuid("never", "u-5"));
     parrot.control(&json!({"subtype": "interrupt", "cancel_queued": true}));
     let response = parrot.response();
     assert_eq!(response["response"]["cancelled"], json!(["u-5"]));
@@ -140,7 +140,7 @@ fn what_waits_behind_a_turn_is_answered_together_or_cancelled() {
 
 #[test]
 fn images_are_admitted_not_to_be_seen() {
-    let mut parrot = Parrot::start(&[]);
+    let mut parrot = ParrotThread::start(&[]);
     let source = json!({"type": "base64", "media_type": "image/png", "data": "AAAA"});
     parrot.send(&json!({"type": "user", "message": {"role": "user", "content": [
         {"type": "text", "text": "look"}, {"type": "image", "source": source},

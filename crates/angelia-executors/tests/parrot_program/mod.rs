@@ -11,7 +11,7 @@ use std::{
 };
 
 use angelia_executors::parrot;
-use angelia_testkit::isolated::Isolated;
+use angelia_testkit::isolated_home::IsolatedHome;
 
 const ARGUMENTS: &str = "ANGELIA_TEST_PARROT_ARGUMENTS";
 
@@ -32,7 +32,7 @@ fn the_process() {
     std::process::exit(code.into());
 }
 
-pub(crate) fn make(place: &Isolated) -> PathBuf {
+pub(crate) fn make(place: &IsolatedHome) -> PathBuf {
     let path = place.root().join("angelia-program");
     let script = format!(
         "#!/bin/sh\n{ARGUMENTS}=\"$*\" exec '{}' --ignored --exact parrot_program::the_process \

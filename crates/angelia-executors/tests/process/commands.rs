@@ -3,21 +3,23 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    ports::{Clock, CommandFailed, CommandLine, Commands as _, Program, Ran},
+    ports::{
+        Clock, CommandOutput, CommandProgram, CommandRunner as _, CommandSpec, CommandStartError,
+    },
     redact::Redactor,
-    task::Tasks,
+    task::TaskGroup,
 };
 use angelia_executors::{
-    Host,
+    ExecutorHost,
     process::{HomeId, OwnerId, ShellCommands},
 };
 use uuid::Uuid;
 
 use super::{DEADLINE, eventually, fresh_mark, is_alive, parse_pid};
 
-struct AnyTime;
+struct AnyClock;
 
-impl Clock for AnyTime {
+impl Clock for AnyClock {
     fn now(&self) -> jiff::Timestamp {
         jiff::Timestamp::UNIX_EPOCH
     }
@@ -32,7 +34,7 @@ fn commands() -> ShellCommands {
     let home = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let environment = [("PATH", "/usr/bin:/bin"), ("OWNERS", "own value")];
     let environment = environment.map(|(name, value)| (name.into(), value.into()));
-    ShellCommands::new(Host {
+    ShellCommands::new(ExecutorHost {
         environment: Arc::new(environment.into()),
         user_home: home.clone(),
         home_id: HomeId::new(mark.home.as_str()).unwrap(),
@@ -40,23 +42,23 @@ fn commands() -> ShellCommands {
         work_dir: home.clone(),
         ledger: home.join("ledger"),
         redactor: Redactor::new(Vec::<String>::new()),
-        tasks: Tasks::new(),
-        clock: Arc::new(AnyTime),
+        tasks: TaskGroup::new(),
+        clock: Arc::new(AnyClock),
         current_exe: "/nonexistent".into(),
         keep_warm: false,
     })
 }
 
-fn line(text: &str) -> CommandLine {
-    CommandLine {
-        program: Program::Shell(text.into()),
+fn line(text: &str) -> CommandSpec {
+    CommandSpec {
+        program: CommandProgram::Shell(text.into()),
         env: Vec::new(),
         input: None,
-        limit: DEADLINE,
+        timeout: DEADLINE,
     }
 }
 
-async fn run(command: CommandLine) -> Ran {
+async fn run(command: CommandSpec) -> CommandOutput {
     commands().run(command).await.unwrap()
 }
 
@@ -76,11 +78,11 @@ async fn it_may_read_a_long_input_or_leave_it() {
     command.input = Some(Arc::clone(&input));
     let said = String::from_utf8(run(command.clone()).await.stdout).unwrap();
     assert_eq!(said.trim(), (4 << 20).to_string());
-    command.program = Program::Shell("exit 0".into());
+    command.program = CommandProgram::Shell("exit 0".into());
     assert!(run(command).await.ok);
 }
 
-async fn gone(said: Vec<u8>) {
+async fn wait_gone(said: Vec<u8>) {
     let pid = parse_pid(&String::from_utf8(said).unwrap());
     eventually("it is gone", || !is_alive(pid)).await;
 }
@@ -89,21 +91,21 @@ async fn gone(said: Vec<u8>) {
 async fn what_it_leaves_behind_goes_with_it() {
     let ran = run(line("setsid sleep 60 >/dev/null 2>&1 & echo $!")).await;
     assert!(ran.ok);
-    gone(ran.stdout).await;
+    wait_gone(ran.stdout).await;
 
     let mut command = line("echo $$; exec sleep 60");
-    command.limit = Duration::from_millis(300);
+    command.timeout = Duration::from_millis(300);
     let ran = run(command).await;
     assert!(ran.timed_out && !ran.ok);
-    gone(ran.stdout).await;
+    wait_gone(ran.stdout).await;
 }
 
 #[tokio::test]
 async fn a_program_that_is_not_there() {
     let mut command = line("");
-    command.program = Program::File("/nonexistent/program".into(), Vec::new());
+    command.program = CommandProgram::File("/nonexistent/program".into(), Vec::new());
     let failed = commands().run(command).await;
-    assert!(matches!(failed, Err(CommandFailed::NotFound(_))), "{failed:?}");
+    assert!(matches!(failed, Err(CommandStartError::NotFound(_))), "{failed:?}");
     assert!(!commands().is_program("/nonexistent/program"));
     assert!(!commands().is_program("/"));
     assert!(commands().is_program("/bin/sh"));

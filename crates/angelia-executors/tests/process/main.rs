@@ -16,7 +16,9 @@ use std::{
     time::Duration,
 };
 
-use angelia_executors::process::{AgentId, Child, HomeId, Launch, Mark, OwnerId, spawn::spawn};
+use angelia_executors::process::{
+    AgentId, Child, HomeId, OwnerId, ProcessLaunch, ProcessMark, spawn::spawn,
+};
 use rustix::process::{Pid, test_kill_process};
 use tokio::{
     io::AsyncReadExt,
@@ -27,18 +29,18 @@ use tokio::{
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Returns a mark that is unique, also across other runs of these tests.
-fn fresh_mark() -> Mark {
+fn fresh_mark() -> ProcessMark {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let unique = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    Mark {
+    ProcessMark {
         home: HomeId::new(&format!("test-home-{unique}")).unwrap(),
         owner: OwnerId::new("owner").unwrap(),
         agent: AgentId::new(&unique).unwrap(),
     }
 }
 
-fn shell(script: &str) -> Launch {
-    Launch {
+fn shell(script: &str) -> ProcessLaunch {
+    ProcessLaunch {
         program: "/bin/sh".into(),
         args: vec!["-c".into(), script.into()],
         cwd: "/".into(),

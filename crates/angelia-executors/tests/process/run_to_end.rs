@@ -2,7 +2,7 @@
 
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
-use angelia_executors::process::{Launch, run_to_end};
+use angelia_executors::process::{ProcessLaunch, run_to_end};
 
 use super::{DEADLINE, shell};
 
@@ -31,7 +31,7 @@ async fn who_does_not_finish_is_ended() {
 
 #[tokio::test]
 async fn too_much_output_is_cut() {
-    let launch = Launch {
+    let launch = ProcessLaunch {
         program: "/usr/bin/head".into(),
         args: vec!["-c".into(), "3000000".into(), "/dev/zero".into()],
         ..shell("")

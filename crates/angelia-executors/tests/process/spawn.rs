@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use angelia_executors::process::{Launch, SpawnError, run_to_end, spawn};
+use angelia_executors::process::{ProcessLaunch, SpawnError, run_to_end, spawn};
 use tempfile::TempDir;
 
 use super::{DEADLINE, shell};
@@ -19,7 +19,7 @@ fn program(folder: &TempDir, content: &str, mode: u32) -> PathBuf {
     path
 }
 
-async fn refusal(launch: Launch) -> SpawnError {
+async fn refusal(launch: ProcessLaunch) -> SpawnError {
     spawn(&launch).await.unwrap_err()
 }
 
@@ -42,7 +42,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
 async fn a_child_leads_a_group_of_its_own_in_the_given_folder() {
     let folder = tempfile::tempdir().unwrap();
     let cwd = folder.path().canonicalize().unwrap();
-    let launch = Launch { cwd: cwd.clone(), ..shell("echo $$; ps -o pgid= -p $$; pwd -P") };
+    let launch = ProcessLaunch { cwd: cwd.clone(), ..shell("echo $$; ps -o pgid= -p $$; pwd -P") };
     let finished = run_to_end(&launch, DEADLINE).await.unwrap();
     let output = String::from_utf8(finished.stdout).unwrap();
     let lines: Vec<&str> = output.lines().map(str::trim).collect();
@@ -54,7 +54,7 @@ async fn a_child_leads_a_group_of_its_own_in_the_given_folder() {
 
 #[tokio::test]
 async fn a_missing_program_is_named() {
-    let error = refusal(Launch { program: "/no/such/agent".into(), ..shell("") }).await;
+    let error = refusal(ProcessLaunch { program: "/no/such/agent".into(), ..shell("") }).await;
     assert!(matches!(&error, SpawnError::NotFound(_)), "{error:?}");
     assert_eq!(
         error.to_string(),
@@ -66,12 +66,12 @@ async fn a_missing_program_is_named() {
 async fn a_bad_working_directory_is_not_mistaken_for_a_missing_program() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("gone");
-    let error = refusal(Launch { cwd: missing.clone(), ..shell("") }).await;
+    let error = refusal(ProcessLaunch { cwd: missing.clone(), ..shell("") }).await;
     assert!(matches!(&error, SpawnError::NoCwd(cwd) if *cwd == missing), "{error:?}");
 
     let file = folder.path().join("file");
     File::create(&file).unwrap();
-    let error = refusal(Launch { cwd: file, ..shell("") }).await;
+    let error = refusal(ProcessLaunch { cwd: file, ..shell("") }).await;
     assert!(matches!(error, SpawnError::CwdNotDirectory(_)), "{error:?}");
 
     let closed = folder.path().join("closed");
@@ -79,7 +79,7 @@ async fn a_bad_working_directory_is_not_mistaken_for_a_missing_program() {
     fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
     // Root may read everything.
     if fs::read_dir(&closed).is_err() {
-        let error = refusal(Launch { cwd: closed, ..shell("") }).await;
+        let error = refusal(ProcessLaunch { cwd: closed, ..shell("") }).await;
         assert!(matches!(error, SpawnError::CwdUnreadable(_)), "{error:?}");
     }
 }
@@ -88,14 +88,14 @@ async fn a_bad_working_directory_is_not_mistaken_for_a_missing_program() {
 async fn what_cannot_be_executed_is_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let plain = program(&folder, "#!/bin/sh\n", 0o644);
-    let error = refusal(Launch { program: plain, ..shell("") }).await;
+    let error = refusal(ProcessLaunch { program: plain, ..shell("") }).await;
     assert!(matches!(error, SpawnError::NotExecutable(_)), "{error:?}");
 
     let orphaned = program(&folder, "#!/no/such/interpreter\n", 0o755);
-    let error = refusal(Launch { program: orphaned, ..shell("") }).await;
+    let error = refusal(ProcessLaunch { program: orphaned, ..shell("") }).await;
     assert!(matches!(error, SpawnError::NoInterpreter(_)), "{error:?}");
 
-    let error = refusal(Launch { program: folder.path().into(), ..shell("") }).await;
+    let error = refusal(ProcessLaunch { program: folder.path().into(), ..shell("") }).await;
     assert!(matches!(error, SpawnError::NotExecutable(_)), "{error:?}");
 }
 
@@ -113,7 +113,7 @@ async fn a_program_that_is_being_written_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sleep");
     fs::copy("/bin/sleep", &path).unwrap();
-    let launch = Launch { program: path.clone(), args: vec!["0".into()], ..shell("") };
+    let launch = ProcessLaunch { program: path.clone(), args: vec!["0".into()], ..shell("") };
 
     let writer = OpenOptions::new().append(true).open(&path).unwrap();
     let error = refusal(launch.clone()).await;

@@ -3,8 +3,8 @@
 use std::{fs, path::Path, process::Command, time::Duration};
 
 use angelia_executors::process::{
-    AgentId, HomeId, Mark, OwnerId,
-    sweep::{Fate, Swept, sweep_agent, sweep_dead_owners},
+    AgentId, HomeId, OwnerId, ProcessMark,
+    sweep::{SweepOutcome, SweptProcess, sweep_agent, sweep_dead_owners},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,12 +17,12 @@ const NO_LEDGER: &str = "/nonexistent";
 struct Orphan(Pid);
 
 impl Orphan {
-    fn with(mark: Option<&Mark>, script: &str) -> Self {
+    fn with(mark: Option<&ProcessMark>, script: &str) -> Self {
         #[expect(clippy::disallowed_methods, reason = "it must not be a supervised child")]
         let mut command = Command::new("/bin/sh");
         command.env_clear().env("PATH", "/usr/bin:/bin");
         if let Some(mark) = mark {
-            let (name, value) = mark.variable();
+            let (name, value) = mark.env_variable();
             command.env(name, value);
         }
         let script = format!("setsid sh -c '{script}' </dev/null 2>/dev/null & exit 0");
@@ -31,7 +31,7 @@ impl Orphan {
     }
 
     /// Prints its pid and closes stdout once it has reached its final state.
-    fn sleeping(mark: Option<&Mark>) -> Self {
+    fn sleeping(mark: Option<&ProcessMark>) -> Self {
         Self::with(mark, "echo $$; exec sleep 60 >/dev/null")
     }
 
@@ -39,8 +39,8 @@ impl Orphan {
         is_alive(self.0)
     }
 
-    fn swept(&self, fate: Fate) -> Swept {
-        Swept { pid: self.0.as_raw_nonzero().get().unsigned_abs(), fate }
+    fn swept(&self, fate: SweepOutcome) -> SweptProcess {
+        SweptProcess { pid: self.0.as_raw_nonzero().get().unsigned_abs(), outcome: fate }
     }
 }
 
@@ -52,15 +52,15 @@ impl Drop for Orphan {
     }
 }
 
-fn owned_by(home: &HomeId, owner: &str) -> Mark {
-    Mark {
+fn owned_by(home: &HomeId, owner: &str) -> ProcessMark {
+    ProcessMark {
         home: home.clone(),
         owner: OwnerId::new(owner).unwrap(),
         agent: AgentId::new("agent").unwrap(),
     }
 }
 
-async fn sweep_home(home: &HomeId) -> Vec<Swept> {
+async fn sweep_home(home: &HomeId) -> Vec<SweptProcess> {
     sweep_dead_owners(home, Path::new(NO_LEDGER), GRACE, |owner| owner.as_str() == "living").await
 }
 
@@ -76,8 +76,10 @@ async fn only_what_a_dead_owner_of_this_home_left_is_ended() {
 
     let mut swept = sweep_home(&home).await;
     swept.sort_by_key(|swept| swept.pid);
-    let mut expected =
-        [of_the_dead.swept(Fate::Terminated), of_another_dead.swept(Fate::Terminated)];
+    let mut expected = [
+        of_the_dead.swept(SweepOutcome::Terminated),
+        of_another_dead.swept(SweepOutcome::Terminated),
+    ];
     expected.sort_by_key(|swept| swept.pid);
     assert_eq!(swept, expected);
 
@@ -94,18 +96,18 @@ async fn who_ignores_sigterm_is_killed() {
     let stubborn = Orphan::with(Some(&mark), script);
     let grace = Duration::from_millis(100);
     let swept = sweep_agent(&mark, Path::new(NO_LEDGER), grace).await;
-    assert!(swept.contains(&stubborn.swept(Fate::Killed)), "{swept:?}");
+    assert!(swept.contains(&stubborn.swept(SweepOutcome::Killed)), "{swept:?}");
     assert!(!stubborn.is_alive());
 }
 
 #[tokio::test]
 async fn an_agent_is_swept_without_its_siblings() {
     let mark = fresh_mark();
-    let sibling_mark = Mark { agent: AgentId::new("sibling").unwrap(), ..mark.clone() };
+    let sibling_mark = ProcessMark { agent: AgentId::new("sibling").unwrap(), ..mark.clone() };
     let closed = Orphan::sleeping(Some(&mark));
     let sibling = Orphan::sleeping(Some(&sibling_mark));
     let swept = sweep_agent(&mark, Path::new(NO_LEDGER), GRACE).await;
-    assert_eq!(swept, [closed.swept(Fate::Terminated)]);
+    assert_eq!(swept, [closed.swept(SweepOutcome::Terminated)]);
     assert!(sibling.is_alive());
 }
 
@@ -134,6 +136,6 @@ async fn a_process_that_keeps_executing_itself_is_found() {
         let script = format!("echo $$; exec /bin/sh {} >/dev/null", path.display());
         let restless = Orphan::with(Some(&mark), &script);
         let swept = sweep_agent(&mark, Path::new(NO_LEDGER), GRACE).await;
-        assert_eq!(swept, [restless.swept(Fate::Terminated)]);
+        assert_eq!(swept, [restless.swept(SweepOutcome::Terminated)]);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
-use angelia_executors::process::{Child, Ended, Ladder, Rung, spawn, sweep::Fate, terminate};
+use angelia_executors::process::{
+    Child, StopStage, StopTimeouts, Termination, spawn, sweep::SweepOutcome, terminate,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{io::AsyncReadExt, time::timeout};
 
@@ -12,34 +14,39 @@ use super::{
 };
 
 /// Short waits for children that do not react.
-const LADDER: Ladder = Ladder {
+const SHORT_TIMEOUTS: StopTimeouts = StopTimeouts {
     after_eof: Duration::from_millis(150),
     after_term: Duration::from_millis(150),
     after_kill: DEADLINE,
-    leak: Duration::from_millis(200),
-    sweep: Duration::from_millis(300),
+    output_drain: Duration::from_millis(200),
+    sweep_grace: Duration::from_millis(300),
 };
 
 /// Long waits for children that do react, with room for a busy machine.
-const PATIENT: Ladder =
-    Ladder { after_eof: DEADLINE, after_term: DEADLINE, sweep: DEADLINE, ..LADDER };
+const LONG_TIMEOUTS: StopTimeouts = StopTimeouts {
+    after_eof: DEADLINE,
+    after_term: DEADLINE,
+    sweep_grace: DEADLINE,
+    ..SHORT_TIMEOUTS
+};
 
 /// Waits for children that react only to SIGTERM.
-const PATIENT_AFTER_EOF: Ladder = Ladder { after_eof: LADDER.after_eof, ..PATIENT };
+const SHORT_EOF_TIMEOUT: StopTimeouts =
+    StopTimeouts { after_eof: SHORT_TIMEOUTS.after_eof, ..LONG_TIMEOUTS };
 
-async fn end(child: Child, ladder: &Ladder) -> Ended {
+async fn terminate_child(child: Child, ladder: &StopTimeouts) -> Termination {
     timeout(2 * DEADLINE, terminate(child, ladder, |_| ())).await.unwrap()
 }
 
-fn signal_of(ended: &Ended) -> Option<i32> {
+fn signal_of(ended: &Termination) -> Option<i32> {
     ended.status.unwrap().signal()
 }
 
 #[tokio::test]
 async fn closing_stdin_is_enough_for_the_polite() {
     let (child, _) = start("echo ready; cat; exit 4").await;
-    let ended = end(child, &PATIENT).await;
-    assert_eq!(ended.rung, Rung::StdinClosed);
+    let ended = terminate_child(child, &LONG_TIMEOUTS).await;
+    assert_eq!(ended.stage, StopStage::StdinClosed);
     assert_eq!(ended.status.unwrap().code(), Some(4));
     assert!(!ended.leaked && ended.swept.is_empty());
 }
@@ -47,15 +54,15 @@ async fn closing_stdin_is_enough_for_the_polite() {
 #[tokio::test]
 async fn who_ignores_the_end_of_stdin_gets_sigterm() {
     let (child, _) = start("echo ready; exec sleep 60").await;
-    let ended = end(child, &PATIENT_AFTER_EOF).await;
-    assert_eq!((ended.rung, signal_of(&ended)), (Rung::Terminated, Some(15)));
+    let ended = terminate_child(child, &SHORT_EOF_TIMEOUT).await;
+    assert_eq!((ended.stage, signal_of(&ended)), (StopStage::Terminated, Some(15)));
 }
 
 #[tokio::test]
 async fn who_ignores_sigterm_gets_sigkill() {
     let (child, _) = start("trap '' TERM; echo ready; while :; do sleep 60; done").await;
-    let ended = end(child, &LADDER).await;
-    assert_eq!((ended.rung, signal_of(&ended)), (Rung::Killed, Some(9)));
+    let ended = terminate_child(child, &SHORT_TIMEOUTS).await;
+    assert_eq!((ended.stage, signal_of(&ended)), (StopStage::Killed, Some(9)));
     assert!(!ended.leaked, "the sleeping member of the group was killed too");
 }
 
@@ -65,7 +72,7 @@ async fn who_is_stopped_is_woken_to_hear_sigterm() {
     let (child, _) = start("echo ready; kill -STOP $$; exec sleep 60").await;
     let pid = pid_of(&child);
     eventually("the child is stopped", || state_of(pid) == Some('T')).await;
-    assert_eq!(end(child, &PATIENT_AFTER_EOF).await.rung, Rung::Terminated);
+    assert_eq!(terminate_child(child, &SHORT_EOF_TIMEOUT).await.stage, StopStage::Terminated);
 }
 
 #[tokio::test]
@@ -73,11 +80,11 @@ async fn who_died_in_the_middle_of_a_line_is_still_heard() {
     let mut child =
         spawn(&shell("printf 'whole\nhalf a li'; echo why >&2; kill -9 $$")).await.unwrap();
     let stderr = child.stderr();
-    let status = timeout(DEADLINE, child.exited()).await.unwrap();
+    let status = timeout(DEADLINE, child.wait_exit()).await.unwrap();
     assert_eq!(status.signal(), Some(9));
     let mut output = Vec::new();
-    let ended = terminate(child, &LADDER, |bytes| output.extend_from_slice(bytes)).await;
-    assert_eq!((ended.rung, ended.status), (Rung::Before, Some(status)));
+    let ended = terminate(child, &SHORT_TIMEOUTS, |bytes| output.extend_from_slice(bytes)).await;
+    assert_eq!((ended.stage, ended.status), (StopStage::AlreadyExited, Some(status)));
     assert_eq!(output, b"whole\nhalf a li");
     assert_eq!(stderr.tail(|text| text.into()), "why\n");
 }
@@ -91,8 +98,8 @@ async fn a_flood_is_drained_to_its_end_in_bounded_memory() {
     let (child, _) = start(&script).await;
     let before = peak_memory();
     let mut drained = 0;
-    let ended = terminate(child, &PATIENT, |bytes| drained += bytes.len()).await;
-    assert_eq!((ended.rung, ended.status.unwrap().code()), (Rung::StdinClosed, Some(7)));
+    let ended = terminate(child, &LONG_TIMEOUTS, |bytes| drained += bytes.len()).await;
+    assert_eq!((ended.stage, ended.status.unwrap().code()), (StopStage::StdinClosed, Some(7)));
     assert_eq!(drained, FLOOD);
     assert!(!ended.leaked);
     assert!(peak_memory() - before < 16 * 1024, "KiB more: {}", peak_memory() - before);
@@ -101,8 +108,8 @@ async fn a_flood_is_drained_to_its_end_in_bounded_memory() {
 #[tokio::test]
 async fn an_endless_flood_cannot_hold_up_the_ladder() {
     let (child, _) = start("trap '' TERM; echo ready; yes >&2 & exec yes").await;
-    let ended = end(child, &LADDER).await;
-    assert_eq!((ended.rung, signal_of(&ended)), (Rung::Killed, Some(9)));
+    let ended = terminate_child(child, &SHORT_TIMEOUTS).await;
+    assert_eq!((ended.stage, signal_of(&ended)), (StopStage::Killed, Some(9)));
     assert!(!ended.leaked);
 }
 
@@ -110,44 +117,44 @@ async fn an_endless_flood_cannot_hold_up_the_ladder() {
 async fn a_grandchild_in_its_own_session_cannot_hold_the_pipe_for_ever() {
     let (child, grandchild) =
         start_with_grandchild("setsid sh -c 'echo $$; exec sleep 60' & exit 5").await;
-    let ended = end(child, &PATIENT).await;
+    let ended = terminate_child(child, &LONG_TIMEOUTS).await;
     assert_eq!(ended.status.unwrap().code(), Some(5));
     assert!(ended.leaked);
-    assert_swept(&ended, grandchild, Fate::Terminated);
-    assert!(ended.took < DEADLINE / 2, "{ended:?}");
+    assert_swept(&ended, grandchild, SweepOutcome::Terminated);
+    assert!(ended.elapsed < DEADLINE / 2, "{ended:?}");
 }
 
 #[tokio::test]
 async fn a_grandchild_that_ignores_sigterm_is_killed() {
     let script = "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 60; done' & wait $!";
     let (child, grandchild) = start_with_grandchild(script).await;
-    let ended = end(child, &LADDER).await;
-    assert_eq!(ended.rung, Rung::Terminated);
-    assert_swept(&ended, grandchild, Fate::Killed);
+    let ended = terminate_child(child, &SHORT_TIMEOUTS).await;
+    assert_eq!(ended.stage, StopStage::Terminated);
+    assert_swept(&ended, grandchild, SweepOutcome::Killed);
 }
 
 #[tokio::test]
 async fn a_silent_grandchild_is_found_too() {
     let script = "setsid sh -c 'echo $$; exec sleep 60 >/dev/null 2>&1 </dev/null' & exit 0";
     let (child, grandchild) = start_with_grandchild(script).await;
-    let ended = end(child, &PATIENT).await;
+    let ended = terminate_child(child, &LONG_TIMEOUTS).await;
     assert!(!ended.leaked);
-    assert_swept(&ended, grandchild, Fate::Terminated);
+    assert_swept(&ended, grandchild, SweepOutcome::Terminated);
 }
 
 #[tokio::test]
 async fn an_unmarked_child_of_a_marked_grandchild_goes_with_it() {
     let script = "setsid sh -c 'env -i sleep 60 >/dev/null 2>&1 & echo $!; wait' & wait $!";
     let (child, unmarked) = start_with_grandchild(script).await;
-    let ended = end(child, &LADDER).await;
-    assert_swept(&ended, unmarked, Fate::Terminated);
+    let ended = terminate_child(child, &SHORT_TIMEOUTS).await;
+    assert_swept(&ended, unmarked, SweepOutcome::Terminated);
 }
 
 #[tokio::test]
 async fn an_unmarked_member_of_the_group_goes_with_the_group() {
     let script = "env -i sleep 60 >/dev/null 2>&1 </dev/null & echo $!; exit 0";
     let (child, unmarked) = start_with_grandchild(script).await;
-    end(child, &PATIENT).await;
+    terminate_child(child, &LONG_TIMEOUTS).await;
     eventually("the group is empty", || !is_alive(unmarked)).await;
 }
 
@@ -159,7 +166,8 @@ async fn who_is_born_during_the_sweep_is_swept() {
     // The new process prints its pid only when the sweep's SIGTERM arrives, after the leak timeout.
     let mut stdout = child.stdout.take().unwrap();
     let mut output = Vec::new();
-    let (ended, read) = tokio::join!(end(child, &LADDER), stdout.read_to_end(&mut output));
+    let (ended, read) =
+        tokio::join!(terminate_child(child, &SHORT_TIMEOUTS), stdout.read_to_end(&mut output));
     read.unwrap();
     let newborn = parse_pid(std::str::from_utf8(&output).unwrap());
     assert!(!is_alive(grandchild) && !is_alive(newborn), "{ended:?}");
@@ -173,7 +181,7 @@ async fn a_released_process_and_its_children_stay() {
                   </dev/null 2>/dev/null & wait' & wait $!";
     let (mut child, below) = start_with_grandchild(script).await;
     child.stdout = None;
-    end(child, &LADDER).await;
+    terminate_child(child, &SHORT_TIMEOUTS).await;
     assert!(is_alive(below));
     kill_process(below, Signal::KILL).unwrap();
 }
@@ -191,7 +199,7 @@ async fn dropping_a_child_kills_its_group_and_its_runaways() {
 async fn dropping_the_ladder_kills_at_once() {
     let (child, _) = start("trap '' TERM; echo ready; while :; do sleep 60; done").await;
     let leader = pid_of(&child);
-    let endless = Ladder { after_eof: 10 * DEADLINE, ..LADDER };
+    let endless = StopTimeouts { after_eof: 10 * DEADLINE, ..SHORT_TIMEOUTS };
     let cut_short = timeout(Duration::from_millis(20), terminate(child, &endless, |_| ())).await;
     assert!(cut_short.is_err());
     eventually("the child is gone", || !is_alive(leader)).await;
@@ -204,19 +212,19 @@ async fn an_exited_child_keeps_its_pid_until_it_is_terminated() {
     let (mut child, _) = start("echo ready; exit 3").await;
     let (pid, start) = (pid_of(&child), child.start_time());
     assert!(start.is_some());
-    let status = timeout(DEADLINE, child.exited()).await.unwrap();
-    assert_eq!(child.try_exited(), Some(status));
+    let status = timeout(DEADLINE, child.wait_exit()).await.unwrap();
+    assert_eq!(child.try_exit_status(), Some(status));
     assert_eq!(state_of(pid), Some('Z'));
-    let ended = end(child, &LADDER).await;
-    assert_eq!((ended.rung, ended.status), (Rung::Before, Some(status)));
+    let ended = terminate_child(child, &SHORT_TIMEOUTS).await;
+    assert_eq!((ended.stage, ended.status), (StopStage::AlreadyExited, Some(status)));
     assert_ne!(state_of(pid), Some('Z'));
 }
 
-fn assert_swept(ended: &Ended, pid: Pid, fate: Fate) {
+fn assert_swept(ended: &Termination, pid: Pid, fate: SweepOutcome) {
     let raw = pid.as_raw_nonzero().get().unsigned_abs();
     if cfg!(target_os = "linux") {
         let found = ended.swept.iter().find(|swept| swept.pid == raw);
-        assert_eq!(found.map(|swept| swept.fate), Some(fate), "{ended:?}");
+        assert_eq!(found.map(|swept| swept.outcome), Some(fate), "{ended:?}");
     }
     assert!(!is_alive(pid), "{ended:?}");
 }

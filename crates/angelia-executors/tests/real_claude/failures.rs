@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::{Billing, FailureKind, Status},
-    ports::{Emitted, Login},
+    model::{Billing, FailureKind, TurnStatus},
+    ports::{AgentEvent, LoginState},
 };
 
 use crate::{
-    harness::{Lab, bash, on_both},
+    harness::{ClaudeHarness, bash, on_both},
     turns::is_delta,
 };
 
@@ -17,14 +17,14 @@ async fn real_not_logged_in_says_how_to_log_in() {
     on_both(async |lab| {
         let spec = lab.spec_without_login();
         let health = lab.executor.probe(&spec).await;
-        assert_eq!(health.login, Login::Out);
-        assert_eq!(&*health.installed.unwrap().version, lab.claude.version);
+        assert_eq!(health.login, LoginState::LoggedOut);
+        assert_eq!(&*health.installation.unwrap().version, lab.claude.version);
         let problem = health.problem.unwrap();
         assert_eq!(problem.kind, FailureKind::Auth);
         assert!(problem.hint.unwrap().contains("`claude`"));
 
         let mut session = lab.open(&spec).await;
-        let heard = session.say("hello").await;
+        let heard = session.prompt("hello").await;
         let failure = heard.failure();
         assert_eq!(failure.kind, FailureKind::Auth, "{heard:#?}");
         assert!(failure.hint.as_deref().unwrap().contains("claude"));
@@ -34,7 +34,7 @@ async fn real_not_logged_in_says_how_to_log_in() {
 
         let health = lab.executor.probe(&lab.spec()).await;
         assert!(health.is_ready(), "{health:#?}");
-        assert_eq!(health.login, Login::In { lane: Some("api_key".into()) });
+        assert_eq!(health.login, LoginState::LoggedIn { lane: Some("api_key".into()) });
     })
     .await;
 }
@@ -50,7 +50,7 @@ async fn real_the_wrong_payer_is_refused_before_the_first_prompt() {
         assert!(refused.hint.is_some());
         spec.billing = Billing::ApiKey;
         let mut session = lab.open(&spec).await;
-        let heard = session.say("hello").await;
+        let heard = session.prompt("hello").await;
         assert_eq!(heard.usage().lane.as_deref(), Some("api_key"));
         session.close().await;
 
@@ -60,8 +60,8 @@ async fn real_the_wrong_payer_is_refused_before_the_first_prompt() {
         spec.env
             .insert("CLAUDE_CODE_OAUTH_TOKEN".into(), "sk-ant-oat01-dummy-token-of-tests".into());
         let mut session = lab.open(&spec).await;
-        let heard = session.say("hello").await;
-        heard.text();
+        let heard = session.prompt("hello").await;
+        heard.answer();
         assert_eq!(heard.usage().lane.as_deref(), Some("subscription"));
         session.close().await;
         assert_eq!(lab.server.model_requests().len(), 2);
@@ -79,12 +79,12 @@ async fn real_failures_have_kinds_and_leave_the_process_usable() {
             ("STATUS:403", FailureKind::Auth),
             ("HTML", FailureKind::Unavailable),
         ] {
-            let heard = session.say(prompt).await;
+            let heard = session.prompt(prompt).await;
             assert_eq!(heard.failure().kind, kind, "{prompt}: {heard:#?}");
             assert!(session.agent.is_usable(), "{prompt}");
         }
-        let heard = session.say("CUT:1 ECHO:whole").await;
-        assert_eq!(heard.text(), "whole", "what was cut off does not count");
+        let heard = session.prompt("CUT:1 ECHO:whole").await;
+        assert_eq!(heard.answer(), "whole", "what was cut off does not count");
         session.close().await;
     })
     .await;
@@ -95,11 +95,14 @@ async fn real_a_process_that_dies_in_a_turn_is_reported() {
     on_both(async |lab| {
         let mut session = lab.open(&lab.spec()).await;
         let heard = session
-            .say_watched(&bash("kill -9 $PPID; timeout 20 tail -f /dev/null"), |emitted, hands| {
-                if let Emitted::Ask(request) = emitted {
-                    hands.decide(request, angelia_core::model::Verdict::Once);
-                }
-            })
+            .prompt_watched(
+                &bash("kill -9 $PPID; timeout 20 tail -f /dev/null"),
+                |emitted, hands| {
+                    if let AgentEvent::ApprovalRequest(request) = emitted {
+                        hands.decide(request, angelia_core::model::Verdict::Once);
+                    }
+                },
+            )
             .await;
         let failure = heard.failure();
         assert_eq!(failure.kind, FailureKind::Agent, "{heard:#?}");
@@ -142,14 +145,14 @@ async fn real_an_unanswered_interrupt_retires_the_process() {
         let lab = Arc::new(lab);
         let stopped = Arc::clone(&lab);
         let heard = session
-            .say_watched("WORDS:1000:10", move |emitted, hands| {
+            .prompt_watched("WORDS:1000:10", move |emitted, hands| {
                 if is_delta(emitted) && !hands.cancel.is_cancelled() {
                     stop_processes(&stopped);
                     hands.cancel.cancel();
                 }
             })
             .await;
-        assert_eq!(heard.ended.status, Status::Interrupted);
+        assert_eq!(heard.outcome.status, TurnStatus::Interrupted);
         assert!(!session.agent.is_usable());
         let began = std::time::Instant::now();
         session.close().await;
@@ -159,7 +162,7 @@ async fn real_an_unanswered_interrupt_retires_the_process() {
 }
 
 /// Stops every process of this setup with SIGSTOP.
-fn stop_processes(lab: &Lab) {
+fn stop_processes(lab: &ClaudeHarness) {
     use rustix::process::{Pid, Signal, kill_process};
     for pid in lab.processes() {
         let pid = Pid::from_raw(pid).unwrap();

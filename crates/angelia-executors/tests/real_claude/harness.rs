@@ -6,25 +6,27 @@ use angelia_core::{
     model::{Failure, NativeSessionId, SessionSpec},
     ports::Executor,
 };
-use angelia_executors::{Host, claude};
-pub(crate) use angelia_testkit::by_hand::Session;
-pub(crate) use angelia_testkit::model_server::directive::tool_call as call;
-use angelia_testkit::{isolated::Isolated, marked, model_server::ModelServer, real::RealClaude};
+use angelia_executors::{ExecutorHost, claude};
+pub(crate) use angelia_testkit::direct_session::DirectSession;
+pub(crate) use angelia_testkit::model_server::directive::tool_call_directive as call;
+use angelia_testkit::{
+    isolated_home::IsolatedHome, marked_processes, model_server::ModelServer, real::RealClaude,
+};
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::isolated_executor::IsolatedExecutor;
 
 /// The test setup: an isolated home, a scripted model and an executor.
-pub(crate) struct Lab {
+pub(crate) struct ClaudeHarness {
     pub(crate) claude: RealClaude,
     pub(crate) server: ModelServer,
-    pub(crate) place: Isolated,
+    pub(crate) place: IsolatedHome,
     pub(crate) executor: Arc<dyn Executor>,
-    pub(crate) host: Host,
+    pub(crate) host: ExecutorHost,
     mark: String,
 }
 
-impl Lab {
+impl ClaudeHarness {
     pub(crate) fn new(claude: &RealClaude) -> Self {
         Self::build(claude, false)
     }
@@ -34,7 +36,8 @@ impl Lab {
     }
 
     fn build(claude: &RealClaude, keep_warm: bool) -> Self {
-        let place = Place::with(&claude::REGISTRATION, |_, host| host.keep_warm = keep_warm);
+        let place =
+            IsolatedExecutor::with(&claude::REGISTRATION, |_, host| host.keep_warm = keep_warm);
         Self {
             claude: claude.clone(),
             server: ModelServer::start().unwrap(),
@@ -54,11 +57,15 @@ impl Lab {
         (self.claude).spec_without_login(&self.place, &self.server.base_url())
     }
 
-    pub(crate) async fn open(&self, spec: &SessionSpec) -> Session {
+    pub(crate) async fn open(&self, spec: &SessionSpec) -> DirectSession {
         self.try_open(spec, None).await.unwrap()
     }
 
-    pub(crate) async fn resume(&self, spec: &SessionSpec, native: &NativeSessionId) -> Session {
+    pub(crate) async fn resume(
+        &self,
+        spec: &SessionSpec,
+        native: &NativeSessionId,
+    ) -> DirectSession {
         self.try_open(spec, Some(native)).await.unwrap()
     }
 
@@ -66,13 +73,13 @@ impl Lab {
         &self,
         spec: &SessionSpec,
         native: Option<&NativeSessionId>,
-    ) -> Result<Session, Failure> {
-        Session::open(&*self.executor, spec, native).await
+    ) -> Result<DirectSession, Failure> {
+        DirectSession::open(&*self.executor, spec, native).await
     }
 
     /// Returns the processes that carry this setup's mark.
     pub(crate) fn processes(&self) -> BTreeSet<i32> {
-        marked::processes(&self.mark)
+        marked_processes::find_marked(&self.mark)
     }
 
     pub(crate) fn last_request(&self) -> Value {
@@ -85,9 +92,9 @@ pub(crate) fn bash(command: &str) -> String {
 }
 
 /// Runs a test on both versions.
-pub(crate) async fn on_both<F: Future<Output = ()>>(test: impl Fn(Lab) -> F) {
+pub(crate) async fn on_both<F: Future<Output = ()>>(test: impl Fn(ClaudeHarness) -> F) {
     for claude in RealClaude::all().unwrap() {
         eprintln!("--- Claude Code {}", claude.version);
-        test(Lab::new(&claude)).await;
+        test(ClaudeHarness::new(&claude)).await;
     }
 }

@@ -11,10 +11,10 @@
 mod approvals;
 mod failures;
 mod harness;
-mod model_mode;
 #[expect(dead_code, reason = "shared with the tests of other executors")]
-#[path = "../place/mod.rs"]
-mod place;
+#[path = "../isolated_executor/mod.rs"]
+mod isolated_executor;
+mod model_mode;
 mod prompt;
 mod sandbox;
 mod sessions;

@@ -3,20 +3,20 @@
 use std::fs;
 
 use angelia_core::{
-    model::{CallerTool, Content, EventKind, Mode, Origin, SessionSpec, SystemPrompt, ToolSet},
-    ports::{Emitted, TurnControl},
+    model::{CallerTool, Content, EventKind, Mode, SessionSpec, SystemPrompt, ToolSet, TurnOrigin},
+    ports::{AgentEvent, TurnControl},
 };
 use serde_json::json;
 
 use crate::{
-    harness::{Lab, bash, call, on_both},
+    harness::{ClaudeHarness, bash, call, on_both},
     sessions::{assert_carried, history},
 };
 
-fn model_spec(lab: &Lab) -> SessionSpec {
+fn model_spec(lab: &ClaudeHarness) -> SessionSpec {
     let mut spec = lab.spec();
     spec.mode = Mode::Model;
-    spec.cwd = lab.place.work();
+    spec.cwd = lab.place.work_dir();
     spec
 }
 
@@ -35,9 +35,9 @@ fn lookup() -> CallerTool {
 #[tokio::test]
 async fn real_nothing_of_the_machine_can_be_read() {
     on_both(async |lab| {
-        let path = lab.place.work().join("secret.txt");
+        let path = lab.place.work_dir().join("secret.txt");
         fs::write(&path, "CONTENT-OF-THE-FILE").unwrap();
-        fs::write(lab.place.work().join("CLAUDE.md"), "CONTENT-OF-THE-FILE").unwrap();
+        fs::write(lab.place.work_dir().join("CLAUDE.md"), "CONTENT-OF-THE-FILE").unwrap();
         let path = path.to_str().unwrap();
         let mut spec = model_spec(&lab);
         spec.trust = true;
@@ -45,7 +45,7 @@ async fn real_nothing_of_the_machine_can_be_read() {
         let mut session = lab.open(&spec).await;
         let text = |text: &str| Content::text(text);
         let mention = format!("@{path}");
-        for origin in [Origin::Owner, Origin::Remote] {
+        for origin in [TurnOrigin::Owner, TurnOrigin::Remote] {
             for input in [
                 vec![text(&mention)],
                 vec![text(&format!("ECHO:a {mention} b"))],
@@ -56,7 +56,7 @@ async fn real_nothing_of_the_machine_can_be_read() {
                 vec![text("/context")],
                 vec![text("/init")],
             ] {
-                session.turn(origin, input, Box::new(|_, _| {})).await.text();
+                session.turn(origin, input, Box::new(|_, _| {})).await.answer();
                 let request = lab.last_request();
                 assert!(!request.to_string().contains("CONTENT-OF-THE-FILE"));
                 let tools = request["tools"].as_array().cloned().unwrap_or_default();
@@ -66,7 +66,7 @@ async fn real_nothing_of_the_machine_can_be_read() {
         // A model that asks for tools that do not exist gets none.
         let read = call("Read", &json!({"file_path": path}));
         for prompt in [read, bash(&format!("cat {path}"))] {
-            let heard = session.say(&prompt).await;
+            let heard = session.prompt(&prompt).await;
             assert!(heard.tool_results().iter().all(|result| !result.ok));
             assert!(!lab.last_request().to_string().contains("CONTENT-OF-THE-FILE"));
         }
@@ -84,10 +84,10 @@ async fn real_the_callers_prompt_and_tools_are_all_there_is() {
         let mut session = lab.open(&spec).await;
         let prompt = format!("{} ECHO:done", call("mcp__client__lookup", &json!({"q": "x"})));
         let heard = session
-            .say_watched(&prompt, |emitted, hands| {
-                if let Emitted::Event(EventKind::ToolCall(call)) = emitted {
+            .prompt_watched(&prompt, |emitted, hands| {
+                if let AgentEvent::Event(EventKind::ToolCall(call)) = emitted {
                     assert_eq!(&*call.name, "lookup");
-                    hands.tell(TurnControl::ToolResult {
+                    hands.send_control(TurnControl::ToolResult {
                         id: call.id.clone(),
                         ok: true,
                         content: vec![Content::text("FOUND-BY-THE-CALLER")],
@@ -95,8 +95,8 @@ async fn real_the_callers_prompt_and_tools_are_all_there_is() {
                 }
             })
             .await;
-        assert_eq!(heard.text(), "done");
-        assert_eq!(heard.asked().len(), 0);
+        assert_eq!(heard.answer(), "done");
+        assert_eq!(heard.approval_requests().len(), 0);
         assert!(heard.tool_results()[0].output.contains("FOUND-BY-THE-CALLER"));
         let request = lab.last_request();
         assert!(request["system"].to_string().contains("You are a MARKED model."));
@@ -116,14 +116,14 @@ async fn real_a_parked_call_can_be_interrupted() {
         spec.caller_tools = vec![lookup()];
         let mut session = lab.open(&spec).await;
         let heard = session
-            .say_watched(&call("mcp__client__lookup", &json!({"q": "x"})), |emitted, hands| {
-                if let Emitted::Event(EventKind::ToolCall(_)) = emitted {
+            .prompt_watched(&call("mcp__client__lookup", &json!({"q": "x"})), |emitted, hands| {
+                if let AgentEvent::Event(EventKind::ToolCall(_)) = emitted {
                     hands.cancel.cancel();
                 }
             })
             .await;
-        assert_eq!(heard.ended.status, angelia_core::model::Status::Interrupted);
-        assert_eq!(session.say("ECHO:next").await.text(), "next");
+        assert_eq!(heard.outcome.status, angelia_core::model::TurnStatus::Interrupted);
+        assert_eq!(session.prompt("ECHO:next").await.answer(), "next");
         session.close().await;
     })
     .await;
@@ -136,8 +136,8 @@ async fn real_a_history_with_tools_is_carried_into_model_mode() {
         spec.caller_tools = vec![lookup()];
         spec.history = history();
         let mut session = lab.open(&spec).await;
-        let heard = session.say("ECHO:new").await;
-        assert_eq!(heard.text(), "new");
+        let heard = session.prompt("ECHO:new").await;
+        assert_eq!(heard.answer(), "new");
         assert_carried(&lab, "ECHO:new");
         session.close().await;
     })
@@ -152,8 +152,8 @@ async fn real_a_schema_becomes_structured_output() {
             "properties": {"a": {"type": "integer"}}})));
         let mut session = lab.open(&spec).await;
         let prompt = format!("{} ECHO:done", call("StructuredOutput", &json!({"a": 7})));
-        let heard = session.say(&prompt).await;
-        let text = heard.text();
+        let heard = session.prompt(&prompt).await;
+        let text = heard.answer();
         let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
         assert_eq!(value, json!({"a": 7}), "{text}");
         session.close().await;

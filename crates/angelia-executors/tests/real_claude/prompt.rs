@@ -1,15 +1,15 @@
 //! The prefix of a conversation: prompts and tools, and their stability.
 
 use angelia_core::model::{SessionSpec, SystemPrompt, ToolSet};
-use angelia_testkit::model_server::Usage;
+use angelia_testkit::model_server::ReplyUsage;
 use serde_json::Value;
 
-use crate::harness::{Lab, on_both};
+use crate::harness::{ClaudeHarness, on_both};
 
 /// Returns the request that the first prompt of a session sends to the model.
-async fn first_request(lab: &Lab, spec: &SessionSpec) -> Value {
+async fn first_request(lab: &ClaudeHarness, spec: &SessionSpec) -> Value {
     let mut session = lab.open(spec).await;
-    session.say("hello").await.text();
+    session.prompt("hello").await.answer();
     session.close().await;
     lab.last_request()
 }
@@ -74,14 +74,14 @@ async fn real_tools_and_rules_reach_the_program() {
 #[tokio::test]
 async fn real_the_prefix_stays_the_same() {
     on_both(async |lab| {
-        lab.server.set_usage(Usage::default());
+        lab.server.set_usage(ReplyUsage::default());
         let spec = lab.spec();
         let prefix = |request: &Value| (system(request), request["tools"].clone());
 
         let mut session = lab.open(&spec).await;
-        let one = session.say("first words").await;
+        let one = session.prompt("first words").await;
         let first = lab.last_request();
-        let two = session.say("other words").await;
+        let two = session.prompt("other words").await;
         let second = lab.last_request();
         session.close().await;
         assert_eq!(prefix(&first), prefix(&second), "over two turns");
@@ -92,9 +92,9 @@ async fn real_the_prefix_stays_the_same() {
         assert_eq!(prefix(&first), prefix(&other), "over two sessions");
 
         // Text that depends on the folder is not in the prefix, unless the profile asks for it.
-        std::fs::create_dir(lab.place.work().join("elsewhere")).unwrap();
+        std::fs::create_dir(lab.place.work_dir().join("elsewhere")).unwrap();
         let mut elsewhere = spec.clone();
-        elsewhere.cwd = lab.place.work().join("elsewhere");
+        elsewhere.cwd = lab.place.work_dir().join("elsewhere");
         assert_eq!(system(&first), system(&first_request(&lab, &elsewhere).await));
         elsewhere.stable_prompt = false;
         let dynamic = system(&first_request(&lab, &elsewhere).await);
@@ -109,7 +109,7 @@ async fn real_cache_counts_are_those_of_the_turn() {
     on_both(async |lab| {
         let mut session = lab.open(&lab.spec()).await;
         for _ in 0..2 {
-            let heard = session.say("hello").await;
+            let heard = session.prompt("hello").await;
             let usage = heard.usage();
             assert_eq!(usage.cache_read_tokens, 3000, "{usage:?}");
             assert_eq!(usage.cache_write_tokens, 120, "{usage:?}");

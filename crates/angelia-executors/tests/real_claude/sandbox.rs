@@ -5,17 +5,17 @@ use std::{fs, path::Path, time::Duration};
 
 use angelia_core::{
     model::{SessionSpec, Verdict},
-    ports::Emitted,
+    ports::AgentEvent,
 };
-use angelia_testkit::by_hand::Heard;
+use angelia_testkit::direct_session::TurnOutput;
 use serde_json::json;
 
-use crate::harness::{Lab, Session, bash, on_both};
+use crate::harness::{ClaudeHarness, DirectSession, bash, on_both};
 
-async fn allowed(session: &mut Session, prompt: &str) -> Heard {
+async fn allowed(session: &mut DirectSession, prompt: &str) -> TurnOutput {
     session
-        .say_watched(prompt, |emitted, hands| {
-            if let Emitted::Ask(request) = emitted {
+        .prompt_watched(prompt, |emitted, hands| {
+            if let AgentEvent::ApprovalRequest(request) = emitted {
                 hands.decide(request, Verdict::Once);
             }
         })
@@ -30,7 +30,7 @@ async fn real_only_listed_variables_reach_the_child() {
         spec.env.insert("CHOSEN".into(), "by the profile".into());
         let mut session = lab.open(&spec).await;
         let heard = allowed(&mut session, &bash("env; pwd")).await;
-        heard.text();
+        heard.answer();
         let output = &heard.tool_results()[0].output;
         assert!(!output.contains("must-not-leak"), "{output}");
         for name in
@@ -42,7 +42,7 @@ async fn real_only_listed_variables_reach_the_child() {
         assert!(line("ANGELIA_AGENT=").starts_with("ANGELIA_AGENT=test-home:"));
         assert_eq!(line("CHOSEN="), "CHOSEN=by the profile");
         assert_eq!(line("HOME="), format!("HOME={}", lab.place.home().display()));
-        let cwd = lab.place.work().canonicalize().unwrap();
+        let cwd = lab.place.work_dir().canonicalize().unwrap();
         assert!(output.contains(cwd.to_str().unwrap()), "the working directory");
         session.close().await;
     })
@@ -50,8 +50,8 @@ async fn real_only_listed_variables_reach_the_child() {
 }
 
 /// Creates a project with a hook, an MCP server and instructions.
-fn project(lab: &Lab) -> SessionSpec {
-    let work = lab.place.work();
+fn project(lab: &ClaudeHarness) -> SessionSpec {
+    let work = lab.place.work_dir();
     let touch = |name: &str| format!("touch '{}'", lab.place.root().join(name).display());
     fs::create_dir_all(work.join(".claude")).unwrap();
     let hook = json!([{"hooks": [{"type": "command", "command": touch("hooked")}]}]);
@@ -64,9 +64,9 @@ fn project(lab: &Lab) -> SessionSpec {
     lab.spec()
 }
 
-async fn acted(lab: &Lab, spec: &SessionSpec) -> [bool; 3] {
+async fn acted(lab: &ClaudeHarness, spec: &SessionSpec) -> [bool; 3] {
     let mut session = lab.open(spec).await;
-    session.say("hello").await.text();
+    session.prompt("hello").await.answer();
     session.close().await;
     let request = lab.last_request().to_string();
     [
@@ -99,7 +99,7 @@ async fn real_servers_of_the_profile_are_private_and_marked() {
         spec.mcp_servers.insert("mine".into(), raw.into());
         let mut session = lab.open(&spec).await;
         let arguments = arguments_of_children();
-        session.say("hello").await.text();
+        session.prompt("hello").await.answer();
         let environment = fs::read_to_string(&out).unwrap();
         assert!(environment.contains("ANGELIA_AGENT=test-home:"), "{environment}");
         assert!(environment.contains("TOKEN=secret-of-the-server"));
@@ -125,9 +125,9 @@ fn arguments_of_children() -> String {
 #[tokio::test]
 async fn real_rules_win_also_over_what_the_program_finds_harmless() {
     on_both(async |lab| {
-        fs::write(lab.place.work().join("a.txt"), "CONTENT-OF-A").unwrap();
+        fs::write(lab.place.work_dir().join("a.txt"), "CONTENT-OF-A").unwrap();
         let mut spec = lab.spec();
-        let path = lab.place.work().join("a.txt");
+        let path = lab.place.work_dir().join("a.txt");
         spec.permissions.disallowed = vec![
             "Bash(cat *)".parse().unwrap(),
             format!("Read({})", path.display()).parse().unwrap(),
@@ -135,10 +135,10 @@ async fn real_rules_win_also_over_what_the_program_finds_harmless() {
         let mut session = lab.open(&spec).await;
         let read = crate::harness::call("Read", &json!({"file_path": path}));
         for prompt in [bash("cat a.txt"), bash("echo x && cat a.txt"), read] {
-            let heard = session.say(&prompt).await;
+            let heard = session.prompt(&prompt).await;
             assert!(!heard.tool_results()[0].ok, "{heard:#?}");
         }
-        assert!(session.say(&bash("echo fine")).await.tool_results()[0].ok);
+        assert!(session.prompt(&bash("echo fine")).await.tool_results()[0].ok);
         session.close().await;
     })
     .await;
@@ -154,7 +154,7 @@ async fn real_nothing_a_tool_started_survives_the_close() {
             "setsid sh -c 'echo $$ > {}; exec tail -f /dev/null' >/dev/null 2>&1 & echo started",
             file.display()
         );
-        allowed(&mut session, &bash(&command)).await.text();
+        allowed(&mut session, &bash(&command)).await.answer();
         let pid = wait_for(&file).await;
         assert!(Path::new("/proc").join(&pid).exists());
         session.close().await;

@@ -1,9 +1,11 @@
 //! Conversations that outlive their process: resumed, lost, carried in, copied, forgotten.
 
-use angelia_core::model::{Content, Message, NativeSessionId, Part, Role, SystemPrompt, ToolId};
+use angelia_core::model::{
+    Content, HistoryMessage, MessagePart, NativeSessionId, Role, SystemPrompt, ToolId,
+};
 use serde_json::{Value, json};
 
-use crate::harness::{Lab, on_both};
+use crate::harness::{ClaudeHarness, on_both};
 
 /// Returns the roles and texts of a model request, without the program's own additions.
 fn roles_and_words(request: &Value) -> Vec<(String, String)> {
@@ -39,15 +41,15 @@ async fn real_a_conversation_resumes_with_everything_it_had() {
         let mut spec = lab.spec();
         spec.system = SystemPrompt::Append("MARK-OF-THE-PROMPT".into());
         let mut session = lab.open(&spec).await;
-        let first = session.say("ECHO:one").await;
+        let first = session.prompt("ECHO:one").await;
         let before = lab.last_request();
         session.close().await;
 
-        let mut session = lab.resume(&spec, &first.native()).await;
-        let second = session.say("ECHO:two").await;
-        assert_eq!(second.text(), "two");
+        let mut session = lab.resume(&spec, &first.native_session_id()).await;
+        let second = session.prompt("ECHO:two").await;
+        assert_eq!(second.answer(), "two");
         assert!(second.started().resumed);
-        assert_eq!(second.native(), first.native());
+        assert_eq!(second.native_session_id(), first.native_session_id());
         let after = lab.last_request();
         assert_eq!(after["model"], before["model"]);
         assert_eq!(after["tools"], before["tools"]);
@@ -62,9 +64,9 @@ async fn real_a_conversation_resumes_with_everything_it_had() {
 
         // With resuming switched off, every process starts a new conversation.
         spec.resume = false;
-        let mut session = lab.resume(&spec, &first.native()).await;
-        let third = session.say("ECHO:three").await;
-        assert_ne!(third.native(), first.native());
+        let mut session = lab.resume(&spec, &first.native_session_id()).await;
+        let third = session.prompt("ECHO:three").await;
+        assert_ne!(third.native_session_id(), first.native_session_id());
         assert!(!third.started().resumed);
         session.close().await;
     })
@@ -77,7 +79,7 @@ async fn real_new_sessions_have_ids_of_their_own() {
         let mut seen: Vec<NativeSessionId> = Vec::new();
         for _ in 0..2 {
             let mut session = lab.open(&lab.spec()).await;
-            let native = session.say("hello").await.native();
+            let native = session.prompt("hello").await.native_session_id();
             assert!(!seen.contains(&native));
             seen.push(native);
             session.close().await;
@@ -90,19 +92,19 @@ async fn real_new_sessions_have_ids_of_their_own() {
 async fn real_a_lost_conversation_starts_anew_and_says_so() {
     on_both(async |lab| {
         let mut session = lab.open(&lab.spec()).await;
-        let native = session.say("ECHO:one").await.native();
+        let native = session.prompt("ECHO:one").await.native_session_id();
         session.close().await;
-        lab.executor.forget(&lab.spec(), &native).await.unwrap();
+        lab.executor.delete_conversation(&lab.spec(), &native).await.unwrap();
         let left = walk(&lab.place.home().join(".claude"), native.as_str());
         assert_eq!(left, Vec::<String>::new());
 
         let mut session = lab.resume(&lab.spec(), &native).await;
-        let heard = session.say("ECHO:two").await;
-        assert_eq!(heard.text(), "two");
-        assert_ne!(heard.native(), native);
+        let heard = session.prompt("ECHO:two").await;
+        assert_eq!(heard.answer(), "two");
+        assert_ne!(heard.native_session_id(), native);
         assert!(!heard.started().resumed);
         assert_eq!(&*heard.notices()[0].code, "resume_lost");
-        assert_eq!(session.say("ECHO:three").await.notices().len(), 0);
+        assert_eq!(session.prompt("ECHO:three").await.notices().len(), 0);
         session.close().await;
     })
     .await;
@@ -126,15 +128,15 @@ async fn real_a_copied_conversation_goes_its_own_way() {
     on_both(async |lab| {
         let spec = lab.spec();
         let mut session = lab.open(&spec).await;
-        let native = session.say("ECHO:one").await.native();
+        let native = session.prompt("ECHO:one").await.native_session_id();
         let copy = lab.executor.fork(&spec, &native).await.unwrap();
         assert_ne!(copy, native);
-        session.say("ECHO:only in the first").await;
+        session.prompt("ECHO:only in the first").await;
         session.close().await;
 
         let mut session = lab.resume(&spec, &copy).await;
-        let heard = session.say("ECHO:only in the copy").await;
-        assert_eq!(heard.native(), copy);
+        let heard = session.prompt("ECHO:only in the copy").await;
+        assert_eq!(heard.native_session_id(), copy);
         assert_eq!(
             roles_and_words(&lab.last_request()),
             pairs(&[("user", "ECHO:one"), ("assistant", "one"), ("user", "ECHO:only in the copy")])
@@ -142,7 +144,7 @@ async fn real_a_copied_conversation_goes_its_own_way() {
         session.close().await;
 
         let mut session = lab.resume(&spec, &native).await;
-        session.say("ECHO:three").await;
+        session.prompt("ECHO:three").await;
         let said = roles_and_words(&lab.last_request());
         assert!(said.iter().any(|(_, words)| words == "only in the first"));
         assert!(!said.iter().any(|(_, words)| words == "only in the copy"));
@@ -153,9 +155,9 @@ async fn real_a_copied_conversation_goes_its_own_way() {
     .await;
 }
 
-pub(crate) fn history() -> Vec<Message> {
-    let text = |text: &str| Part::Content(Content::text(text));
-    let message = |role, parts| Message { role, parts };
+pub(crate) fn history() -> Vec<HistoryMessage> {
+    let text = |text: &str| MessagePart::Content(Content::text(text));
+    let message = |role, parts| HistoryMessage { role, parts };
     let input = serde_json::value::to_raw_value(&json!({"q": "x"})).unwrap();
     vec![
         message(Role::User, vec![text("carried one")]),
@@ -163,7 +165,7 @@ pub(crate) fn history() -> Vec<Message> {
             Role::Assistant,
             vec![
                 text("carried two"),
-                Part::ToolUse {
+                MessagePart::ToolUse {
                     id: ToolId::new("toolu_carried"),
                     name: "lookup".into(),
                     input: input.into(),
@@ -172,7 +174,7 @@ pub(crate) fn history() -> Vec<Message> {
         ),
         message(
             Role::User,
-            vec![Part::ToolResult {
+            vec![MessagePart::ToolResult {
                 id: ToolId::new("toolu_carried"),
                 ok: true,
                 content: vec![Content::text("carried three")],
@@ -182,7 +184,7 @@ pub(crate) fn history() -> Vec<Message> {
     ]
 }
 
-pub(crate) fn assert_carried(lab: &Lab, new: &str) {
+pub(crate) fn assert_carried(lab: &ClaudeHarness, new: &str) {
     let said = roles_and_words(&lab.last_request());
     assert_eq!(
         said,
@@ -203,17 +205,17 @@ async fn real_a_carried_history_arrives_with_its_true_roles() {
         let mut spec = lab.spec();
         spec.history = history();
         let mut session = lab.open(&spec).await;
-        let heard = session.say("ECHO:new").await;
-        assert_eq!(heard.text(), "new");
+        let heard = session.prompt("ECHO:new").await;
+        assert_eq!(heard.answer(), "new");
         assert!(heard.notices().is_empty(), "{heard:#?}");
         assert!(!heard.started().resumed);
         assert_carried(&lab, "ECHO:new");
-        let native = heard.native();
+        let native = heard.native_session_id();
         session.close().await;
 
         // From then on the conversation behaves like any other.
         let mut session = lab.resume(&spec, &native).await;
-        session.say("ECHO:newer").await.text();
+        session.prompt("ECHO:newer").await.answer();
         let said = roles_and_words(&lab.last_request());
         assert_eq!(said.len(), 8, "{said:#?}");
         session.close().await;

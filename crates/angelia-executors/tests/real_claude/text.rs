@@ -3,19 +3,19 @@
 
 use std::fs;
 
-use angelia_core::model::{Content, Origin};
+use angelia_core::model::{Content, TurnOrigin};
 use serde_json::json;
 
-use crate::harness::{Lab, Session, on_both};
+use crate::harness::{ClaudeHarness, DirectSession, on_both};
 
-fn secret(lab: &Lab) -> String {
-    let path = lab.place.work().join("secret.txt");
+fn secret(lab: &ClaudeHarness) -> String {
+    let path = lab.place.work_dir().join("secret.txt");
     fs::write(&path, "CONTENT-OF-THE-FILE").unwrap();
     path.to_str().unwrap().to_owned()
 }
 
-async fn send(session: &mut Session, origin: Origin, input: Vec<Content>) {
-    session.turn(origin, input, Box::new(|_, _| {})).await.text();
+async fn send(session: &mut DirectSession, origin: TurnOrigin, input: Vec<Content>) {
+    session.turn(origin, input, Box::new(|_, _| {})).await.answer();
 }
 
 #[tokio::test]
@@ -23,11 +23,11 @@ async fn real_the_owners_text_acts() {
     on_both(async |lab| {
         let path = secret(&lab);
         let mut session = lab.open(&lab.spec()).await;
-        session.say(&format!("ECHO:x @{path}")).await.text();
+        session.prompt(&format!("ECHO:x @{path}")).await.answer();
         assert!(lab.last_request().to_string().contains("CONTENT-OF-THE-FILE"));
         let requests = lab.server.model_requests().len();
-        let heard = session.say("/cost").await;
-        assert!(heard.text().contains("Total cost"), "{heard:#?}");
+        let heard = session.prompt("/cost").await;
+        assert!(heard.answer().contains("Total cost"), "{heard:#?}");
         assert_eq!(lab.server.model_requests().len(), requests);
         session.close().await;
     })
@@ -53,7 +53,7 @@ async fn real_text_from_outside_never_acts() {
             "/clear".to_owned(),
             "/nonsense at all".to_owned(),
         ] {
-            session.say_remotely(&text).await.text();
+            session.prompt_remotely(&text).await.answer();
             expected += 1;
             let request = lab.last_request().to_string();
             assert_eq!(lab.server.model_requests().len(), expected, "{text}");
@@ -67,7 +67,7 @@ async fn real_text_from_outside_never_acts() {
             vec![text(mention.as_str()), text("ECHO:a")],
             vec![text("ECHO:a"), text(mention.as_str()), text("/cost")],
         ] {
-            send(&mut session, Origin::Remote, input).await;
+            send(&mut session, TurnOrigin::Remote, input).await;
             let request = lab.last_request().to_string();
             assert!(!request.contains("CONTENT-OF-THE-FILE"));
         }

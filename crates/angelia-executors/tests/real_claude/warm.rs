@@ -3,17 +3,17 @@
 use std::time::{Duration, Instant};
 
 use angelia_core::model::{Mode, SessionSpec, SystemPrompt};
-use angelia_testkit::by_hand::{DEADLINE, Heard};
+use angelia_testkit::direct_session::{DEADLINE, TurnOutput};
 use angelia_testkit::real::RealClaude;
 
-use crate::harness::Lab;
+use crate::harness::ClaudeHarness;
 
 /// Opens sessions until one uses a pooled process; the pool's state is not visible from outside.
-async fn until_warm(lab: &Lab, spec: &SessionSpec) -> Heard {
+async fn until_warm(lab: &ClaudeHarness, spec: &SessionSpec) -> TurnOutput {
     let deadline = Instant::now() + DEADLINE;
     loop {
         let mut session = lab.open(spec).await;
-        let heard = session.say("ECHO:warm").await;
+        let heard = session.prompt("ECHO:warm").await;
         session.close().await;
         if heard.started().warm {
             return heard;
@@ -26,26 +26,26 @@ async fn until_warm(lab: &Lab, spec: &SessionSpec) -> Heard {
 #[tokio::test]
 async fn real_warm_processes_of_both_modes() {
     for claude in RealClaude::all().unwrap() {
-        let lab = Lab::keeping_warm(&claude);
+        let lab = ClaudeHarness::keeping_warm(&claude);
         let mut spec = lab.spec();
         spec.warm = 1;
         lab.executor.warm_up(&spec);
         let first = until_warm(&lab, &spec).await;
-        assert_eq!(first.text(), "warm");
+        assert_eq!(first.answer(), "warm");
         assert_eq!(first.usage().lane.as_deref(), Some("api_key"));
 
         // Another profile with the same launch settings reports its own name.
         spec.profile = "other".into();
         let other = until_warm(&lab, &spec).await;
         assert_eq!(&*other.started().profile, "other");
-        assert_ne!(other.native(), first.native());
+        assert_ne!(other.native_session_id(), first.native_session_id());
 
         // In model mode the prompt comes with the request.
         spec.mode = Mode::Model;
         until_warm(&lab, &spec).await;
         spec.system = SystemPrompt::Replace("PROMPT-OF-THE-REQUEST".into());
         let heard = until_warm(&lab, &spec).await;
-        assert_eq!(heard.text(), "warm");
+        assert_eq!(heard.answer(), "warm");
         assert_eq!(heard.usage().lane.as_deref(), Some("api_key"));
         let system = lab.last_request()["system"].to_string();
         assert!(system.contains("PROMPT-OF-THE-REQUEST"), "{system}");

@@ -6,21 +6,21 @@ use angelia_core::{
     model::{Billing, FailureKind},
     ports,
 };
-use angelia_testkit::codex_home::Login;
+use angelia_testkit::codex_home::CodexLogin;
 
-use crate::lab::Lab;
+use crate::harness::CodexHarness;
 
 #[tokio::test]
 async fn real_nobody_is_logged_in() {
-    let lab = Lab::configured(Login::Account, "");
+    let lab = CodexHarness::with_config(CodexLogin::Account, "");
     let spec = lab.spec();
     let health = lab.executor.probe(&spec).await;
-    assert_eq!(health.login, ports::Login::Out, "{health:#?}");
+    assert_eq!(health.login, ports::LoginState::LoggedOut, "{health:#?}");
     let problem = health.problem.unwrap();
     assert!(problem.hint.unwrap().contains("codex login"));
 
     let mut session = lab.open(&spec).await;
-    let heard = session.say("ECHO:hello").await;
+    let heard = session.prompt("ECHO:hello").await;
     let failure = heard.failure();
     assert_eq!(failure.kind, FailureKind::Auth);
     assert!(failure.hint.as_deref().unwrap().contains("codex login"));
@@ -30,7 +30,7 @@ async fn real_nobody_is_logged_in() {
     // With a login, the session continues.
     fs::write(lab.home.join("auth.json"), r#"{"OPENAI_API_KEY":"sk-dummy"}"#).unwrap();
     let mut session = lab.open(&spec).await;
-    assert_eq!(session.say("ECHO:hello").await.text(), "hello");
+    assert_eq!(session.prompt("ECHO:hello").await.answer(), "hello");
     let health = lab.executor.probe(&spec).await;
     assert!(health.is_ready(), "{health:#?}");
     session.close().await;
@@ -45,11 +45,11 @@ async fn real_nobody_is_logged_in() {
 
 #[tokio::test]
 async fn real_a_key_that_is_missing_is_named() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let mut spec = lab.spec();
     spec.env.clear();
     let mut session = lab.open(&spec).await;
-    let heard = session.say("ECHO:hello").await;
+    let heard = session.prompt("ECHO:hello").await;
     let failure = heard.failure();
     assert_eq!(failure.kind, FailureKind::Auth, "{failure:?}");
     let words = format!("{} {:?}", failure.message, failure.hint);
@@ -62,7 +62,7 @@ async fn real_a_key_that_is_missing_is_named() {
 async fn real_a_broken_configuration_is_fatal_and_named() {
     for (more, said) in [("model = [", "config.toml"), ("[features]\nplugins = 7\n", "config.toml")]
     {
-        let lab = Lab::configured(Login::Key, more);
+        let lab = CodexHarness::with_config(CodexLogin::Key, more);
         let failure = lab.try_open(&lab.spec(), None).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Invalid, "{failure:?}");
         assert!(failure.message.contains(said), "{failure:?}");
@@ -75,7 +75,7 @@ async fn real_a_broken_configuration_is_fatal_and_named() {
 
 #[tokio::test]
 async fn real_a_folder_that_is_not_there_is_named() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     fs::remove_dir_all(&lab.home).unwrap();
     let failure = lab.try_open(&lab.spec(), None).await.unwrap_err();
     assert!(failure.message.contains("CODEX_HOME"), "{failure:?}");
@@ -84,7 +84,7 @@ async fn real_a_folder_that_is_not_there_is_named() {
 
 #[tokio::test]
 async fn real_a_program_of_the_wrong_version_is_refused() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let program = lab.place.root().join("old-codex");
     fs::write(&program, "#!/bin/sh\necho codex-cli 0.124.0\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
@@ -95,7 +95,7 @@ async fn real_a_program_of_the_wrong_version_is_refused() {
     assert!(failure.message.contains("0.124.0 at"), "{failure:?}");
     assert!(failure.hint.as_deref().unwrap().contains("update"), "{failure:?}");
     let health = lab.executor.probe(&spec).await;
-    assert!(health.installed.is_none() && !health.is_ready());
+    assert!(health.installation.is_none() && !health.is_ready());
 
     spec.binary = Some("codex-that-is-not-there".into());
     let failure = lab.try_open(&spec, None).await.unwrap_err();
@@ -105,12 +105,12 @@ async fn real_a_program_of_the_wrong_version_is_refused() {
 
 #[tokio::test]
 async fn real_a_model_that_fails_fails_the_turn_and_not_the_session() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let mut session = lab.open(&lab.spec()).await;
-    let heard = session.say("STATUS:400 ECHO:the model says no").await;
+    let heard = session.prompt("STATUS:400 ECHO:the model says no").await;
     assert!(heard.failure().message.contains("the model says no"), "{heard:#?}");
     assert!(session.agent.is_usable());
-    assert_eq!(session.say("ECHO:on").await.text(), "on");
+    assert_eq!(session.prompt("ECHO:on").await.answer(), "on");
     session.close().await;
     lab.close().await;
 }

@@ -5,13 +5,13 @@
 
 mod approvals;
 mod failures;
+mod harness;
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "../isolated_executor/mod.rs"]
+mod isolated_executor;
 mod killed;
-mod lab;
 mod machine;
 mod model_mode;
-#[expect(dead_code, reason = "shared with the tests of other executors")]
-#[path = "../place/mod.rs"]
-mod place;
 mod schema;
 mod sessions;
 mod turns;

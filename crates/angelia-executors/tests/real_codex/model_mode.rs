@@ -4,11 +4,11 @@ use std::fs;
 
 use angelia_core::{
     model::{CallerTool, Content, EventKind, Mode, SystemPrompt, Verdict},
-    ports::{Emitted, TurnControl},
+    ports::{AgentEvent, TurnControl},
 };
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, call};
+use crate::harness::{CodexHarness, call};
 
 const SECRET: &str = "SECRET-OF-THIS-MACHINE";
 
@@ -22,7 +22,7 @@ fn lookup() -> CallerTool {
 }
 
 /// Returns the name of every tool that Codex has offered to the model.
-fn offered(request: &Value) -> Vec<String> {
+fn offered_tools(request: &Value) -> Vec<String> {
     fn names(tools: &Value, found: &mut Vec<String>) {
         for tool in tools.as_array().into_iter().flatten() {
             if let Some(name) = tool["name"].as_str().or(tool["type"].as_str()) {
@@ -41,25 +41,25 @@ fn offered(request: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn real_the_callers_tools_are_called_and_answered() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let mut spec = lab.spec();
     spec.mode = Mode::Model;
     spec.system = SystemPrompt::Replace("MARK-OF-THE-ONLY-PROMPT".into());
     spec.caller_tools.push(lookup());
     let mut session = lab.open(&spec).await;
-    let answer = |emitted: &Emitted, hands: &angelia_testkit::by_hand::Hands| {
-        if let Emitted::Event(EventKind::ToolCall(call)) = emitted {
+    let answer = |emitted: &AgentEvent, hands: &angelia_testkit::direct_session::TurnHandle| {
+        if let AgentEvent::Event(EventKind::ToolCall(call)) = emitted {
             assert_eq!(&*call.name, "lookup");
-            hands.tell(TurnControl::ToolResult {
+            hands.send_control(TurnControl::ToolResult {
                 id: call.id.clone(),
                 ok: true,
                 content: vec![Content::text("FOUND")],
             });
         }
     };
-    let heard = session.say_watched(&call("lookup", &json!({"key": "x"})), answer).await;
-    assert_eq!(heard.text(), "done", "{heard:#?}");
-    assert!(heard.asked().is_empty());
+    let heard = session.prompt_watched(&call("lookup", &json!({"key": "x"})), answer).await;
+    assert_eq!(heard.answer(), "done", "{heard:#?}");
+    assert!(heard.approval_requests().is_empty());
     assert!(lab.tool_outputs()[0].contains("FOUND"));
     let request = lab.last_request();
     let prompt = request["input"][0].to_string();
@@ -76,7 +76,7 @@ async fn real_the_callers_tools_are_called_and_answered() {
 #[tokio::test]
 async fn real_no_tool_reads_a_file() {
     for model in [None, Some("gpt-6.1-sol")] {
-        let lab = Lab::new();
+        let lab = CodexHarness::new();
         let path = lab.path("secret.txt");
         fs::write(&path, SECRET).unwrap();
         fs::write(lab.path("AGENTS.md"), SECRET).unwrap();
@@ -90,11 +90,11 @@ async fn real_no_tool_reads_a_file() {
         spec.caller_tools.push(lookup());
         let mut session = lab.open(&spec).await;
         for text in ["$own", "@secret.txt", "/init", "!cat secret.txt", "[$own](SKILL.md)"] {
-            session.say(&format!("{text} ECHO:hello")).await.text();
+            session.prompt(&format!("{text} ECHO:hello")).await.answer();
             let told = lab.last_request().to_string();
             assert!(!told.contains(SECRET), "{text}: {told}");
         }
-        let mut names = offered(&lab.last_request());
+        let mut names = offered_tools(&lab.last_request());
         assert!(model.is_some() || names.contains(&"lookup".to_owned()), "{names:?}");
         for further in [
             "exec_command",
@@ -131,13 +131,14 @@ async fn real_no_tool_reads_a_file() {
                 json!(script),
                 json!(change),
             ] {
-                let allow = |emitted: &Emitted, hands: &angelia_testkit::by_hand::Hands| {
-                    if let Emitted::Ask(request) = emitted {
-                        hands.decide(request, Verdict::Once);
-                    }
-                };
-                let heard = session.say_watched(&call(&name, &input), allow).await;
-                assert_eq!(heard.text(), "done", "{name}: {heard:#?}");
+                let allow =
+                    |emitted: &AgentEvent, hands: &angelia_testkit::direct_session::TurnHandle| {
+                        if let AgentEvent::ApprovalRequest(request) = emitted {
+                            hands.decide(request, Verdict::Once);
+                        }
+                    };
+                let heard = session.prompt_watched(&call(&name, &input), allow).await;
+                assert_eq!(heard.answer(), "done", "{name}: {heard:#?}");
                 let outputs = lab.tool_outputs().concat();
                 assert!(!outputs.contains(SECRET), "{name}: {outputs}");
             }
@@ -152,12 +153,12 @@ async fn real_no_tool_reads_a_file() {
 /// off.
 #[tokio::test]
 async fn real_the_owners_instructions_are_refused_rather_than_shown() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let path = lab.home.join("AGENTS.md");
     let mut spec = lab.spec();
     spec.mode = Mode::Model;
     let mut session = lab.open(&spec).await;
-    let native = session.say("ECHO:hello").await.native();
+    let native = session.prompt("ECHO:hello").await.native_session_id();
     session.close().await;
     fs::write(&path, SECRET).unwrap();
     for native in [None, Some(&native)] {
@@ -168,12 +169,12 @@ async fn real_the_owners_instructions_are_refused_rather_than_shown() {
     }
     // In agent mode the agent may know the instructions.
     let mut session = lab.open(&lab.spec()).await;
-    assert_eq!(session.say("ECHO:hello").await.text(), "hello");
+    assert_eq!(session.prompt("ECHO:hello").await.answer(), "hello");
     assert!(lab.last_request().to_string().contains(SECRET));
     session.close().await;
     fs::remove_file(path).unwrap();
     let mut session = lab.resume(&spec, &native).await;
-    assert_eq!(session.say("ECHO:on").await.text(), "on");
+    assert_eq!(session.prompt("ECHO:on").await.answer(), "on");
     assert!(!lab.last_request().to_string().contains(SECRET));
     session.close().await;
     lab.close().await;

@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path, process::Command};
 
-use angelia_executors::codex::protocol::used;
-use angelia_testkit::{isolated::Isolated, real::RealCodex};
+use angelia_executors::codex::protocol::schema_check;
+use angelia_testkit::{isolated_home::IsolatedHome, real::RealCodex};
 use serde_json::Value;
 
 fn read(folder: &Path, name: &str) -> Value {
@@ -14,7 +14,7 @@ fn read(folder: &Path, name: &str) -> Value {
 #[test]
 fn real_the_schema_has_everything_that_is_used() {
     let codex = RealCodex::find().unwrap();
-    let place = Isolated::new().unwrap();
+    let place = IsolatedHome::new().unwrap();
     for experimental in [false, true] {
         let folder = place.root().join(format!("schema-{experimental}"));
         #[expect(clippy::disallowed_methods, reason = "a short command of the test's own")]
@@ -28,7 +28,7 @@ fn real_the_schema_has_everything_that_is_used() {
         assert!(output.status.success(), "{output:?}");
         let bundle = read(&folder, "codex_app_server_protocol.v2.schemas.json");
         let requests = read(&folder, "ServerRequest.json");
-        let missing = used::missing(&bundle, &requests, experimental);
+        let missing = schema_check::missing_names(&bundle, &requests, experimental);
         assert_eq!(missing, Vec::<String>::new(), "experimental: {experimental}");
         if experimental {
             // Messages that only the process handling needs.

@@ -1,52 +1,59 @@
 //! Conversations that outlive their process: resumed, copied, carried in, lost.
 
-use angelia_core::model::{Content, Message, NativeSessionId, Part, Role, SystemPrompt};
+use angelia_core::model::{
+    Content, HistoryMessage, MessagePart, NativeSessionId, Role, SystemPrompt,
+};
 use serde_json::Value;
 
-use crate::lab::{Lab, exec};
+use crate::harness::{CodexHarness, exec};
 
-fn told(request: &Value, text: &str) -> bool {
+fn request_contains(request: &Value, text: &str) -> bool {
     request.to_string().contains(text)
 }
 
 #[tokio::test]
 async fn real_a_conversation_is_taken_up_by_the_next_process() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let mut spec = lab.unattended();
     spec.system = SystemPrompt::Append("MARK-OF-THE-PROMPT".into());
     let mut session = lab.open(&spec).await;
-    let first = session.say("ECHO:said before").await;
+    let first = session.prompt("ECHO:said before").await;
     assert!(!first.started().resumed);
     session.close().await;
     lab.close().await;
 
-    let mut session = lab.resume(&spec, &first.native()).await;
-    let second = session.say(&exec("touch still-writable")).await;
-    assert_eq!(second.text(), "done");
+    let mut session = lab.resume(&spec, &first.native_session_id()).await;
+    let second = session.prompt(&exec("touch still-writable")).await;
+    assert_eq!(second.answer(), "done");
     assert!(second.started().resumed);
-    assert_eq!(second.native(), first.native());
+    assert_eq!(second.native_session_id(), first.native_session_id());
     assert!(second.notices().is_empty(), "{second:#?}");
     // The permissions are those of the profile, not the defaults of a resume.
     assert!(lab.path("still-writable").exists());
     let request = lab.last_request();
-    assert!(told(&request, "said before") && told(&request, "MARK-OF-THE-PROMPT"));
+    assert!(
+        request_contains(&request, "said before")
+            && request_contains(&request, "MARK-OF-THE-PROMPT")
+    );
     session.close().await;
     lab.close().await;
 }
 
 #[tokio::test]
 async fn real_a_copy_and_its_original_part() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let spec = lab.spec();
     let mut session = lab.open(&spec).await;
-    let native = session.say("ECHO:in both").await.native();
+    let native = session.prompt("ECHO:in both").await.native_session_id();
     let copy = lab.executor.fork(&spec, &native).await.unwrap();
-    session.say("ECHO:in the original").await;
+    session.prompt("ECHO:in the original").await;
     let mut other = lab.resume(&spec, &copy).await;
-    let heard = other.say("ECHO:in the copy").await;
-    assert_eq!(heard.native(), copy);
+    let heard = other.prompt("ECHO:in the copy").await;
+    assert_eq!(heard.native_session_id(), copy);
     let request = lab.last_request();
-    assert!(told(&request, "in both") && !told(&request, "in the original"));
+    assert!(
+        request_contains(&request, "in both") && !request_contains(&request, "in the original")
+    );
     // The tokens of the original do not count for the copy.
     assert!(heard.usage().output_tokens < 200, "{:?}", heard.usage());
     session.close().await;
@@ -56,15 +63,15 @@ async fn real_a_copy_and_its_original_part() {
 
 #[tokio::test]
 async fn real_a_history_from_elsewhere_has_its_roles() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let mut spec = lab.spec();
     for (role, text) in [(Role::User, "carried question"), (Role::Assistant, "carried answer")] {
-        let parts = vec![Part::Content(Content::text(text))];
-        spec.history.push(Message { role, parts });
+        let parts = vec![MessagePart::Content(Content::text(text))];
+        spec.history.push(HistoryMessage { role, parts });
     }
     let mut session = lab.open(&spec).await;
-    let heard = session.say("ECHO:new").await;
-    assert_eq!(heard.text(), "new");
+    let heard = session.prompt("ECHO:new").await;
+    assert_eq!(heard.answer(), "new");
     assert!(!heard.started().resumed);
     let request = lab.last_request();
     let items = request["input"].as_array().unwrap();
@@ -81,11 +88,11 @@ async fn real_a_history_from_elsewhere_has_its_roles() {
 
 #[tokio::test]
 async fn real_a_lost_conversation_starts_anew_and_says_so() {
-    let lab = Lab::new();
+    let lab = CodexHarness::new();
     let lost = NativeSessionId::new("01a1e05a-e137-74e1-9150-7cac91af30f2");
     let mut session = lab.resume(&lab.spec(), &lost).await;
-    let heard = session.say("ECHO:hello").await;
-    assert_eq!(heard.text(), "hello");
+    let heard = session.prompt("ECHO:hello").await;
+    assert_eq!(heard.answer(), "hello");
     assert!(!heard.started().resumed);
     assert_eq!(&*heard.notices()[0].code, "resume_lost");
     session.close().await;

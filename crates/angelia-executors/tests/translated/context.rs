@@ -2,7 +2,7 @@
 
 use angelia_core::{
     model::{ContextWindow, EventKind},
-    ports::Emitted,
+    ports::AgentEvent,
 };
 
 /// Formats the readings of every recording, one line each.
@@ -15,9 +15,9 @@ pub(crate) fn table<N: std::fmt::Display>(
 }
 
 /// Returns `used/size` for each usage event, or `-` when the context is not known.
-pub(crate) fn readings<'a>(emitted: impl IntoIterator<Item = &'a Emitted>) -> Vec<String> {
+pub(crate) fn readings<'a>(emitted: impl IntoIterator<Item = &'a AgentEvent>) -> Vec<String> {
     let usages = emitted.into_iter().filter_map(|emitted| match emitted {
-        Emitted::Event(EventKind::Usage(usage)) => Some(usage),
+        AgentEvent::Event(EventKind::Usage(usage)) => Some(usage),
         _ => None,
     });
     let spelled = usages.map(|usage| match usage.context {

@@ -4,5 +4,5 @@
 
 pub(crate) mod context;
 pub(crate) mod damage;
+pub(crate) mod format;
 pub(crate) mod rules;
-pub(crate) mod spell;

@@ -8,7 +8,7 @@ use angelia_core::model::{EventKind, TextChannel};
 
 /// The events of one turn so far.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct EventRules {
     open: HashSet<String>,
     finished: HashSet<String>,
     /// Each block's channel, and whether it is complete.
@@ -17,7 +17,7 @@ pub(crate) struct Seen {
     usages: usize,
 }
 
-impl Seen {
+impl EventRules {
     pub(crate) fn event(&mut self, kind: &EventKind, place: &str) {
         match kind {
             EventKind::Started(_) => self.started += 1,

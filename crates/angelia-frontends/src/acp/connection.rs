@@ -6,19 +6,22 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use angelia_core::{engine::Engine, model::SessionId, ports::Profiles, task::Tasks};
-use angelia_wire::jsonrpc::{Dialect, Id, Pending, encode};
+use angelia_core::{engine::Engine, model::SessionId, ports::Profiles, task::TaskGroup};
+use angelia_wire::jsonrpc::{PendingRequests, RpcId, VersionField, encode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{asking::Waiting, errors::Refusal, meter::Spent, options::Chosen, update::Features};
-use crate::stdio::Output;
+use super::{
+    client_requests::PendingEditorRequest, errors::AcpError, options::SessionSettings,
+    update::EditorFeatures, usage_update::SessionCost,
+};
+use crate::stdio::StdioOutput;
 
 /// The settings of the frontend.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AcpSettings {
     /// The profile of new sessions. `None`: the default one.
     pub profile: Option<Arc<str>>,
     /// The model of new sessions, instead of the profile's.
@@ -37,45 +40,45 @@ pub struct ExecutorModels {
 
 /// The capabilities of the editor.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Client {
-    pub(super) features: Features,
+pub(super) struct EditorCapabilities {
+    pub(super) features: EditorFeatures,
     /// The editor can show forms (`elicitation.form`).
     pub(super) forms: bool,
 }
 
 /// A session that the editor has open.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenSession {
     pub(super) cwd: PathBuf,
     pub(super) images: bool,
-    pub(super) chosen: Chosen,
-    pub(super) titled: bool,
-    pub(super) spent: Spent,
+    pub(super) settings: SessionSettings,
+    pub(super) has_title: bool,
+    pub(super) cost: SessionCost,
     /// Cancels the running prompt. `None`: no prompt is running.
-    pub(super) running: Option<CancellationToken>,
+    pub(super) running_prompt: Option<CancellationToken>,
 }
 
 /// The editor's answer to one of our requests, or the text of its error.
-pub(super) type Answer = Result<Box<RawValue>, String>;
+pub(super) type EditorResponse = Result<Box<RawValue>, String>;
 
-pub(super) struct Connection {
+pub(super) struct EditorConnection {
     pub(super) engine: Engine,
     pub(super) profiles: Arc<dyn Profiles>,
-    pub(super) settings: Settings,
-    pub(super) output: Output,
-    pub(super) tasks: Tasks,
-    client: Mutex<Client>,
-    sessions: Mutex<HashMap<SessionId, Open>>,
-    asked: Mutex<Pending<oneshot::Sender<Answer>>>,
+    pub(super) settings: AcpSettings,
+    pub(super) output: StdioOutput,
+    pub(super) tasks: TaskGroup,
+    capabilities: Mutex<EditorCapabilities>,
+    sessions: Mutex<HashMap<SessionId, OpenSession>>,
+    pending_requests: Mutex<PendingRequests<oneshot::Sender<EditorResponse>>>,
 }
 
-impl Connection {
+impl EditorConnection {
     pub(super) fn new(
         engine: Engine,
         profiles: Arc<dyn Profiles>,
-        settings: Settings,
-        output: Output,
-        tasks: Tasks,
+        settings: AcpSettings,
+        output: StdioOutput,
+        tasks: TaskGroup,
     ) -> Arc<Self> {
         Arc::new(Self {
             engine,
@@ -83,82 +86,84 @@ impl Connection {
             settings,
             output,
             tasks,
-            client: Mutex::default(),
+            capabilities: Mutex::default(),
             sessions: Mutex::default(),
-            asked: Mutex::default(),
+            pending_requests: Mutex::default(),
         })
     }
 
-    pub(super) fn client(&self) -> Client {
-        *lock(&self.client)
+    pub(super) fn capabilities(&self) -> EditorCapabilities {
+        *lock(&self.capabilities)
     }
 
-    pub(super) fn introduce(&self, client: Client) {
-        *lock(&self.client) = client;
+    pub(super) fn set_capabilities(&self, client: EditorCapabilities) {
+        *lock(&self.capabilities) = client;
     }
 
-    pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Open>> {
+    pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
         lock(&self.sessions)
     }
 
-    pub(super) fn asked(&self) -> MutexGuard<'_, Pending<oneshot::Sender<Answer>>> {
-        lock(&self.asked)
+    pub(super) fn pending_requests(
+        &self,
+    ) -> MutexGuard<'_, PendingRequests<oneshot::Sender<EditorResponse>>> {
+        lock(&self.pending_requests)
     }
 
     /// Cancels the prompt that runs in a session, if there is one.
-    pub(super) fn cancel(&self, session: SessionId) {
+    pub(super) fn cancel_prompt(&self, session: SessionId) {
         if let Some(running) =
-            (self.sessions().get(&session)).and_then(|open| open.running.as_ref())
+            (self.sessions().get(&session)).and_then(|open| open.running_prompt.as_ref())
         {
             running.cancel();
         }
     }
 
-    pub(super) async fn answer<T: Serialize + ?Sized>(&self, id: &Id<'_>, result: &T) {
-        match encode::result(Dialect::V2, id, result) {
-            Ok(line) => self.say(line).await,
+    pub(super) async fn send_result<T: Serialize + ?Sized>(&self, id: &RpcId<'_>, result: &T) {
+        match encode::result(VersionField::Include, id, result) {
+            Ok(line) => self.send_lines(line).await,
             Err(error) => tracing::error!(%error, "cannot serialize an answer"),
         }
     }
 
-    pub(super) async fn refuse(&self, id: &Id<'_>, refusal: &Refusal) {
-        match encode::error(Dialect::V2, id, &refusal.object()) {
-            Ok(line) => self.say(line).await,
+    pub(super) async fn send_error(&self, id: &RpcId<'_>, refusal: &AcpError) {
+        match encode::error(VersionField::Include, id, &refusal.to_error_object()) {
+            Ok(line) => self.send_lines(line).await,
             Err(error) => tracing::error!(%error, "cannot serialize an answer"),
         }
     }
 
     /// Sends an error with the id `null`, in answer to a line without a readable id.
-    pub(super) async fn refuse_line(&self, refusal: &Refusal) {
+    pub(super) async fn send_error_without_id(&self, refusal: &AcpError) {
         #[derive(Serialize)]
-        struct Message<'a, E> {
+        struct NullIdError<'a, E> {
             jsonrpc: &'static str,
             id: (),
             error: &'a E,
         }
-        let message = Message { jsonrpc: "2.0", id: (), error: &refusal.object() };
+        let message = NullIdError { jsonrpc: "2.0", id: (), error: &refusal.to_error_object() };
         if let Ok(mut line) = serde_json::to_vec(&message) {
             line.push(b'\n');
-            self.say(line).await;
+            self.send_lines(line).await;
         }
     }
 
     /// Sends lines to the editor. A closed stdout is ignored here: the read loop notices it.
-    pub(super) async fn say(&self, lines: Vec<u8>) {
+    pub(super) async fn send_lines(&self, lines: Vec<u8>) {
         let _gone = self.output.send(lines).await;
     }
 
     /// Creates a request to the editor: its line, and the handle that waits for the answer. `None`:
     /// the editor has disconnected.
-    pub(super) fn request<P: Serialize>(
+    pub(super) fn prepare_request<P: Serialize>(
         self: &Arc<Self>,
         method: &'static str,
         params: &P,
-    ) -> Option<(Vec<u8>, Waiting)> {
+    ) -> Option<(Vec<u8>, PendingEditorRequest)> {
         let (sender, answer) = oneshot::channel();
-        let id = self.asked().ask(sender).ok()?;
-        let waiting = Waiting::new(Arc::clone(self), id, answer);
-        let line = encode::request(Dialect::V2, waiting.id(), method, params);
+        let id = self.pending_requests().register(sender).ok()?;
+        let waiting = PendingEditorRequest::new(Arc::clone(self), id, answer);
+        let line = encode::request(VersionField::Include, waiting.id(), method, params);
         Some((line.ok()?, waiting))
     }
 }

@@ -5,40 +5,45 @@ use std::fmt::Write as _;
 use agent_client_protocol_schema::v1::{
     BlobResourceContents, ContentBlock, EmbeddedResourceResource, ResourceLink,
 };
-use angelia_core::model::{Content, Origin};
+use angelia_core::model::{Content, TurnOrigin};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
-use super::errors::Refusal;
+use super::errors::AcpError;
 
 /// The input of a turn.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct PromptInput {
     pub(super) input: Vec<Content>,
     /// `Remote` if the prompt embeds a file: text that the person did not type must not trigger
     /// commands or the reading of other files.
-    pub(super) origin: Origin,
+    pub(super) origin: TurnOrigin,
 }
 
-pub(super) fn said(blocks: Vec<ContentBlock>, images: bool) -> Result<Said, Refusal> {
-    let mut origin = Origin::Owner;
+pub(super) fn decode_prompt(
+    blocks: Vec<ContentBlock>,
+    images: bool,
+) -> Result<PromptInput, AcpError> {
+    let mut origin = TurnOrigin::Owner;
     let mut input = Vec::with_capacity(blocks.len());
     for block in blocks {
         match block {
             ContentBlock::Text(text) => input.push(Content::text(text.text)),
             ContentBlock::Image(image) if images => {
-                input.push(picture(image.mime_type, &image.data)?);
+                input.push(decode_image(image.mime_type, &image.data)?);
             }
             ContentBlock::Image(_) => {
-                return Err(Refusal::invalid("the agent of this session does not accept images"));
+                return Err(AcpError::invalid_params(
+                    "the agent of this session does not accept images",
+                ));
             }
-            ContentBlock::ResourceLink(link) => input.push(Content::text(linked(&link))),
+            ContentBlock::ResourceLink(link) => input.push(Content::text(format_link(&link))),
             ContentBlock::Resource(resource) => {
-                origin = Origin::Remote;
-                input.push(embedded(resource.resource, images)?);
+                origin = TurnOrigin::Remote;
+                input.push(convert_resource(resource.resource, images)?);
             }
             _ => {
                 let message = "only text, images, resources and resource links are supported";
-                return Err(Refusal::invalid(message));
+                return Err(AcpError::invalid_params(message));
             }
         }
     }
@@ -47,25 +52,25 @@ pub(super) fn said(blocks: Vec<ContentBlock>, images: bool) -> Result<Said, Refu
         Content::Image { .. } => true,
     };
     if !input.iter().any(says_something) {
-        return Err(Refusal::invalid("the prompt must contain some text or an image"));
+        return Err(AcpError::invalid_params("the prompt must contain some text or an image"));
     }
-    Ok(Said { input, origin })
+    Ok(PromptInput { input, origin })
 }
 
-fn picture(media_type: String, data: &str) -> Result<Content, Refusal> {
+fn decode_image(media_type: String, data: &str) -> Result<Content, AcpError> {
     if !media_type.starts_with("image/") {
         let message =
             format!("`mimeType` of an image is `{media_type}`; use image/png or the like");
-        return Err(Refusal::invalid(message));
+        return Err(AcpError::invalid_params(message));
     }
     let data = BASE64_STANDARD.decode(data);
     let data =
-        data.map_err(|error| Refusal::invalid(format!("an image is not base64: {error}")))?;
+        data.map_err(|error| AcpError::invalid_params(format!("an image is not base64: {error}")))?;
     Ok(Content::Image { media_type: media_type.into(), data: data.into() })
 }
 
 /// Returns a link as Markdown. Its target is left to the agent, which can open it itself.
-fn linked(link: &ResourceLink) -> String {
+fn format_link(link: &ResourceLink) -> String {
     let name = link.title.as_deref().unwrap_or(&link.name);
     let mut text = format!("[{name}]({})", link.uri);
     if let Some(description) = &link.description {
@@ -74,10 +79,10 @@ fn linked(link: &ResourceLink) -> String {
     text
 }
 
-fn embedded(resource: EmbeddedResourceResource, images: bool) -> Result<Content, Refusal> {
+fn convert_resource(resource: EmbeddedResourceResource, images: bool) -> Result<Content, AcpError> {
     match resource {
         EmbeddedResourceResource::TextResourceContents(resource) => {
-            let uri = attribute(&resource.uri);
+            let uri = escape_attribute(&resource.uri);
             let text = resource.text;
             let end = if text.ends_with('\n') { "" } else { "\n" };
             let text = format!("<resource uri=\"{uri}\">\n{text}{end}</resource>");
@@ -87,18 +92,18 @@ fn embedded(resource: EmbeddedResourceResource, images: bool) -> Result<Content,
             blob,
             mime_type: Some(media_type),
             ..
-        }) if images && media_type.starts_with("image/") => picture(media_type, &blob),
+        }) if images && media_type.starts_with("image/") => decode_image(media_type, &blob),
         EmbeddedResourceResource::BlobResourceContents(resource) => {
             let kind = resource.mime_type.as_deref().unwrap_or("an unknown type");
-            let uri = attribute(&resource.uri);
+            let uri = escape_attribute(&resource.uri);
             let text = format!("<resource uri=\"{uri}\">\n[not text: {kind}]\n</resource>");
             Ok(Content::text(text))
         }
-        _ => Err(Refusal::invalid("a resource of this kind is not supported")),
+        _ => Err(AcpError::invalid_params("a resource of this kind is not supported")),
     }
 }
 
-fn attribute(text: &str) -> String {
+fn escape_attribute(text: &str) -> String {
     text.replace('"', "%22")
 }
 
@@ -106,20 +111,20 @@ fn attribute(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Result<Said, Refusal> {
-        said(serde_json::from_str(json).unwrap(), true)
+    fn read(json: &str) -> Result<PromptInput, AcpError> {
+        decode_prompt(serde_json::from_str(json).unwrap(), true)
     }
 
     #[test]
     fn typed_text_is_the_owners_and_embedded_text_is_only_text() {
         let typed = read(r#"[{"type":"text","text":"/compact"}]"#).unwrap();
-        assert_eq!(typed.origin, Origin::Owner);
+        assert_eq!(typed.origin, TurnOrigin::Owner);
         let embedded = read(
             r#"[{"type":"text","text":"look"},{"type":"resource","resource":
                 {"uri":"file:///w/a.txt","mimeType":"text/plain","text":"one\ntwo"}}]"#,
         )
         .unwrap();
-        assert_eq!(embedded.origin, Origin::Remote);
+        assert_eq!(embedded.origin, TurnOrigin::Remote);
         let text = "<resource uri=\"file:///w/a.txt\">\none\ntwo\n</resource>";
         assert_eq!(embedded.input[1], Content::text(text));
     }
@@ -129,7 +134,7 @@ mod tests {
         let link = r#"[{"type":"resource_link","name":"a.txt","uri":"file:///w/a.txt"}]"#;
         let said = read(link).unwrap();
         assert_eq!(said.input, [Content::text("[a.txt](file:///w/a.txt)")]);
-        assert_eq!(said.origin, Origin::Owner);
+        assert_eq!(said.origin, TurnOrigin::Owner);
     }
 
     #[test]
@@ -156,6 +161,6 @@ mod tests {
             assert!(read(odd).is_err(), "{odd}");
         }
         let image = r#"[{"type":"image","mimeType":"image/png","data":""}]"#;
-        assert!(said(serde_json::from_str(image).unwrap(), false).is_err());
+        assert!(decode_prompt(serde_json::from_str(image).unwrap(), false).is_err());
     }
 }

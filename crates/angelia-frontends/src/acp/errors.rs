@@ -13,7 +13,7 @@ use angelia_wire::jsonrpc::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, METHOD_
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::ending::tokens;
+use super::prompt_response::turn_tokens;
 use crate::event_json::FailureJson;
 
 pub(super) const PARSE_ERROR: i64 = -32700;
@@ -25,18 +25,18 @@ const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The error that answers a failed request.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct AcpError {
     pub(super) code: i64,
     pub(super) message: String,
     data: Option<Box<RawValue>>,
 }
 
-impl Refusal {
+impl AcpError {
     pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub(super) fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(INVALID_PARAMS, message)
     }
 
@@ -44,11 +44,11 @@ impl Refusal {
         Self::new(METHOD_NOT_FOUND, format!("there is no method `{method}` here"))
     }
 
-    pub(super) fn params(method: &str, error: impl Display) -> Self {
-        Self::invalid(format!("the parameters of `{method}` are invalid: {error}"))
+    pub(super) fn malformed_params(method: &str, error: impl Display) -> Self {
+        Self::invalid_params(format!("the parameters of `{method}` are invalid: {error}"))
     }
 
-    pub(super) fn no_session(id: &str) -> Self {
+    pub(super) fn session_not_found(id: &str) -> Self {
         let message = format!(
             "there is no session `{id}` here; begin one with session/new, or open it with \
              session/load or session/resume"
@@ -56,21 +56,21 @@ impl Refusal {
         Self::new(RESOURCE_NOT_FOUND, message)
     }
 
-    pub(super) fn elsewhere(cwd: &Path) -> Self {
+    pub(super) fn wrong_directory(cwd: &Path) -> Self {
         let message = format!(
             "the session was begun in {} and stays there; open it from that directory",
             cwd.display()
         );
-        Self::invalid(message)
+        Self::invalid_params(message)
     }
 
     /// The error for a failed turn, which includes the turn's usage.
-    pub(super) fn failed(failure: &Failure, usage: &Usage) -> Self {
-        let used = (*usage != Usage::default()).then(|| tokens(usage));
-        Self::about(failure, used, usage.cost_usd)
+    pub(super) fn turn_failed(failure: &Failure, usage: &Usage) -> Self {
+        let used = (*usage != Usage::default()).then(|| turn_tokens(usage));
+        Self::from_failure(failure, used, usage.cost_usd)
     }
 
-    fn about(failure: &Failure, usage: Option<v1::Usage>, cost_usd: Option<f64>) -> Self {
+    fn from_failure(failure: &Failure, usage: Option<v1::Usage>, cost_usd: Option<f64>) -> Self {
         #[derive(Serialize)]
         struct Data {
             failure: FailureJson,
@@ -93,7 +93,7 @@ impl Refusal {
         Self { code, message: failure.to_string(), data: to_raw_value(&data).ok() }
     }
 
-    pub(super) fn object(&self) -> ErrorObject<'_> {
+    pub(super) fn to_error_object(&self) -> ErrorObject<'_> {
         ErrorObject {
             code: self.code,
             message: self.message.as_str().into(),
@@ -102,19 +102,19 @@ impl Refusal {
     }
 }
 
-impl From<&Failure> for Refusal {
+impl From<&Failure> for AcpError {
     fn from(failure: &Failure) -> Self {
-        Self::about(failure, None, None)
+        Self::from_failure(failure, None, None)
     }
 }
 
-impl From<Failure> for Refusal {
+impl From<Failure> for AcpError {
     fn from(failure: Failure) -> Self {
         Self::from(&failure)
     }
 }
 
-impl From<EngineError> for Refusal {
+impl From<EngineError> for AcpError {
     fn from(error: EngineError) -> Self {
         let code = match &error {
             EngineError::Failed(failure) => return failure.into(),

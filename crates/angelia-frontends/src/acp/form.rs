@@ -7,9 +7,9 @@ use agent_client_protocol_schema::v1::{
     ElicitationContentValue, ElicitationFormMode, ElicitationSchema, ElicitationSessionScope,
     EnumOption, MultiSelectPropertySchema, StringPropertySchema,
 };
-use angelia_core::model::{Answer, Approval, Decision, Question, ToolId, Verdict};
+use angelia_core::model::{Approval, Decision, Question, QuestionAnswer, ToolId, Verdict};
 
-use super::{connection, permission::BY};
+use super::{connection, permission::DECIDED_BY};
 
 pub(super) const METHOD: &str = "elicitation/create";
 
@@ -29,7 +29,7 @@ pub(super) fn params(
         });
         let options: Vec<_> = options.collect();
         let title = question.text.to_string();
-        let name = name(questions, at);
+        let name = field_name(questions, at);
         schema = if question.multiple {
             let field = MultiSelectPropertySchema::titled(options).title(title);
             schema.property(name, field, true)
@@ -43,7 +43,7 @@ pub(super) fn params(
 }
 
 /// Returns the field name of a question: its header if that is unique, or else its number.
-fn name(questions: &[Question], at: usize) -> String {
+fn field_name(questions: &[Question], at: usize) -> String {
     let header = questions.get(at).map(|question| &question.header);
     let alike = questions.iter().filter(|one| Some(&one.header) == header);
     match header {
@@ -52,7 +52,10 @@ fn name(questions: &[Question], at: usize) -> String {
     }
 }
 
-pub(super) fn decision(answer: connection::Answer, questions: &[Question]) -> Decision {
+pub(super) fn parse_decision(
+    answer: connection::EditorResponse,
+    questions: &[Question],
+) -> Decision {
     let refused = |why: String| Decision::new(Verdict::Deny, "nobody").with_note(why);
     let answer = match answer {
         Ok(answer) => serde_json::from_str::<CreateElicitationResponse>(answer.get()),
@@ -60,23 +63,24 @@ pub(super) fn decision(answer: connection::Answer, questions: &[Question]) -> De
     };
     let content = match answer.map(|answer| answer.action) {
         Ok(ElicitationAction::Accept(accepted)) => accepted.content.unwrap_or_default(),
-        Ok(ElicitationAction::Cancel) => return Decision::new(Verdict::Stop, BY),
-        Ok(_) => return Decision::new(Verdict::Deny, BY),
+        Ok(ElicitationAction::Cancel) => return Decision::new(Verdict::Stop, DECIDED_BY),
+        Ok(_) => return Decision::new(Verdict::Deny, DECIDED_BY),
         Err(error) => return refused(format!("the editor's answer is invalid: {error}")),
     };
-    let mut decision = Decision::new(Verdict::Once, BY);
+    let mut decision = Decision::new(Verdict::Once, DECIDED_BY);
     for (at, question) in questions.iter().enumerate() {
-        let Some(value) = content.get(&name(questions, at)).and_then(text) else {
-            return Decision::new(Verdict::Deny, BY).with_note("not every question was answered");
+        let Some(value) = content.get(&field_name(questions, at)).and_then(value_text) else {
+            return Decision::new(Verdict::Deny, DECIDED_BY)
+                .with_note("not every question was answered");
         };
         decision
             .answers
-            .push(Answer { question: Arc::clone(&question.text), answer: value.into() });
+            .push(QuestionAnswer { question: Arc::clone(&question.text), answer: value.into() });
     }
     decision
 }
 
-fn text(value: &ElicitationContentValue) -> Option<String> {
+fn value_text(value: &ElicitationContentValue) -> Option<String> {
     match value {
         ElicitationContentValue::String(text) => Some(text.clone()),
         ElicitationContentValue::StringArray(texts) => Some(texts.join(", ")),
@@ -98,7 +102,7 @@ mod tests {
     }
 
     fn decide(answer: &serde_json::Value, questions: &[Question]) -> Decision {
-        decision(Ok(to_raw_value(answer).unwrap()), questions)
+        parse_decision(Ok(to_raw_value(answer).unwrap()), questions)
     }
 
     #[test]

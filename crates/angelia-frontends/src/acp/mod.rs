@@ -22,29 +22,29 @@
 //!
 //! `docs/acp.md` says what the editor gets, `docs/design/0007-acp.md` why.
 
-mod asking;
+mod client_requests;
 mod connection;
 mod content;
 mod dispatch;
-mod ending;
 mod errors;
 mod form;
-mod greeting;
-mod meter;
+mod initialize;
+mod mcp_servers;
 mod options;
 mod permission;
 mod prompt;
+mod prompt_response;
 mod question;
 mod replay;
-mod servers;
 mod sessions;
-mod shown;
 pub mod tool;
 pub mod update;
+mod update_json;
+mod usage_update;
 
 pub use self::{
-    connection::{ExecutorModels, Settings},
-    dispatch::{Ended, serve},
-    meter::Spent,
-    update::{Features, Updates},
+    connection::{AcpSettings, ExecutorModels},
+    dispatch::{DisconnectReason, serve},
+    update::{EditorFeatures, UpdateEncoder},
+    usage_update::SessionCost,
 };

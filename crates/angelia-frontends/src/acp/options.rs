@@ -14,8 +14,8 @@ use agent_client_protocol_schema::v1::{
 use angelia_core::model::PermissionLevel;
 
 /// The ids of the config options.
-pub(super) const MODE: &str = "mode";
-pub(super) const MODEL: &str = "model";
+pub(super) const MODE_OPTION_ID: &str = "mode";
+pub(super) const MODEL_OPTION_ID: &str = "model";
 
 /// The option value for the agent's own choice of a model.
 pub(super) const DEFAULT_MODEL: &str = "default";
@@ -36,33 +36,33 @@ const LEVELS: [(PermissionLevel, &str, &str); 3] = [
 
 /// The current settings of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct SessionSettings {
     pub(super) level: PermissionLevel,
     pub(super) model: Option<Arc<str>>,
     /// The models that the executor lists.
     pub(super) models: Vec<Arc<str>>,
 }
 
-pub(super) fn level(id: &str) -> Option<PermissionLevel> {
+pub(super) fn parse_level(id: &str) -> Option<PermissionLevel> {
     let mut levels = LEVELS.iter().map(|(level, ..)| *level);
     levels.find(|level| level.as_str() == id)
 }
 
-impl Chosen {
-    pub(super) fn modes(&self) -> SessionModeState {
+impl SessionSettings {
+    pub(super) fn mode_state(&self) -> SessionModeState {
         let mode = |(level, name, about): &(PermissionLevel, &str, &str)| {
             SessionMode::new(level.as_str(), *name).description((*about).to_owned())
         };
         SessionModeState::new(self.level.as_str(), LEVELS.iter().map(mode).collect())
     }
 
-    pub(super) fn options(&self) -> Vec<SessionConfigOption> {
+    pub(super) fn config_options(&self) -> Vec<SessionConfigOption> {
         let level = |(level, name, about): &(PermissionLevel, &str, &str)| {
             SessionConfigSelectOption::new(level.as_str(), *name).description((*about).to_owned())
         };
         let levels: Vec<_> = LEVELS.iter().map(level).collect();
         let mut options = vec![
-            SessionConfigOption::select(MODE, "Mode", self.level.as_str(), levels)
+            SessionConfigOption::select(MODE_OPTION_ID, "Mode", self.level.as_str(), levels)
                 .description("What the agent may do without asking".to_owned())
                 .category(SessionConfigOptionCategory::Mode),
         ];
@@ -74,13 +74,13 @@ impl Chosen {
             // Some executors list the default model as `default` too.
             let listed = listed.filter(|model| *model != DEFAULT_MODEL);
             // The session may use a model that is not listed.
-            let unlisted = (self.model.as_deref()).filter(|model| !self.lists(model));
+            let unlisted = (self.model.as_deref()).filter(|model| !self.lists_model(model));
             let models = listed.chain(unlisted);
             let models =
                 models.map(|model| SessionConfigSelectOption::new(Arc::<str>::from(model), model));
             let values: Vec<_> = std::iter::once(own).chain(models).collect();
             options.push(
-                SessionConfigOption::select(MODEL, "Model", current, values)
+                SessionConfigOption::select(MODEL_OPTION_ID, "Model", current, values)
                     .description("From the next prompt on".to_owned())
                     .category(SessionConfigOptionCategory::Model),
             );
@@ -88,7 +88,7 @@ impl Chosen {
         options
     }
 
-    fn lists(&self, model: &str) -> bool {
+    fn lists_model(&self, model: &str) -> bool {
         self.models.iter().any(|listed| **listed == *model)
     }
 }
@@ -99,13 +99,13 @@ mod tests {
 
     #[test]
     fn what_is_chosen_is_always_among_the_choices() {
-        let chosen = |model: Option<&str>| Chosen {
+        let chosen = |model: Option<&str>| SessionSettings {
             level: PermissionLevel::Edit,
             model: model.map(Into::into),
             models: vec!["default".into(), "small".into(), "large".into()],
         };
         for model in [None, Some("large"), Some("odd-1")] {
-            let options = serde_json::to_value(chosen(model).options()).unwrap();
+            let options = serde_json::to_value(chosen(model).config_options()).unwrap();
             for option in options.as_array().unwrap() {
                 let current = &option["currentValue"];
                 let values = option["options"].as_array().unwrap();
@@ -117,9 +117,9 @@ mod tests {
                 assert_eq!(names.len(), count, "{option}");
             }
         }
-        let none = Chosen { model: None, models: Vec::new(), level: PermissionLevel::Ask };
-        assert_eq!(none.options().len(), 1);
-        assert_eq!(level("unattended"), Some(PermissionLevel::Unattended));
-        assert_eq!(level("bypass"), None);
+        let none = SessionSettings { model: None, models: Vec::new(), level: PermissionLevel::Ask };
+        assert_eq!(none.config_options().len(), 1);
+        assert_eq!(parse_level("unattended"), Some(PermissionLevel::Unattended));
+        assert_eq!(parse_level("bypass"), None);
     }
 }

@@ -5,12 +5,12 @@ use agent_client_protocol_schema::v1::{RequestPermissionOutcome, RequestPermissi
 use angelia_core::model::{Decision, Verdict};
 use serde::Serialize;
 
-use super::{connection::Answer, shown::AskedTool};
+use super::{connection::EditorResponse, update_json::PermissionToolCall};
 
 pub(super) const METHOD: &str = "session/request_permission";
 
 /// The decider in the record: the person at the editor is the owner.
-pub(super) const BY: &str = "owner";
+pub(super) const DECIDED_BY: &str = "owner";
 
 /// The options. Their ids are their kinds.
 const CHOICES: [(&str, &str, Verdict); 3] = [
@@ -21,65 +21,70 @@ const CHOICES: [(&str, &str, Verdict); 3] = [
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Params<'a> {
+pub(super) struct PermissionParams<'a> {
     pub(super) session_id: &'a str,
-    pub(super) tool_call: AskedTool<'a>,
-    pub(super) options: Vec<Choice<'a>>,
+    pub(super) tool_call: PermissionToolCall<'a>,
+    pub(super) options: Vec<PermissionOption<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Choice<'a> {
+pub(super) struct PermissionOption<'a> {
     pub(super) option_id: String,
     pub(super) name: &'a str,
     pub(super) kind: &'static str,
 }
 
-pub(super) fn params<'a>(session_id: &'a str, tool_call: AskedTool<'a>) -> Params<'a> {
-    let choice = |(kind, name, _): &(&'static str, &'static str, Verdict)| Choice {
+pub(super) fn params<'a>(
+    session_id: &'a str,
+    tool_call: PermissionToolCall<'a>,
+) -> PermissionParams<'a> {
+    let choice = |(kind, name, _): &(&'static str, &'static str, Verdict)| PermissionOption {
         option_id: (*kind).to_owned(),
         name,
         kind,
     };
-    Params { session_id, tool_call, options: CHOICES.iter().map(choice).collect() }
+    PermissionParams { session_id, tool_call, options: CHOICES.iter().map(choice).collect() }
 }
 
 /// The person's choice.
-pub(super) enum Chose {
-    Option(String),
+pub(super) enum PermissionOutcome {
+    Selected(String),
     /// The person cancelled the whole prompt.
     Cancelled,
     /// The editor gave no usable answer, for this reason.
-    Nothing(String),
+    NoAnswer(String),
 }
 
-pub(super) fn chose(answer: Answer) -> Chose {
+pub(super) fn parse_outcome(answer: EditorResponse) -> PermissionOutcome {
     let answer = match answer {
         Ok(answer) => serde_json::from_str::<RequestPermissionResponse>(answer.get()),
-        Err(why) => return Chose::Nothing(why),
+        Err(why) => return PermissionOutcome::NoAnswer(why),
     };
     match answer.map(|answer| answer.outcome) {
         Ok(RequestPermissionOutcome::Selected(selected)) => {
-            Chose::Option(selected.option_id.0.as_ref().to_owned())
+            PermissionOutcome::Selected(selected.option_id.0.as_ref().to_owned())
         }
-        Ok(_) => Chose::Cancelled,
-        Err(error) => Chose::Nothing(format!("the editor's answer is invalid: {error}")),
+        Ok(_) => PermissionOutcome::Cancelled,
+        Err(error) => {
+            PermissionOutcome::NoAnswer(format!("the editor's answer is invalid: {error}"))
+        }
     }
 }
 
 /// Turns the answer into a decision. Anything but a known option denies.
-pub(super) fn decision(answer: Answer) -> Decision {
-    match chose(answer) {
-        Chose::Option(id) => {
+pub(super) fn parse_decision(answer: EditorResponse) -> Decision {
+    match parse_outcome(answer) {
+        PermissionOutcome::Selected(id) => {
             let choice = CHOICES.iter().find(|(kind, ..)| *kind == id);
             match choice {
-                Some((.., verdict)) => Decision::new(*verdict, BY),
-                None => Decision::new(Verdict::Deny, BY)
+                Some((.., verdict)) => Decision::new(*verdict, DECIDED_BY),
+                None => Decision::new(Verdict::Deny, DECIDED_BY)
                     .with_note(format!("`{id}` was not among the choices")),
             }
         }
-        Chose::Cancelled => Decision::new(Verdict::Stop, BY),
-        Chose::Nothing(why) => Decision::new(Verdict::Deny, "nobody").with_note(why),
+        PermissionOutcome::Cancelled => Decision::new(Verdict::Stop, DECIDED_BY),
+        PermissionOutcome::NoAnswer(why) => Decision::new(Verdict::Deny, "nobody").with_note(why),
     }
 }
 
@@ -91,7 +96,7 @@ mod tests {
 
     fn verdict(json: &str) -> Verdict {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
-        decision(Ok(raw)).verdict
+        parse_decision(Ok(raw)).verdict
     }
 
     #[test]
@@ -112,6 +117,6 @@ mod tests {
         for odd in ["{}", "null", "[]", r#"{"outcome":"selected"}"#, r#"{"outcome":{}}"#] {
             assert!(!verdict(odd).allows(), "{odd}");
         }
-        assert!(!decision(Err("no".to_owned())).verdict.allows());
+        assert!(!parse_decision(Err("no".to_owned())).verdict.allows());
     }
 }

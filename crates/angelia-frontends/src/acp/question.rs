@@ -3,38 +3,40 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{Answer, Approval, Decision, Question, Verdict};
+use angelia_core::model::{Approval, Decision, Question, QuestionAnswer, Verdict};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    asking::ask,
-    connection::Connection,
+    client_requests::send_request,
+    connection::EditorConnection,
     form,
-    permission::{self, BY, Choice, Chose, Params, chose},
-    shown::AskedTool,
+    permission::{
+        self, DECIDED_BY, PermissionOption, PermissionOutcome, PermissionParams, parse_outcome,
+    },
+    update_json::PermissionToolCall,
 };
 
-const SKIP: &str = "skip";
+const SKIP_OPTION_ID: &str = "skip";
 
 /// Returns the decision with the answers. `None`: the questions were answered elsewhere.
-pub(super) async fn answered(
-    connection: &Arc<Connection>,
+pub(super) async fn ask_questions(
+    connection: &Arc<EditorConnection>,
     session: &str,
     approval: &Approval,
     questions: &[Question],
     unwanted: &CancellationToken,
 ) -> Option<Decision> {
-    if connection.client().forms {
+    if connection.capabilities().forms {
         let params = form::params(session, approval, questions);
-        let request = connection.request(form::METHOD, &params);
-        let answer = ask(connection, request, unwanted).await?;
-        return Some(form::decision(answer, questions));
+        let request = connection.prepare_request(form::METHOD, &params);
+        let answer = send_request(connection, request, unwanted).await?;
+        return Some(form::parse_decision(answer, questions));
     }
-    choices(connection, session, approval, questions, unwanted).await
+    ask_one_by_one(connection, session, approval, questions, unwanted).await
 }
 
-async fn choices(
-    connection: &Arc<Connection>,
+async fn ask_one_by_one(
+    connection: &Arc<EditorConnection>,
     session: &str,
     approval: &Approval,
     questions: &[Question],
@@ -42,40 +44,52 @@ async fn choices(
 ) -> Option<Decision> {
     let mut answers = Vec::new();
     for question in questions {
-        let request = connection.request(permission::METHOD, &params(session, approval, question));
-        let answer = ask(connection, request, unwanted).await?;
-        let chosen = match chose(answer) {
-            Chose::Option(id) => id.parse().ok().and_then(|at: usize| question.options.get(at)),
-            Chose::Cancelled => return Some(Decision::new(Verdict::Stop, BY)),
-            Chose::Nothing(why) => {
+        let request = connection
+            .prepare_request(permission::METHOD, &permission_params(session, approval, question));
+        let answer = send_request(connection, request, unwanted).await?;
+        let chosen = match parse_outcome(answer) {
+            PermissionOutcome::Selected(id) => {
+                id.parse().ok().and_then(|at: usize| question.options.get(at))
+            }
+            PermissionOutcome::Cancelled => return Some(Decision::new(Verdict::Stop, DECIDED_BY)),
+            PermissionOutcome::NoAnswer(why) => {
                 return Some(Decision::new(Verdict::Deny, "nobody").with_note(why));
             }
         };
         let Some(chosen) = chosen else {
-            return Some(Decision::new(Verdict::Deny, BY));
+            return Some(Decision::new(Verdict::Deny, DECIDED_BY));
         };
-        answers.push(Answer {
+        answers.push(QuestionAnswer {
             question: Arc::clone(&question.text),
             answer: Arc::clone(&chosen.label),
         });
     }
-    let mut decision = Decision::new(Verdict::Once, BY);
+    let mut decision = Decision::new(Verdict::Once, DECIDED_BY);
     decision.answers = answers;
     Some(decision)
 }
 
-fn params<'a>(session_id: &'a str, approval: &'a Approval, question: &'a Question) -> Params<'a> {
-    let choice = |(at, name)| Choice { option_id: format!("{at}"), name, kind: "allow_once" };
+fn permission_params<'a>(
+    session_id: &'a str,
+    approval: &'a Approval,
+    question: &'a Question,
+) -> PermissionParams<'a> {
+    let choice =
+        |(at, name)| PermissionOption { option_id: format!("{at}"), name, kind: "allow_once" };
     let labels = question.options.iter().map(|option| &*option.label);
     let mut options: Vec<_> = labels.enumerate().map(choice).collect();
-    options.push(Choice { option_id: SKIP.to_owned(), name: "Skip", kind: "reject_once" });
+    options.push(PermissionOption {
+        option_id: SKIP_OPTION_ID.to_owned(),
+        name: "Skip",
+        kind: "reject_once",
+    });
     let lines = question.options.iter().map(|option| {
         let (label, about) = (&option.label, &option.description);
         format!("- {label}: {about}\n")
     });
-    Params {
+    PermissionParams {
         session_id,
-        tool_call: AskedTool::question(approval, &question.text, lines.collect()),
+        tool_call: PermissionToolCall::for_question(approval, &question.text, lines.collect()),
         options,
     }
 }

@@ -1,51 +1,54 @@
 //! Replays the turns of a session to the editor when it is loaded.
 
 use angelia_core::{
-    model::{Content, Message, Part, Role, SessionRecord, TurnRecord},
+    model::{Content, HistoryMessage, MessagePart, Role, SessionRecord, TurnRecord},
     ports::Page,
 };
 
-use super::{connection::Connection, errors::Refusal, meter::Spent, update::Updates};
+use super::{
+    connection::EditorConnection, errors::AcpError, update::UpdateEncoder,
+    usage_update::SessionCost,
+};
 
-const PAGE: usize = 256;
+const TURNS_PER_PAGE: usize = 256;
 
 /// About how many bytes are sent at once.
-const PIECE: usize = 64 * 1024;
+const FLUSH_BYTES: usize = 64 * 1024;
 
-impl Connection {
+impl EditorConnection {
     /// Sends all turns of a session to the editor, and returns what the session has cost.
-    pub(super) async fn replay(&self, record: &SessionRecord) -> Result<Spent, Refusal> {
-        let updates = Updates::new(record.id, &record.spec.cwd, self.client().features);
-        let mut updates = updates.having_spent(Spent::NOTHING);
+    pub(super) async fn replay(&self, record: &SessionRecord) -> Result<SessionCost, AcpError> {
+        let updates = UpdateEncoder::new(record.id, &record.spec.cwd, self.capabilities().features);
+        let mut updates = updates.with_cost(SessionCost::ZERO);
         let mut out = Vec::new();
-        carried(&record.spec.history, &updates, &mut out);
-        for turn in self.turns(record).await? {
-            updates.input(turn.id, &turn.input, &mut out);
+        write_history(&record.spec.history, &updates, &mut out);
+        for turn in self.all_turns(record).await? {
+            updates.encode_input(turn.id, &turn.input, &mut out);
             let mut watch = self.engine.watch(turn.id, 0).await?;
             while let Some(batch) =
                 watch.next().await.map_err(angelia_core::engine::EngineError::from)?
             {
                 for event in &*batch {
-                    updates.event(event, &mut out);
+                    updates.encode_event(event, &mut out);
                 }
-                if out.len() > PIECE {
-                    self.say(std::mem::take(&mut out)).await;
+                if out.len() > FLUSH_BYTES {
+                    self.send_lines(std::mem::take(&mut out)).await;
                 }
             }
         }
-        self.say(out).await;
-        Ok(updates.spent())
+        self.send_lines(out).await;
+        Ok(updates.cost())
     }
 
     /// Returns all turns, oldest first, including those of the sessions that this one was forked
     /// from.
-    async fn turns(&self, record: &SessionRecord) -> Result<Vec<TurnRecord>, Refusal> {
+    async fn all_turns(&self, record: &SessionRecord) -> Result<Vec<TurnRecord>, AcpError> {
         let mut turns = Vec::new();
         let mut session = record.id;
         let mut forked_from = record.forked_from;
         let mut before = None;
         loop {
-            let page = Page { limit: PAGE, before };
+            let page = Page { limit: TURNS_PER_PAGE, before };
             let older = self.engine.turns(Some(session), page).await?;
             let Some(oldest) = older.last() else {
                 // Ids sort by age: turns of the parent that are younger than the fork do not belong
@@ -68,12 +71,12 @@ impl Connection {
 }
 
 /// Sends the text of a history that came from elsewhere.
-fn carried(history: &[Message], updates: &Updates, out: &mut Vec<u8>) {
+fn write_history(history: &[HistoryMessage], updates: &UpdateEncoder, out: &mut Vec<u8>) {
     for (number, message) in history.iter().enumerate() {
         let id = format!("history-{number}");
         for part in &message.parts {
-            if let Part::Content(Content::Text(text)) = part {
-                updates.words(message.role == Role::User, &id, text, out);
+            if let MessagePart::Content(Content::Text(text)) = part {
+                updates.encode_history_text(message.role == Role::User, &id, text, out);
             }
         }
     }

@@ -14,107 +14,116 @@ use agent_client_protocol_schema::v1::{
 use angelia_core::{
     engine::NewSession,
     model::{Mode, PermissionLevel, SessionId, SessionRecord},
-    ports::{Page, Wanted},
+    ports::{Page, ProfileRequest},
 };
 
 use super::{
-    connection::{Connection, Open},
-    errors::Refusal,
-    meter::Spent,
-    options::{self, Chosen},
-    servers::{Servers, servers},
-    update::Updates,
+    connection::{EditorConnection, OpenSession},
+    errors::AcpError,
+    mcp_servers::{McpServers, convert_servers},
+    options::{self, SessionSettings},
+    update::UpdateEncoder,
+    usage_update::SessionCost,
 };
 
 /// Limits the sessions that `session/list` returns at once, and those that it reads to find them.
-const PAGE: usize = 50;
-const LOOKED_AT: usize = 1000;
+const MAX_LISTED_SESSIONS: usize = 50;
+const MAX_SCANNED_SESSIONS: usize = 1000;
 
-impl Connection {
+impl EditorConnection {
     pub(super) async fn new_session(
         &self,
         request: NewSessionRequest,
-    ) -> Result<NewSessionResponse, Refusal> {
-        no_more_directories(&request.additional_directories)?;
-        is_directory(&request.cwd).await?;
-        let more = servers(&request.mcp_servers)?;
-        let wanted = Wanted {
+    ) -> Result<NewSessionResponse, AcpError> {
+        reject_additional_directories(&request.additional_directories)?;
+        check_directory(&request.cwd).await?;
+        let more = convert_servers(&request.mcp_servers)?;
+        let wanted = ProfileRequest {
             profile: self.settings.profile.clone(),
             cwd: Some(request.cwd),
             model: self.settings.model.clone(),
-            ..Wanted::default()
+            ..ProfileRequest::default()
         };
-        let mut spec = self.profiles.spec(wanted).await?;
+        let mut spec = self.profiles.resolve(wanted).await?;
         spec.mcp_servers.extend(more);
         let new = NewSession { spec, title: None, name: None };
         let record = self.engine.create_session(new).await?;
         self.warm_up(&record);
-        let chosen = self.open(&record, Spent::NOTHING);
+        let chosen = self.register_open(&record, SessionCost::ZERO);
         Ok(NewSessionResponse::new(record.id.to_string())
-            .modes(chosen.modes())
-            .config_options(chosen.options()))
+            .modes(chosen.mode_state())
+            .config_options(chosen.config_options()))
     }
 
     /// Opens an earlier session and replays it.
     pub(super) async fn load_session(
         &self,
         request: LoadSessionRequest,
-    ) -> Result<LoadSessionResponse, Refusal> {
-        no_more_directories(&request.additional_directories)?;
-        let given = servers(&request.mcp_servers)?;
-        let record = self.found(&request.session_id.0, &request.cwd).await?;
-        let record = self.equip(record, given).await?;
+    ) -> Result<LoadSessionResponse, AcpError> {
+        reject_additional_directories(&request.additional_directories)?;
+        let given = convert_servers(&request.mcp_servers)?;
+        let record = self.find_stored(&request.session_id.0, &request.cwd).await?;
+        let record = self.add_mcp_servers(record, given).await?;
         let spent = self.replay(&record).await?;
-        let chosen = self.open(&record, spent);
-        Ok(LoadSessionResponse::new().modes(chosen.modes()).config_options(chosen.options()))
+        let chosen = self.register_open(&record, spent);
+        Ok(LoadSessionResponse::new()
+            .modes(chosen.mode_state())
+            .config_options(chosen.config_options()))
     }
 
     pub(super) async fn resume_session(
         &self,
         request: ResumeSessionRequest,
-    ) -> Result<ResumeSessionResponse, Refusal> {
-        no_more_directories(&request.additional_directories)?;
-        let given = servers(&request.mcp_servers)?;
-        let record = self.found(&request.session_id.0, &request.cwd).await?;
-        let record = self.equip(record, given).await?;
-        let chosen = self.open(&record, Spent::UNKNOWN);
-        Ok(ResumeSessionResponse::new().modes(chosen.modes()).config_options(chosen.options()))
+    ) -> Result<ResumeSessionResponse, AcpError> {
+        reject_additional_directories(&request.additional_directories)?;
+        let given = convert_servers(&request.mcp_servers)?;
+        let record = self.find_stored(&request.session_id.0, &request.cwd).await?;
+        let record = self.add_mcp_servers(record, given).await?;
+        let chosen = self.register_open(&record, SessionCost::UNKNOWN);
+        Ok(ResumeSessionResponse::new()
+            .modes(chosen.mode_state())
+            .config_options(chosen.config_options()))
     }
 
     /// Creates a session that continues from the current state of another one.
     pub(super) async fn fork_session(
         &self,
         request: ForkSessionRequest,
-    ) -> Result<ForkSessionResponse, Refusal> {
-        no_more_directories(&request.additional_directories)?;
-        let given = servers(&request.mcp_servers)?;
-        let parent = self.found(&request.session_id.0, &request.cwd).await?;
+    ) -> Result<ForkSessionResponse, AcpError> {
+        reject_additional_directories(&request.additional_directories)?;
+        let given = convert_servers(&request.mcp_servers)?;
+        let parent = self.find_stored(&request.session_id.0, &request.cwd).await?;
         let record = self.engine.fork_session(parent.id).await?;
-        let record = self.equip(record, given).await?;
-        let chosen = self.open(&record, Spent::NOTHING);
+        let record = self.add_mcp_servers(record, given).await?;
+        let chosen = self.register_open(&record, SessionCost::ZERO);
         Ok(ForkSessionResponse::new(record.id.to_string())
-            .modes(chosen.modes())
-            .config_options(chosen.options()))
+            .modes(chosen.mode_state())
+            .config_options(chosen.config_options()))
     }
 
     /// Finds a stored session. Fails if this editor runs a prompt in it, or if it belongs to
     /// another directory.
-    async fn found(&self, id: &str, cwd: &Path) -> Result<SessionRecord, Refusal> {
-        let session: SessionId = id.parse().map_err(|_| Refusal::no_session(id))?;
-        let runs = (self.sessions().get(&session)).is_some_and(|open| open.running.is_some());
+    async fn find_stored(&self, id: &str, cwd: &Path) -> Result<SessionRecord, AcpError> {
+        let session: SessionId = id.parse().map_err(|_| AcpError::session_not_found(id))?;
+        let runs =
+            (self.sessions().get(&session)).is_some_and(|open| open.running_prompt.is_some());
         if runs {
             let message = "a prompt runs in this session; wait for it, or cancel it";
-            return Err(Refusal::invalid(message));
+            return Err(AcpError::invalid_params(message));
         }
         let record = self.engine.session(session).await?;
         if record.spec.cwd != cwd {
-            return Err(Refusal::elsewhere(&record.spec.cwd));
+            return Err(AcpError::wrong_directory(&record.spec.cwd));
         }
         Ok(record)
     }
 
     /// Adds the MCP servers that the editor sent with its request to the session.
-    async fn equip(&self, record: SessionRecord, given: Servers) -> Result<SessionRecord, Refusal> {
+    async fn add_mcp_servers(
+        &self,
+        record: SessionRecord,
+        given: McpServers,
+    ) -> Result<SessionRecord, AcpError> {
         let known = |(name, settings): &(Arc<str>, angelia_core::model::RawJson)| {
             (record.spec.mcp_servers.get(name)).is_some_and(|has| has.get() == settings.get())
         };
@@ -136,25 +145,25 @@ impl Connection {
     }
 
     /// Registers a session as open in this editor.
-    fn open(&self, record: &SessionRecord, spent: Spent) -> Chosen {
+    fn register_open(&self, record: &SessionRecord, spent: SessionCost) -> SessionSettings {
         let spec = &record.spec;
         let executor = |name: &str| *name == *spec.executor;
         let models = (self.settings.models.iter()).find(|one| executor(&one.executor));
-        let chosen = Chosen {
+        let chosen = SessionSettings {
             level: spec.permissions.level,
             model: spec.model.clone(),
             models: models.map(|one| one.models.clone()).unwrap_or_default(),
         };
         let executors = self.engine.executors().iter();
-        let open = Open {
+        let open = OpenSession {
             cwd: spec.cwd.clone(),
             images: executors
                 .filter(|one| executor(one.name()))
                 .any(|one| one.capabilities().images),
-            chosen: chosen.clone(),
-            titled: record.title.is_some(),
-            spent,
-            running: None,
+            settings: chosen.clone(),
+            has_title: record.title.is_some(),
+            cost: spent,
+            running_prompt: None,
         };
         self.sessions().insert(record.id, open);
         chosen
@@ -165,19 +174,19 @@ impl Connection {
     pub(super) async fn list_sessions(
         &self,
         request: ListSessionsRequest,
-    ) -> Result<ListSessionsResponse, Refusal> {
+    ) -> Result<ListSessionsResponse, AcpError> {
         let mut before = match &request.cursor {
             None => None,
             Some(cursor) => {
                 let at = cursor.parse::<SessionId>();
-                let at = at.map_err(|_| Refusal::invalid("the cursor is invalid"))?;
+                let at = at.map_err(|_| AcpError::invalid_params("the cursor is invalid"))?;
                 Some(at.as_uuid())
             }
         };
         let mut found = Vec::new();
         let mut looked_at = 0;
         let next = loop {
-            let limit = PAGE;
+            let limit = MAX_LISTED_SESSIONS;
             let page = self.engine.sessions(Page { limit, before }).await?;
             looked_at += page.len();
             let is_last = page.len() < limit;
@@ -185,13 +194,13 @@ impl Connection {
                 let here = (request.cwd.as_ref()).is_none_or(|cwd| *cwd == record.spec.cwd);
                 before = Some(record.id.as_uuid());
                 if here && record.spec.mode == Mode::Agent {
-                    found.push(info(&record));
+                    found.push(session_info(&record));
                 }
-                if found.len() == PAGE {
+                if found.len() == MAX_LISTED_SESSIONS {
                     break;
                 }
             }
-            if found.len() == PAGE || looked_at >= LOOKED_AT {
+            if found.len() == MAX_LISTED_SESSIONS || looked_at >= MAX_SCANNED_SESSIONS {
                 break before.map(|id| id.to_string());
             }
             if is_last {
@@ -204,10 +213,10 @@ impl Connection {
     pub(super) async fn delete_session(
         &self,
         request: DeleteSessionRequest,
-    ) -> Result<DeleteSessionResponse, Refusal> {
+    ) -> Result<DeleteSessionResponse, AcpError> {
         let id = &*request.session_id.0;
-        let session: SessionId = id.parse().map_err(|_| Refusal::no_session(id))?;
-        self.cancel(session);
+        let session: SessionId = id.parse().map_err(|_| AcpError::session_not_found(id))?;
+        self.cancel_prompt(session);
         self.engine.delete_session(session).await?;
         self.sessions().remove(&session);
         Ok(DeleteSessionResponse::new())
@@ -217,10 +226,10 @@ impl Connection {
     pub(super) async fn close_session(
         &self,
         request: CloseSessionRequest,
-    ) -> Result<CloseSessionResponse, Refusal> {
-        let session = self.opened(&request.session_id.0)?;
-        self.cancel(session);
-        self.engine.rest_session(session).await?;
+    ) -> Result<CloseSessionResponse, AcpError> {
+        let session = self.parse_open_session(&request.session_id.0)?;
+        self.cancel_prompt(session);
+        self.engine.release_session(session).await?;
         self.sessions().remove(&session);
         Ok(CloseSessionResponse::new())
     }
@@ -228,97 +237,102 @@ impl Connection {
     pub(super) async fn set_mode(
         &self,
         request: SetSessionModeRequest,
-    ) -> Result<SetSessionModeResponse, Refusal> {
-        let session = self.opened(&request.session_id.0)?;
-        let level = mode(&request.mode_id.0)?;
+    ) -> Result<SetSessionModeResponse, AcpError> {
+        let session = self.parse_open_session(&request.session_id.0)?;
+        let level = parse_mode(&request.mode_id.0)?;
         let chosen = self.change_level(session, level).await?;
-        let update = ConfigOptionUpdate::new(chosen.options());
-        self.tell(session, &SessionUpdate::ConfigOptionUpdate(update)).await;
+        let update = ConfigOptionUpdate::new(chosen.config_options());
+        self.send_update(session, &SessionUpdate::ConfigOptionUpdate(update)).await;
         Ok(SetSessionModeResponse::new())
     }
 
-    pub(super) async fn set_option(
+    pub(super) async fn set_config_option(
         &self,
         request: SetSessionConfigOptionRequest,
-    ) -> Result<SetSessionConfigOptionResponse, Refusal> {
-        let session = self.opened(&request.session_id.0)?;
+    ) -> Result<SetSessionConfigOptionResponse, AcpError> {
+        let session = self.parse_open_session(&request.session_id.0)?;
         let SessionConfigOptionValue::ValueId { value } = &request.value else {
-            return Err(Refusal::invalid("an option needs one of the listed values"));
+            return Err(AcpError::invalid_params("an option needs one of the listed values"));
         };
         let chosen = match &*request.config_id.0 {
-            options::MODE => {
-                let chosen = self.change_level(session, mode(&value.0)?).await?;
+            options::MODE_OPTION_ID => {
+                let chosen = self.change_level(session, parse_mode(&value.0)?).await?;
                 let update = CurrentModeUpdate::new(chosen.level.as_str());
-                self.tell(session, &SessionUpdate::CurrentModeUpdate(update)).await;
+                self.send_update(session, &SessionUpdate::CurrentModeUpdate(update)).await;
                 chosen
             }
-            options::MODEL => self.change_model(session, &value.0).await?,
+            options::MODEL_OPTION_ID => self.change_model(session, &value.0).await?,
             unknown => {
                 let message = format!("there is no option `{unknown}`; use `mode` or `model`");
-                return Err(Refusal::invalid(message));
+                return Err(AcpError::invalid_params(message));
             }
         };
-        Ok(SetSessionConfigOptionResponse::new(chosen.options()))
+        Ok(SetSessionConfigOptionResponse::new(chosen.config_options()))
     }
 
     async fn change_level(
         &self,
         session: SessionId,
         level: PermissionLevel,
-    ) -> Result<Chosen, Refusal> {
+    ) -> Result<SessionSettings, AcpError> {
         let change = self.engine.change_session(session, move |spec| {
             spec.permissions.level = level;
         });
         change.await?;
-        self.rechoose(session, |chosen| chosen.level = level)
+        self.update_settings(session, |chosen| chosen.level = level)
     }
 
-    async fn change_model(&self, session: SessionId, value: &str) -> Result<Chosen, Refusal> {
+    async fn change_model(
+        &self,
+        session: SessionId,
+        value: &str,
+    ) -> Result<SessionSettings, AcpError> {
         if value.is_empty() {
-            return Err(Refusal::invalid("the model must not be empty"));
+            return Err(AcpError::invalid_params("the model must not be empty"));
         }
         let model: Option<Arc<str>> = (value != options::DEFAULT_MODEL).then(|| value.into());
         let wanted = model.clone();
         let change = (self.engine).change_session(session, move |spec| spec.model = wanted);
         change.await?;
-        self.rechoose(session, |chosen| chosen.model = model)
+        self.update_settings(session, |chosen| chosen.model = model)
     }
 
-    pub(super) fn rechoose(
+    pub(super) fn update_settings(
         &self,
         session: SessionId,
-        change: impl FnOnce(&mut Chosen),
-    ) -> Result<Chosen, Refusal> {
+        change: impl FnOnce(&mut SessionSettings),
+    ) -> Result<SessionSettings, AcpError> {
         let mut sessions = self.sessions();
         let open = sessions.get_mut(&session);
-        let open = open.ok_or_else(|| Refusal::no_session(&session.to_string()))?;
-        change(&mut open.chosen);
-        Ok(open.chosen.clone())
+        let open = open.ok_or_else(|| AcpError::session_not_found(&session.to_string()))?;
+        change(&mut open.settings);
+        Ok(open.settings.clone())
     }
 
     /// Parses the id of a session that the editor has open.
-    pub(super) fn opened(&self, id: &str) -> Result<SessionId, Refusal> {
+    pub(super) fn parse_open_session(&self, id: &str) -> Result<SessionId, AcpError> {
         let session: Option<SessionId> = id.parse().ok();
         session
             .filter(|session| self.sessions().contains_key(session))
-            .ok_or_else(|| Refusal::no_session(id))
+            .ok_or_else(|| AcpError::session_not_found(id))
     }
 
-    pub(super) async fn tell(&self, session: SessionId, update: &SessionUpdate) {
+    pub(super) async fn send_update(&self, session: SessionId, update: &SessionUpdate) {
         let mut line = Vec::new();
-        Updates::new(session, Path::new("/"), self.client().features).put(update, &mut line);
-        self.say(line).await;
+        UpdateEncoder::new(session, Path::new("/"), self.capabilities().features)
+            .write_update(update, &mut line);
+        self.send_lines(line).await;
     }
 }
 
-fn mode(id: &str) -> Result<PermissionLevel, Refusal> {
-    options::level(id).ok_or_else(|| {
+fn parse_mode(id: &str) -> Result<PermissionLevel, AcpError> {
+    options::parse_level(id).ok_or_else(|| {
         let message = format!("there is no mode `{id}`; use ask, edit or unattended");
-        Refusal::invalid(message)
+        AcpError::invalid_params(message)
     })
 }
 
-fn info(record: &SessionRecord) -> SessionInfo {
+fn session_info(record: &SessionRecord) -> SessionInfo {
     SessionInfo::new(record.id.to_string(), record.spec.cwd.clone())
         .title(record.title.as_deref().map(ToOwned::to_owned))
         .updated_at(record.updated_at.to_string())
@@ -326,20 +340,24 @@ fn info(record: &SessionRecord) -> SessionInfo {
 
 /// Refuses additional directories. We do not advertise them, and an editor that sends them anyway
 /// must not believe that they are used.
-fn no_more_directories(more: &[std::path::PathBuf]) -> Result<(), Refusal> {
+fn reject_additional_directories(more: &[std::path::PathBuf]) -> Result<(), AcpError> {
     if more.is_empty() {
         return Ok(());
     }
-    Err(Refusal::invalid("a session has one directory here; leave `additionalDirectories` out"))
+    Err(AcpError::invalid_params(
+        "a session has one directory here; leave `additionalDirectories` out",
+    ))
 }
 
-async fn is_directory(cwd: &Path) -> Result<(), Refusal> {
+async fn check_directory(cwd: &Path) -> Result<(), AcpError> {
     if !cwd.is_absolute() {
-        return Err(Refusal::invalid("`cwd` must be an absolute path"));
+        return Err(AcpError::invalid_params("`cwd` must be an absolute path"));
     }
     match tokio::fs::metadata(cwd).await {
         Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(Refusal::invalid(format!("{} is not a directory", cwd.display()))),
-        Err(error) => Err(Refusal::invalid(format!("cannot work in {}: {error}", cwd.display()))),
+        Ok(_) => Err(AcpError::invalid_params(format!("{} is not a directory", cwd.display()))),
+        Err(error) => {
+            Err(AcpError::invalid_params(format!("cannot work in {}: {error}", cwd.display())))
+        }
     }
 }

@@ -14,18 +14,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// The field names that agents use for the file of a tool call.
-const PATHS: [&str; 4] = ["file_path", "notebook_path", "path", "abs_path"];
+const PATH_FIELDS: [&str; 4] = ["file_path", "notebook_path", "path", "abs_path"];
 
 /// The display of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct ToolDisplay {
     pub kind: &'static str,
-    pub locations: Vec<Location>,
+    pub locations: Vec<ToolLocation>,
     pub diffs: Vec<Diff>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Location {
+pub struct ToolLocation {
     pub path: PathBuf,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
@@ -42,44 +42,44 @@ pub struct Diff {
 
 type Fields<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
-impl Look {
+impl ToolDisplay {
     /// Derives the display from a tool's input. Relative paths are resolved against `cwd`.
-    pub fn of(class: ToolClass, input: &RawValue, cwd: &Path) -> Self {
+    pub fn from_input(class: ToolClass, input: &RawValue, cwd: &Path) -> Self {
         let fields: Fields<'_> = serde_json::from_str(input.get()).unwrap_or_default();
-        let changes = changes(&fields, cwd);
+        let changes = parse_changes(&fields, cwd);
         if class == ToolClass::Edit && !changes.is_empty() {
-            return Self::of_changes(&changes);
+            return Self::from_changes(&changes);
         }
-        let path = PATHS.iter().find_map(|name| text(&fields, name));
+        let path = PATH_FIELDS.iter().find_map(|name| text_field(&fields, name));
         let path = path.map(|path| cwd.join(&*path));
-        let line = number(&fields, "offset").or_else(|| number(&fields, "line"));
-        let locations = path.iter().map(|path| Location {
+        let line = number_field(&fields, "offset").or_else(|| number_field(&fields, "line"));
+        let locations = path.iter().map(|path| ToolLocation {
             path: path.clone(),
             line: line.filter(|_| class == ToolClass::Read),
         });
         let diffs = match (&path, class) {
-            (Some(path), ToolClass::Edit) => edits(&fields, path),
+            (Some(path), ToolClass::Edit) => edit_diffs(&fields, path),
             _ => Vec::new(),
         };
-        Self { kind: kind(class, &fields), locations: locations.collect(), diffs }
+        Self { kind: display_kind(class, &fields), locations: locations.collect(), diffs }
     }
 
-    fn of_changes(changes: &[Change]) -> Self {
+    fn from_changes(changes: &[PatchedFile]) -> Self {
         let only = |verb: &str| changes.iter().all(|change| change.verb == verb);
         let kind = if only("delete") { "delete" } else { "edit" };
-        let location = |change: &Change| Location {
+        let location = |change: &PatchedFile| ToolLocation {
             path: change.moved_to.as_ref().unwrap_or(&change.path).clone(),
             line: change.line,
         };
         Self {
             kind,
             locations: changes.iter().map(location).collect(),
-            diffs: changes.iter().flat_map(Change::diffs).collect(),
+            diffs: changes.iter().flat_map(PatchedFile::diffs).collect(),
         }
     }
 }
 
-fn kind(class: ToolClass, fields: &Fields<'_>) -> &'static str {
+fn display_kind(class: ToolClass, fields: &Fields<'_>) -> &'static str {
     match class {
         ToolClass::Read if fields.contains_key("pattern") || fields.contains_key("query") => {
             "search"
@@ -95,22 +95,22 @@ fn kind(class: ToolClass, fields: &Fields<'_>) -> &'static str {
     }
 }
 
-fn text<'a>(fields: &Fields<'a>, name: &str) -> Option<Cow<'a, str>> {
+fn text_field<'a>(fields: &Fields<'a>, name: &str) -> Option<Cow<'a, str>> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     let text: Text<'a> = serde_json::from_str(fields.get(name)?.get()).ok()?;
     Some(text.0).filter(|text| !text.is_empty())
 }
 
-fn number(fields: &Fields<'_>, name: &str) -> Option<u32> {
+fn number_field(fields: &Fields<'_>, name: &str) -> Option<u32> {
     serde_json::from_str(fields.get(name)?.get()).ok()
 }
 
 /// Returns the diffs of an edit tool: one edit, several edits of one file, or a whole file.
-fn edits(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
+fn edit_diffs(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
     if let Some(list) = fields.get("edits") {
         let list: Vec<Fields<'_>> = serde_json::from_str(list.get()).unwrap_or_default();
-        return list.iter().flat_map(|one| edits(one, path)).collect();
+        return list.iter().flat_map(|one| edit_diffs(one, path)).collect();
     }
     let new = ["new_string", "content", "new_source", "new_text"]
         .iter()
@@ -122,12 +122,12 @@ fn edits(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
     let Ok(new) = serde_json::from_str::<String>(raw.get()) else {
         return Vec::new();
     };
-    let old = text(fields, "old_string").or_else(|| text(fields, "old_text"));
+    let old = text_field(fields, "old_string").or_else(|| text_field(fields, "old_text"));
     vec![Diff { path: path.to_owned(), old: old.map(Cow::into_owned), new }]
 }
 
 /// The change of one file of a patch.
-struct Change {
+struct PatchedFile {
     verb: String,
     path: PathBuf,
     moved_to: Option<PathBuf>,
@@ -136,27 +136,27 @@ struct Change {
 }
 
 /// Parses the files of a patch: `[{"path", "kind": {"type", "move_path"}, "diff"}]`.
-fn changes(fields: &Fields<'_>, cwd: &Path) -> Vec<Change> {
+fn parse_changes(fields: &Fields<'_>, cwd: &Path) -> Vec<PatchedFile> {
     #[derive(Deserialize)]
-    struct One {
+    struct ChangeJson {
         path: String,
         #[serde(default)]
-        kind: Kind,
+        kind: ChangeKindJson,
         #[serde(default)]
         diff: String,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Kind {
+    struct ChangeKindJson {
         r#type: String,
         move_path: Option<String>,
     }
     let Some(list) = fields.get("changes") else {
         return Vec::new();
     };
-    let list: Vec<One> = serde_json::from_str(list.get()).unwrap_or_default();
-    let change = |one: One| Change {
-        line: first_line(&one.diff),
+    let list: Vec<ChangeJson> = serde_json::from_str(list.get()).unwrap_or_default();
+    let change = |one: ChangeJson| PatchedFile {
+        line: first_hunk_line(&one.diff),
         verb: one.kind.r#type,
         path: cwd.join(one.path),
         moved_to: one.kind.move_path.map(|path| cwd.join(path)),
@@ -166,13 +166,13 @@ fn changes(fields: &Fields<'_>, cwd: &Path) -> Vec<Change> {
 }
 
 /// Returns the line of the first hunk in the new file: 3 in `@@ -1,2 +3,4 @@`.
-fn first_line(patch: &str) -> Option<u32> {
+fn first_hunk_line(patch: &str) -> Option<u32> {
     let head = patch.lines().find(|line| line.starts_with("@@"))?;
     let (_, new) = head.split_once('+')?;
     new.split([',', ' ']).next()?.parse().ok()
 }
 
-impl Change {
+impl PatchedFile {
     fn diffs(&self) -> Vec<Diff> {
         let path = self.moved_to.as_ref().unwrap_or(&self.path);
         let diff = |old: Option<String>, new: String| Diff { path: path.clone(), old, new };
@@ -213,9 +213,9 @@ fn hunks(patch: &str) -> Vec<(String, String)> {
 mod tests {
     use super::*;
 
-    fn look(class: ToolClass, input: &str) -> Look {
+    fn look(class: ToolClass, input: &str) -> ToolDisplay {
         let input = RawValue::from_string(input.to_owned()).unwrap();
-        Look::of(class, &input, Path::new("/w"))
+        ToolDisplay::from_input(class, &input, Path::new("/w"))
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
             {"path":"/w/n","kind":{"type":"add"},"diff":"1\n"},
             {"path":"/w/d","kind":{"type":"delete"},"diff":"2\n"}]}"#;
         let patch = look(ToolClass::Edit, input);
-        let place = |path: &str, line| Location { path: path.into(), line };
+        let place = |path: &str, line| ToolLocation { path: path.into(), line };
         let places = [place("/w/c", Some(7)), place("/w/n", None), place("/w/d", None)];
         assert_eq!(patch.locations, places);
         let sides: Vec<_> =

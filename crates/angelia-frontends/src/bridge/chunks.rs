@@ -3,7 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation as _;
 
 /// Returns the length of the first chunk in bytes. It is 0 only for an empty text.
-pub(super) fn first(text: &str, characters: usize) -> usize {
+pub(super) fn first_chunk_len(text: &str, characters: usize) -> usize {
     text.grapheme_indices(true).nth(characters.max(1)).map_or(text.len(), |(start, _)| start)
 }
 
@@ -16,7 +16,7 @@ mod tests {
     fn all(mut text: &str, characters: usize) -> Vec<&str> {
         let mut pieces = Vec::new();
         while !text.is_empty() {
-            let (piece, rest) = text.split_at(first(text, characters));
+            let (piece, rest) = text.split_at(first_chunk_len(text, characters));
             pieces.push(piece);
             text = rest;
         }

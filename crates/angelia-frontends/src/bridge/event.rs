@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use angelia_core::model::{
-    Approval, ApprovalKind, Notice, Outcome, Resolution, Status, ToolCall, ToolId, ToolResult,
+    Approval, ApprovalKind, Notice, Outcome, Resolution, ToolCall, ToolId, ToolResult, TurnStatus,
     Usage,
 };
 use jiff::Timestamp;
@@ -11,23 +11,24 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{messages::Said, request::Code};
+use super::{request::BridgeErrorCode, transcript::RunTranscript};
 use crate::event_json::{FailureJson, QuestionJson, UsageJson, time};
 
 /// One line of the bridge.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event<'a> {
+#[schemars(rename = "Event")]
+pub enum BridgeEvent<'a> {
     /// The run was accepted; the first event of every run.
     RunStarted {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         #[serde(flatten)]
-        about: &'a About,
+        about: &'a RunInfo,
     },
     ToolStarted {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         tool_id: &'a str,
         name: &'a str,
         /// `read`, `edit`, `execute` or `other`.
@@ -42,7 +43,7 @@ pub enum Event<'a> {
     },
     ToolFinished {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         tool_id: &'a str,
         ok: bool,
         output: &'a str,
@@ -50,7 +51,7 @@ pub enum Event<'a> {
     /// The agent waits for a decision: answer with `approve`.
     ApprovalRequested {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         approval_id: String,
         /// `tool` or `question`.
         kind: &'static str,
@@ -70,14 +71,14 @@ pub enum Event<'a> {
     /// The approval was decided, by this host or elsewhere.
     ApprovalResolved {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         approval_id: String,
         verdict: &'static str,
         by: &'a str,
     },
     Notice {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         /// `info` or `warning`.
         level: &'static str,
         code: &'a str,
@@ -86,7 +87,7 @@ pub enum Event<'a> {
     /// The next part of a message while it is written.
     AssistantDelta {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         /// The number of the message in the run, from 0.
         index: u32,
         text: &'a str,
@@ -94,22 +95,22 @@ pub enum Event<'a> {
     /// The message has no further deltas.
     AssistantDeltaEnd {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         index: u32,
     },
     /// The full message; it overrides the deltas.
     AssistantMessage {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         index: u32,
         text: &'a str,
     },
     /// How the run ended; its last event.
     Final {
         #[serde(flatten)]
-        ids: Ids<'a>,
+        ids: RunIds<'a>,
         #[serde(flatten)]
-        end: Box<End<'a>>,
+        end: Box<FinalFields<'a>>,
     },
     Pong {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +137,7 @@ pub enum Event<'a> {
         request_id: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         session_id: Option<&'a str>,
-        code: Code,
+        code: BridgeErrorCode,
         /// What failed, and what to do.
         message: &'a str,
     },
@@ -144,14 +145,14 @@ pub enum Event<'a> {
 
 /// The ids that every event of a run carries.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-pub struct Ids<'a> {
+pub struct RunIds<'a> {
     pub request_id: &'a str,
     pub session_id: &'a str,
 }
 
 /// The turn, session and settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct About {
+pub struct RunInfo {
     pub turn_id: String,
     /// The id of the session, as `angelia sessions show` takes it.
     pub angelia_session_id: String,
@@ -166,14 +167,14 @@ pub struct About {
 
 /// The fields of `final`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct End<'a> {
+pub struct FinalFields<'a> {
     /// `completed`, `partial`, `interrupted`, `failed` or `parked`.
     status: &'static str,
     /// The answer, or the part of it that exists if the run did not complete.
     response: &'a str,
     /// The messages of this run, with its tool calls and their results.
     #[schemars(with = "Vec<Map<String, Value>>")]
-    messages: &'a Said,
+    messages: &'a RunTranscript,
     /// How often the model was called, as far as the events show.
     api_calls: u32,
     completed: bool,
@@ -197,28 +198,28 @@ pub struct End<'a> {
     resumes_at: Option<time::Rfc3339>,
 }
 
-impl<'a> End<'a> {
+impl<'a> FinalFields<'a> {
     pub(super) fn new(
         outcome: &'a Outcome,
-        said: &'a Said,
+        said: &'a RunTranscript,
         interrupt_message: Option<&'a str>,
     ) -> Box<Self> {
         let status = &outcome.status;
         let error = status.failure().cloned().map(FailureJson);
         let resumes_at = match status {
-            Status::Parked { resumes_at } => Some(time::Rfc3339(*resumes_at)),
+            TurnStatus::Parked { resumes_at } => Some(time::Rfc3339(*resumes_at)),
             _ => None,
         };
-        let completed = matches!(status, Status::Completed);
+        let completed = matches!(status, TurnStatus::Completed);
         Box::new(Self {
             status: status.as_str(),
             response: &outcome.text,
             messages: said,
             api_calls: said.api_calls().max(u32::from(completed)),
             completed,
-            interrupted: matches!(status, Status::Interrupted),
-            partial: matches!(status, Status::Partial),
-            failed: matches!(status, Status::Failed(_)),
+            interrupted: matches!(status, TurnStatus::Interrupted),
+            partial: matches!(status, TurnStatus::Partial),
+            failed: matches!(status, TurnStatus::Failed(_)),
             // The fill level of the agent's context window is not part of the bridge's contract.
             usage: UsageJson(Usage { context: None, ..outcome.usage.clone() }),
             reason: &outcome.reason,
@@ -229,8 +230,8 @@ impl<'a> End<'a> {
     }
 }
 
-impl<'a> Event<'a> {
-    pub(super) fn tool_started(ids: Ids<'a>, call: &'a ToolCall) -> Self {
+impl<'a> BridgeEvent<'a> {
+    pub(super) fn tool_started(ids: RunIds<'a>, call: &'a ToolCall) -> Self {
         Self::ToolStarted {
             ids,
             tool_id: call.id.as_str(),
@@ -242,7 +243,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    pub(super) fn tool_finished(ids: Ids<'a>, result: &'a ToolResult) -> Self {
+    pub(super) fn tool_finished(ids: RunIds<'a>, result: &'a ToolResult) -> Self {
         Self::ToolFinished {
             ids,
             tool_id: result.id.as_str(),
@@ -251,7 +252,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    pub(super) fn approval(ids: Ids<'a>, approval: &'a Approval) -> Self {
+    pub(super) fn approval(ids: RunIds<'a>, approval: &'a Approval) -> Self {
         let questions = match &approval.kind {
             ApprovalKind::Tool => Vec::new(),
             ApprovalKind::Question(questions) => questions.iter().map(Into::into).collect(),
@@ -271,7 +272,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    pub(super) fn resolved(ids: Ids<'a>, resolution: &'a Resolution) -> Self {
+    pub(super) fn resolved(ids: RunIds<'a>, resolution: &'a Resolution) -> Self {
         Self::ApprovalResolved {
             ids,
             approval_id: resolution.id.to_string(),
@@ -280,7 +281,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    pub(super) fn notice(ids: Ids<'a>, notice: &'a Notice) -> Self {
+    pub(super) fn notice(ids: RunIds<'a>, notice: &'a Notice) -> Self {
         Self::Notice { ids, level: notice.level.as_str(), code: &notice.code, text: &notice.text }
     }
 

@@ -10,30 +10,30 @@
 //! - [`TurnBackend`]: runs the turns; [`EngineTurns`] runs them in this process.
 //! - [`schema`]: requests and events as a JSON schema.
 
-mod active;
-mod ask;
+mod active_runs;
+mod backend;
 mod chunks;
 mod encode;
 mod engine;
 mod event;
-mod messages;
 mod request;
 mod run;
+mod run_spec;
 mod schema;
 mod serve;
 #[cfg(test)]
 mod tests;
-mod turns;
+mod transcript;
 
-pub use ask::{Ask, Defaults, Fit, Streaming, Streams};
-pub use encode::Encoder;
-pub use engine::{EngineTurns, Overrides, stored_key};
-pub use event::{About, Event};
-pub use request::{BadRequest, Code, Request, RunRequest, decode};
+pub use backend::{AcceptedTurn, BridgeError, BridgeEventBatch, TurnBackend, TurnEventSource};
+pub use encode::RunEncoder;
+pub use engine::{EngineTurns, SpecOverrides, stored_key};
+pub use event::{BridgeEvent, RunInfo};
+pub use request::{BadRequest, BridgeErrorCode, BridgeRequest, RunRequest, decode};
+pub use run_spec::{DeltaFlags, DeltaMode, RunDefaults, RunSpec, SettingsMatch};
 pub use schema::schema;
-pub use serve::{Bridge, Ending};
-pub use turns::{Batch, Begun, Events, Refused, Turns};
+pub use serve::{Bridge, RunResult};
 
 /// The prefix of a host's session names among the owner's names: `angelia run -s bridge:NAME`
 /// continues the same session.
-pub const NAMES: &str = "bridge:";
+pub const SESSION_NAME_PREFIX: &str = "bridge:";

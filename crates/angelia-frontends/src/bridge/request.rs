@@ -12,26 +12,27 @@ use serde::{
 use serde_json::value::RawValue;
 
 /// The limit on a `session_id`, which is stored with the session.
-const LONGEST_NAME: usize = 512;
+const MAX_SESSION_ID_BYTES: usize = 512;
 
 /// A request of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Request {
+#[schemars(rename = "Request")]
+pub enum BridgeRequest {
     /// Run one turn of a session.
     Run(RunRequest),
     /// Answered by `pong`, at any time.
-    Ping(Plain),
+    Ping(RequestWithoutFields),
     /// Stop the run of a session.
     Interrupt(InterruptRequest),
     /// Answer an approval or a question.
     Approve(ApproveRequest),
     /// End the bridge; runs are interrupted first.
-    Shutdown(Plain),
+    Shutdown(RequestWithoutFields),
     /// The same as `shutdown`.
-    Exit(Plain),
+    Exit(RequestWithoutFields),
     /// The same as `shutdown`.
-    Quit(Plain),
+    Quit(RequestWithoutFields),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -71,7 +72,8 @@ pub struct RunRequest {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Plain {
+#[schemars(rename = "Plain")]
+pub struct RequestWithoutFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }
@@ -129,7 +131,8 @@ fn verdict_word<S: serde::Serializer>(value: &Verdict, out: S) -> Result<S::Ok, 
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+#[schemars(rename = "Code")]
+pub enum BridgeErrorCode {
     /// The line is not one JSON object.
     BadJson,
     InvalidUtf8,
@@ -169,57 +172,61 @@ pub enum Code {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadRequest {
-    pub code: Code,
+    pub code: BridgeErrorCode,
     pub message: String,
     pub request_id: Option<Arc<str>>,
     pub session_id: Option<Arc<str>>,
 }
 
 /// Decodes one line.
-pub fn decode(line: &[u8]) -> Result<Request, BadRequest> {
+pub fn decode(line: &[u8]) -> Result<BridgeRequest, BadRequest> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
         Err(error) => {
             let message = format!("the line is not UTF-8 from byte {} on", error.valid_up_to());
-            return Err(unreadable(line, Code::InvalidUtf8, message));
+            return Err(unreadable_line(line, BridgeErrorCode::InvalidUtf8, message));
         }
     };
-    let mut fields = Fields::default();
-    let read = read(text, &mut fields);
+    let mut fields = RawFields::default();
+    let read = read_fields(text, &mut fields);
     let result = match read {
-        Ok(()) => request(&fields),
-        Err(error) => Err(Wrong {
-            code: Code::BadJson,
+        Ok(()) => parse_request(&fields),
+        Err(error) => Err(RequestError {
+            code: BridgeErrorCode::BadJson,
             message: format!("the line is not one JSON object: {error}"),
         }),
     };
-    result.map_err(|wrong| fields.blame(wrong))
+    result.map_err(|wrong| fields.bad_request(wrong))
 }
 
 /// Returns an error about an unreadable line, with the ids that can still be found in it.
-pub(super) fn unreadable(line: &[u8], code: Code, message: impl Into<String>) -> BadRequest {
+pub(super) fn unreadable_line(
+    line: &[u8],
+    code: BridgeErrorCode,
+    message: impl Into<String>,
+) -> BadRequest {
     let text = String::from_utf8_lossy(line);
-    let mut fields = Fields::default();
+    let mut fields = RawFields::default();
     // Fields before the broken part are kept.
-    let _broken = read(&text, &mut fields);
+    let _broken = read_fields(&text, &mut fields);
     let message = message.into();
-    fields.blame(Wrong { code, message })
+    fields.bad_request(RequestError { code, message })
 }
 
 #[derive(Debug)]
-struct Wrong {
-    code: Code,
+struct RequestError {
+    code: BridgeErrorCode,
     message: String,
 }
 
 /// The fields of a line as raw JSON.
 #[derive(Debug, Default)]
-struct Fields<'a> {
+struct RawFields<'a> {
     known: BTreeMap<&'static str, &'a RawValue>,
     unknown: Vec<Box<str>>,
 }
 
-const KNOWN: [&str; 15] = [
+const KNOWN_FIELDS: [&str; 15] = [
     "type",
     "request_id",
     "session_id",
@@ -238,10 +245,10 @@ const KNOWN: [&str; 15] = [
 ];
 
 /// Reads the fields of an object. After an error, `fields` holds those that came before it.
-fn read<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), serde_json::Error> {
-    struct Reader<'r, 'a>(&'r mut Fields<'a>);
+fn read_fields<'a>(text: &'a str, fields: &mut RawFields<'a>) -> Result<(), serde_json::Error> {
+    struct FieldsVisitor<'r, 'a>(&'r mut RawFields<'a>);
 
-    impl<'a> Visitor<'a> for Reader<'_, 'a> {
+    impl<'a> Visitor<'a> for FieldsVisitor<'_, 'a> {
         type Value = ();
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -250,7 +257,7 @@ fn read<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), serde_json::Er
 
         fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
             while let Some(name) = map.next_key::<Cow<'a, str>>()? {
-                if let Some(known) = KNOWN.into_iter().find(|known| *known == name) {
+                if let Some(known) = KNOWN_FIELDS.into_iter().find(|known| *known == name) {
                     self.0.known.insert(known, map.next_value()?);
                 } else {
                     map.next_value::<IgnoredAny>()?;
@@ -262,22 +269,22 @@ fn read<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), serde_json::Er
     }
 
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    deserializer.deserialize_map(Reader(fields))?;
+    deserializer.deserialize_map(FieldsVisitor(fields))?;
     deserializer.end()
 }
 
-impl Fields<'_> {
-    fn blame(&self, wrong: Wrong) -> BadRequest {
+impl RawFields<'_> {
+    fn bad_request(&self, wrong: RequestError) -> BadRequest {
         BadRequest {
             code: wrong.code,
             message: wrong.message,
-            request_id: self.lenient("request_id"),
-            session_id: self.lenient("session_id"),
+            request_id: self.id_text("request_id"),
+            session_id: self.id_text("session_id"),
         }
     }
 
     /// Returns an id as text, also where a number was given.
-    fn lenient(&self, name: &str) -> Option<Arc<str>> {
+    fn id_text(&self, name: &str) -> Option<Arc<str>> {
         let raw = self.known.get(name)?.get();
         match serde_json::from_str::<String>(raw) {
             Ok(text) => Some(text.into()),
@@ -291,66 +298,66 @@ impl Fields<'_> {
         &self,
         name: &'static str,
         is: &str,
-    ) -> Result<Option<T>, Wrong> {
+    ) -> Result<Option<T>, RequestError> {
         let Some(raw) = self.known.get(name) else {
             return Ok(None);
         };
-        serde_json::from_str(raw.get()).map_err(|_| Wrong::field(name, is))
+        serde_json::from_str(raw.get()).map_err(|_| RequestError::bad_field(name, is))
     }
 
-    fn text(&self, name: &'static str) -> Result<Option<Arc<str>>, Wrong> {
+    fn text(&self, name: &'static str) -> Result<Option<Arc<str>>, RequestError> {
         self.optional(name, "a string")
     }
 
-    fn flag(&self, name: &'static str) -> Result<Option<bool>, Wrong> {
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, RequestError> {
         self.optional(name, "true or false")
     }
 
-    fn required(&self, name: &'static str) -> Result<Arc<str>, Wrong> {
-        self.text(name)?.ok_or_else(|| Wrong {
-            code: Code::MissingField,
+    fn required(&self, name: &'static str) -> Result<Arc<str>, RequestError> {
+        self.text(name)?.ok_or_else(|| RequestError {
+            code: BridgeErrorCode::MissingField,
             message: format!("`{name}` is missing"),
         })
     }
 
     /// Returns the `session_id` if its length is valid.
-    fn session(&self) -> Result<Arc<str>, Wrong> {
+    fn session_id(&self) -> Result<Arc<str>, RequestError> {
         let name = self.required("session_id")?;
-        if name.is_empty() || name.len() > LONGEST_NAME {
-            let is = format!("a string of 1 to {LONGEST_NAME} bytes");
-            return Err(Wrong::field("session_id", &is));
+        if name.is_empty() || name.len() > MAX_SESSION_ID_BYTES {
+            let is = format!("a string of 1 to {MAX_SESSION_ID_BYTES} bytes");
+            return Err(RequestError::bad_field("session_id", &is));
         }
         Ok(name)
     }
 }
 
-impl Wrong {
-    fn field(name: &str, is: &str) -> Self {
-        Self { code: Code::BadField, message: format!("`{name}` must be {is}") }
+impl RequestError {
+    fn bad_field(name: &str, is: &str) -> Self {
+        Self { code: BridgeErrorCode::BadField, message: format!("`{name}` must be {is}") }
     }
 }
 
-fn request(fields: &Fields<'_>) -> Result<Request, Wrong> {
+fn parse_request(fields: &RawFields<'_>) -> Result<BridgeRequest, RequestError> {
     let name = fields.required("type")?;
-    let plain = || -> Result<Plain, Wrong> {
+    let plain = || -> Result<RequestWithoutFields, RequestError> {
         let request_id = fields.text("request_id")?;
-        Ok(Plain { request_id })
+        Ok(RequestWithoutFields { request_id })
     };
     Ok(match &*name {
-        "run" => Request::Run(run(fields)?),
-        "ping" => Request::Ping(plain()?),
-        "interrupt" => Request::Interrupt(InterruptRequest {
+        "run" => BridgeRequest::Run(parse_run(fields)?),
+        "ping" => BridgeRequest::Ping(plain()?),
+        "interrupt" => BridgeRequest::Interrupt(InterruptRequest {
             request_id: fields.text("request_id")?,
-            session_id: fields.session()?,
+            session_id: fields.session_id()?,
             message: fields.text("message")?,
         }),
-        "approve" => Request::Approve(approve(fields)?),
-        "shutdown" => Request::Shutdown(plain()?),
-        "exit" => Request::Exit(plain()?),
-        "quit" => Request::Quit(plain()?),
+        "approve" => BridgeRequest::Approve(parse_approve(fields)?),
+        "shutdown" => BridgeRequest::Shutdown(plain()?),
+        "exit" => BridgeRequest::Exit(plain()?),
+        "quit" => BridgeRequest::Quit(plain()?),
         _ => {
-            return Err(Wrong {
-                code: Code::UnknownType,
+            return Err(RequestError {
+                code: BridgeErrorCode::UnknownType,
                 message: "this `type` is unknown; use run, ping, interrupt, approve or shutdown"
                     .to_owned(),
             });
@@ -358,22 +365,22 @@ fn request(fields: &Fields<'_>) -> Result<Request, Wrong> {
     })
 }
 
-fn run(fields: &Fields<'_>) -> Result<RunRequest, Wrong> {
+fn parse_run(fields: &RawFields<'_>) -> Result<RunRequest, RequestError> {
     let message = fields.required("message")?;
     if message.trim().is_empty() {
-        return Err(Wrong::field("message", "a string with some text"));
+        return Err(RequestError::bad_field("message", "a string with some text"));
     }
     let cwd: Option<PathBuf> = fields.optional("cwd", "a string")?;
     if cwd.as_ref().is_some_and(|cwd| cwd.as_os_str().is_empty()) {
-        return Err(Wrong::field("cwd", "the path of a directory"));
+        return Err(RequestError::bad_field("cwd", "the path of a directory"));
     }
     let idempotency_key = fields.text("idempotency_key")?;
     if idempotency_key.as_deref().is_some_and(str::is_empty) {
-        return Err(Wrong::field("idempotency_key", "a string with some text"));
+        return Err(RequestError::bad_field("idempotency_key", "a string with some text"));
     }
     Ok(RunRequest {
         request_id: fields.required("request_id")?,
-        session_id: fields.session()?,
+        session_id: fields.session_id()?,
         message,
         profile: fields.text("profile")?,
         cwd,
@@ -386,17 +393,17 @@ fn run(fields: &Fields<'_>) -> Result<RunRequest, Wrong> {
     })
 }
 
-fn approve(fields: &Fields<'_>) -> Result<ApproveRequest, Wrong> {
+fn parse_approve(fields: &RawFields<'_>) -> Result<ApproveRequest, RequestError> {
     let id = fields.required("approval_id")?;
     let verdict = fields.required("verdict")?;
     let words = Verdict::ALL.map(Verdict::as_str).join(", ");
     Ok(ApproveRequest {
         request_id: fields.text("request_id")?,
-        approval_id: id
-            .parse()
-            .map_err(|_| Wrong::field("approval_id", "the id of an `approval_requested`"))?,
+        approval_id: id.parse().map_err(|_| {
+            RequestError::bad_field("approval_id", "the id of an `approval_requested`")
+        })?,
         verdict: Verdict::parse(&verdict)
-            .ok_or_else(|| Wrong::field("verdict", &format!("one of {words}")))?,
+            .ok_or_else(|| RequestError::bad_field("verdict", &format!("one of {words}")))?,
         note: fields.text("note")?,
         answers: fields
             .optional("answers", "an object from questions to answers")?

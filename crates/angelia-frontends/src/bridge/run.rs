@@ -3,38 +3,38 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use angelia_core::model::{
-    ApprovalId, Decision, EventKind, Failure, FailureKind, Level, Notice, Outcome, Status,
-    TurnEvent, Usage, Verdict,
+    ApprovalId, Decision, EventKind, Failure, FailureKind, Notice, NoticeLevel, Outcome, TurnEvent,
+    TurnStatus, Usage, Verdict,
 };
 use tokio::time::timeout;
 
 use super::{
-    Ask, Begun, Encoder, Ending, Event, Refused, RunRequest, active::Part, encode::unknown_fields,
-    serve::Inner,
+    AcceptedTurn, BridgeError, BridgeEvent, RunEncoder, RunRequest, RunResult, RunSpec,
+    active_runs::RunRole, encode::unknown_fields_notice, serve::BridgeShared,
 };
 
 /// Events that come within this time are written together with `run_started`, so that the host
 /// wakes up once.
-const FIRST_WORDS: Duration = Duration::from_millis(2);
+const FIRST_BATCH_DELAY: Duration = Duration::from_millis(2);
 
-impl Inner {
-    pub(super) async fn run(self: Arc<Self>, request: RunRequest, part: Part) {
-        let ask = self.defaults.fill(request);
-        let ending = match self.turns.begin(&ask).await {
+impl BridgeShared {
+    pub(super) async fn run(self: Arc<Self>, request: RunRequest, part: RunRole) {
+        let ask = self.defaults.resolve(request);
+        let ending = match self.backend.begin(&ask).await {
             Ok(begun) => self.follow(&ask, begun, part).await,
             Err(refused) => {
-                self.active().end(&ask.request.session_id, part);
-                self.refuse(&ask.request, &refused).await;
-                Ending::Refused
+                self.active().release(&ask.request.session_id, part);
+                self.send_refusal(&ask.request, &refused).await;
+                RunResult::Refused
             }
         };
-        self.note_end(ending);
+        self.record_result(ending);
     }
 
-    async fn refuse(&self, request: &RunRequest, refused: &Refused) {
+    async fn send_refusal(&self, request: &RunRequest, refused: &BridgeError) {
         let request_id = &*request.request_id;
         tracing::info!(request_id, code = ?refused.code, "a run was refused");
-        let event = Event::Error {
+        let event = BridgeEvent::Error {
             request_id: Some(&request.request_id),
             session_id: Some(&request.session_id),
             code: refused.code,
@@ -43,29 +43,34 @@ impl Inner {
         self.reply(&event).await;
     }
 
-    async fn follow(self: &Arc<Self>, ask: &Ask, mut begun: Begun, part: Part) -> Ending {
+    async fn follow(
+        self: &Arc<Self>,
+        ask: &RunSpec,
+        mut begun: AcceptedTurn,
+        part: RunRole,
+    ) -> RunResult {
         let request = &ask.request;
         let session = &request.session_id;
-        let mut encoder = Encoder::new(
+        let mut encoder = RunEncoder::new(
             Arc::clone(&request.request_id),
             Arc::clone(session),
             &request.message,
             ask.streaming,
         );
-        encoder.started(begun.about);
-        if let Some(notice) = unknown_fields(&request.unknown) {
+        encoder.run_started(begun.about);
+        if let Some(notice) = unknown_fields_notice(&request.unknown) {
             encoder.notice(notice);
         }
-        if let Some(text) = begun.keeps {
-            encoder.notice(Notice::new(Level::Warning, "session_keeps", text));
+        if let Some(text) = begun.settings_notice {
+            encoder.notice(Notice::new(NoticeLevel::Warning, "session_keeps", text));
         }
-        if part == Part::Own && self.active().begun(session, begun.turn) {
-            self.turns.interrupt(begun.turn).await;
+        if part == RunRole::Owner && self.active().record_turn(session, begun.turn) {
+            self.backend.interrupt(begun.turn).await;
         }
         let (request_id, turn) = (&*request.request_id, begun.turn);
         tracing::info!(request_id, %turn, "a run has started");
         let mut asked = Vec::new();
-        let mut patience = Some(FIRST_WORDS);
+        let mut patience = Some(FIRST_BATCH_DELAY);
         loop {
             let next = {
                 // The first events get a moment to join `run_started`; after that, pending lines
@@ -78,58 +83,61 @@ impl Inner {
                 if let Some(next) = at_once {
                     next
                 } else {
-                    self.say_all(&mut encoder).await;
+                    self.send_pending(&mut encoder).await;
                     next.await
                 }
             };
             let outcome = match next {
                 Ok(Some(batch)) => {
                     for event in &*batch {
-                        self.note_questions(event, &mut asked);
+                        self.track_approvals(event, &mut asked);
                         if let EventKind::Finished(_) = &event.kind {
                             // Read as late as possible: the host may interrupt until the end.
-                            encoder.interrupted(self.active().reason(session));
+                            encoder.set_interrupt_message(self.active().interrupt_reason(session));
                         }
-                        encoder.event(&event.kind);
+                        encoder.encode_event(&event.kind);
                     }
-                    end_of(&batch)
+                    final_outcome(&batch)
                 }
-                Ok(None) => Some(lost(&mut encoder, "the turn's events ended without an outcome")),
-                Err(refused) => Some(lost(&mut encoder, &refused.message)),
+                Ok(None) => Some(finish_lost_run(
+                    &mut encoder,
+                    "the turn's events ended without an outcome",
+                )),
+                Err(refused) => Some(finish_lost_run(&mut encoder, &refused.message)),
             };
             if let Some(outcome) = outcome {
-                self.forget_questions(&asked);
+                self.forget_approvals(&asked);
                 let status = outcome.status.as_str();
                 tracing::info!(request_id, %turn, status, "a run has ended");
-                self.say_end(&mut encoder, session, part).await;
+                self.send_final(&mut encoder, session, part).await;
                 return outcome.into();
             }
         }
     }
 
-    async fn say_all(&self, encoder: &mut Encoder) {
+    async fn send_pending(&self, encoder: &mut RunEncoder) {
         let mut buffer = Vec::new();
         while encoder.write(&mut buffer) {
-            self.say(std::mem::take(&mut buffer)).await;
+            self.send_lines(std::mem::take(&mut buffer)).await;
         }
         if !buffer.is_empty() {
-            self.say(buffer).await;
+            self.send_lines(buffer).await;
         }
     }
 
     /// Sends the last lines of a run. The session is released before `final` is written: a host
     /// that has read `final` must be able to start the next run at once.
-    async fn say_end(&self, encoder: &mut Encoder, session: &str, part: Part) {
+    async fn send_final(&self, encoder: &mut RunEncoder, session: &str, part: RunRole) {
         let mut buffer = Vec::new();
         while encoder.write(&mut buffer) {
-            self.say(std::mem::take(&mut buffer)).await;
+            self.send_lines(std::mem::take(&mut buffer)).await;
         }
-        self.active().end(session, part);
-        self.say(buffer).await;
+        self.active().release(session, part);
+        self.send_lines(buffer).await;
     }
 
     /// Keeps the list of approvals that this host may decide.
-    fn note_questions(self: &Arc<Self>, event: &TurnEvent, asked: &mut Vec<ApprovalId>) {
+    fn track_approvals(self: &Arc<Self>, event: &TurnEvent, asked: &mut Vec<ApprovalId>) {
         match &event.kind {
             EventKind::Approval(approval) => {
                 asked.push(approval.id);
@@ -150,7 +158,7 @@ impl Inner {
         }
     }
 
-    fn forget_questions(&self, asked: &[ApprovalId]) {
+    fn forget_approvals(&self, asked: &[ApprovalId]) {
         let mut active = self.active();
         for id in asked {
             active.approvals.remove(id);
@@ -162,14 +170,14 @@ impl Inner {
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
             let decision = Decision::new(Verdict::Deny, "nobody");
-            if let Err(error) = inner.turns.decide(approval, decision).await {
+            if let Err(error) = inner.backend.decide(approval, decision).await {
                 tracing::debug!(%approval, %error, "cannot decline the approval");
             }
         });
     }
 }
 
-fn end_of(events: &[TurnEvent]) -> Option<Outcome> {
+fn final_outcome(events: &[TurnEvent]) -> Option<Outcome> {
     match events.last().map(|event| &event.kind) {
         Some(EventKind::Finished(outcome)) => Some(outcome.clone()),
         _ => None,
@@ -177,26 +185,26 @@ fn end_of(events: &[TurnEvent]) -> Option<Outcome> {
 }
 
 /// Ends a run whose events cannot be read any more: every run has a `final`.
-fn lost(encoder: &mut Encoder, message: &str) -> Outcome {
+fn finish_lost_run(encoder: &mut RunEncoder, message: &str) -> Outcome {
     let failure = Failure::new(FailureKind::Internal, message)
         .with_hint("`angelia turns list` shows the state of the turn");
     let outcome = Outcome {
-        status: Status::Failed(failure),
+        status: TurnStatus::Failed(failure),
         text: "".into(),
         reason: "the turn's events were lost".into(),
         usage: Usage::default(),
     };
-    encoder.event(&EventKind::Finished(outcome.clone()));
+    encoder.encode_event(&EventKind::Finished(outcome.clone()));
     outcome
 }
 
-impl From<Outcome> for Ending {
+impl From<Outcome> for RunResult {
     fn from(outcome: Outcome) -> Self {
         match outcome.status {
-            Status::Completed | Status::Partial => Self::Done,
-            Status::Interrupted => Self::Interrupted,
-            Status::Failed(failure) => Self::Failed(failure.kind),
-            Status::Parked { .. } => Self::Failed(FailureKind::RateLimited),
+            TurnStatus::Completed | TurnStatus::Partial => Self::Done,
+            TurnStatus::Interrupted => Self::Interrupted,
+            TurnStatus::Failed(failure) => Self::Failed(failure.kind),
+            TurnStatus::Parked { .. } => Self::Failed(FailureKind::RateLimited),
         }
     }
 }

@@ -3,15 +3,15 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::{Event, Request};
+use super::{BridgeEvent, BridgeRequest};
 
 /// Returns the schema of one line, in either direction.
 pub fn schema() -> Value {
     // The serialized form: fields that are skipped when empty are not required.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut generator = settings.into_generator();
-    let request = generator.subschema_for::<Request>();
-    let event = generator.subschema_for::<Event<'_>>();
+    let request = generator.subschema_for::<BridgeRequest>();
+    let event = generator.subschema_for::<BridgeEvent<'_>>();
     let definitions = generator.take_definitions(true);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

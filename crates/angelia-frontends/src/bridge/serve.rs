@@ -7,26 +7,27 @@ use std::{
 };
 
 use angelia_core::{
-    model::{Answer, Decision, FailureKind},
-    task::Tasks,
+    model::{Decision, FailureKind, QuestionAnswer},
+    task::TaskGroup,
 };
-use angelia_wire::limits::MAX_FRAME;
+use angelia_wire::limits::MAX_FRAME_BYTES;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    BadRequest, Code, Defaults, Event, Refused, Request, RunRequest, Turns,
-    active::Active,
+    BadRequest, BridgeError, BridgeErrorCode, BridgeEvent, BridgeRequest, RunDefaults, RunRequest,
+    TurnBackend,
+    active_runs::ActiveRuns,
     decode,
-    request::{ApproveRequest, InterruptRequest, unreadable},
+    request::{ApproveRequest, InterruptRequest, unreadable_line},
 };
-use crate::stdio::{Input, Line, Output};
+use crate::stdio::{InputLine, StdioInput, StdioOutput};
 
 /// How long interrupted runs may take to end and the host to read their last events.
-const WIND_DOWN: Duration = Duration::from_secs(30);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How the one request of `--once` ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunResult {
     Done,
     Failed(FailureKind),
     Interrupted,
@@ -36,84 +37,89 @@ pub enum Ending {
 
 #[derive(Debug)]
 pub struct Bridge {
-    inner: Arc<Inner>,
+    shared: Arc<BridgeShared>,
     once: bool,
 }
 
-pub(super) struct Inner {
-    pub(super) turns: Arc<dyn Turns>,
-    pub(super) defaults: Defaults,
-    output: Output,
-    pub(super) tasks: Tasks,
-    active: Mutex<Active>,
+pub(super) struct BridgeShared {
+    pub(super) backend: Arc<dyn TurnBackend>,
+    pub(super) defaults: RunDefaults,
+    output: StdioOutput,
+    pub(super) tasks: TaskGroup,
+    active: Mutex<ActiveRuns>,
     /// The outcome of the last run.
-    ending: Mutex<Option<Ending>>,
+    last_result: Mutex<Option<RunResult>>,
     /// Cancelled when a run has ended; with `--once` this ends the bridge.
-    ended: CancellationToken,
+    run_ended: CancellationToken,
 }
 
 /// What to do after a request was handled.
-enum Next {
+enum AfterRequest {
     /// A run has started: read the next line.
-    Go,
+    Continue,
     /// The request has been answered and started nothing.
-    Answered(Ending),
+    Answered(RunResult),
     Shutdown(Option<Arc<str>>),
 }
 
 impl Bridge {
     /// With `once`, the bridge serves one request and ends.
-    pub fn new(turns: Arc<dyn Turns>, defaults: Defaults, output: Output, once: bool) -> Self {
-        let inner = Inner {
-            turns,
+    pub fn new(
+        turns: Arc<dyn TurnBackend>,
+        defaults: RunDefaults,
+        output: StdioOutput,
+        once: bool,
+    ) -> Self {
+        let inner = BridgeShared {
+            backend: turns,
             defaults,
             output,
-            tasks: Tasks::new(),
+            tasks: TaskGroup::new(),
             active: Mutex::default(),
-            ending: Mutex::default(),
-            ended: CancellationToken::new(),
+            last_result: Mutex::default(),
+            run_ended: CancellationToken::new(),
         };
-        Self { inner: Arc::new(inner), once }
+        Self { shared: Arc::new(inner), once }
     }
 
     /// Serves until the input ends, the host asks for shutdown, the output is closed, or `stop` is
     /// cancelled. Active runs are then interrupted, and their `final` events are written. Returns
     /// how the request of `--once` ended.
-    pub async fn serve(self, input: Input, stop: &CancellationToken) -> Ending {
-        let inner = &self.inner;
-        let shutdown = self.take_lines(input, stop).await;
+    pub async fn serve(self, input: StdioInput, stop: &CancellationToken) -> RunResult {
+        let inner = &self.shared;
+        let shutdown = self.read_requests(input, stop).await;
         for turn in inner.active().close() {
             let inner = Arc::clone(inner);
-            let task = async move { inner.turns.interrupt(turn).await };
-            self.inner.tasks.spawn(task);
+            let task = async move { inner.backend.interrupt(turn).await };
+            self.shared.tasks.spawn(task);
         }
-        if !inner.tasks.shutdown(WIND_DOWN).await {
+        if !inner.tasks.shutdown(SHUTDOWN_TIMEOUT).await {
             tracing::warn!("some interrupted runs did not end in time");
         }
         if let Some(request_id) = shutdown {
             let request_id = request_id.as_deref();
-            inner.reply(&Event::ShutdownAck { request_id }).await;
+            inner.reply(&BridgeEvent::ShutdownAck { request_id }).await;
         }
-        let ending = *inner.ending();
-        ending.unwrap_or(Ending::Done)
+        let ending = *inner.last_result();
+        ending.unwrap_or(RunResult::Done)
     }
 
     /// Reads and handles requests. Returns `Some` with the request id if the host asked for
     /// shutdown.
-    async fn take_lines(
+    async fn read_requests(
         &self,
-        mut input: Input,
+        mut input: StdioInput,
         stop: &CancellationToken,
     ) -> Option<Option<Arc<str>>> {
-        let inner = &self.inner;
+        let inner = &self.shared;
         let mut is_open = true;
         let mut is_taken = false;
         loop {
             let line = tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
-                () = inner.output.gone() => return None,
-                () = inner.ended.cancelled(), if self.once => return None,
+                () = inner.output.closed() => return None,
+                () = inner.run_ended.cancelled(), if self.once => return None,
                 line = input.next(), if is_open => line,
             };
             let Some(line) = line else {
@@ -122,64 +128,68 @@ impl Bridge {
                 }
                 // The one run continues, but the host cannot answer approvals any more.
                 is_open = false;
-                inner.nobody_decides();
+                inner.decline_all();
                 continue;
             };
-            let taken = inner.take(request(&line), self.once && is_taken);
+            let taken = inner.handle_request(decode_line(&line), self.once && is_taken);
             match stop.run_until_cancelled(taken).await? {
-                Next::Shutdown(request_id) => return Some(request_id),
-                Next::Answered(ending) if self.once && !is_taken => {
-                    inner.note_end(ending);
+                AfterRequest::Shutdown(request_id) => return Some(request_id),
+                AfterRequest::Answered(ending) if self.once && !is_taken => {
+                    inner.record_result(ending);
                     return None;
                 }
-                Next::Answered(_) | Next::Go => is_taken = true,
+                AfterRequest::Answered(_) | AfterRequest::Continue => is_taken = true,
             }
         }
     }
 }
 
-impl Inner {
-    async fn take(
+impl BridgeShared {
+    async fn handle_request(
         self: &Arc<Self>,
-        request: Result<Request, BadRequest>,
+        request: Result<BridgeRequest, BadRequest>,
         only_answers: bool,
-    ) -> Next {
+    ) -> AfterRequest {
         match request {
-            Ok(Request::Run(request)) => return self.take_run(request, only_answers).await,
-            Ok(Request::Ping(ping)) => {
+            Ok(BridgeRequest::Run(request)) => return self.start_run(request, only_answers).await,
+            Ok(BridgeRequest::Ping(ping)) => {
                 let request_id = ping.request_id.as_deref();
-                self.reply(&Event::Pong { request_id }).await;
-                return Next::Answered(Ending::Done);
+                self.reply(&BridgeEvent::Pong { request_id }).await;
+                return AfterRequest::Answered(RunResult::Done);
             }
-            Ok(Request::Interrupt(request)) => self.interrupt(&request).await,
-            Ok(Request::Approve(request)) => self.approve(request).await,
-            Ok(Request::Shutdown(plain) | Request::Exit(plain) | Request::Quit(plain)) => {
-                return Next::Shutdown(plain.request_id);
+            Ok(BridgeRequest::Interrupt(request)) => self.interrupt(&request).await,
+            Ok(BridgeRequest::Approve(request)) => self.approve(request).await,
+            Ok(
+                BridgeRequest::Shutdown(plain)
+                | BridgeRequest::Exit(plain)
+                | BridgeRequest::Quit(plain),
+            ) => {
+                return AfterRequest::Shutdown(plain.request_id);
             }
             Err(bad) => {
                 let ids = (bad.request_id.as_deref(), bad.session_id.as_deref());
-                self.error(ids, bad.code, &bad.message).await;
+                self.send_error(ids, bad.code, &bad.message).await;
             }
         }
-        Next::Answered(Ending::Refused)
+        AfterRequest::Answered(RunResult::Refused)
     }
 
-    async fn take_run(self: &Arc<Self>, request: RunRequest, only_answers: bool) -> Next {
+    async fn start_run(self: &Arc<Self>, request: RunRequest, only_answers: bool) -> AfterRequest {
         let admitted = if only_answers {
             let message = "--once serves one request, and it has been taken already";
-            Err(Refused::new(Code::OnlyOnce, message))
+            Err(BridgeError::new(BridgeErrorCode::OnlyOnce, message))
         } else {
             self.active().admit(&request)
         };
         match admitted {
             Ok(part) => {
                 self.tasks.spawn(Arc::clone(self).run(request, part));
-                Next::Go
+                AfterRequest::Continue
             }
             Err(refused) => {
                 let ids = (Some(&*request.request_id), Some(&*request.session_id));
-                self.error(ids, refused.code, &refused.message).await;
-                Next::Answered(Ending::Refused)
+                self.send_error(ids, refused.code, &refused.message).await;
+                AfterRequest::Answered(RunResult::Refused)
             }
         }
     }
@@ -192,11 +202,11 @@ impl Inner {
         let Some(stopped) = stopped else {
             let ids = (request.request_id.as_deref(), Some(session_id));
             let message = "the session has no run to interrupt";
-            self.error(ids, Code::NotRunning, message).await;
+            self.send_error(ids, BridgeErrorCode::NotRunning, message).await;
             return;
         };
         let run_request_id = &*stopped.request_id;
-        let ack = Event::InterruptAck {
+        let ack = BridgeEvent::InterruptAck {
             request_id: request.request_id.as_deref().unwrap_or(run_request_id),
             session_id,
             run_request_id,
@@ -205,7 +215,7 @@ impl Inner {
         self.reply(&ack).await;
         if let Some(turn) = stopped.turn {
             let inner = Arc::clone(self);
-            let task = async move { inner.turns.interrupt(turn).await };
+            let task = async move { inner.backend.interrupt(turn).await };
             self.tasks.spawn(task);
         }
     }
@@ -215,28 +225,30 @@ impl Inner {
             let ids = (request.request_id.as_deref(), None);
             let message =
                 "no run of this bridge waits for that approval; it may be decided already";
-            self.error(ids, Code::UnknownApproval, message).await;
+            self.send_error(ids, BridgeErrorCode::UnknownApproval, message).await;
             return;
         }
         let answers = request.answers.into_iter();
         let decision = Decision {
             verdict: request.verdict,
             note: request.note,
-            answers: answers.map(|(question, answer)| Answer { question, answer }).collect(),
+            answers: answers
+                .map(|(question, answer)| QuestionAnswer { question, answer })
+                .collect(),
             by: "owner".into(),
         };
         // In a task of its own, so that a slow decision does not hold up the next request.
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
-            let decided = inner.turns.decide(request.approval_id, decision).await;
+            let decided = inner.backend.decide(request.approval_id, decision).await;
             if let Err(refused) = decided {
                 let ids = (request.request_id.as_deref(), None);
-                inner.error(ids, refused.code, &refused.message).await;
+                inner.send_error(ids, refused.code, &refused.message).await;
             }
         });
     }
 
-    fn nobody_decides(self: &Arc<Self>) {
+    fn decline_all(self: &Arc<Self>) {
         let pending: Vec<_> = {
             let mut active = self.active();
             active.is_unattended = true;
@@ -247,58 +259,64 @@ impl Inner {
         }
     }
 
-    async fn error(&self, ids: (Option<&str>, Option<&str>), code: Code, message: &str) {
+    async fn send_error(
+        &self,
+        ids: (Option<&str>, Option<&str>),
+        code: BridgeErrorCode,
+        message: &str,
+    ) {
         let (request_id, session_id) = ids;
-        let event = Event::Error { request_id, session_id, code, message };
+        let event = BridgeEvent::Error { request_id, session_id, code, message };
         self.reply(&event).await;
     }
 
-    pub(super) async fn reply(&self, event: &Event<'_>) {
+    pub(super) async fn reply(&self, event: &BridgeEvent<'_>) {
         let mut line = Vec::new();
         event.write(&mut line);
         // A closed output is no failure here: `read_requests` notices it and ends the bridge.
-        let _gone = self.output.answer(line).await;
+        let _gone = self.output.send_answer(line).await;
     }
 
     /// Sends encoded lines of a run to the host.
-    pub(super) async fn say(&self, lines: Vec<u8>) {
+    pub(super) async fn send_lines(&self, lines: Vec<u8>) {
         let _gone = self.output.send(lines).await;
     }
 
-    pub(super) fn note_end(&self, ending: Ending) {
-        *self.ending() = Some(ending);
-        self.ended.cancel();
+    pub(super) fn record_result(&self, ending: RunResult) {
+        *self.last_result() = Some(ending);
+        self.run_ended.cancel();
     }
 
-    pub(super) fn active(&self) -> MutexGuard<'_, Active> {
+    pub(super) fn active(&self) -> MutexGuard<'_, ActiveRuns> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ending(&self) -> MutexGuard<'_, Option<Ending>> {
-        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_result(&self) -> MutexGuard<'_, Option<RunResult>> {
+        self.last_result.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Decodes a line into a request.
-fn request(line: &Line) -> Result<Request, BadRequest> {
+fn decode_line(line: &InputLine) -> Result<BridgeRequest, BadRequest> {
     match line {
-        Line::Whole(line) => decode(line),
+        InputLine::Whole(line) => decode(line),
         // The last line may lack its line break; if it is no JSON either, it was cut off.
-        Line::Partial(line) => decode(line).map_err(|bad| match bad.code {
-            Code::BadJson | Code::InvalidUtf8 => {
+        InputLine::Partial(line) => decode(line).map_err(|bad| match bad.code {
+            BridgeErrorCode::BadJson | BridgeErrorCode::InvalidUtf8 => {
                 let message = "input ended in the middle of a request";
-                unreadable(line, Code::IncompleteLine, message)
+                unreadable_line(line, BridgeErrorCode::IncompleteLine, message)
             }
             _ => bad,
         }),
-        Line::TooLong { bytes, head } => {
-            let message = format!("the line has {bytes} bytes; a request has at most {MAX_FRAME}");
-            Err(unreadable(head, Code::TooLong, message))
+        InputLine::TooLong { bytes, head } => {
+            let message =
+                format!("the line has {bytes} bytes; a request has at most {MAX_FRAME_BYTES}");
+            Err(unreadable_line(head, BridgeErrorCode::TooLong, message))
         }
     }
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for BridgeShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BridgeShared")
             .field("defaults", &self.defaults)

@@ -1,18 +1,18 @@
 //! Administrative frames for the owner: the status of the bus, and its dead letters.
 
-use angelia_core::ports::bus::Position;
+use angelia_core::ports::bus::BusPosition;
 use serde_json::{json, value::RawValue};
 
 use super::{
-    Door, reply,
-    request::{Fields, number},
+    ListenerContext, reply,
+    request::{FrameFields, parse_u64},
 };
 
 /// The limits on the dead letters in one answer: their number and their bytes.
-const LETTERS: usize = 100;
-const LETTER_BYTES: usize = 4 * 1024 * 1024;
+const MAX_LISTED_LETTERS: usize = 100;
+const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
 
-pub(super) fn status(out: &mut Vec<u8>, door: &Door) {
+pub(super) fn status(out: &mut Vec<u8>, door: &ListenerContext) {
     let counts = door.bus.counts();
     let endpoints: Vec<_> = door
         .bus
@@ -41,13 +41,17 @@ pub(super) fn status(out: &mut Vec<u8>, door: &Door) {
         "dead": counts.dead,
         "endpoints": endpoints,
     });
-    reply::put(out, &status.to_string());
+    reply::write_frame(out, &status.to_string());
 }
 
-pub(super) async fn dead_letters(out: &mut Vec<u8>, door: &Door, fields: &Fields<'_>) {
-    let limit = number(fields.limit).and_then(|limit| usize::try_from(limit).ok());
-    let limit = limit.unwrap_or(LETTERS).min(LETTERS);
-    let before = number(fields.position).map(Position);
+pub(super) async fn dead_letters(
+    out: &mut Vec<u8>,
+    door: &ListenerContext,
+    fields: &FrameFields<'_>,
+) {
+    let limit = parse_u64(fields.limit).and_then(|limit| usize::try_from(limit).ok());
+    let limit = limit.unwrap_or(MAX_LISTED_LETTERS).min(MAX_LISTED_LETTERS);
+    let before = parse_u64(fields.position).map(BusPosition);
     let letters = match door.bus.dead_letters(before, limit).await {
         Ok(letters) => letters,
         Err(error) => return reply::rejected(out, None, "storage", error),
@@ -57,7 +61,7 @@ pub(super) async fn dead_letters(out: &mut Vec<u8>, door: &Door, fields: &Fields
         .iter()
         .take_while(|letter| {
             bytes += letter.message.envelope.len();
-            bytes <= LETTER_BYTES
+            bytes <= MAX_LISTED_BYTES
         })
         .map(|letter| {
             let message: Option<&RawValue> = serde_json::from_slice(&letter.message.envelope).ok();
@@ -71,25 +75,30 @@ pub(super) async fn dead_letters(out: &mut Vec<u8>, door: &Door, fields: &Fields
         })
         .collect();
     let answer = json!({"type": "dead_letters", "letters": listed});
-    reply::put(out, &answer.to_string());
+    reply::write_frame(out, &answer.to_string());
 }
 
-pub(super) async fn resend(out: &mut Vec<u8>, door: &Door, fields: &Fields<'_>) {
-    let Some(position) = number(fields.position) else {
+pub(super) async fn resend(out: &mut Vec<u8>, door: &ListenerContext, fields: &FrameFields<'_>) {
+    let Some(position) = parse_u64(fields.position) else {
         return reply::rejected(out, None, "malformed", "`position` is missing");
     };
-    match door.bus.resend(Position(position)).await {
+    match door.bus.resend(BusPosition(position)).await {
         Ok(receipt) => reply::accepted(out, &receipt),
         Err(error) => reply::rejected(out, None, "not_sent", error),
     }
 }
 
-pub(super) async fn discard(out: &mut Vec<u8>, door: &Door, fields: &Fields<'_>) {
-    let Some(position) = number(fields.position) else {
+pub(super) async fn discard(out: &mut Vec<u8>, door: &ListenerContext, fields: &FrameFields<'_>) {
+    let Some(position) = parse_u64(fields.position) else {
         return reply::rejected(out, None, "malformed", "`position` is missing");
     };
-    match door.bus.discard(Position(position)).await {
-        Ok(()) => reply::put(out, &json!({"type": "discarded", "position": position}).to_string()),
+    match door.bus.discard(BusPosition(position)).await {
+        Ok(()) => {
+            reply::write_frame(
+                out,
+                &json!({"type": "discarded", "position": position}).to_string(),
+            );
+        }
         Err(error) => reply::rejected(out, None, "not_found", error),
     }
 }

@@ -2,43 +2,43 @@
 //! itself: while its output buffer is full, nothing is taken from its inbox and nothing is read
 //! from its socket.
 
-mod answers;
-mod speech;
+mod incoming;
+mod outgoing;
 
 use std::{collections::VecDeque, io, pin::Pin, time::Duration};
 
 use angelia_core::{
     model::{EndpointName, MessageId},
     ports::{
-        BoxFuture, Inbox,
-        bus::{Delivery, InboxError, Published, Receipts, Watch},
+        BoxFuture, BusInbox,
+        bus::{BusDelivery, DeliveryNotifier, InboxError, PendingReceipts, Receipts},
     },
 };
-use angelia_wire::frame::Frames;
+use angelia_wire::frame::FrameDecoder;
 use tokio::{
     net::UnixStream,
     sync::mpsc,
     time::{Instant, Sleep},
 };
 
-use super::{Door, MAX_FRAME, handing::Handing, reply};
+use super::{ListenerContext, MAX_FRAME_BYTES, in_flight::InFlight, reply};
 
 /// When this much output is waiting, nothing is added to it until some of it is written.
-const OUT_FULL: usize = 1024 * 1024;
+const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 
 /// The limit on published batches whose receipts have not come.
-const UNANSWERED: usize = 64;
+const MAX_UNANSWERED_BATCHES: usize = 64;
 
 /// How long a client that has not registered may be silent.
-const STRANGER: Duration = Duration::from_mins(10);
+const UNREGISTERED_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// How many `delivered` notices may wait for the connection.
-const NOTICES: usize = 256;
+const MAX_QUEUED_NOTICES: usize = 256;
 
-pub(super) struct Connection {
-    door: Door,
+pub(super) struct BusConnection {
+    context: ListenerContext,
     stream: UnixStream,
-    frames: Frames,
+    frames: FrameDecoder,
     out: Vec<u8>,
     /// How many bytes of `out` have been written.
     written: usize,
@@ -46,77 +46,77 @@ pub(super) struct Connection {
     sent: u64,
     /// The client has set `ack`: it acknowledges messages, and gets `accepted`, `delivered` and
     /// `rejected` for its own.
-    asks: bool,
+    uses_acks: bool,
     name: Option<EndpointName>,
-    inbox: Option<Box<dyn Inbox>>,
-    handing: Handing,
-    publishing: Option<BoxFuture<'static, Published>>,
-    unanswered: VecDeque<Unanswered>,
-    watch: Option<(Watch, mpsc::Receiver<Vec<MessageId>>)>,
+    inbox: Option<Box<dyn BusInbox>>,
+    in_flight: InFlight,
+    publishing: Option<BoxFuture<'static, PendingReceipts>>,
+    unanswered_batches: VecDeque<UnansweredBatch>,
+    watch: Option<(DeliveryNotifier, mpsc::Receiver<Vec<MessageId>>)>,
     /// The last event was input from the client. Reading and delivering then take turns.
     has_read: bool,
-    last_heard: Instant,
+    last_input: Instant,
     timer: Pin<Box<Sleep>>,
-    state: State,
+    phase: ConnectionPhase,
 }
 
-struct Unanswered {
+struct UnansweredBatch {
     /// `None`: the batch is not queued yet.
-    published: Option<Published>,
+    published: Option<PendingReceipts>,
     ids: Vec<MessageId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionPhase {
     Open,
     /// Another client has taken the endpoint's name. A client without `ack` has no frame for this:
     /// its connection is closed when it writes.
     Displaced,
     /// The client has closed its sending side; it may still read answers.
-    Ending,
+    Closing,
 }
 
 /// Why a connection has ended.
 #[derive(Debug)]
-enum Over {
+enum CloseReason {
     /// Closed in order, or by us because of what the client sent.
     Closed,
     /// The client disconnected without reading everything.
     Lost,
 }
 
-enum Happened {
+enum ConnectionEvent {
     Readable,
     Writable,
-    Published(Published),
-    Answered(Receipts),
-    Taken(Result<Vec<Delivery>, InboxError>),
+    Published(PendingReceipts),
+    Receipts(Receipts),
+    Messages(Result<Vec<BusDelivery>, InboxError>),
     Delivered(Vec<MessageId>),
-    Time,
+    Timer,
     Stop,
 }
 
-impl Connection {
-    pub(super) fn new(stream: UnixStream, door: Door) -> Self {
+impl BusConnection {
+    pub(super) fn new(stream: UnixStream, door: ListenerContext) -> Self {
         let now = Instant::now();
         Self {
-            door,
+            context: door,
             stream,
-            frames: Frames::new(MAX_FRAME),
+            frames: FrameDecoder::new(MAX_FRAME_BYTES),
             out: Vec::new(),
             written: 0,
             sent: 0,
-            asks: false,
+            uses_acks: false,
             name: None,
             inbox: None,
-            handing: Handing::new(false),
+            in_flight: InFlight::new(false),
             publishing: None,
-            unanswered: VecDeque::new(),
+            unanswered_batches: VecDeque::new(),
             watch: None,
             has_read: false,
-            last_heard: now,
-            timer: Box::pin(tokio::time::sleep_until(now + STRANGER)),
-            state: State::Open,
+            last_input: now,
+            timer: Box::pin(tokio::time::sleep_until(now + UNREGISTERED_TIMEOUT)),
+            phase: ConnectionPhase::Open,
         }
     }
 
@@ -125,17 +125,17 @@ impl Connection {
             if let Err(over) = self.flush() {
                 break over;
             }
-            if self.state == State::Ending && self.is_quiet() {
-                break Over::Closed;
+            if self.phase == ConnectionPhase::Closing && self.is_drained() {
+                break CloseReason::Closed;
             }
-            let happened = self.wait().await;
-            if let Err(over) = self.act(happened).await {
+            let happened = self.next_event().await;
+            if let Err(over) = self.handle_event(happened).await {
                 break over;
             }
         };
-        if matches!(over, Over::Closed) {
+        if matches!(over, CloseReason::Closed) {
             let _last_words = self.flush();
-            self.leave();
+            self.release_inbox();
         }
         // Dropping the inbox returns messages that were not acknowledged, or not certainly read.
         drop(self.inbox.take());
@@ -145,76 +145,76 @@ impl Connection {
         }
     }
 
-    fn is_quiet(&self) -> bool {
-        self.out.is_empty() && self.publishing.is_none() && self.unanswered.is_empty()
+    fn is_drained(&self) -> bool {
+        self.out.is_empty() && self.publishing.is_none() && self.unanswered_batches.is_empty()
     }
 
-    async fn wait(&mut self) -> Happened {
-        let is_full = self.out.len() - self.written >= OUT_FULL;
+    async fn next_event(&mut self) -> ConnectionEvent {
+        let is_full = self.out.len() - self.written >= MAX_OUTPUT_BYTES;
         // A client that does not read its output, or does not wait for its receipts, is not read
         // from.
-        let may_read = self.state != State::Ending
+        let may_read = self.phase != ConnectionPhase::Closing
             && self.publishing.is_none()
-            && self.unanswered.len() < UNANSWERED
+            && self.unanswered_batches.len() < MAX_UNANSWERED_BATCHES
             && !is_full;
-        let limit = self.handing.room();
-        let may_take = limit > 0 && !is_full && self.state == State::Open;
-        let stop = self.door.tasks.stop_token();
+        let limit = self.in_flight.free_slots();
+        let may_take = limit > 0 && !is_full && self.phase == ConnectionPhase::Open;
+        let stop = self.context.tasks.stop_token();
         tokio::select! {
             biased;
-            () = stop.cancelled() => Happened::Stop,
-            _ = self.stream.writable(), if self.written < self.out.len() => Happened::Writable,
-            receipts = next_receipts(&mut self.unanswered) => Happened::Answered(receipts),
-            published = maybe(self.publishing.as_mut()) => Happened::Published(published),
-            ids = next_notice(self.watch.as_mut()) => Happened::Delivered(ids),
+            () = stop.cancelled() => ConnectionEvent::Stop,
+            _ = self.stream.writable(), if self.written < self.out.len() => ConnectionEvent::Writable,
+            receipts = next_receipts(&mut self.unanswered_batches) => ConnectionEvent::Receipts(receipts),
+            published = or_pending(self.publishing.as_mut()) => ConnectionEvent::Published(published),
+            ids = next_notice(self.watch.as_mut()) => ConnectionEvent::Delivered(ids),
             // Reading and delivering alternate, so that neither a busy sender nor a busy receiver
             // starves the other direction: the branch that was not served last comes first.
-            _ = self.stream.readable(), if may_read && !self.has_read => Happened::Readable,
-            taken = next_taken(self.inbox.as_mut(), limit), if may_take => Happened::Taken(taken),
-            _ = self.stream.readable(), if may_read && self.has_read => Happened::Readable,
-            () = self.timer.as_mut() => Happened::Time,
+            _ = self.stream.readable(), if may_read && !self.has_read => ConnectionEvent::Readable,
+            taken = next_deliveries(self.inbox.as_mut(), limit), if may_take => ConnectionEvent::Messages(taken),
+            _ = self.stream.readable(), if may_read && self.has_read => ConnectionEvent::Readable,
+            () = self.timer.as_mut() => ConnectionEvent::Timer,
         }
     }
 
-    async fn act(&mut self, happened: Happened) -> Result<(), Over> {
-        self.has_read = matches!(happened, Happened::Readable);
+    async fn handle_event(&mut self, happened: ConnectionEvent) -> Result<(), CloseReason> {
+        self.has_read = matches!(happened, ConnectionEvent::Readable);
         match happened {
-            Happened::Readable => return self.read().await,
-            Happened::Writable => {}
-            Happened::Published(published) => {
+            ConnectionEvent::Readable => return self.read().await,
+            ConnectionEvent::Writable => {}
+            ConnectionEvent::Published(published) => {
                 self.publishing = None;
                 // Only one batch is published at a time, so this is the last one.
-                if let Some(unanswered) = self.unanswered.back_mut() {
+                if let Some(unanswered) = self.unanswered_batches.back_mut() {
                     unanswered.published = Some(published);
                 }
             }
-            Happened::Answered(receipts) => self.answer(&receipts),
-            Happened::Taken(Ok(deliveries)) => self.deliver(deliveries),
-            Happened::Taken(Err(InboxError::Displaced(name))) => {
+            ConnectionEvent::Receipts(receipts) => self.write_receipts(&receipts),
+            ConnectionEvent::Messages(Ok(deliveries)) => self.deliver(deliveries),
+            ConnectionEvent::Messages(Err(InboxError::Displaced(name))) => {
                 self.inbox = None;
-                if self.asks {
+                if self.uses_acks {
                     reply::displaced(&mut self.out, &name);
-                    return Err(Over::Closed);
+                    return Err(CloseReason::Closed);
                 }
-                self.state = State::Displaced;
+                self.phase = ConnectionPhase::Displaced;
             }
-            Happened::Taken(Err(InboxError::Bus(error))) => {
+            ConnectionEvent::Messages(Err(InboxError::Bus(error))) => {
                 tracing::warn!(%error, "cannot take messages for an endpoint; closing it");
-                return Err(Over::Closed);
+                return Err(CloseReason::Closed);
             }
-            Happened::Delivered(ids) => {
+            ConnectionEvent::Delivered(ids) => {
                 for id in ids {
                     reply::delivered(&mut self.out, &id);
                 }
             }
-            Happened::Time => return self.look_at_the_time(),
-            Happened::Stop => return Err(Over::Closed),
+            ConnectionEvent::Timer => return self.on_timer(),
+            ConnectionEvent::Stop => return Err(CloseReason::Closed),
         }
         Ok(())
     }
 
     /// Writes as much output as possible without waiting.
-    fn flush(&mut self) -> Result<(), Over> {
+    fn flush(&mut self) -> Result<(), CloseReason> {
         while self.written < self.out.len() {
             match self.stream.try_write(&self.out[self.written..]) {
                 Ok(count) => {
@@ -222,7 +222,7 @@ impl Connection {
                     self.sent += count as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_gone) => return Err(Over::Lost),
+                Err(_gone) => return Err(CloseReason::Lost),
             }
         }
         if self.written == self.out.len() {
@@ -231,52 +231,52 @@ impl Connection {
             if self.out.capacity() > 64 * 1024 {
                 self.out = Vec::new();
             }
-        } else if self.written > OUT_FULL {
+        } else if self.written > MAX_OUTPUT_BYTES {
             self.out.drain(..self.written);
             self.written = 0;
         }
-        self.settle();
+        self.settle_written();
         Ok(())
     }
 
     /// Acknowledges messages that a receiver without `ack` has certainly read.
-    fn settle(&mut self) {
+    fn settle_written(&mut self) {
         let Some(inbox) = &mut self.inbox else {
             return;
         };
-        let settle = self.door.limits.settle;
+        let settle = self.context.limits.settle_delay;
         let now = Instant::now();
-        let handed = self.handing.written(self.sent, now);
+        let handed = self.in_flight.note_written(self.sent, now);
         if !handed.is_empty() {
-            inbox.handed(&handed);
+            inbox.mark_written(&handed);
         }
-        let settled = self.handing.settled(now, settle);
+        let settled = self.in_flight.take_settled(now, settle);
         if !settled.is_empty() {
             inbox.ack(&settled);
         }
-        if let Some(next) = self.handing.next_settled(settle)
+        if let Some(next) = self.in_flight.next_settle_time(settle)
             && next < self.timer.deadline()
         {
             self.timer.as_mut().reset(next);
         }
     }
 
-    fn look_at_the_time(&mut self) -> Result<(), Over> {
+    fn on_timer(&mut self) -> Result<(), CloseReason> {
         let now = Instant::now();
         let patience = match self.name {
-            Some(_) => self.door.limits.silence,
-            None => STRANGER,
+            Some(_) => self.context.limits.silence_timeout,
+            None => UNREGISTERED_TIMEOUT,
         };
-        let end = self.last_heard + patience;
+        let end = self.last_input + patience;
         if now >= end {
             tracing::info!(
                 endpoint = self.name.as_ref().map(EndpointName::as_str),
                 "an endpoint was silent for too long and is removed"
             );
-            return Err(Over::Closed);
+            return Err(CloseReason::Closed);
         }
-        self.settle();
-        let settle = self.handing.next_settled(self.door.limits.settle);
+        self.settle_written();
+        let settle = self.in_flight.next_settle_time(self.context.limits.settle_delay);
         let next = settle.map_or(end, |settle| settle.min(end));
         self.timer.as_mut().reset(next);
         Ok(())
@@ -284,14 +284,14 @@ impl Connection {
 
     /// Gives up the inbox when the connection ends in order: a receiver without `ack` counts as
     /// having read everything that was written to it.
-    fn leave(&mut self) {
+    fn release_inbox(&mut self) {
         if let Some(mut inbox) = self.inbox.take() {
-            inbox.ack(&self.handing.all_written());
+            inbox.ack(&self.in_flight.take_written());
         }
     }
 }
 
-async fn maybe<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
+async fn or_pending<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
@@ -300,7 +300,7 @@ async fn maybe<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
 
 /// Waits for the receipts of the oldest batch. They come in the order of the batches; the last
 /// batch may not be queued yet.
-async fn next_receipts(unanswered: &mut VecDeque<Unanswered>) -> Receipts {
+async fn next_receipts(unanswered: &mut VecDeque<UnansweredBatch>) -> Receipts {
     let first = unanswered.front_mut();
     match first.and_then(|first| first.published.as_mut()) {
         Some(published) => published.await,
@@ -309,7 +309,7 @@ async fn next_receipts(unanswered: &mut VecDeque<Unanswered>) -> Receipts {
 }
 
 async fn next_notice(
-    watch: Option<&mut (Watch, mpsc::Receiver<Vec<MessageId>>)>,
+    watch: Option<&mut (DeliveryNotifier, mpsc::Receiver<Vec<MessageId>>)>,
 ) -> Vec<MessageId> {
     match watch {
         Some((_open, notices)) => match notices.recv().await {
@@ -320,10 +320,10 @@ async fn next_notice(
     }
 }
 
-async fn next_taken(
-    inbox: Option<&mut Box<dyn Inbox>>,
+async fn next_deliveries(
+    inbox: Option<&mut Box<dyn BusInbox>>,
     limit: usize,
-) -> Result<Vec<Delivery>, InboxError> {
+) -> Result<Vec<BusDelivery>, InboxError> {
     match inbox {
         Some(inbox) => inbox.next(limit).await,
         None => std::future::pending().await,

@@ -16,45 +16,45 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use super::{Door, connection::Connection};
+use super::{ListenerContext, connection::BusConnection};
 use crate::socket::Peer;
 
 /// The limit on open connections; further clients wait to be accepted.
-const CONNECTIONS: usize = 20_000;
+const MAX_CONNECTIONS: usize = 20_000;
 
 /// The pause after a failed `accept`, which nearly always means a lack of file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How often to check that the path still leads to our socket.
-const LOOK: Duration = Duration::from_secs(1);
+const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error("{} is in use by a running daemon", .0.display())]
-    Taken(PathBuf),
+    InUse(PathBuf),
     #[error("cannot listen on {}: {source}", .path.display())]
     Failed { path: PathBuf, source: io::Error },
 }
 
 /// A bound socket; dropping it removes its path.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundSocket {
     listener: UnixListener,
     path: PathBuf,
     /// Device and inode, to tell our file from another one at the same path.
-    file: (u64, u64),
+    file_id: (u64, u64),
 }
 
 /// Binds the socket, unless a running process listens there already.
-pub async fn bind(path: &Path) -> Result<Bound, BindError> {
-    if is_answered(path).await {
-        return Err(BindError::Taken(path.to_path_buf()));
+pub async fn bind(path: &Path) -> Result<BoundSocket, BindError> {
+    if is_listening(path).await {
+        return Err(BindError::InUse(path.to_path_buf()));
     }
     bind_new(path).map_err(|source| BindError::Failed { path: path.to_path_buf(), source })
 }
 
 /// Returns whether a running process listens at the path.
-pub async fn is_answered(path: &Path) -> bool {
+pub async fn is_listening(path: &Path) -> bool {
     let connected = timeout(Duration::from_secs(5), UnixStream::connect(path)).await;
     // A timeout counts as an answer: a process too busy to accept is running.
     !matches!(connected, Ok(Err(_)))
@@ -62,7 +62,7 @@ pub async fn is_answered(path: &Path) -> bool {
 
 /// Binds under a temporary name and renames: the path appears with its final mode, atomically, in
 /// place of any file that was there.
-fn bind_new(path: &Path) -> io::Result<Bound> {
+fn bind_new(path: &Path) -> io::Result<BoundSocket> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made?;
@@ -72,30 +72,30 @@ fn bind_new(path: &Path) -> io::Result<Bound> {
     let listener = UnixListener::bind(&new)?;
     let named = || -> io::Result<_> {
         fs::set_permissions(&new, fs::Permissions::from_mode(0o600))?;
-        let file = identity(&new)?;
+        let file = file_identity(&new)?;
         fs::rename(&new, path)?;
         Ok(file)
     };
     let file = named().inspect_err(|_| drop(fs::remove_file(&new)))?;
-    Ok(Bound { listener, path: path.to_path_buf(), file })
+    Ok(BoundSocket { listener, path: path.to_path_buf(), file_id: file })
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
     let metadata = fs::symlink_metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))
 }
 
-impl Bound {
+impl BoundSocket {
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     fn is_ours(&self) -> bool {
-        identity(&self.path).is_ok_and(|file| file == self.file)
+        file_identity(&self.path).is_ok_and(|file| file == self.file_id)
     }
 }
 
-impl Drop for Bound {
+impl Drop for BoundSocket {
     fn drop(&mut self) {
         if self.is_ours() {
             let _gone = fs::remove_file(&self.path);
@@ -104,14 +104,14 @@ impl Drop for Bound {
 }
 
 /// Serves in the background until the tasks of `context` stop.
-pub fn serve(bound: Bound, door: Door) {
+pub fn serve(bound: BoundSocket, door: ListenerContext) {
     let tasks = door.tasks.clone();
     tasks.spawn_until_stopped(run(bound, door));
 }
 
-async fn run(mut bound: Bound, door: Door) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut looks = interval(LOOK);
+async fn run(mut bound: BoundSocket, door: ListenerContext) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut looks = interval(PATH_CHECK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_displaced = false;
     loop {
@@ -127,7 +127,7 @@ async fn run(mut bound: Bound, door: Door) {
 }
 
 /// Binds the path again. Returns whether another daemon has taken it.
-async fn rebind(bound: &mut Bound, was_displaced: bool) -> bool {
+async fn rebind(bound: &mut BoundSocket, was_displaced: bool) -> bool {
     let path = bound.path.clone();
     match bind(&path).await {
         Ok(new) => {
@@ -136,7 +136,7 @@ async fn rebind(bound: &mut Bound, was_displaced: bool) -> bool {
             *bound = new;
             false
         }
-        Err(BindError::Taken(_)) => {
+        Err(BindError::InUse(_)) => {
             if !was_displaced {
                 tracing::error!(
                     "another daemon has taken {}; new clients reach that one until it stops",
@@ -152,7 +152,7 @@ async fn rebind(bound: &mut Bound, was_displaced: bool) -> bool {
     }
 }
 
-async fn accept(listener: &UnixListener, places: &Arc<Semaphore>, door: &Door) {
+async fn accept(listener: &UnixListener, places: &Arc<Semaphore>, door: &ListenerContext) {
     // The semaphore is never closed, so this does not fail.
     let Ok(place) = Arc::clone(places).acquire_owned().await else {
         return;
@@ -161,11 +161,11 @@ async fn accept(listener: &UnixListener, places: &Arc<Semaphore>, door: &Door) {
         Ok((stream, _)) => stream,
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection");
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             return;
         }
     };
-    match Peer::of(&stream) {
+    match Peer::from_stream(&stream) {
         Ok(peer) if peer.is_owner() => {}
         Ok(_) => {
             tracing::warn!("refused a connection from another user");
@@ -176,7 +176,7 @@ async fn accept(listener: &UnixListener, places: &Arc<Semaphore>, door: &Door) {
             return;
         }
     }
-    let connection = Connection::new(stream, door.clone());
+    let connection = BusConnection::new(stream, door.clone());
     door.tasks.spawn(async move {
         connection.run().await;
         drop(place);

@@ -10,7 +10,7 @@
 mod admin;
 mod connection;
 pub mod envelope;
-mod handing;
+mod in_flight;
 pub mod listener;
 mod reply;
 pub mod request;
@@ -18,44 +18,44 @@ pub mod request;
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::bus::Message,
+    model::bus::BusMessage,
     ports::{Bus, Clock},
-    task::Tasks,
+    task::TaskGroup,
 };
 use tokio::sync::broadcast;
 
 /// The shared parts that every connection needs.
 #[derive(Clone)]
-pub struct Door {
+pub struct ListenerContext {
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
-    pub tasks: Tasks,
+    pub tasks: TaskGroup,
     /// Gets every message that clients send, also those that are refused.
-    pub heard: broadcast::Sender<Message>,
-    pub limits: DoorLimits,
+    pub message_feed: broadcast::Sender<BusMessage>,
+    pub limits: ListenerLimits,
     /// Shown by `status`.
     pub version: Arc<str>,
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for ListenerContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ListenerContext").finish_non_exhaustive()
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct DoorLimits {
+pub struct ListenerLimits {
     /// An endpoint that has sent nothing for this long is removed.
-    pub silence: Duration,
+    pub silence_timeout: Duration,
     /// A message to a receiver without `ack` counts as read this long after it was written.
-    pub settle: Duration,
+    pub settle_delay: Duration,
 }
 
-impl Default for DoorLimits {
+impl Default for ListenerLimits {
     fn default() -> Self {
-        Self { silence: Duration::from_secs(90), settle: Duration::from_secs(1) }
+        Self { silence_timeout: Duration::from_secs(90), settle_delay: Duration::from_secs(1) }
     }
 }
 
 /// The limit on the bytes of a frame, as in hermes-bus.
-pub const MAX_FRAME: usize = 10 * 1024 * 1024;
+pub const MAX_FRAME_BYTES: usize = 10 * 1024 * 1024;

@@ -5,48 +5,48 @@ use std::fmt::Display;
 
 use angelia_core::{
     model::EndpointName,
-    ports::bus::{BusError, Presence, Receipt, Refusal},
+    ports::bus::{BusError, Presence, PublishError, Receipt},
 };
 use angelia_wire::frame;
 use uuid::Uuid;
 
-use super::envelope::json;
+use super::envelope::json_string;
 
-pub(super) fn put(out: &mut Vec<u8>, json: &str) {
-    frame::put(out, json.as_bytes());
+pub(super) fn write_frame(out: &mut Vec<u8>, json: &str) {
+    frame::encode(out, json.as_bytes());
 }
 
 /// Writes `registered`. `endpoint` is JSON.
 pub(super) fn registered(out: &mut Vec<u8>, endpoint: &str, session: Uuid) {
     let reply =
         format!(r#"{{"type": "registered", "endpoint": {endpoint}, "session_id": "{session}"}}"#);
-    put(out, &reply);
+    write_frame(out, &reply);
 }
 
 pub(super) fn pong(out: &mut Vec<u8>) {
-    put(out, r#"{"type": "pong"}"#);
+    write_frame(out, r#"{"type": "pong"}"#);
 }
 
 pub(super) fn endpoints(out: &mut Vec<u8>, listening: &[(EndpointName, Uuid)]) {
     let listed: Vec<String> = listening
         .iter()
-        .map(|(name, session)| format!(r#"{}: "{session}""#, json(name.as_str())))
+        .map(|(name, session)| format!(r#"{}: "{session}""#, json_string(name.as_str())))
         .collect();
     let listed = listed.join(", ");
-    put(out, &format!(r#"{{"type": "endpoints_list", "endpoints": {{{listed}}}}}"#));
+    write_frame(out, &format!(r#"{{"type": "endpoints_list", "endpoints": {{{listed}}}}}"#));
 }
 
 /// Writes `error`, the only error frame that clients of hermes-bus know.
 pub(super) fn error(out: &mut Vec<u8>, code: &str, detail: impl Display, id: Option<&str>) {
-    let detail = json(&detail.to_string());
-    let id = id.map_or(String::new(), |id| format!(r#", "id": {}"#, json(id)));
-    put(out, &format!(r#"{{"type": "error", "code": "{code}", "detail": {detail}{id}}}"#));
+    let detail = json_string(&detail.to_string());
+    let id = id.map_or(String::new(), |id| format!(r#", "id": {}"#, json_string(id)));
+    write_frame(out, &format!(r#"{{"type": "error", "code": "{code}", "detail": {detail}{id}}}"#));
 }
 
 pub(super) fn accepted(out: &mut Vec<u8>, receipt: &Receipt) {
-    frame::put_with(out, |out| {
+    frame::encode_with(out, |out| {
         out.extend_from_slice(br#"{"type": "accepted", "id": "#);
-        put_text(out, &receipt.id);
+        write_json_string(out, &receipt.id);
         match receipt.presence {
             Presence::Listening => {}
             Presence::Away => out.extend_from_slice(br#", "queued": true"#),
@@ -60,45 +60,45 @@ pub(super) fn accepted(out: &mut Vec<u8>, receipt: &Receipt) {
 }
 
 pub(super) fn delivered(out: &mut Vec<u8>, id: &str) {
-    frame::put_with(out, |out| {
+    frame::encode_with(out, |out| {
         out.extend_from_slice(br#"{"type": "delivered", "id": "#);
-        put_text(out, id);
+        write_json_string(out, id);
         out.push(b'}');
     });
 }
 
 /// Writes a JSON string. Ids are many and nearly always plain, so this avoids serializing them.
-fn put_text(out: &mut Vec<u8>, text: &str) {
+fn write_json_string(out: &mut Vec<u8>, text: &str) {
     let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     if text.bytes().all(is_plain) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
     } else {
-        out.extend_from_slice(json(text).as_bytes());
+        out.extend_from_slice(json_string(text).as_bytes());
     }
 }
 
 pub(super) fn rejected(out: &mut Vec<u8>, id: Option<&str>, reason: &str, detail: impl Display) {
-    let id = id.map_or_else(|| "null".to_owned(), json);
-    let detail = json(&detail.to_string());
-    put(
+    let id = id.map_or_else(|| "null".to_owned(), json_string);
+    let detail = json_string(&detail.to_string());
+    write_frame(
         out,
         &format!(r#"{{"type": "rejected", "id": {id}, "reason": "{reason}", "detail": {detail}}}"#),
     );
 }
 
 pub(super) fn displaced(out: &mut Vec<u8>, name: &EndpointName) {
-    let name = json(name.as_str());
-    put(out, &format!(r#"{{"type": "displaced", "endpoint": {name}}}"#));
+    let name = json_string(name.as_str());
+    write_frame(out, &format!(r#"{{"type": "displaced", "endpoint": {name}}}"#));
 }
 
 /// Returns the `reason` of a refusal.
-pub(super) fn reason(refusal: &Refusal) -> &'static str {
+pub(super) fn reason_code(refusal: &PublishError) -> &'static str {
     match refusal {
-        Refusal::Full { .. } => "full",
-        Refusal::TooLarge { .. } => "too_large",
-        Refusal::Storage(BusError::Closed) => "closing",
-        Refusal::Storage(_) => "storage",
+        PublishError::Full { .. } => "full",
+        PublishError::TooLarge { .. } => "too_large",
+        PublishError::Storage(BusError::Closed) => "closing",
+        PublishError::Storage(_) => "storage",
     }
 }

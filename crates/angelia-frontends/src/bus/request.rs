@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// The known fields of a frame as raw JSON. A frame with a repeated field is malformed, because two
 /// readers might not agree on which value counts.
 #[derive(Debug, Default)]
-pub struct Fields<'a> {
+pub struct FrameFields<'a> {
     pub kind: Option<&'a RawValue>,
     pub endpoint: Option<&'a RawValue>,
     pub to: Option<&'a RawValue>,
@@ -30,7 +30,7 @@ pub struct Fields<'a> {
 
 /// The `type` of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     Register,
     Ping,
     ListEndpoints,
@@ -48,33 +48,33 @@ pub enum Kind {
 
 /// The frame is malformed. The connection of a client without `ack` is closed, as in hermes-bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedFrame;
 
-impl<'a> Fields<'a> {
-    pub fn read(frame: &'a str) -> Result<Self, Malformed> {
-        serde_json::from_str(frame).map_err(|_not_an_object| Malformed)
+impl<'a> FrameFields<'a> {
+    pub fn parse(frame: &'a str) -> Result<Self, MalformedFrame> {
+        serde_json::from_str(frame).map_err(|_not_an_object| MalformedFrame)
     }
 
-    pub fn kind(&self) -> Kind {
-        let Some(Ok(kind)) = self.kind.map(text) else {
-            return Kind::Unknown;
+    pub fn kind(&self) -> FrameKind {
+        let Some(Ok(kind)) = self.kind.map(scalar_text) else {
+            return FrameKind::Unknown;
         };
         match kind.as_deref() {
-            Some("register") => Kind::Register,
-            Some("ping") => Kind::Ping,
-            Some("list_endpoints") => Kind::ListEndpoints,
-            Some("message") => Kind::Message,
-            Some("ack") => Kind::Ack,
-            Some("refuse") => Kind::Refuse,
-            Some("status") => Kind::Status,
-            Some("dead_letters") => Kind::DeadLetters,
-            Some("resend") => Kind::Resend,
-            Some("discard") => Kind::Discard,
-            _ => Kind::Unknown,
+            Some("register") => FrameKind::Register,
+            Some("ping") => FrameKind::Ping,
+            Some("list_endpoints") => FrameKind::ListEndpoints,
+            Some("message") => FrameKind::Message,
+            Some("ack") => FrameKind::Ack,
+            Some("refuse") => FrameKind::Refuse,
+            Some("status") => FrameKind::Status,
+            Some("dead_letters") => FrameKind::DeadLetters,
+            Some("resend") => FrameKind::Resend,
+            Some("discard") => FrameKind::Discard,
+            _ => FrameKind::Unknown,
         }
     }
 
-    fn slot(&mut self, key: &str) -> Option<&mut Option<&'a RawValue>> {
+    fn field_mut(&mut self, key: &str) -> Option<&mut Option<&'a RawValue>> {
         Some(match key {
             "type" => &mut self.kind,
             "endpoint" => &mut self.endpoint,
@@ -101,47 +101,47 @@ pub(super) fn is_true(value: Option<&RawValue>) -> bool {
     value.is_some_and(|value| value.get() == "true")
 }
 
-pub(super) fn number(value: Option<&RawValue>) -> Option<u64> {
+pub(super) fn parse_u64(value: Option<&RawValue>) -> Option<u64> {
     value?.get().parse().ok()
 }
 
 /// Returns a scalar as text, `None` for null. Lists and objects are malformed.
-pub fn text(value: &RawValue) -> Result<Option<Cow<'_, str>>, Malformed> {
+pub fn scalar_text(value: &RawValue) -> Result<Option<Cow<'_, str>>, MalformedFrame> {
     let json = value.get();
     match json.as_bytes().first() {
         Some(b'"') => {
-            let inner = json.get(1..json.len() - 1).ok_or(Malformed)?;
+            let inner = json.get(1..json.len() - 1).ok_or(MalformedFrame)?;
             if inner.contains('\\') {
-                let text = serde_json::from_str(json).map_err(|_bad_escape| Malformed)?;
+                let text = serde_json::from_str(json).map_err(|_bad_escape| MalformedFrame)?;
                 return Ok(Some(Cow::Owned(text)));
             }
             Ok(Some(Cow::Borrowed(inner)))
         }
-        Some(b'[' | b'{') => Err(Malformed),
+        Some(b'[' | b'{') => Err(MalformedFrame),
         _ if json == "null" => Ok(None),
         _ => Ok(Some(Cow::Borrowed(json))),
     }
 }
 
-impl<'de> Deserialize<'de> for Fields<'de> {
+impl<'de> Deserialize<'de> for FrameFields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(FieldsVisitor)
+        deserializer.deserialize_map(FrameFieldsVisitor)
     }
 }
 
-struct FieldsVisitor;
+struct FrameFieldsVisitor;
 
-impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
+impl<'de> Visitor<'de> for FrameFieldsVisitor {
+    type Value = FrameFields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = Fields::default();
-        while let Some(Key(key)) = map.next_key()? {
-            match fields.slot(&key) {
+        let mut fields = FrameFields::default();
+        while let Some(FrameKey(key)) = map.next_key()? {
+            match fields.field_mut(&key) {
                 Some(Some(_)) => return Err(A::Error::custom("a field is repeated")),
                 Some(slot) => *slot = Some(map.next_value()?),
                 None => {
@@ -154,29 +154,29 @@ impl<'de> Visitor<'de> for FieldsVisitor {
 }
 
 /// An object key, borrowed unless it contains escapes.
-struct Key<'de>(Cow<'de, str>);
+struct FrameKey<'de>(Cow<'de, str>);
 
-impl<'de> Deserialize<'de> for Key<'de> {
+impl<'de> Deserialize<'de> for FrameKey<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(KeyVisitor)
+        deserializer.deserialize_str(FrameKeyVisitor)
     }
 }
 
-struct KeyVisitor;
+struct FrameKeyVisitor;
 
-impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = Key<'de>;
+impl<'de> Visitor<'de> for FrameKeyVisitor {
+    type Value = FrameKey<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
     fn visit_borrowed_str<E: Error>(self, key: &'de str) -> Result<Self::Value, E> {
-        Ok(Key(Cow::Borrowed(key)))
+        Ok(FrameKey(Cow::Borrowed(key)))
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(Key(Cow::Owned(key.to_owned())))
+        Ok(FrameKey(Cow::Owned(key.to_owned())))
     }
 }
 
@@ -186,12 +186,12 @@ mod tests {
 
     #[test]
     fn known_fields_are_found_however_they_are_written() {
-        let fields = Fields::read(r#" {"ty\u0070e": "ping", "x": {"type": 1}} "#).unwrap();
-        assert_eq!(fields.kind(), Kind::Ping);
-        let fields = Fields::read(r#"{"type": "message", "to": 5, "id": "a\"b"}"#).unwrap();
-        assert_eq!(text(fields.to.unwrap()).unwrap().as_deref(), Some("5"));
-        assert_eq!(text(fields.id.unwrap()).unwrap().as_deref(), Some("a\"b"));
-        assert_eq!(Fields::read("{}").unwrap().kind(), Kind::Unknown);
+        let fields = FrameFields::parse(r#" {"ty\u0070e": "ping", "x": {"type": 1}} "#).unwrap();
+        assert_eq!(fields.kind(), FrameKind::Ping);
+        let fields = FrameFields::parse(r#"{"type": "message", "to": 5, "id": "a\"b"}"#).unwrap();
+        assert_eq!(scalar_text(fields.to.unwrap()).unwrap().as_deref(), Some("5"));
+        assert_eq!(scalar_text(fields.id.unwrap()).unwrap().as_deref(), Some("a\"b"));
+        assert_eq!(FrameFields::parse("{}").unwrap().kind(), FrameKind::Unknown);
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
             r#"{"a":1} {"a":1}"#,
             r#"{"from":"a","fr\u006fm":"b"}"#,
         ] {
-            assert!(Fields::read(frame).is_err(), "{frame}");
+            assert!(FrameFields::parse(frame).is_err(), "{frame}");
         }
     }
 }

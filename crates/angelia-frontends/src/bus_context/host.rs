@@ -6,77 +6,77 @@ use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 use angelia_core::{
     engine::Engine,
     ports::{
-        Bus, Inbox, Profiles,
-        bus::{Delivery, InboxError},
+        Bus, BusInbox, Profiles,
+        bus::{BusDelivery, InboxError},
     },
-    task::Tasks,
+    task::TaskGroup,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 
 use super::{
-    lane::{LaneName, Lanes, Offer, Pace, Settled},
-    merge::Item,
-    reply::{Replies, ReplyTo},
-    turns::{Running, Turns},
+    lane::{LaneKey, LaneLimits, Lanes, MessageOutcome, QueuedMessage},
+    merge::PromptItem,
+    reply::{ReplySender, ReplyTarget},
+    turns::{LaneTurns, RunningTurns},
 };
 use crate::{
-    bus_rules::{Left, Reactor},
-    chat::{Courier, CourierError},
+    bus_rules::{PendingActions, RuleRunner},
+    chat::{DeliveryError, DeliveryQueue},
 };
 
 /// The limit on messages taken from the inbox at once.
-const BATCH: usize = 32;
+const MAX_BATCH: usize = 32;
 
-pub struct HostParts {
+pub struct EndpointHostParts {
     pub engine: Engine,
     pub profiles: Arc<dyn Profiles>,
     pub bus: Arc<dyn Bus>,
-    pub courier: Courier,
-    pub reactor: Reactor,
-    pub pace: Pace,
-    pub tasks: Tasks,
+    pub delivery_queue: DeliveryQueue,
+    pub rule_runner: RuleRunner,
+    pub lane_limits: LaneLimits,
+    pub tasks: TaskGroup,
     /// The working directory for profiles that do not set one.
     pub caller_cwd: Option<PathBuf>,
 }
 
 /// Hosts endpoints; cheap to clone.
 #[derive(Clone)]
-pub struct Host {
-    reactor: Reactor,
-    courier: Courier,
+pub struct EndpointHost {
+    rule_runner: RuleRunner,
+    delivery_queue: DeliveryQueue,
     lanes: Lanes,
-    tasks: Tasks,
+    tasks: TaskGroup,
 }
 
-impl Host {
-    pub fn new(parts: HostParts) -> Self {
-        let replies = Replies {
+impl EndpointHost {
+    pub fn new(parts: EndpointHostParts) -> Self {
+        let replies = ReplySender {
             bus: parts.bus,
-            courier: parts.courier.clone(),
-            screen: Arc::clone(&parts.reactor.screen),
-            clock: Arc::clone(&parts.reactor.clock),
+            delivery_queue: parts.delivery_queue.clone(),
+            screen: Arc::clone(&parts.rule_runner.screen),
+            clock: Arc::clone(&parts.rule_runner.clock),
         };
-        let turns = Turns {
+        let turns = LaneTurns {
             engine: parts.engine,
             profiles: parts.profiles,
             replies,
-            zone: parts.reactor.zone.clone(),
+            zone: parts.rule_runner.zone.clone(),
             tasks: parts.tasks.clone(),
             caller_cwd: parts.caller_cwd,
-            running: Running::default(),
+            running: RunningTurns::default(),
         };
         Self {
-            reactor: parts.reactor,
-            courier: parts.courier,
-            lanes: Lanes::new(turns, parts.pace, parts.tasks.clone()),
+            rule_runner: parts.rule_runner,
+            delivery_queue: parts.delivery_queue,
+            lanes: Lanes::new(turns, parts.lane_limits, parts.tasks.clone()),
             tasks: parts.tasks,
         }
     }
 
     /// Handles the messages of an inbox until its name is lost or the bus is closed.
-    pub async fn serve(&self, inbox: &mut dyn Inbox) -> InboxError {
-        let (settled, mut results) = mpsc::channel(BATCH);
+    pub async fn serve(&self, inbox: &mut dyn BusInbox) -> InboxError {
+        let (settled, mut results) = mpsc::channel(MAX_BATCH);
         loop {
             let deliveries = tokio::select! {
                 // Outcomes first, so that a busy inbox does not delay acknowledgements.
@@ -85,7 +85,7 @@ impl Host {
                     settle(inbox, result);
                     continue;
                 }
-                next = inbox.next(BATCH) => match next {
+                next = inbox.next(MAX_BATCH) => match next {
                     Ok(deliveries) => deliveries,
                     Err(error) => return error,
                 },
@@ -107,7 +107,9 @@ impl Host {
                 match handled {
                     Ok(true) => inbox.ack(&[position]),
                     Ok(false) => {}
-                    Err(_panic) => inbox.refuse(position, "the handling of the message panicked"),
+                    Err(_panic) => {
+                        inbox.dead_letter(position, "the handling of the message panicked");
+                    }
                 }
             }
         }
@@ -118,48 +120,53 @@ impl Host {
     async fn handle(
         &self,
         endpoint: angelia_core::model::EndpointName,
-        delivery: Delivery,
-        settled: &mpsc::Sender<Settled>,
+        delivery: BusDelivery,
+        settled: &mpsc::Sender<MessageOutcome>,
     ) -> bool {
-        let left = self.reactor.react(&delivery.message).await;
+        let left = self.rule_runner.apply(&delivery.message).await;
         if let Some((channel, line)) = &left.channel {
-            self.to_channel(channel, line, &left).await;
+            self.send_to_channel(channel, line, &left).await;
         }
-        let Left { seen, context, .. } = left;
+        let PendingActions { input: seen, context, .. } = left;
         let Some((text, profile)) = context else {
             return true;
         };
         let reply = match &seen.channel {
-            Some(channel) => ReplyTo::Channel(Arc::clone(channel)),
-            None => ReplyTo::Sender(Arc::clone(&seen.from)),
+            Some(channel) => ReplyTarget::Channel(Arc::clone(channel)),
+            None => ReplyTarget::Sender(Arc::clone(&seen.from)),
         };
-        let name = LaneName { endpoint, profile, reply };
-        let offer = Offer {
+        let name = LaneKey { endpoint, profile, reply_target: reply };
+        let offer = QueuedMessage {
             id: Arc::clone(&seen.id),
             position: delivery.position,
-            again: delivery.again,
-            item: Item { text, at: seen.at, from: seen.from.to_string(), verified: seen.verified },
-            settled: settled.clone(),
+            redelivered: delivery.redelivered,
+            item: PromptItem {
+                text,
+                at: seen.at,
+                from: seen.from.to_string(),
+                verified: seen.verified,
+            },
+            outcomes: settled.clone(),
         };
-        self.lanes.offer(name, offer).await;
+        self.lanes.enqueue(name, offer).await;
         false
     }
 
     /// Queues a line for a channel. A line that cannot be delivered is shown on the console
     /// instead.
-    async fn to_channel(&self, channel: &str, line: &str, left: &Left) {
-        let id = format!("print-{}", left.seen.id);
-        let screen = Arc::clone(&self.reactor.screen);
+    async fn send_to_channel(&self, channel: &str, line: &str, left: &PendingActions) {
+        let id = format!("print-{}", left.input.id);
+        let screen = Arc::clone(&self.rule_runner.screen);
         let shown = line.to_owned();
-        let show_here = move |error: CourierError| {
-            screen.remark(&format!("cannot deliver a line to its channel: {error}"));
+        let show_here = move |error: DeliveryError| {
+            screen.show_notice(&format!("cannot deliver a line to its channel: {error}"));
             screen.show(&shown);
         };
-        match self.courier.send(&id, channel, line).await {
+        match self.delivery_queue.send(&id, channel, line).await {
             Err(error) => show_here(error),
             Ok(sending) => self.tasks.spawn_until_stopped(async move {
                 match sending.outcome().await {
-                    Ok(()) | Err(CourierError::ShuttingDown) => {}
+                    Ok(()) | Err(DeliveryError::ShuttingDown) => {}
                     Err(error) => show_here(error),
                 }
             }),
@@ -167,20 +174,22 @@ impl Host {
     }
 }
 
-fn settle(inbox: &mut dyn Inbox, result: Settled) {
+fn settle(inbox: &mut dyn BusInbox, result: MessageOutcome) {
     match result {
-        Settled::Done(position) => inbox.ack(&[position]),
-        Settled::Refused(position, why) => inbox.refuse(position, &why),
+        MessageOutcome::Done(position) => inbox.ack(&[position]),
+        MessageOutcome::Refused(position, why) => inbox.dead_letter(position, &why),
     }
 }
 
-impl std::fmt::Debug for Host {
+impl std::fmt::Debug for EndpointHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EndpointHost").field("rule_runner", &self.reactor).finish_non_exhaustive()
+        f.debug_struct("EndpointHost")
+            .field("rule_runner", &self.rule_runner)
+            .finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for HostParts {
+impl std::fmt::Debug for EndpointHostParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EndpointHostParts").field("engine", &self.engine).finish_non_exhaustive()
     }

@@ -10,103 +10,105 @@ use std::{
 
 use angelia_core::{
     model::{EndpointName, MessageId},
-    ports::bus::Position,
-    task::Tasks,
+    ports::bus::BusPosition,
+    task::TaskGroup,
 };
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout},
 };
 
-use super::{merge::Item, reply::ReplyTo, turns::Turns};
+use super::{merge::PromptItem, reply::ReplyTarget, turns::LaneTurns};
 
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct LaneLimits {
     /// The minimum time between the starts of two turns of one lane.
     pub interval: Duration,
     /// The limit on messages merged into one turn.
-    pub most: usize,
+    pub max_merged: usize,
 }
 
 /// The limit on messages that wait in one lane; further ones hold up their endpoint.
-const WAITING: usize = 1024;
+const MAX_LANE_MESSAGES: usize = 1024;
 
-impl Default for Pace {
+impl Default for LaneLimits {
     fn default() -> Self {
-        Self { interval: Duration::from_secs(30), most: 64 }
+        Self { interval: Duration::from_secs(30), max_merged: 64 }
     }
 }
 
 /// Identifies a lane: the receiver of its messages, and the target of its replies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct LaneName {
+pub(super) struct LaneKey {
     pub(super) endpoint: EndpointName,
     pub(super) profile: Option<Arc<str>>,
-    pub(super) reply: ReplyTo,
+    pub(super) reply_target: ReplyTarget,
 }
 
-impl LaneName {
+impl LaneKey {
     /// Returns the name of the lane's session. Each channel and each profile has a session of its
     /// own.
     pub(super) fn session_name(&self) -> String {
         let profile = self.profile.as_deref().unwrap_or_default();
-        match &self.reply {
-            ReplyTo::Channel(channel) => format!("{}\u{1f}{profile}\u{1f}{channel}", self.endpoint),
-            ReplyTo::Sender(_) => format!("{}\u{1f}{profile}", self.endpoint),
+        match &self.reply_target {
+            ReplyTarget::Channel(channel) => {
+                format!("{}\u{1f}{profile}\u{1f}{channel}", self.endpoint)
+            }
+            ReplyTarget::Sender(_) => format!("{}\u{1f}{profile}", self.endpoint),
         }
     }
 }
 
 /// A message in a lane.
 #[derive(Debug)]
-pub(super) struct Offer {
+pub(super) struct QueuedMessage {
     pub(super) id: MessageId,
-    pub(super) position: Position,
+    pub(super) position: BusPosition,
     /// The message was delivered before, so it may have started a turn already.
-    pub(super) again: bool,
-    pub(super) item: Item,
-    pub(super) settled: mpsc::Sender<Settled>,
+    pub(super) redelivered: bool,
+    pub(super) item: PromptItem,
+    pub(super) outcomes: mpsc::Sender<MessageOutcome>,
 }
 
 /// The outcome of a message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Settled {
-    Done(Position),
+pub(super) enum MessageOutcome {
+    Done(BusPosition),
     /// The message could not be handled and becomes a dead letter with this reason.
-    Refused(Position, String),
+    Refused(BusPosition, String),
 }
 
-impl Offer {
-    pub(super) async fn done(&self) {
+impl QueuedMessage {
+    pub(super) async fn report_done(&self) {
         // If the host is gone, the message is delivered again and recognized by its id.
-        let _gone = self.settled.send(Settled::Done(self.position)).await;
+        let _gone = self.outcomes.send(MessageOutcome::Done(self.position)).await;
     }
 
-    pub(super) async fn refused(&self, why: &str) {
-        let refused = Settled::Refused(self.position, why.to_owned());
-        let _gone = self.settled.send(refused).await;
+    pub(super) async fn report_refused(&self, why: &str) {
+        let refused = MessageOutcome::Refused(self.position, why.to_owned());
+        let _gone = self.outcomes.send(refused).await;
     }
 }
 
 /// The lanes that have messages.
 #[derive(Clone)]
 pub(super) struct Lanes {
-    turns: Turns,
-    pace: Pace,
-    tasks: Tasks,
-    open: Arc<Mutex<HashMap<LaneName, mpsc::Sender<Offer>>>>,
+    turns: LaneTurns,
+    limits: LaneLimits,
+    tasks: TaskGroup,
+    senders: Arc<Mutex<HashMap<LaneKey, mpsc::Sender<QueuedMessage>>>>,
 }
 
 impl Lanes {
-    pub(super) fn new(turns: Turns, pace: Pace, tasks: Tasks) -> Self {
-        Self { turns, pace, tasks, open: Arc::default() }
+    pub(super) fn new(turns: LaneTurns, pace: LaneLimits, tasks: TaskGroup) -> Self {
+        Self { turns, limits: pace, tasks, senders: Arc::default() }
     }
 
     /// Puts a message into its lane. Waits while the lane is full: later messages stay on the bus,
     /// where they are safe.
-    pub(super) async fn offer(&self, name: LaneName, mut offer: Offer) {
+    pub(super) async fn enqueue(&self, name: LaneKey, mut offer: QueuedMessage) {
         loop {
-            let lane = self.lane(&name);
+            let lane = self.lane_sender(&name);
             match lane.send(offer).await {
                 Ok(()) => return,
                 // The lane has just closed: open a new one.
@@ -115,14 +117,14 @@ impl Lanes {
         }
     }
 
-    fn lane(&self, name: &LaneName) -> mpsc::Sender<Offer> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+    fn lane_sender(&self, name: &LaneKey) -> mpsc::Sender<QueuedMessage> {
+        let mut open = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = open.get(name).filter(|lane| !lane.is_closed()) {
             return lane.clone();
         }
-        let (sender, offers) = mpsc::channel(WAITING);
+        let (sender, offers) = mpsc::channel(MAX_LANE_MESSAGES);
         open.insert(name.clone(), sender.clone());
-        let lane = Lane { lanes: self.clone(), name: name.clone(), offers, held: None };
+        let lane = Lane { lanes: self.clone(), key: name.clone(), messages: offers, held: None };
         self.tasks.spawn_until_stopped(lane.run());
         sender
     }
@@ -130,21 +132,21 @@ impl Lanes {
 
 struct Lane {
     lanes: Lanes,
-    name: LaneName,
-    offers: mpsc::Receiver<Offer>,
+    key: LaneKey,
+    messages: mpsc::Receiver<QueuedMessage>,
     /// A redelivered message that was taken out and starts the next turn.
-    held: Option<Offer>,
+    held: Option<QueuedMessage>,
 }
 
 impl Lane {
     async fn run(mut self) {
-        let pace = self.lanes.pace;
+        let pace = self.lanes.limits;
         loop {
             // A lane without messages for a whole interval closes. The next message opens a new
             // lane, whose first turn starts at once.
             let next = match self.held.take() {
                 Some(held) => Ok(Some(held)),
-                None => timeout(pace.interval, self.offers.recv()).await,
+                None => timeout(pace.interval, self.messages.recv()).await,
             };
             let first = match next {
                 Ok(Some(offer)) => offer,
@@ -157,8 +159,8 @@ impl Lane {
                 }
             };
             let began = Instant::now();
-            let batch = self.take(first);
-            self.lanes.turns.run(&self.name, batch).await;
+            let batch = self.take_batch(first);
+            self.lanes.turns.run(&self.key, batch).await;
             // Messages that come before the next turn may start collect in the channel.
             sleep_until(began + pace.interval).await;
         }
@@ -166,12 +168,12 @@ impl Lane {
 
     /// Takes the messages that are there now, in order. A redelivered message gets a turn of its
     /// own: its id is the request key by which an earlier turn of it is found.
-    fn take(&mut self, first: Offer) -> Vec<Offer> {
-        let is_alone = first.again;
+    fn take_batch(&mut self, first: QueuedMessage) -> Vec<QueuedMessage> {
+        let is_alone = first.redelivered;
         let mut batch = vec![first];
-        while !is_alone && batch.len() < self.lanes.pace.most {
-            match self.offers.try_recv() {
-                Ok(next) if next.again => {
+        while !is_alone && batch.len() < self.lanes.limits.max_merged {
+            match self.messages.try_recv() {
+                Ok(next) if next.redelivered => {
                     self.held = Some(next);
                     break;
                 }
@@ -186,12 +188,12 @@ impl Lane {
     fn close(&mut self) -> bool {
         // The lock keeps `lane_sender` from handing out this lane between the check and the
         // removal.
-        let mut open = self.lanes.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.offers.is_empty() {
+        let mut open = self.lanes.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.messages.is_empty() {
             return false;
         }
-        open.remove(&self.name);
-        self.offers.close();
+        open.remove(&self.key);
+        self.messages.close();
         true
     }
 }

@@ -22,6 +22,6 @@ mod merge;
 mod reply;
 mod turns;
 
-pub use host::{Host, HostParts};
-pub use lane::Pace;
-pub use merge::{Item, merged, source_line};
+pub use host::{EndpointHost, EndpointHostParts};
+pub use lane::LaneLimits;
+pub use merge::{PromptItem, merge_prompt, source_line};

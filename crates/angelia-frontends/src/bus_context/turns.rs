@@ -9,32 +9,32 @@ use std::{
 };
 
 use angelia_core::{
-    engine::{Engine, EngineError, NewSession, RequestKey, Steering, Submitted, Watch},
+    engine::{Engine, EngineError, NewSession, RequestKey, SteerOutcome, SubmittedTurn, TurnWatch},
     model::{
-        Content, EventKind, ExternalName, Failure, FailureKind, MessageId, Origin, Outcome,
-        SessionRecord, TurnId, TurnOptions,
+        Content, EventKind, ExternalName, Failure, FailureKind, MessageId, Outcome, SessionRecord,
+        TurnId, TurnOptions, TurnOrigin,
     },
-    ports::{Page, Profiles, StoreError, Wanted},
-    task::Tasks,
+    ports::{Page, ProfileRequest, Profiles, StoreError},
+    task::TaskGroup,
 };
 use jiff::tz::TimeZone;
 use tokio::time::sleep;
 
 use super::{
-    lane::{LaneName, Offer},
-    merge::{Item, merged, source_line},
-    reply::{Replies, Reply, reply_text},
+    lane::{LaneKey, QueuedMessage},
+    merge::{PromptItem, merge_prompt, source_line},
+    reply::{ReplySender, TurnReply, reply_text},
 };
 
 /// The scope of the names that sessions have on the bus.
-const SCOPE: &str = "bus";
+const SESSION_NAME_SCOPE: &str = "bus";
 
 /// How long a message is recognized by its id: as long as the bus keeps it.
-const REMEMBERED: Duration = Duration::from_hours(7 * 24);
+const KEY_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
 /// The pauses before each retry after a transient error: an agent that is being updated, a full
 /// queue.
-const PAUSES: [Duration; 5] = [
+const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
     Duration::from_secs(15),
@@ -43,31 +43,31 @@ const PAUSES: [Duration; 5] = [
 ];
 
 #[derive(Clone)]
-pub(super) struct Turns {
+pub(super) struct LaneTurns {
     pub(super) engine: Engine,
     pub(super) profiles: Arc<dyn Profiles>,
-    pub(super) replies: Replies,
+    pub(super) replies: ReplySender,
     pub(super) zone: TimeZone,
-    pub(super) tasks: Tasks,
+    pub(super) tasks: TaskGroup,
     /// The working directory for profiles that do not set one.
     pub(super) caller_cwd: Option<PathBuf>,
-    pub(super) running: Running,
+    pub(super) running: RunningTurns,
 }
 
 /// The running turn of each lane.
-pub(super) type Running = Arc<Mutex<HashMap<LaneName, TurnId>>>;
+pub(super) type RunningTurns = Arc<Mutex<HashMap<LaneKey, TurnId>>>;
 
 /// Why a turn could not be started.
 #[derive(Debug, thiserror::Error)]
-enum Obstacle {
+enum StartError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
     Profile(Failure),
 }
 
-impl Obstacle {
-    fn may_pass(&self) -> bool {
+impl StartError {
+    fn is_transient(&self) -> bool {
         match self {
             Self::Engine(
                 EngineError::QueueFull { .. } | EngineError::Store(StoreError::Held(_)),
@@ -81,23 +81,23 @@ impl Obstacle {
     }
 }
 
-impl Turns {
+impl LaneTurns {
     /// Starts a turn for a batch of messages, or steers the running one, with retries.
-    pub(super) async fn run(&self, name: &LaneName, batch: Vec<Offer>) {
-        let mut pauses = PAUSES.iter();
+    pub(super) async fn run(&self, name: &LaneKey, batch: Vec<QueuedMessage>) {
+        let mut pauses = RETRY_DELAYS.iter();
         loop {
-            let error = match self.begin(name, &batch).await {
-                Ok(Begun::Steered) => {
+            let error = match self.start_or_steer(name, &batch).await {
+                Ok(StartOutcome::Steered) => {
                     for offer in &batch {
-                        offer.done().await;
+                        offer.report_done().await;
                     }
                     return;
                 }
-                Ok(Begun::Turn(submitted)) => {
+                Ok(StartOutcome::Turn(submitted)) => {
                     self.follow(name, batch, *submitted).await;
                     return;
                 }
-                Err(Obstacle::Engine(EngineError::ShuttingDown)) => {
+                Err(StartError::Engine(EngineError::ShuttingDown)) => {
                     // The messages are not acknowledged, so they are delivered again at the next
                     // start.
                     return;
@@ -105,7 +105,7 @@ impl Turns {
                 Err(error) => error,
             };
             match pauses.next() {
-                Some(pause) if error.may_pass() => {
+                Some(pause) if error.is_transient() => {
                     tracing::info!(%error, "a message for {} waits for a retry", name.endpoint);
                     sleep(*pause).await;
                 }
@@ -117,13 +117,17 @@ impl Turns {
         }
     }
 
-    async fn begin(&self, name: &LaneName, batch: &[Offer]) -> Result<Begun, Obstacle> {
-        let session = self.session(name).await?;
-        let items: Vec<Item> = batch.iter().map(|offer| offer.item.clone()).collect();
-        let mut text = merged(&items, &self.zone);
+    async fn start_or_steer(
+        &self,
+        name: &LaneKey,
+        batch: &[QueuedMessage],
+    ) -> Result<StartOutcome, StartError> {
+        let session = self.find_or_create_session(name).await?;
+        let items: Vec<PromptItem> = batch.iter().map(|offer| offer.item.clone()).collect();
+        let mut text = merge_prompt(&items, &self.zone);
         let options =
-            TurnOptions { can_ask: true, can_park: true, ..TurnOptions::new(Origin::Remote) };
-        let is_new = batch.iter().all(|offer| !offer.again);
+            TurnOptions { can_ask: true, can_park: true, ..TurnOptions::new(TurnOrigin::Remote) };
+        let is_new = batch.iter().all(|offer| !offer.redelivered);
         // Only the lane's own turn may be steered: the answer of another lane's turn goes
         // elsewhere. A redelivered message is never steering input, because its turn may exist
         // already.
@@ -131,8 +135,10 @@ impl Turns {
         if let Some(turn) = running.filter(|_| is_new && self.can_steer(&session.spec.executor)) {
             let input = vec![Content::text(text.clone())];
             match self.engine.steer(turn, input, options.clone()).await {
-                Ok(Steering::Passed) => return Ok(Begun::Steered),
-                Ok(Steering::Queued(submitted)) => return Ok(Begun::Turn(Box::new(submitted))),
+                Ok(SteerOutcome::Passed) => return Ok(StartOutcome::Steered),
+                Ok(SteerOutcome::Queued(submitted)) => {
+                    return Ok(StartOutcome::Turn(Box::new(submitted)));
+                }
                 Err(EngineError::NotRunning | EngineError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -140,25 +146,26 @@ impl Turns {
         if self.engine.turns(Some(session.id), Page::first(1)).await?.is_empty() {
             text = format!("{}\n\n{text}", source_line(&name.endpoint));
         }
-        let key = batch.first().map(|first| key(name, &first.id));
+        let key = batch.first().map(|first| request_key(name, &first.id));
         let input = vec![Content::text(text)];
         let submitted = self.engine.submit_once(session.id, input, options, key).await?;
-        Ok(Begun::Turn(Box::new(submitted)))
+        Ok(StartOutcome::Turn(Box::new(submitted)))
     }
 
-    async fn session(&self, lane: &LaneName) -> Result<SessionRecord, Obstacle> {
-        let name = ExternalName { scope: SCOPE.into(), name: lane.session_name().into() };
-        if let Some(session) = self.engine.named(&name).await?
+    async fn find_or_create_session(&self, lane: &LaneKey) -> Result<SessionRecord, StartError> {
+        let name =
+            ExternalName { scope: SESSION_NAME_SCOPE.into(), name: lane.session_name().into() };
+        if let Some(session) = self.engine.find_by_name(&name).await?
             && let Ok(session) = self.engine.session(session).await
         {
             return Ok(session);
         }
-        let wanted = Wanted {
+        let wanted = ProfileRequest {
             profile: lane.profile.clone(),
             caller_cwd: self.caller_cwd.clone(),
-            ..Wanted::default()
+            ..ProfileRequest::default()
         };
-        let spec = self.profiles.spec(wanted).await.map_err(Obstacle::Profile)?;
+        let spec = self.profiles.resolve(wanted).await.map_err(StartError::Profile)?;
         let new = NewSession {
             spec,
             title: Some(format!("bus: {}", lane.endpoint).into()),
@@ -169,32 +176,37 @@ impl Turns {
 
     /// Follows a turn and sends its reply. The message that started the turn is acknowledged after
     /// the reply was handed over; the others at once, because they are in the turn's record.
-    async fn follow(&self, name: &LaneName, mut batch: Vec<Offer>, submitted: Submitted) {
+    async fn follow(
+        &self,
+        name: &LaneKey,
+        mut batch: Vec<QueuedMessage>,
+        submitted: SubmittedTurn,
+    ) {
         let answers: Vec<MessageId> = batch.iter().map(|offer| Arc::clone(&offer.id)).collect();
         for offer in batch.drain(1..) {
-            offer.done().await;
+            offer.report_done().await;
         }
         let Some(first) = batch.pop() else { return };
         self.running().insert(name.clone(), submitted.turn);
         let this = self.clone();
         let name = name.clone();
         self.tasks.spawn_until_stopped(async move {
-            let (status, text) = match ending(submitted.watch).await {
+            let (status, text) = match wait_for_outcome(submitted.watch).await {
                 Ok(outcome) => (outcome.status.as_str(), reply_text(&outcome)),
                 Err(error) => ("failed", format!("(failed: {error})")),
             };
             // By turn, not by lane: a later turn of the lane may have replaced the entry.
             this.running().retain(|_, turn| *turn != submitted.turn);
-            let reply = Reply {
+            let reply = TurnReply {
                 id: format!("reply-{}", submitted.turn),
                 endpoint: name.endpoint,
-                to: name.reply,
-                answers,
+                to: name.reply_target,
+                in_reply_to: answers,
                 status,
                 text,
             };
             this.replies.send(reply).await;
-            first.done().await;
+            first.report_done().await;
         });
     }
 
@@ -205,47 +217,47 @@ impl Turns {
         executors.any(|one| one.name() == executor && one.capabilities().steer)
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<LaneName, TurnId>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<LaneKey, TurnId>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the sender that its messages failed, and moves them to the dead letters.
-    async fn give_up(&self, name: &LaneName, batch: &[Offer], why: &str) {
+    async fn give_up(&self, name: &LaneKey, batch: &[QueuedMessage], why: &str) {
         let Some(first) = batch.first() else { return };
-        let reply = Reply {
+        let reply = TurnReply {
             id: format!("reply-{}", first.id),
             endpoint: name.endpoint.clone(),
-            to: name.reply.clone(),
-            answers: batch.iter().map(|offer| Arc::clone(&offer.id)).collect(),
+            to: name.reply_target.clone(),
+            in_reply_to: batch.iter().map(|offer| Arc::clone(&offer.id)).collect(),
             status: "failed",
             text: format!("(failed: {why})"),
         };
         self.replies.send(reply).await;
         for offer in batch {
-            offer.refused(why).await;
+            offer.report_refused(why).await;
         }
     }
 }
 
-enum Begun {
-    Turn(Box<Submitted>),
+enum StartOutcome {
+    Turn(Box<SubmittedTurn>),
     Steered,
 }
 
 /// Returns a request key from the id of the first message, so that a redelivered message finds its
 /// turn.
-fn key(name: &LaneName, id: &MessageId) -> RequestKey {
+fn request_key(name: &LaneKey, id: &MessageId) -> RequestKey {
     RequestKey {
         caller: format!("bus:{}", name.endpoint).into(),
         key: Arc::clone(id),
         // A constant hash: the text may differ after redelivery, because the rules may have
         // changed.
         input: Some([0; 32]),
-        window: REMEMBERED,
+        window: KEY_LIFETIME,
     }
 }
 
-async fn ending(mut watch: Watch) -> Result<Outcome, StoreError> {
+async fn wait_for_outcome(mut watch: TurnWatch) -> Result<Outcome, StoreError> {
     while let Some(batch) = watch.next().await? {
         if let Some(EventKind::Finished(outcome)) = batch.last().map(|event| &event.kind) {
             return Ok(outcome.clone());

@@ -3,36 +3,36 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use angelia_core::engine::rules::{Format, Match, NamePattern, Roles, Rule, Rules};
+use angelia_core::engine::rules::{MessageFormat, NamePattern, Roles, Rule, RuleConditions, Rules};
 use regex::RegexBuilder;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_saphyr::{Error, MessageFormatter as _, Spanned, UserMessageFormatter};
 
-use super::names::Names;
+use super::name_list::NameList;
 
 /// Far above any real file, and low enough to bound the work on a hostile one.
 const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 50_000;
 
 /// The limit on the memory of a compiled `text` pattern.
-const PATTERN_SIZE: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// Valid rules, and warnings about them.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct ParsedRules {
     pub rules: Rules,
-    pub remarks: Vec<Remark>,
+    pub warnings: Vec<RuleDiagnostic>,
 }
 
 /// An error or a warning about one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
-pub struct Remark {
+pub struct RuleDiagnostic {
     pub line: u64,
     pub what: String,
 }
 
-impl Remark {
+impl RuleDiagnostic {
     fn new(line: u64, what: impl Into<String>) -> Self {
         let what = what.into();
         Self { line, what }
@@ -40,7 +40,7 @@ impl Remark {
 }
 
 /// Parses the text of a rules file. An empty file has no rules.
-pub fn parse(text: &str) -> Result<Reading, Remark> {
+pub fn parse(text: &str) -> Result<ParsedRules, RuleDiagnostic> {
     let options = serde_saphyr::options! {
         emit_comments: false,
         with_snippet: false,
@@ -50,12 +50,12 @@ pub fn parse(text: &str) -> Result<Reading, Remark> {
             max_events: 4 * MAX_NODES,
         },
     };
-    let file: Option<Fields<FileKeys>> =
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| remark(&error))?;
-    file.map_or_else(|| Ok(Reading::default()), reading)
+    let file: Option<MappingFields<FileKeys>> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| diagnose(&error))?;
+    file.map_or_else(|| Ok(ParsedRules::default()), build_rules)
 }
 
-fn remark(error: &Error) -> Remark {
+fn diagnose(error: &Error) -> RuleDiagnostic {
     let line = error.location().map_or(1, |at| at.line());
     let what = match error.without_snippet() {
         Error::DuplicateMappingKey { key, .. } => {
@@ -67,10 +67,10 @@ fn remark(error: &Error) -> Remark {
         }
         other => UserMessageFormatter.format_message(other).into_owned(),
     };
-    Remark::new(line, what)
+    RuleDiagnostic::new(line, what)
 }
 
-fn reading(file: Fields<FileKeys>) -> Result<Reading, Remark> {
+fn build_rules(file: MappingFields<FileKeys>) -> Result<ParsedRules, RuleDiagnostic> {
     let mut remarks = file.unknown;
     let mut rules = Rules::default();
     if let Some(bus) = file.keys.bus {
@@ -80,35 +80,37 @@ fn reading(file: Fields<FileKeys>) -> Result<Reading, Remark> {
     for callback in file.keys.callbacks.unwrap_or_default() {
         let line = callback.referenced.line();
         remarks.extend(callback.value.unknown);
-        let rule = rule(line, callback.value.keys)?;
-        if rule.matches.wants_nothing() {
+        let rule = build_rule(line, callback.value.keys)?;
+        if rule.conditions.is_empty() {
             let what = "this rule matches nothing; give it `match_type`, `from`, `channel`, `text` or `verified`";
-            remarks.push(Remark::new(line, what));
+            remarks.push(RuleDiagnostic::new(line, what));
         }
         rules.callbacks.push(rule);
     }
-    rules.roles = roles(file.keys.role_map.unwrap_or_default());
-    Ok(Reading { rules, remarks })
+    rules.roles = build_roles(file.keys.role_map.unwrap_or_default());
+    Ok(ParsedRules { rules, warnings: remarks })
 }
 
-fn rule(line: u64, keys: RuleKeys) -> Result<Rule, Remark> {
+fn build_rule(line: u64, keys: RuleKeys) -> Result<Rule, RuleDiagnostic> {
     let text = match keys.text {
         None => None,
         Some(pattern) => {
-            let built = RegexBuilder::new(&pattern.value).size_limit(PATTERN_SIZE).build();
+            let built = RegexBuilder::new(&pattern.value).size_limit(MAX_PATTERN_BYTES).build();
             let at = pattern.referenced.line();
-            let wrong = |error| Remark::new(at, format!("`text` is not a valid pattern: {error}"));
+            let wrong =
+                |error| RuleDiagnostic::new(at, format!("`text` is not a valid pattern: {error}"));
             Some(built.map_err(wrong)?)
         }
     };
-    let patterns = |names: Option<Names>| {
+    let patterns = |names: Option<NameList>| {
         let names = names.map(|names| names.0).unwrap_or_default();
         names.into_iter().map(NamePattern::new).collect()
     };
-    let format = |text: Option<String>| text.as_deref().map(Format::parse).unwrap_or_default();
+    let format =
+        |text: Option<String>| text.as_deref().map(MessageFormat::parse).unwrap_or_default();
     Ok(Rule {
         line,
-        matches: Match {
+        conditions: RuleConditions {
             kind: keys.match_type.map(Into::into),
             from: patterns(keys.from),
             channel: patterns(keys.channel),
@@ -124,67 +126,75 @@ fn rule(line: u64, keys: RuleKeys) -> Result<Rule, Remark> {
     })
 }
 
-fn roles(entries: RoleEntries) -> Roles {
+fn build_roles(entries: RoleEntries) -> Roles {
     let named = entries.0.into_iter().filter_map(|(key, name)| Some((key, name?)));
     named.collect()
 }
 
 /// The keys that a mapping of the file may have.
-trait Keys: Default {
-    const WHAT: &'static str;
+trait MappingKeys: Default {
+    const DESCRIPTION: &'static str;
 
     /// Reads the value of a known key. Returns `false` for an unknown key, whose value is then
     /// still unread.
-    fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error>;
+    fn read_value<'de, M: MapAccess<'de>>(
+        &mut self,
+        key: &str,
+        map: &mut M,
+    ) -> Result<bool, M::Error>;
 }
 
 /// A mapping, read key by key.
 #[derive(Debug)]
-struct Fields<K> {
+struct MappingFields<K> {
     keys: K,
-    unknown: Vec<Remark>,
+    unknown: Vec<RuleDiagnostic>,
 }
 
-impl<'de, K: Keys> Deserialize<'de> for Fields<K> {
+impl<'de, K: MappingKeys> Deserialize<'de> for MappingFields<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(FieldsVisitor(PhantomData))
+        deserializer.deserialize_map(MappingFieldsVisitor(PhantomData))
     }
 }
 
-struct FieldsVisitor<K>(PhantomData<K>);
+struct MappingFieldsVisitor<K>(PhantomData<K>);
 
-impl<'de, K: Keys> Visitor<'de> for FieldsVisitor<K> {
-    type Value = Fields<K>;
+impl<'de, K: MappingKeys> Visitor<'de> for MappingFieldsVisitor<K> {
+    type Value = MappingFields<K>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} with `key: value` lines", K::WHAT)
+        write!(f, "{} with `key: value` lines", K::DESCRIPTION)
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<K>, M::Error> {
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<MappingFields<K>, M::Error> {
         let mut keys = K::default();
         let mut unknown = Vec::new();
         while let Some(key) = map.next_key::<Spanned<String>>()? {
-            if !keys.take(&key.value, &mut map)? {
+            if !keys.read_value(&key.value, &mut map)? {
                 map.next_value::<IgnoredAny>()?;
-                let what = format!("`{}` is not a key of {}", key.value, K::WHAT);
-                unknown.push(Remark::new(key.referenced.line(), what));
+                let what = format!("`{}` is not a key of {}", key.value, K::DESCRIPTION);
+                unknown.push(RuleDiagnostic::new(key.referenced.line(), what));
             }
         }
-        Ok(Fields { keys, unknown })
+        Ok(MappingFields { keys, unknown })
     }
 }
 
 #[derive(Debug, Default)]
 struct FileKeys {
-    bus: Option<Fields<BusKeys>>,
-    callbacks: Option<Vec<Spanned<Fields<RuleKeys>>>>,
+    bus: Option<MappingFields<BusKeys>>,
+    callbacks: Option<Vec<Spanned<MappingFields<RuleKeys>>>>,
     role_map: Option<RoleEntries>,
 }
 
-impl Keys for FileKeys {
-    const WHAT: &'static str = "bus-rules.yaml";
+impl MappingKeys for FileKeys {
+    const DESCRIPTION: &'static str = "bus-rules.yaml";
 
-    fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error> {
+    fn read_value<'de, M: MapAccess<'de>>(
+        &mut self,
+        key: &str,
+        map: &mut M,
+    ) -> Result<bool, M::Error> {
         match key {
             "bus" => self.bus = map.next_value()?,
             "callbacks" => self.callbacks = map.next_value()?,
@@ -202,10 +212,14 @@ struct BusKeys {
     endpoint: Option<String>,
 }
 
-impl Keys for BusKeys {
-    const WHAT: &'static str = "`bus`";
+impl MappingKeys for BusKeys {
+    const DESCRIPTION: &'static str = "`bus`";
 
-    fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error> {
+    fn read_value<'de, M: MapAccess<'de>>(
+        &mut self,
+        key: &str,
+        map: &mut M,
+    ) -> Result<bool, M::Error> {
         match key {
             "endpoint" => self.endpoint = map.next_value()?,
             _ => return Ok(false),
@@ -217,8 +231,8 @@ impl Keys for BusKeys {
 #[derive(Debug, Default)]
 struct RuleKeys {
     match_type: Option<String>,
-    from: Option<Names>,
-    channel: Option<Names>,
+    from: Option<NameList>,
+    channel: Option<NameList>,
     text: Option<Spanned<String>>,
     verified: Option<bool>,
     print: Option<bool>,
@@ -229,10 +243,14 @@ struct RuleKeys {
     profile: Option<String>,
 }
 
-impl Keys for RuleKeys {
-    const WHAT: &'static str = "a rule";
+impl MappingKeys for RuleKeys {
+    const DESCRIPTION: &'static str = "a rule";
 
-    fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error> {
+    fn read_value<'de, M: MapAccess<'de>>(
+        &mut self,
+        key: &str,
+        map: &mut M,
+    ) -> Result<bool, M::Error> {
         match key {
             "match_type" => self.match_type = map.next_value()?,
             "from" => self.from = map.next_value()?,
@@ -258,8 +276,8 @@ struct RoleEntries(Vec<(Arc<str>, Option<Arc<str>>)>);
 
 impl<'de> Deserialize<'de> for RoleEntries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
+        struct RoleEntriesVisitor;
+        impl<'de> Visitor<'de> for RoleEntriesVisitor {
             type Value = RoleEntries;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -276,6 +294,6 @@ impl<'de> Deserialize<'de> for RoleEntries {
                 Ok(RoleEntries(entries))
             }
         }
-        deserializer.deserialize_map(Entries)
+        deserializer.deserialize_map(RoleEntriesVisitor)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use angelia_core::ports::{CommandLine, Commands, Program};
+use angelia_core::ports::{CommandProgram, CommandRunner, CommandSpec};
 use bytes::Bytes;
 
 use super::launcher::Launcher;
@@ -21,7 +21,7 @@ impl HookList {
         }
         let listed: Vec<String> = serde_json::from_str(text)
             .unwrap_or_else(|_| text.split(',').map(str::to_owned).collect());
-        Self::of(listed.iter().map(String::as_str))
+        Self::from_paths(listed.iter().map(String::as_str))
     }
 
     /// Parses a file: its `- path` lines.
@@ -31,10 +31,10 @@ impl HookList {
             let bare = path.trim_matches(['"', '\'']);
             Some(bare)
         });
-        Self::of(paths)
+        Self::from_paths(paths)
     }
 
-    fn of<'a>(paths: impl Iterator<Item = &'a str>) -> Self {
+    fn from_paths<'a>(paths: impl Iterator<Item = &'a str>) -> Self {
         let paths = paths.map(str::trim).filter(|path| !path.is_empty());
         Self(paths.map(Into::into).collect())
     }
@@ -57,14 +57,14 @@ impl Hooks {
     }
 
     /// Starts every hook for a message, in the background.
-    pub fn run(&self, commands: &dyn Commands, envelope: &Bytes) {
+    pub fn run(&self, commands: &dyn CommandRunner, envelope: &Bytes) {
         let input: Arc<[u8]> = envelope.as_ref().into();
         for path in &self.list.0 {
-            let command = CommandLine {
-                program: program(commands, path),
+            let command = CommandSpec {
+                program: hook_program(commands, path),
                 env: vec![("HOOK", Arc::clone(path))],
                 input: Some(Arc::clone(&input)),
-                limit: self.launcher.limit(),
+                timeout: self.launcher.time_limit(),
             };
             self.launcher.start(format_args!("the hook {path}"), command);
         }
@@ -73,11 +73,11 @@ impl Hooks {
 
 /// Returns how to run a hook. A file that is not executable is run with Python if it ends in `.py`
 /// or has no extension, else with `sh`.
-fn program(commands: &dyn Commands, path: &Arc<str>) -> Program {
+fn hook_program(commands: &dyn CommandRunner, path: &Arc<str>) -> CommandProgram {
     if commands.is_program(path) {
-        return Program::File(Arc::clone(path), Vec::new());
+        return CommandProgram::File(Arc::clone(path), Vec::new());
     }
     let is_python = Path::new(&**path).extension().is_none_or(|ending| ending == "py");
     let runner = if is_python { "python3" } else { "sh" };
-    Program::Shell(format!("exec {runner} \"$HOOK\"").into())
+    CommandProgram::Shell(format!("exec {runner} \"$HOOK\"").into())
 }

@@ -11,69 +11,72 @@ use std::{
 };
 
 use angelia_core::{
-    ports::{CommandLine, Commands},
-    task::Tasks,
+    ports::{CommandRunner, CommandSpec},
+    task::TaskGroup,
 };
 use tokio::sync::Semaphore;
 
 #[derive(Clone, Copy, Debug)]
 pub struct LauncherLimits {
-    pub running: usize,
-    pub waiting: usize,
-    pub each: Duration,
+    pub max_running: usize,
+    pub max_waiting: usize,
+    pub time_limit: Duration,
 }
 
 impl Default for LauncherLimits {
     fn default() -> Self {
-        Self { running: 8, waiting: 256, each: Duration::from_mins(5) }
+        Self { max_running: 8, max_waiting: 256, time_limit: Duration::from_mins(5) }
     }
 }
 
 #[derive(Clone)]
 pub struct Launcher {
-    commands: Arc<dyn Commands>,
+    commands: Arc<dyn CommandRunner>,
     limits: LauncherLimits,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
-    tasks: Tasks,
+    tasks: TaskGroup,
 }
 
 impl Launcher {
-    pub fn new(commands: Arc<dyn Commands>, limits: LauncherLimits, tasks: Tasks) -> Self {
+    pub fn new(commands: Arc<dyn CommandRunner>, limits: LauncherLimits, tasks: TaskGroup) -> Self {
         Self {
             commands,
             limits,
-            places: Arc::new(Semaphore::new(limits.running)),
+            slots: Arc::new(Semaphore::new(limits.max_running)),
             waiting: Arc::default(),
             tasks,
         }
     }
 
-    pub fn limit(&self) -> Duration {
-        self.limits.each
+    pub fn time_limit(&self) -> Duration {
+        self.limits.time_limit
     }
 
     /// Starts a command in the background; `what` names it in the log. Returns `false` if too many
     /// commands are waiting already.
-    pub fn start(&self, what: impl fmt::Display, command: CommandLine) -> bool {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.limits.waiting {
+    pub fn start(&self, what: impl fmt::Display, command: CommandSpec) -> bool {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.limits.max_waiting {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             tracing::warn!(
                 "{what} is not run: {} commands are waiting already",
-                self.limits.waiting
+                self.limits.max_waiting
             );
             return false;
         }
         let what = what.to_string();
         let this = self.clone();
         self.tasks.spawn_until_stopped(async move {
-            let place = this.places.acquire().await;
+            let place = this.slots.acquire().await;
             this.waiting.fetch_sub(1, Ordering::Relaxed);
             let ran = this.commands.run(command).await;
             drop(place);
             match ran {
                 Ok(ran) if ran.timed_out => {
-                    tracing::warn!("{what} was stopped after {} s", this.limits.each.as_secs());
+                    tracing::warn!(
+                        "{what} was stopped after {} s",
+                        this.limits.time_limit.as_secs()
+                    );
                 }
                 Ok(ran) if !ran.ok => {
                     tracing::warn!("{what} failed");

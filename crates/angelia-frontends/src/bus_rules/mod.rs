@@ -9,13 +9,13 @@
 pub mod file;
 mod hooks;
 mod launcher;
-mod live;
-mod names;
-mod react;
-mod wording;
+mod live_rules;
+mod name_list;
+mod render;
+mod rule_runner;
 
 pub use hooks::{HookList, Hooks};
 pub use launcher::{Launcher, LauncherLimits};
-pub use live::{LiveRules, Report};
-pub use react::{EndpointHints, Left, Reactor, Screen, rules_paths};
-pub use wording::{Purpose, words};
+pub use live_rules::{LiveRules, RulesReport};
+pub use render::{FormatPurpose, render_message};
+pub use rule_runner::{EndpointHints, PendingActions, RuleRunner, Screen, rules_paths};

@@ -3,7 +3,9 @@
 //! - [`DeliveryQueue`]: records a text in the ledger, then delivers it to a channel with retries.
 //! - [`webhook`]: the channel that sends signed HTTP requests to a program of the owner.
 
-mod courier;
+mod delivery_queue;
 pub mod webhook;
 
-pub use courier::{Courier, CourierError, CourierParts, Retry, Sending};
+pub use delivery_queue::{
+    DeliveryError, DeliveryQueue, DeliveryQueueParts, PendingDelivery, RetryPolicy,
+};

@@ -4,9 +4,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use angelia_core::model::{
-    Approval, ApprovalKind, EventKind, Level, NativeSessionId, Notice, Outcome, Plan, PlanItem,
-    PlanStatus, Question, RawJson, Resolution, Seq, Started, Status, TextChannel, ToolCall,
-    ToolClass, ToolId, ToolResult, TurnEvent, Verdict,
+    AgentStart, Approval, ApprovalKind, EventKind, NativeSessionId, Notice, NoticeLevel, Outcome,
+    Plan, PlanItem, PlanStatus, Question, RawJson, Resolution, Seq, TextChannel, ToolCall,
+    ToolClass, ToolId, ToolResult, TurnEvent, TurnStatus, Verdict,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -18,7 +18,7 @@ use super::parts::{FailureJson, QuestionJson, UsageJson};
 pub struct BadEvent(String);
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct EventHead<'a> {
     seq: Seq,
     #[serde(borrow)]
     turn_id: Cow<'a, str>,
@@ -31,10 +31,11 @@ struct Head<'a> {
 
 /// Parses one event. Its number, turn, session, time and type are required.
 pub fn read_event(json: &str) -> Result<TurnEvent, BadEvent> {
-    let head: Head<'_> = serde_json::from_str(json).map_err(|error| BadEvent(error.to_string()))?;
+    let head: EventHead<'_> =
+        serde_json::from_str(json).map_err(|error| BadEvent(error.to_string()))?;
     let turn = head.turn_id.parse();
     let session = head.session_id.parse();
-    let kind = match known(&head.name, json) {
+    let kind = match parse_kind(&head.name, json) {
         Some(kind) => kind,
         None => EventKind::Native {
             name: head.name.as_ref().into(),
@@ -51,7 +52,7 @@ pub fn read_event(json: &str) -> Result<TurnEvent, BadEvent> {
 }
 
 /// Parses the fields of an event. Returns `None` for an unknown type or missing fields.
-fn known(name: &str, json: &str) -> Option<EventKind> {
+fn parse_kind(name: &str, json: &str) -> Option<EventKind> {
     use TextChannel::{Answer, Reasoning};
     Some(match name {
         "turn.started" => EventKind::Started(started(parse(json)?)),
@@ -91,8 +92,8 @@ struct StartedJson {
     warm: bool,
 }
 
-fn started(json: StartedJson) -> Started {
-    Started {
+fn started(json: StartedJson) -> AgentStart {
+    AgentStart {
         profile: json.profile,
         executor: json.executor,
         model: json.model,
@@ -240,7 +241,11 @@ struct NoticeJson {
 }
 
 fn notice(json: NoticeJson) -> Notice {
-    let level = if json.level == Level::Info.as_str() { Level::Info } else { Level::Warning };
+    let level = if json.level == NoticeLevel::Info.as_str() {
+        NoticeLevel::Info
+    } else {
+        NoticeLevel::Warning
+    };
     Notice::new(level, json.code, json.text)
 }
 
@@ -265,11 +270,11 @@ struct FinishedJson {
 
 fn outcome(json: FinishedJson) -> Option<Outcome> {
     let status = match json.status.as_str() {
-        "completed" => Status::Completed,
-        "partial" => Status::Partial,
-        "interrupted" => Status::Interrupted,
-        "failed" => Status::Failed(json.failure?.0),
-        "parked" => Status::Parked { resumes_at: json.resumes_at? },
+        "completed" => TurnStatus::Completed,
+        "partial" => TurnStatus::Partial,
+        "interrupted" => TurnStatus::Interrupted,
+        "failed" => TurnStatus::Failed(json.failure?.0),
+        "parked" => TurnStatus::Parked { resumes_at: json.resumes_at? },
         _ => return None,
     };
     Some(Outcome { status, text: json.text, reason: json.reason, usage: json.usage.0 })

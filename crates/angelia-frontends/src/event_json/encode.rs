@@ -2,8 +2,8 @@
 //! output.
 
 use angelia_core::model::{
-    Approval, ApprovalKind, EventKind, NativeSessionId, Outcome, Plan, Resolution, Started, Status,
-    TextChannel, ToolCall, ToolId, ToolResult, TurnEvent,
+    AgentStart, Approval, ApprovalKind, EventKind, NativeSessionId, Outcome, Plan, Resolution,
+    TextChannel, ToolCall, ToolId, ToolResult, TurnEvent, TurnStatus,
 };
 use serde::{
     Serialize, Serializer,
@@ -11,7 +11,7 @@ use serde::{
 };
 
 use super::{
-    parts::{FailureJson, QuestionJson, UsageJson, usage_fields},
+    parts::{FailureJson, QuestionJson, UsageJson, write_usage_fields},
     time::Rfc3339,
 };
 
@@ -42,7 +42,7 @@ pub const fn event_type(kind: &EventKind) -> &'static str {
 /// Appends the event as one JSON object on one line, without a line break after it.
 pub fn write_event(event: &TurnEvent, out: &mut Vec<u8>) {
     let start = out.len();
-    if let Err(error) = serde_json::to_writer(&mut *out, &View(event)) {
+    if let Err(error) = serde_json::to_writer(&mut *out, &EventView(event)) {
         // Writing our own types to a vector does not fail; if it does, no event is better than half
         // an event.
         tracing::error!(turn = %event.turn, seq = event.seq, %error, "cannot serialize an event");
@@ -59,9 +59,9 @@ pub fn write_event(event: &TurnEvent, out: &mut Vec<u8>) {
     }
 }
 
-struct View<'a>(&'a TurnEvent);
+struct EventView<'a>(&'a TurnEvent);
 
-impl Serialize for View<'_> {
+impl Serialize for EventView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = self.0;
         let mut map = serializer.serialize_map(None)?;
@@ -73,32 +73,32 @@ impl Serialize for View<'_> {
         map.serialize_entry("session_id", &*session.encode_lower(&mut id))?;
         map.serialize_entry("time", &Rfc3339(event.at))?;
         map.serialize_entry("type", event_type(&event.kind))?;
-        kind(&mut map, &event.kind)?;
+        write_kind(&mut map, &event.kind)?;
         map.end()
     }
 }
 
-fn kind<M: SerializeMap>(map: &mut M, kind: &EventKind) -> Result<(), M::Error> {
+fn write_kind<M: SerializeMap>(map: &mut M, kind: &EventKind) -> Result<(), M::Error> {
     match kind {
-        EventKind::Started(started) => self::started(map, started),
+        EventKind::Started(started) => self::write_started(map, started),
         EventKind::Delta { block, text, .. } | EventKind::Block { block, text, .. } => {
             map.serialize_entry("block", block)?;
             map.serialize_entry("text", text)
         }
-        EventKind::ToolCall(call) => tool_call(map, call),
+        EventKind::ToolCall(call) => write_tool_call(map, call),
         EventKind::ToolResult(ToolResult { id, ok, output }) => {
             map.serialize_entry("tool_id", id.as_str())?;
             map.serialize_entry("ok", ok)?;
             map.serialize_entry("output", output)
         }
         EventKind::Plan(plan) => map.serialize_entry("items", &PlanItems(plan)),
-        EventKind::Approval(approval) => self::approval(map, approval),
+        EventKind::Approval(approval) => self::write_approval(map, approval),
         EventKind::Resolved(Resolution { id, verdict, by }) => {
-            map.serialize_entry("approval_id", &Shown(id))?;
+            map.serialize_entry("approval_id", &DisplayJson(id))?;
             map.serialize_entry("verdict", verdict.as_str())?;
             map.serialize_entry("by", by)
         }
-        EventKind::Usage(usage) => usage_fields(map, usage),
+        EventKind::Usage(usage) => write_usage_fields(map, usage),
         EventKind::Notice(notice) => {
             map.serialize_entry("level", notice.level.as_str())?;
             map.serialize_entry("code", &notice.code)?;
@@ -108,11 +108,11 @@ fn kind<M: SerializeMap>(map: &mut M, kind: &EventKind) -> Result<(), M::Error> 
             map.serialize_entry("name", name)?;
             map.serialize_entry("raw", raw)
         }
-        EventKind::Finished(outcome) => finished(map, outcome),
+        EventKind::Finished(outcome) => write_finished(map, outcome),
     }
 }
 
-fn started<M: SerializeMap>(map: &mut M, started: &Started) -> Result<(), M::Error> {
+fn write_started<M: SerializeMap>(map: &mut M, started: &AgentStart) -> Result<(), M::Error> {
     let native = started.native_session_id.as_ref();
     map.serialize_entry("profile", &started.profile)?;
     map.serialize_entry("executor", &started.executor)?;
@@ -122,7 +122,7 @@ fn started<M: SerializeMap>(map: &mut M, started: &Started) -> Result<(), M::Err
     map.serialize_entry("warm", &started.warm)
 }
 
-fn tool_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Error> {
+fn write_tool_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Error> {
     map.serialize_entry("tool_id", call.id.as_str())?;
     map.serialize_entry("name", &call.name)?;
     map.serialize_entry("class", call.class.as_str())?;
@@ -134,9 +134,9 @@ fn tool_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Err
     }
 }
 
-fn approval<M: SerializeMap>(map: &mut M, approval: &Approval) -> Result<(), M::Error> {
+fn write_approval<M: SerializeMap>(map: &mut M, approval: &Approval) -> Result<(), M::Error> {
     let choices: Vec<_> = approval.kind.choices().iter().map(|c| c.as_str()).collect();
-    map.serialize_entry("approval_id", &Shown(&approval.id))?;
+    map.serialize_entry("approval_id", &DisplayJson(&approval.id))?;
     map.serialize_entry("kind", approval.kind.as_str())?;
     map.serialize_entry("title", &approval.title)?;
     map.serialize_entry("detail", &approval.detail)?;
@@ -153,16 +153,18 @@ fn approval<M: SerializeMap>(map: &mut M, approval: &Approval) -> Result<(), M::
     }
 }
 
-fn finished<M: SerializeMap>(map: &mut M, outcome: &Outcome) -> Result<(), M::Error> {
+fn write_finished<M: SerializeMap>(map: &mut M, outcome: &Outcome) -> Result<(), M::Error> {
     map.serialize_entry("status", outcome.status.as_str())?;
     map.serialize_entry("text", &outcome.text)?;
     map.serialize_entry("reason", &outcome.reason)?;
     match &outcome.status {
-        Status::Failed(failure) => map.serialize_entry("failure", &FailureJson(failure.clone()))?,
-        Status::Parked { resumes_at } => {
+        TurnStatus::Failed(failure) => {
+            map.serialize_entry("failure", &FailureJson(failure.clone()))?;
+        }
+        TurnStatus::Parked { resumes_at } => {
             map.serialize_entry("resumes_at", &Rfc3339(*resumes_at))?;
         }
-        Status::Completed | Status::Partial | Status::Interrupted => {}
+        TurnStatus::Completed | TurnStatus::Partial | TurnStatus::Interrupted => {}
     }
     map.serialize_entry("usage", &UsageJson(outcome.usage.clone()))
 }
@@ -185,9 +187,9 @@ impl Serialize for PlanItems<'_> {
 }
 
 /// Serializes an identifier through its `Display` form.
-struct Shown<'a, T>(&'a T);
+struct DisplayJson<'a, T>(&'a T);
 
-impl<T: std::fmt::Display> Serialize for Shown<'_, T> {
+impl<T: std::fmt::Display> Serialize for DisplayJson<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self.0)
     }

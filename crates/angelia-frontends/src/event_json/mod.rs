@@ -13,7 +13,7 @@ pub mod time;
 
 pub use decode::{BadEvent, read_event};
 pub use encode::{event_type, write_event};
-pub(crate) use parts::whole_seconds;
+pub(crate) use parts::ceil_seconds;
 pub use parts::{FailureJson, QuestionJson, UsageJson};
 
 /// An event received from a daemon, as [`read_event`] returns it.

@@ -10,7 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap}
 pub struct UsageJson(pub Usage);
 
 /// Writes the fields of `usage` into any object.
-pub(super) fn usage_fields<M: SerializeMap>(map: &mut M, usage: &Usage) -> Result<(), M::Error> {
+pub(super) fn write_usage_fields<M: SerializeMap>(
+    map: &mut M,
+    usage: &Usage,
+) -> Result<(), M::Error> {
     map.serialize_entry("input_tokens", &usage.input_tokens)?;
     map.serialize_entry("output_tokens", &usage.output_tokens)?;
     map.serialize_entry("cache_read_tokens", &usage.cache_read_tokens)?;
@@ -37,7 +40,7 @@ struct ContextJson {
 impl Serialize for UsageJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        usage_fields(&mut map, &self.0)?;
+        write_usage_fields(&mut map, &self.0)?;
         map.end()
     }
 }
@@ -82,7 +85,7 @@ impl Serialize for FailureJson {
         map.serialize_entry("kind", failure.kind.as_str())?;
         map.serialize_entry("message", &failure.message)?;
         map.serialize_entry("hint", &failure.hint)?;
-        let retry_after = failure.retry_after.map(whole_seconds);
+        let retry_after = failure.retry_after.map(ceil_seconds);
         map.serialize_entry("retry_after", &retry_after)?;
         map.end()
     }
@@ -110,7 +113,7 @@ impl<'de> Deserialize<'de> for FailureJson {
 }
 
 /// Rounds a wait up to whole seconds, so that a client that waits as told does not come too early.
-pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+pub(crate) fn ceil_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 

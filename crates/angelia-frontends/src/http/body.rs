@@ -13,15 +13,15 @@ use serde::de::DeserializeOwned;
 use super::ApiError;
 
 /// The product limit for the body of a request.
-const LIMIT: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// The part of an oversized body that is read and discarded. A client that writes everything before
 /// it reads would otherwise see a broken connection instead of the error.
-const DISCARD: usize = 2 * LIMIT;
+const MAX_DISCARDED_BYTES: usize = 2 * MAX_BODY_BYTES;
 
 /// The time for the whole body to arrive; from this machine even the largest takes less than a
 /// second.
-const TIMEOUT: Duration = Duration::from_mins(1);
+const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Extracts the body as JSON; an empty body counts as `{}`.
 pub(super) struct JsonBody<T>(pub(super) T);
@@ -31,24 +31,26 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let bytes = read_whole(&parts.headers, body).await?;
+        let bytes = read_body(&parts.headers, body).await?;
         let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        parse(bytes).map(Self)
+        parse_json(bytes).map(Self)
     }
 }
 
 /// Reads the body within its limits of size and time.
-pub(super) async fn read_whole(headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+pub(super) async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > DISCARD) {
-        return Err(ApiError::too_large(LIMIT));
+    if announced.is_some_and(|length| length > MAX_DISCARDED_BYTES) {
+        return Err(ApiError::too_large(MAX_BODY_BYTES));
     }
-    tokio::time::timeout(TIMEOUT, read(body)).await.map_err(|_elapsed| ApiError::too_slow())?
+    tokio::time::timeout(BODY_TIMEOUT, collect_limited(body))
+        .await
+        .map_err(|_elapsed| ApiError::too_slow())?
 }
 
-async fn read(mut body: Body) -> Result<Bytes, ApiError> {
+async fn collect_limited(mut body: Body) -> Result<Bytes, ApiError> {
     let mut bytes = Vec::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
@@ -59,22 +61,22 @@ async fn read(mut body: Body) -> Result<Bytes, ApiError> {
             continue;
         };
         length += data.len();
-        if length <= LIMIT {
+        if length <= MAX_BODY_BYTES {
             bytes.extend_from_slice(&data);
-        } else if length <= DISCARD {
+        } else if length <= MAX_DISCARDED_BYTES {
             // Too large: free the memory, and keep reading so that the client gets the error.
             bytes = Vec::new();
         } else {
             break;
         }
     }
-    if length > LIMIT {
-        return Err(ApiError::too_large(LIMIT));
+    if length > MAX_BODY_BYTES {
+        return Err(ApiError::too_large(MAX_BODY_BYTES));
     }
     Ok(bytes.into())
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     if bytes.trim_ascii_start().starts_with(b"[") {
         // Serde would accept a list as the fields in order.
         return Err(ApiError::invalid("the body: this must be a JSON object"));
@@ -97,9 +99,9 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 }
 
 /// Extracts the query of the URL.
-pub(super) struct QueryOf<T>(pub(super) T);
+pub(super) struct QueryParams<T>(pub(super) T);
 
-impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for QueryOf<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     dialect::{DialectError, ErrorKind},
-    spelled,
+    early_errors,
 };
-use crate::event_json::whole_seconds;
+use crate::event_json::ceil_seconds;
 
 /// `{"error":{"kind","message","hint"}}`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -108,7 +108,7 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "auth", message)
     }
 
-    pub(super) fn agent_decides() -> Self {
+    pub(super) fn agent_cannot_decide() -> Self {
         let message = "an agent's process cannot decide";
         Self::new(StatusCode::FORBIDDEN, "refused", message)
             .with_hint("decide it yourself, in a terminal that no agent has started")
@@ -203,7 +203,7 @@ impl From<EngineError> for ApiError {
             EngineError::ShuttingDown => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
             }
-            EngineError::Store(StoreError::Recorded { .. } | StoreError::Failed { .. }) => {
+            EngineError::Store(StoreError::DuplicateEvent { .. } | StoreError::Failed { .. }) => {
                 Self::internal(message)
             }
             EngineError::Failed(failure) => failure.into(),
@@ -226,7 +226,7 @@ impl IntoResponse for ApiError {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(wait) = retry_after {
-            headers.insert(header::RETRY_AFTER, whole_seconds(wait).into());
+            headers.insert(header::RETRY_AFTER, ceil_seconds(wait).into());
         }
         response
     }
@@ -243,12 +243,12 @@ impl std::error::Error for ApiError {}
 pub(super) async fn no_such_path(request: Request) -> Response {
     let message = format!("there is nothing at {}", request.uri().path());
     let error = ApiError::new(StatusCode::NOT_FOUND, "not_found", message);
-    spelled::error(&request, error)
+    early_errors::error_response(&request, error)
 }
 
 pub(super) async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let message = format!("{method} is not possible at {path}");
     let error = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message);
-    spelled::error(&request, error)
+    early_errors::error_response(&request, error)
 }

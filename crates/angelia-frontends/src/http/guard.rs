@@ -14,18 +14,18 @@ use axum::{
     response::Response,
 };
 
-use super::{ApiError, ApiState, TERMINAL_HEADER, keys::Who, spelled};
+use super::{ApiError, ApiState, TERMINAL_HEADER, early_errors, keys::Principal};
 use crate::socket::Peer;
 
 /// The connection that a request came in on.
 #[derive(Clone, Copy, Debug)]
-pub enum Caller {
+pub enum ConnectionSource {
     /// Over TCP, at this local address.
     Tcp(SocketAddr),
     Unix(Peer),
 }
 
-impl Caller {
+impl ConnectionSource {
     /// Returns the caller name for idempotency keys. Every connection belongs to the owner.
     pub(super) const fn name(&self) -> &'static str {
         match self {
@@ -43,15 +43,15 @@ impl Caller {
     }
 
     /// Refuses decisions from an agent's process: agents must not answer their own questions.
-    pub(super) async fn may_decide(&self) -> Result<(), ApiError> {
+    pub(super) async fn ensure_may_decide(&self) -> Result<(), ApiError> {
         match self {
-            Self::Unix(peer) if peer.is_agent().await => Err(ApiError::agent_decides()),
+            Self::Unix(peer) if peer.is_agent().await => Err(ApiError::agent_cannot_decide()),
             Self::Unix(_) | Self::Tcp(_) => Ok(()),
         }
     }
 }
 
-pub(super) async fn guard(
+pub(super) async fn authenticate(
     State(state): State<Arc<ApiState>>,
     mut request: Request,
     next: Next,
@@ -63,28 +63,28 @@ pub(super) async fn guard(
         }
         Err(refused) => {
             tracing::debug!(path = request.uri().path(), error = %refused, "request refused");
-            spelled::error(&request, refused)
+            early_errors::error_response(&request, refused)
         }
     }
 }
 
 /// Returns the principal of a request, if it may make this request at all.
-fn admit(state: &ApiState, request: &Request) -> Result<Who, ApiError> {
-    let Some(caller) = request.extensions().get::<Caller>() else {
+fn admit(state: &ApiState, request: &Request) -> Result<Principal, ApiError> {
+    let Some(caller) = request.extensions().get::<ConnectionSource>() else {
         return Err(ApiError::internal("the listener did not attach the connection's source"));
     };
     let headers = request.headers();
     match caller {
-        Caller::Tcp(local) => {
+        ConnectionSource::Tcp(local) => {
             check_host(state, request, *local)?;
             check_origin(state, headers, Some(*local))?;
             let path = request.uri().path();
             let open = request.method() == Method::GET && path == "/healthz";
-            if open || offered(headers).any(|token| state.token.is(token)) {
-                return Ok(Who::owner());
+            if open || offered_tokens(headers).any(|token| state.token.matches(token)) {
+                return Ok(Principal::owner());
             }
-            let mut offered = offered(headers);
-            let who = offered.find_map(|key| state.models.keys.holder(key));
+            let mut offered = offered_tokens(headers);
+            let who = offered.find_map(|key| state.models.keys.authenticate(key));
             let Some(who) = who else {
                 return Err(ApiError::no_token());
             };
@@ -93,11 +93,11 @@ fn admit(state: &ApiState, request: &Request) -> Result<Who, ApiError> {
             }
             Ok(who)
         }
-        Caller::Unix(peer) if peer.is_owner() => {
+        ConnectionSource::Unix(peer) if peer.is_owner() => {
             check_origin(state, headers, None)?;
-            Ok(Who::owner())
+            Ok(Principal::owner())
         }
-        Caller::Unix(_) => Err(ApiError::other_user()),
+        ConnectionSource::Unix(_) => Err(ApiError::other_user()),
     }
 }
 
@@ -108,7 +108,7 @@ fn is_owners_path(path: &str) -> bool {
 }
 
 /// Returns the tokens of a request, from either header.
-fn offered(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+fn offered_tokens(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let bearer = headers.get_all(header::AUTHORIZATION).into_iter().filter_map(|value| {
         let (scheme, token) = value.as_bytes().split_at_checked("Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
@@ -126,9 +126,11 @@ fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<
         .filter(|_| another.is_none())
         .and_then(|host| host.to_str().ok())
         .and_then(|host| host.parse().ok());
-    let named = host.filter(|host| is_ours(state, host, 80, Some(local)));
+    let named = host.filter(|host| is_own_authority(state, host, 80, Some(local)));
     let target = request.uri().authority();
-    if named.is_some() && target.is_none_or(|target| is_ours(state, target, 80, Some(local))) {
+    if named.is_some()
+        && target.is_none_or(|target| is_own_authority(state, target, 80, Some(local)))
+    {
         Ok(())
     } else {
         Err(ApiError::wrong_host())
@@ -160,12 +162,12 @@ fn is_own_page(state: &ApiState, origin: &str, local: Option<SocketAddr>) -> boo
         Some(("https", authority)) => (443, authority),
         _ => return false,
     };
-    authority.parse().is_ok_and(|authority| is_ours(state, &authority, port, local))
+    authority.parse().is_ok_and(|authority| is_own_authority(state, &authority, port, local))
 }
 
 /// Returns whether an authority is ours: a loopback name or the local address of the connection,
 /// with our port, or a name from the configuration.
-fn is_ours(
+fn is_own_authority(
     state: &ApiState,
     name: &Authority,
     default_port: u16,

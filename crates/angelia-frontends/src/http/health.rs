@@ -9,10 +9,11 @@ use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, ApiState, Caller};
+use super::{ApiError, ApiState, ConnectionSource};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Hello {
+#[schemars(rename = "Hello")]
+pub struct HealthStatus {
     /// `ok`.
     pub status: String,
     pub version: String,
@@ -24,10 +25,10 @@ pub struct Hello {
 
 pub(super) async fn healthz(
     State(state): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-) -> Json<Hello> {
-    let owner = matches!(caller, Caller::Unix(_));
-    Json(Hello {
+    Extension(caller): Extension<ConnectionSource>,
+) -> Json<HealthStatus> {
+    let owner = matches!(caller, ConnectionSource::Unix(_));
+    Json(HealthStatus {
         status: "ok".to_owned(),
         version: state.version.to_string(),
         config_sha256: owner.then(|| state.config_sha256.to_string()),

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 /// A key that the owner gave to another user or program; `angelia keys add` creates it.
 #[derive(Clone)]
-pub struct Key {
+pub struct AccessKey {
     /// The name for lists and records; never secret.
     pub name: Arc<str>,
     /// The hash of the key itself.
@@ -20,31 +20,31 @@ pub struct Key {
 
 /// The valid keys. Every clone sees a change at once.
 #[derive(Clone, Debug, Default)]
-pub struct Keys(Arc<RwLock<Arc<[Key]>>>);
+pub struct AccessKeys(Arc<RwLock<Arc<[AccessKey]>>>);
 
-impl Keys {
+impl AccessKeys {
     /// Replaces all keys.
-    pub fn replace(&self, keys: Vec<Key>) {
+    pub fn replace(&self, keys: Vec<AccessKey>) {
         // The value is replaced as a whole, so it is valid even after a panic.
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys.into();
     }
 
     /// Returns the principal of a key, if it is valid. Takes the same time for every input.
-    pub(super) fn holder(&self, offered: &[u8]) -> Option<Who> {
+    pub(super) fn authenticate(&self, offered: &[u8]) -> Option<Principal> {
         let keys = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
         let offered: [u8; 32] = Sha256::digest(offered).into();
         let mut found = None;
         for key in &*keys {
-            if same(&key.sha256, &offered) {
+            if constant_time_eq(&key.sha256, &offered) {
                 found = Some(key);
             }
         }
-        found.map(Who::holder)
+        found.map(Principal::for_key)
     }
 }
 
-impl From<Vec<Key>> for Keys {
-    fn from(keys: Vec<Key>) -> Self {
+impl From<Vec<AccessKey>> for AccessKeys {
+    fn from(keys: Vec<AccessKey>) -> Self {
         Self(Arc::new(RwLock::new(keys.into())))
     }
 }
@@ -52,7 +52,7 @@ impl From<Vec<Key>> for Keys {
 /// What a principal may use over the model APIs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
-    pub profiles: Allowed,
+    pub profiles: AllowedModels,
     /// Allows agents that act on this machine; the owner's own setting must allow them too.
     pub agent_mode: bool,
     pub max_cost_usd_per_day: Option<f64>,
@@ -60,13 +60,13 @@ pub struct Grant {
 
 /// The model ids that a key may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Allowed {
+pub enum AllowedModels {
     All,
     /// Names of profiles, and prefixes (the part before the `/`) of model ids.
     Only(Vec<Arc<str>>),
 }
 
-impl Allowed {
+impl AllowedModels {
     pub fn includes(&self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -77,19 +77,19 @@ impl Allowed {
 
 /// The authenticated sender of a request.
 #[derive(Clone, Debug)]
-pub struct Who {
+pub struct Principal {
     /// Principals with different names never see each other's sessions.
     pub name: Arc<str>,
     pub grant: Arc<Grant>,
     pub is_owner: bool,
 }
 
-impl Who {
+impl Principal {
     pub fn owner() -> Self {
         Self {
             name: "owner".into(),
             grant: Arc::new(Grant {
-                profiles: Allowed::All,
+                profiles: AllowedModels::All,
                 agent_mode: true,
                 max_cost_usd_per_day: None,
             }),
@@ -97,7 +97,7 @@ impl Who {
         }
     }
 
-    fn holder(key: &Key) -> Self {
+    fn for_key(key: &AccessKey) -> Self {
         Self {
             // The prefix keeps a key named `owner` from being taken for the owner.
             name: format!("key:{}", key.name).into(),
@@ -108,12 +108,12 @@ impl Who {
 }
 
 /// Compares two hashes in constant time.
-pub(super) fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+pub(super) fn constant_time_eq(one: &[u8; 32], other: &[u8; 32]) -> bool {
     let difference = one.iter().zip(other).fold(0, |d, (a, b)| d | (a ^ b));
     std::hint::black_box(difference) == 0
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for AccessKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AccessKey")
             .field("name", &self.name)

@@ -21,7 +21,7 @@ use axum::{
 use super::ApiState;
 
 /// The paths by which requests are counted. A path below one of them counts as it.
-const PATHS: [&str; 14] = [
+const COUNTED_PATHS: [&str; 14] = [
     "/v1/messages/count_tokens",
     "/v1/messages",
     "/v1/chat/completions",
@@ -97,7 +97,7 @@ impl Exposition {
     }
 }
 
-fn engine(text: &mut Exposition, gauges: &Gauges) {
+fn write_engine_metrics(text: &mut Exposition, gauges: &Gauges) {
     let name = "angelia_turns_finished_total";
     text.family(name, "counter", "Turns that have ended, by their status.");
     for (status, count) in &gauges.finished {
@@ -115,13 +115,13 @@ fn engine(text: &mut Exposition, gauges: &Gauges) {
     text.gauge(
         "angelia_agents_wanted",
         "Turns that wait until an agent may be started.",
-        agents.wanted,
+        agents.waiting_turns,
     );
     text.gauge("angelia_sessions_live", "Sessions that are in memory.", gauges.sessions);
     text.gauge("angelia_approvals_pending", "Approvals awaiting a decision.", gauges.approvals);
 }
 
-fn bus(text: &mut Exposition, state: &ApiState) {
+fn write_bus_metrics(text: &mut Exposition, state: &ApiState) {
     let Some(door) = &state.bus else { return };
     let endpoints = door.bus.endpoints();
     let listening = endpoints.iter().filter(|one| one.session.is_some()).count();
@@ -131,15 +131,15 @@ fn bus(text: &mut Exposition, state: &ApiState) {
 }
 
 /// Counts a request as open until it is answered or dropped.
-struct Open<'a>(&'a AtomicI64);
+struct OpenRequestGuard<'a>(&'a AtomicI64);
 
-impl Drop for Open<'_> {
+impl Drop for OpenRequestGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-pub(super) async fn count(
+pub(super) async fn count_request(
     State(state): State<Arc<ApiState>>,
     request: Request,
     next: Next,
@@ -148,16 +148,16 @@ pub(super) async fn count(
     let below = |known: &&&str| {
         path.strip_prefix(**known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let path = PATHS.iter().find(below).copied().unwrap_or("other");
+    let path = COUNTED_PATHS.iter().find(below).copied().unwrap_or("other");
     state.metrics.open.fetch_add(1, Ordering::Relaxed);
-    let open = Open(&state.metrics.open);
+    let open = OpenRequestGuard(&state.metrics.open);
     let response = next.run(request).await;
     drop(open);
     state.metrics.count(path, response.status().as_u16());
     response
 }
 
-pub(super) async fn show(State(state): State<Arc<ApiState>>) -> Response {
+pub(super) async fn get_metrics(State(state): State<Arc<ApiState>>) -> Response {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     let mut text = Exposition::default();
     text.family("angelia_build_info", "gauge", "The running version.");
@@ -165,10 +165,10 @@ pub(super) async fn show(State(state): State<Arc<ApiState>>) -> Response {
     text.labelled("angelia_build_info", &version, 1);
     state.metrics.write(&mut text);
     let gauges = state.engine.gauges();
-    engine(&mut text, &gauges);
+    write_engine_metrics(&mut text, &gauges);
     // The `http` tasks are connections, and work that outlives its request.
     let tasks = [("engine", gauges.tasks), ("http", state.tasks.count())];
     text.gauges("angelia_tasks", "Running tasks.", "group", &tasks);
-    bus(&mut text, &state);
+    write_bus_metrics(&mut text, &state);
     ([(header::CONTENT_TYPE, kind)], text.0).into_response()
 }

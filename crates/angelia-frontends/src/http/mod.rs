@@ -15,6 +15,7 @@ pub mod anthropic;
 mod api;
 mod body;
 pub mod dialect;
+mod early_errors;
 mod error;
 mod guard;
 mod health;
@@ -25,7 +26,6 @@ pub mod openai;
 mod openapi;
 pub mod resources;
 mod serve;
-mod spelled;
 mod state;
 mod v1;
 
@@ -35,9 +35,9 @@ use axum::{Router, middleware, routing::get};
 
 pub use api::BusApi;
 pub use error::{ApiError, ErrorBody, ErrorDetail};
-pub use guard::Caller;
-pub use health::Hello;
-pub use keys::{Allowed, Grant, Key, Keys, Who};
+pub use guard::ConnectionSource;
+pub use health::HealthStatus;
+pub use keys::{AccessKey, AccessKeys, AllowedModels, Grant, Principal};
 pub use metrics::Metrics;
 pub use serve::{serve_tcp, serve_unix};
 pub use state::{ApiState, OwnerToken};
@@ -47,7 +47,7 @@ pub use state::{ApiState, OwnerToken};
 pub const TERMINAL_HEADER: &str = "x-angelia-terminal";
 
 /// The scope of the session names that the owner chooses, here and with `run -s`.
-pub const OWNERS_NAMES: &str = "run";
+pub const OWNER_NAME_SCOPE: &str = "run";
 
 /// Routes every path. A request must carry its [`ConnectionSource`] as an extension; the listeners
 /// insert it.
@@ -55,14 +55,14 @@ pub fn router(state: Arc<ApiState>) -> Router {
     Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics::show))
-        .route("/openapi.json", get(openapi::show))
+        .route("/metrics", get(metrics::get_metrics))
+        .route("/openapi.json", get(openapi::get_document))
         .nest("/api", api::routes())
         .nest("/v1", v1::routes())
         .merge(anthropic::probes())
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::wrong_method)
-        .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::guard))
-        .layer(middleware::from_fn_with_state(Arc::clone(&state), metrics::count))
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::authenticate))
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), metrics::count_request))
         .with_state(state)
 }

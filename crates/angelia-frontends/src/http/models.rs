@@ -12,11 +12,11 @@ use axum::{
 use serde_json::{Value, json};
 
 use super::{
-    ApiState, Who,
-    anthropic::Messages,
-    dialect::{DialectError, ErrorKind, meant_by, refuse},
-    openai::chat::Chat,
-    v1::object,
+    ApiState, Principal,
+    anthropic::MessagesDialect,
+    dialect::{DialectError, ErrorKind, error_response, granted_mode},
+    openai::chat::ChatDialect,
+    v1::json_response,
 };
 
 /// We do not know when models were released, but the formats require a date.
@@ -24,75 +24,79 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 const CREATED_UNIX: i64 = 1_767_225_600;
 
 /// The context window reported for every model; the agents know the real one.
-const CONTEXT: u64 = 200_000;
+const CONTEXT_WINDOW_TOKENS: u64 = 200_000;
 
-type Shared = State<Arc<ApiState>>;
+type SharedState = State<Arc<ApiState>>;
 
 pub(super) async fn list(
-    State(state): Shared,
-    Extension(who): Extension<Who>,
+    State(state): SharedState,
+    Extension(who): Extension<Principal>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
     let query = Query::<HashMap<String, String>>::try_from_uri(&uri);
     let query = query.map(|Query(query)| query).unwrap_or_default();
-    let ids = ids(&state, &who);
+    let ids = visible_models(&state, &who);
     let list = if query.contains_key("client_version") {
-        codex(&ids)
+        codex_list(&ids)
     } else if headers.contains_key("anthropic-version") {
-        anthropic(&ids, &query)
+        anthropic_list(&ids, &query)
     } else {
         let data: Vec<Value> = ids.iter().map(openai_model).collect();
         json!({"object": "list", "data": data})
     };
-    object(list.to_string().into_bytes())
+    json_response(list.to_string().into_bytes())
 }
 
 /// Describes one model, also one that is not listed, as long as its id resolves.
 pub(super) async fn show(
-    State(state): Shared,
-    Extension(who): Extension<Who>,
+    State(state): SharedState,
+    Extension(who): Extension<Principal>,
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    let known = meant_by(&state, &who, &id);
+    let known = granted_mode(&state, &who, &id);
     let anthropic = headers.contains_key("anthropic-version");
     let Some(mode) = known else {
         let message = format!("there is no model `{id}`");
         let error = DialectError::new(ErrorKind::UnknownModel, message)
             .with_hint("GET /v1/models lists what there is");
-        return if anthropic { refuse::<Messages>(&error) } else { refuse::<Chat>(&error) };
+        return if anthropic {
+            error_response::<MessagesDialect>(&error)
+        } else {
+            error_response::<ChatDialect>(&error)
+        };
     };
-    let listed = Listed { id, mode };
+    let listed = ListedModel { id, mode };
     let shape = if anthropic { anthropic_model(&listed) } else { openai_model(&listed) };
-    object(shape.to_string().into_bytes())
+    json_response(shape.to_string().into_bytes())
 }
 
-struct Listed {
+struct ListedModel {
     id: String,
     mode: Mode,
 }
 
 /// Lists the models this principal may use: by executor, then profiles, then aliases.
-fn ids(state: &ApiState, who: &Who) -> Vec<Listed> {
+fn visible_models(state: &ApiState, who: &Principal) -> Vec<ListedModel> {
     let settings = &state.models;
     let mut ids = Vec::new();
     for family in &settings.families {
         ids.extend(family.models.iter().map(|model| format!("{}/{model}", family.executor)));
-        let agent = family.agent_word();
+        let agent = family.agent_prefix();
         ids.extend(family.models.iter().map(|model| format!("{agent}/{model}")));
     }
     ids.extend(state.profiles.list().iter().map(|profile| profile.name.to_string()));
     ids.extend(settings.aliases.keys().map(ToString::to_string));
     ids.into_iter()
         .filter_map(|id| {
-            let mode = meant_by(state, who, &id)?;
-            Some(Listed { id, mode })
+            let mode = granted_mode(state, who, &id)?;
+            Some(ListedModel { id, mode })
         })
         .collect()
 }
 
-fn openai_model(model: &Listed) -> Value {
+fn openai_model(model: &ListedModel) -> Value {
     json!({
         "id": model.id,
         "object": "model",
@@ -101,17 +105,17 @@ fn openai_model(model: &Listed) -> Value {
     })
 }
 
-fn anthropic_model(model: &Listed) -> Value {
+fn anthropic_model(model: &ListedModel) -> Value {
     json!({
         "type": "model",
         "id": model.id,
         "display_name": display_name(model),
         "created_at": CREATED,
-        "max_input_tokens": CONTEXT,
+        "max_input_tokens": CONTEXT_WINDOW_TOKENS,
     })
 }
 
-fn anthropic(ids: &[Listed], query: &HashMap<String, String>) -> Value {
+fn anthropic_list(ids: &[ListedModel], query: &HashMap<String, String>) -> Value {
     let after = query.get("after_id");
     let start = after.and_then(|id| ids.iter().position(|one| one.id == *id));
     let rest = ids.get(start.map_or(0, |at| at + 1)..).unwrap_or_default();
@@ -127,7 +131,7 @@ fn anthropic(ids: &[Listed], query: &HashMap<String, String>) -> Value {
     })
 }
 
-fn codex(ids: &[Listed]) -> Value {
+fn codex_list(ids: &[ListedModel]) -> Value {
     let models = ids.iter().map(|model| {
         json!({
             "slug": model.id,
@@ -143,14 +147,14 @@ fn codex(ids: &[Listed]) -> Value {
             "support_verbosity": false,
             "supports_parallel_tool_calls": true,
             "truncation_policy": {"mode": "bytes", "limit": 10_000},
-            "context_window": CONTEXT,
+            "context_window": CONTEXT_WINDOW_TOKENS,
             "experimental_supported_tools": [],
         })
     });
     json!({"models": models.collect::<Vec<_>>()})
 }
 
-fn display_name(model: &Listed) -> String {
+fn display_name(model: &ListedModel) -> String {
     match model.mode {
         Mode::Agent => format!("{} (acts on this machine)", model.id),
         Mode::Model => model.id.clone(),

@@ -6,33 +6,35 @@ mod approval;
 use std::path::PathBuf;
 
 use angelia_core::{
-    engine::{Steering, Submitted},
+    engine::{SteerOutcome, SubmittedTurn},
     model::{Content, SessionId, SessionRecord, TurnId, TurnRecord, TurnState},
-    ports::{Health, Login, ProfileSummary},
+    ports::{ExecutorHealth, LoginState, ProfileSummary},
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::approval::{Approval, Decided};
+pub use self::approval::{ApprovalResource, ResolutionResource};
 use super::openapi::shapes;
 use crate::event_json::{FailureJson, UsageJson, time};
 
 /// One page of a list; `next` is the cursor of the page after it, if any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct List<T> {
+#[schemars(rename = "List_for_{T}")]
+pub struct ResourceList<T> {
     pub data: Vec<T>,
     pub next: Option<String>,
 }
 
-impl<T> List<T> {
+impl<T> ResourceList<T> {
     pub const fn whole(data: Vec<T>) -> Self {
         Self { data, next: None }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Session {
+#[schemars(rename = "Session")]
+pub struct SessionResource {
     #[serde(with = "id")]
     #[schemars(with = "String")]
     pub id: SessionId,
@@ -56,7 +58,7 @@ pub struct Session {
     pub updated_at: Timestamp,
 }
 
-impl From<&SessionRecord> for Session {
+impl From<&SessionRecord> for SessionResource {
     fn from(session: &SessionRecord) -> Self {
         let spec = &session.spec;
         Self {
@@ -77,7 +79,8 @@ impl From<&SessionRecord> for Session {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Turn {
+#[schemars(rename = "Turn")]
+pub struct TurnResource {
     #[serde(with = "id")]
     #[schemars(with = "String")]
     pub id: TurnId,
@@ -124,7 +127,7 @@ impl From<&Content> for InputPart {
     }
 }
 
-impl From<&TurnRecord> for Turn {
+impl From<&TurnRecord> for TurnResource {
     fn from(turn: &TurnRecord) -> Self {
         let outcome = turn.state.outcome();
         let failure = outcome.and_then(|outcome| outcome.status.failure());
@@ -152,7 +155,8 @@ impl From<&TurnRecord> for Turn {
 
 /// A turn that was accepted; its events report the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Accepted {
+#[schemars(rename = "Accepted")]
+pub struct AcceptedTurnResource {
     #[serde(with = "id")]
     #[schemars(with = "String")]
     pub id: TurnId,
@@ -163,8 +167,8 @@ pub struct Accepted {
     pub status: String,
 }
 
-impl Accepted {
-    pub fn new(session: SessionId, submitted: &Submitted) -> Self {
+impl AcceptedTurnResource {
+    pub fn new(session: SessionId, submitted: &SubmittedTurn) -> Self {
         let state = if submitted.running { TurnState::Running } else { TurnState::Queued };
         Self { id: submitted.turn, session_id: session, status: state.as_str().to_owned() }
     }
@@ -173,7 +177,8 @@ impl Accepted {
 /// What became of input for a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
-pub enum Steered {
+#[schemars(rename = "Steered")]
+pub enum SteerResource {
     /// The running agent received it.
     Passed,
     /// It became the session's next turn.
@@ -184,17 +189,18 @@ pub enum Steered {
     },
 }
 
-impl From<&Steering> for Steered {
-    fn from(steering: &Steering) -> Self {
+impl From<&SteerOutcome> for SteerResource {
+    fn from(steering: &SteerOutcome) -> Self {
         match steering {
-            Steering::Passed => Self::Passed,
-            Steering::Queued(submitted) => Self::Queued { turn_id: submitted.turn },
+            SteerOutcome::Passed => Self::Passed,
+            SteerOutcome::Queued(submitted) => Self::Queued { turn_id: submitted.turn },
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Profile {
+#[schemars(rename = "Profile")]
+pub struct ProfileResource {
     /// Its name.
     pub id: String,
     pub executor: String,
@@ -202,7 +208,7 @@ pub struct Profile {
     pub model: Option<String>,
 }
 
-impl From<&ProfileSummary> for Profile {
+impl From<&ProfileSummary> for ProfileResource {
     fn from(profile: &ProfileSummary) -> Self {
         Self {
             id: profile.name.to_string(),
@@ -214,7 +220,8 @@ impl From<&ProfileSummary> for Profile {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Executor {
+#[schemars(rename = "Executor")]
+pub struct ExecutorResource {
     /// Its name.
     pub id: String,
     pub ready: bool,
@@ -228,17 +235,17 @@ pub struct Executor {
     pub problem: Option<FailureJson>,
 }
 
-impl Executor {
-    pub fn new(name: &str, health: Health) -> Self {
+impl ExecutorResource {
+    pub fn new(name: &str, health: ExecutorHealth) -> Self {
         let ready = health.is_ready();
         let (login, lane) = match health.login {
-            Login::In { lane } => ("in", lane),
-            Login::Out => ("out", None),
-            Login::Unknown => ("unknown", None),
-            Login::NotNeeded => ("not_needed", None),
+            LoginState::LoggedIn { lane } => ("in", lane),
+            LoginState::LoggedOut => ("out", None),
+            LoginState::Unknown => ("unknown", None),
+            LoginState::NotNeeded => ("not_needed", None),
         };
         let (path, version) = health
-            .installed
+            .installation
             .map(|installed| (installed.path, installed.version.to_string()))
             .unzip();
         Self {

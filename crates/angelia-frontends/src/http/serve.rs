@@ -4,7 +4,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use angelia_core::task::Tasks;
+use angelia_core::task::TaskGroup;
 use axum::{Router, body::Body};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,35 +16,35 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::{ApiState, Caller, router};
+use super::{ApiState, ConnectionSource, router};
 use crate::socket::Peer;
 
 /// The maximum number of connections of one listener; further clients wait to be accepted. Each
 /// listener has its own limit, so that a flood on the port does not lock the owner's terminal out
 /// of the socket.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// Limits of a request head; without them a hostile head could hold some hundred kilobytes.
-const HEADERS: usize = 100;
-const HEAD_BYTES: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The time for a request head to arrive, also for the next one on a connection that is kept open.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The time for running requests to finish when the daemon stops. Meanwhile the engine ends their
 /// turns, and the clients see that.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pause after a failed `accept`, which nearly always means that file descriptors ran out.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves all paths on a TCP port until `tasks` stop. Returns at once.
-pub fn serve_tcp(listener: TcpListener, state: Arc<ApiState>, tasks: &Tasks) {
+pub fn serve_tcp(listener: TcpListener, state: Arc<ApiState>, tasks: &TaskGroup) {
     serve(listener, state, tasks);
 }
 
 /// Serves all paths on a Unix socket, for its own user and without a token.
-pub fn serve_unix(listener: UnixListener, state: Arc<ApiState>, tasks: &Tasks) {
+pub fn serve_unix(listener: UnixListener, state: Arc<ApiState>, tasks: &TaskGroup) {
     serve(listener, state, tasks);
 }
 
@@ -53,7 +53,7 @@ trait Listener: Send + Sync + 'static {
 
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    fn caller(stream: &Self::Stream) -> io::Result<Caller>;
+    fn connection_source(stream: &Self::Stream) -> io::Result<ConnectionSource>;
 }
 
 impl Listener for TcpListener {
@@ -63,10 +63,10 @@ impl Listener for TcpListener {
         Ok(TcpListener::accept(self).await?.0)
     }
 
-    fn caller(stream: &TcpStream) -> io::Result<Caller> {
+    fn connection_source(stream: &TcpStream) -> io::Result<ConnectionSource> {
         // Events are small and must be sent at once.
         stream.set_nodelay(true)?;
-        Ok(Caller::Tcp(stream.local_addr()?))
+        Ok(ConnectionSource::Tcp(stream.local_addr()?))
     }
 }
 
@@ -77,19 +77,19 @@ impl Listener for UnixListener {
         Ok(UnixListener::accept(self).await?.0)
     }
 
-    fn caller(stream: &UnixStream) -> io::Result<Caller> {
-        Ok(Caller::Unix(Peer::of(stream)?))
+    fn connection_source(stream: &UnixStream) -> io::Result<ConnectionSource> {
+        Ok(ConnectionSource::Unix(Peer::from_stream(stream)?))
     }
 }
 
-fn serve<L: Listener>(listener: L, state: Arc<ApiState>, tasks: &Tasks) {
+fn serve<L: Listener>(listener: L, state: Arc<ApiState>, tasks: &TaskGroup) {
     let connections = tasks.clone();
     let router = router(state);
-    tasks.spawn_until_stopped(accept(listener, router, connections));
+    tasks.spawn_until_stopped(accept_connections(listener, router, connections));
 }
 
-async fn accept<L: Listener>(listener: L, router: Router, tasks: Tasks) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept_connections<L: Listener>(listener: L, router: Router, tasks: TaskGroup) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         // The semaphore is never closed, so this never fails.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
@@ -99,11 +99,11 @@ async fn accept<L: Listener>(listener: L, router: Router, tasks: Tasks) {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
-        let caller = match L::caller(&stream) {
+        let caller = match L::connection_source(&stream) {
             Ok(caller) => caller,
             Err(error) => {
                 tracing::debug!(%error, "a connection closed before it was served");
@@ -113,14 +113,18 @@ async fn accept<L: Listener>(listener: L, router: Router, tasks: Tasks) {
         let stop = tasks.stop_token().clone();
         let router = router.clone();
         tasks.spawn(async move {
-            connection(stream, caller, router, stop).await;
+            serve_connection(stream, caller, router, stop).await;
             drop(place);
         });
     }
 }
 
-async fn connection<S>(stream: S, caller: Caller, router: Router, stop: CancellationToken)
-where
+async fn serve_connection<S>(
+    stream: S,
+    caller: ConnectionSource,
+    router: Router,
+    stop: CancellationToken,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -130,15 +134,15 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_headers(HEADERS)
-        .max_buf_size(HEAD_BYTES)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(DRAIN, connection).await {
+            match tokio::time::timeout(DRAIN_TIMEOUT, connection).await {
                 Ok(ended) => ended,
                 Err(_too_long) => return,
             }

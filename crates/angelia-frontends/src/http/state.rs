@@ -2,12 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-use angelia_core::{engine::Engine, ports::Profiles, task::Tasks};
+use angelia_core::{engine::Engine, ports::Profiles, task::TaskGroup};
 use sha2::{Digest, Sha256};
 
 use super::{
     BusApi,
-    dialect::{ModelSettings, Recent},
+    dialect::{ModelSettings, RecentRequests},
     keys,
     metrics::Metrics,
 };
@@ -28,10 +28,10 @@ pub struct ApiState {
     /// The models available over `/v1`, and to whom.
     pub models: ModelSettings,
     /// Recent requests to the model APIs.
-    pub recent: Recent,
+    pub recent_requests: RecentRequests,
     pub metrics: Metrics,
     /// Runs work that outlives its request; stopped together with the listeners.
-    pub tasks: Tasks,
+    pub tasks: TaskGroup,
     /// The bus, if this daemon has one.
     pub bus: Option<BusApi>,
 }
@@ -58,8 +58,8 @@ impl OwnerToken {
     }
 
     /// Compares in constant time.
-    pub fn is(&self, offered: &[u8]) -> bool {
-        keys::same(&self.0, &Sha256::digest(offered).into())
+    pub fn matches(&self, offered: &[u8]) -> bool {
+        keys::constant_time_eq(&self.0, &Sha256::digest(offered).into())
     }
 }
 

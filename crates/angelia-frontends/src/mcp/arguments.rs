@@ -5,12 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::Refused;
+use super::ToolCallError;
 
 /// Arguments of `delegate`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Task {
+pub struct DelegateArgs {
     /// The profile that does the work.
     pub profile: String,
     /// What to do, with everything the other agent must know: it has not heard this conversation.
@@ -23,7 +23,7 @@ pub struct Task {
 /// Arguments of `sessions_list` and `approvals_pending`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct List {
+pub struct PageArgs {
     /// How many, newest first; 20 when not given, 100 at most.
     #[serde(default)]
     pub limit: Option<u32>,
@@ -35,7 +35,7 @@ pub struct List {
 /// Arguments of `sessions_show`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Show {
+pub struct ShowSessionArgs {
     /// The session's id.
     pub session: String,
     /// How many turns, newest first; 10 when not given, 20 at most. Long texts are shortened.
@@ -55,7 +55,7 @@ pub struct Show {
 /// Arguments of `bus_send`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct BusSend {
+pub struct BusSendArgs {
     /// The endpoint that gets it.
     pub target: String,
     /// What kind of message it is; rules match on it.
@@ -71,11 +71,13 @@ pub struct BusSend {
 /// Arguments of `bus_status` and `bus_info`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Nothing {}
+pub struct NoArgs {}
 
 /// Parses the arguments of a call. The error names the wrong field, so that the model can correct
 /// it.
-pub(super) fn read<T: DeserializeOwned>(said: Option<Map<String, Value>>) -> Result<T, Refused> {
+pub(super) fn parse_arguments<T: DeserializeOwned>(
+    said: Option<Map<String, Value>>,
+) -> Result<T, ToolCallError> {
     let said = Value::Object(said.unwrap_or_default());
     serde_path_to_error::deserialize(said).map_err(|error| {
         let place = error.path().to_string();
@@ -83,12 +85,12 @@ pub(super) fn read<T: DeserializeOwned>(said: Option<Map<String, Value>>) -> Res
             "." => String::new(),
             place => format!("{place}: "),
         };
-        Refused::new(format!("the arguments are invalid: {place}{}", error.inner()))
+        ToolCallError::new(format!("the arguments are invalid: {place}{}", error.inner()))
     })
 }
 
 /// Returns the schema of a tool's arguments.
-pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
+pub(super) fn arguments_schema<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = Value::from(schemars::schema_for!(T));
     let Some(fields) = schema.as_object_mut() else {
         return Map::new();

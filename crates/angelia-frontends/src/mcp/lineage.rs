@@ -9,22 +9,22 @@ use angelia_core::{
 };
 
 /// The limit on nested delegation, from one agent to the next.
-pub const DEEPEST: usize = 3;
+pub const MAX_DELEGATION_DEPTH: usize = 3;
 
 /// In a turn's `caller`, stands before the id of the session that delegated the turn.
-const PREFIX: &str = "session:";
+const CALLER_PREFIX: &str = "session:";
 
 /// How many of the newest turns are searched for a running one.
-const LOOKED_THROUGH: usize = 64;
+const MAX_SCANNED_TURNS: usize = 64;
 
 /// Returns the `caller` of a turn that this session delegated.
 pub fn caller_name(session: SessionId) -> Arc<str> {
-    format!("{PREFIX}{session}").into()
+    format!("{CALLER_PREFIX}{session}").into()
 }
 
-fn caller(turn: &TurnRecord) -> Option<SessionId> {
+fn delegating_session(turn: &TurnRecord) -> Option<SessionId> {
     let name = turn.options.caller.as_deref()?;
-    name.strip_prefix(PREFIX)?.parse().ok()
+    name.strip_prefix(CALLER_PREFIX)?.parse().ok()
 }
 
 /// Returns the running turn of a session, else its latest one.
@@ -32,7 +32,7 @@ pub async fn current_turn(
     store: &dyn Store,
     session: SessionId,
 ) -> Result<Option<TurnRecord>, StoreError> {
-    let turns = store.turns(Some(session), Page::first(LOOKED_THROUGH)).await?;
+    let turns = store.turns(Some(session), Page::first(MAX_SCANNED_TURNS)).await?;
     let is_running =
         |turn: &TurnRecord| !matches!(turn.state, TurnState::Queued | TurnState::Finished { .. });
     let running = turns.iter().position(is_running);
@@ -40,17 +40,20 @@ pub async fn current_turn(
 }
 
 /// Returns the session that delegated the current turn of this one.
-async fn parent(store: &dyn Store, session: SessionId) -> Result<Option<SessionId>, StoreError> {
+async fn parent_session(
+    store: &dyn Store,
+    session: SessionId,
+) -> Result<Option<SessionId>, StoreError> {
     let turn = current_turn(store, session).await?;
-    Ok(turn.as_ref().and_then(caller))
+    Ok(turn.as_ref().and_then(delegating_session))
 }
 
 /// Returns how many agents stand between this session and a person or program; at most one more
 /// than [`MAX_DELEGATION_DEPTH`].
-pub async fn depth(store: &dyn Store, session: SessionId) -> Result<usize, StoreError> {
+pub async fn delegation_depth(store: &dyn Store, session: SessionId) -> Result<usize, StoreError> {
     let (mut at, mut depth) = (session, 0);
-    while depth <= DEEPEST
-        && let Some(above) = parent(store, at).await?
+    while depth <= MAX_DELEGATION_DEPTH
+        && let Some(above) = parent_session(store, at).await?
     {
         (at, depth) = (above, depth + 1);
     }
@@ -58,17 +61,17 @@ pub async fn depth(store: &dyn Store, session: SessionId) -> Result<usize, Store
 }
 
 /// Returns whether `session` is `top` itself, or was started by delegation from it.
-pub async fn is_below(
+pub async fn is_same_or_descendant(
     store: &dyn Store,
     session: SessionId,
     top: SessionId,
 ) -> Result<bool, StoreError> {
     let mut at = session;
-    for _ in 0..=DEEPEST {
+    for _ in 0..=MAX_DELEGATION_DEPTH {
         if at == top {
             return Ok(true);
         }
-        match parent(store, at).await? {
+        match parent_session(store, at).await? {
             Some(above) => at = above,
             None => return Ok(false),
         }

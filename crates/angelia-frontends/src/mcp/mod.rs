@@ -8,20 +8,23 @@
 //!   to which, and therefore what an agent may see and how deep it is nested.
 
 pub mod arguments;
-mod desk;
-mod ending;
+mod backend;
+mod eof;
 pub mod lineage;
 mod records;
 mod server;
 mod tools;
 
 pub use self::{
-    desk::{Answer, Delegate, Desk, Progress, Records, Refused, Sight},
+    backend::{
+        DelegateProfile, DelegateResult, ProgressReporter, ToolBackend, ToolCallError, Visibility,
+        VisibleRecords,
+    },
     server::serve,
 };
 
 /// The name under which agents know our server.
-pub const SERVER: &str = "angelia";
+pub const SERVER_NAME: &str = "angelia";
 
 /// Matches the names that agents give to our tools.
-pub const OWN_TOOLS: &str = "mcp__angelia__*";
+pub const OWN_TOOLS_PATTERN: &str = "mcp__angelia__*";

@@ -3,63 +3,68 @@
 
 use angelia_core::{
     model::{ApprovalRecord, SessionId, SessionRecord, TurnId, TurnRecord},
-    ports::{Approvals, BoxFuture, Page, Store, StoreError},
+    ports::{ApprovalFilter, BoxFuture, Page, Store, StoreError},
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    Records, Refused, Sight,
-    arguments::{List, Show},
+    ToolCallError, Visibility, VisibleRecords,
+    arguments::{PageArgs, ShowSessionArgs},
     lineage,
 };
 use crate::http::resources::{self, InputPart};
 
-const LISTED: usize = 20;
-const MOST_LISTED: usize = 100;
-const TURNS: usize = 10;
-const MOST_TURNS: usize = 20;
+const DEFAULT_LISTED: usize = 20;
+const MAX_LISTED: usize = 100;
+const DEFAULT_TURNS: usize = 10;
+const MAX_TURNS: usize = 20;
 
 /// The limit on a text in a list, in bytes.
-const SHORT: usize = 2_000;
+const MAX_LISTED_TEXT_BYTES: usize = 2_000;
 /// The limit on one page of the answer that was asked for, in bytes.
-const PIECE: usize = 20_000;
+const ANSWER_PAGE_BYTES: usize = 20_000;
 
 /// How many records are read at once in the search for those that the caller may see.
-const BATCH: usize = 100;
+const SCAN_BATCH: usize = 100;
 /// How many such batches are read for one page.
-const BATCHES: usize = 10;
+const MAX_SCAN_BATCHES: usize = 10;
 
-impl Records {
-    async fn shows(&self, session: SessionId) -> Result<bool, Refused> {
-        match self.sight {
-            Sight::Everything => Ok(true),
-            Sight::From(top) => Ok(lineage::is_below(&*self.store, session, top).await?),
+impl VisibleRecords {
+    async fn can_see(&self, session: SessionId) -> Result<bool, ToolCallError> {
+        match self.visibility {
+            Visibility::Everything => Ok(true),
+            Visibility::SessionTree(top) => {
+                Ok(lineage::is_same_or_descendant(&*self.store, session, top).await?)
+            }
         }
     }
 
     /// Answers `sessions_list`.
-    pub(super) async fn sessions(&self, list: &List) -> Result<Value, Refused> {
-        let (found, next) = self.page::<SessionRecord>(list).await?;
-        let sessions: Vec<_> = found.iter().map(resources::Session::from).collect();
+    pub(super) async fn list_sessions(&self, list: &PageArgs) -> Result<Value, ToolCallError> {
+        let (found, next) = self.visible_page::<SessionRecord>(list).await?;
+        let sessions: Vec<_> = found.iter().map(resources::SessionResource::from).collect();
         Ok(json!({"sessions": sessions, "next": next}))
     }
 
     /// Answers `approvals_pending`.
-    pub(super) async fn approvals(&self, list: &List) -> Result<Value, Refused> {
-        let (found, next) = self.page::<ApprovalRecord>(list).await?;
-        let approvals: Vec<Value> = found.iter().map(waiting).collect();
+    pub(super) async fn pending_approvals(&self, list: &PageArgs) -> Result<Value, ToolCallError> {
+        let (found, next) = self.visible_page::<ApprovalRecord>(list).await?;
+        let approvals: Vec<Value> = found.iter().map(approval_summary).collect();
         Ok(json!({"approvals": approvals, "next": next}))
     }
 
     /// Returns the records of a page that the caller may see, and the cursor of the next page.
-    async fn page<T: Listed>(&self, list: &List) -> Result<(Vec<T>, Option<String>), Refused> {
-        let limit = within(list.limit, LISTED, MOST_LISTED);
-        let mut page = Page { limit: BATCH, before: cursor(list.before.as_deref())? };
+    async fn visible_page<T: ListableRecord>(
+        &self,
+        list: &PageArgs,
+    ) -> Result<(Vec<T>, Option<String>), ToolCallError> {
+        let limit = clamp_limit(list.limit, DEFAULT_LISTED, MAX_LISTED);
+        let mut page = Page { limit: SCAN_BATCH, before: parse_cursor(list.before.as_deref())? };
         let mut found = Vec::new();
-        for _ in 0..BATCHES {
-            let batch = T::read(&*self.store, page).await?;
-            let is_last = batch.len() < BATCH;
+        for _ in 0..MAX_SCAN_BATCHES {
+            let batch = T::read_page(&*self.store, page).await?;
+            let is_last = batch.len() < SCAN_BATCH;
             for one in batch {
                 if found.len() == limit {
                     return Ok((found, page.before.map(|id| id.to_string())));
@@ -67,7 +72,7 @@ impl Records {
                 // Also for records that the caller may not see, so that the next page starts after
                 // them.
                 page.before = Some(one.id());
-                if self.shows(one.session()).await? {
+                if self.can_see(one.session()).await? {
                     found.push(one);
                 }
             }
@@ -79,42 +84,50 @@ impl Records {
     }
 
     /// Answers `sessions_show`.
-    pub(super) async fn session(&self, show: &Show) -> Result<Value, Refused> {
+    pub(super) async fn show_session(
+        &self,
+        show: &ShowSessionArgs,
+    ) -> Result<Value, ToolCallError> {
         let unknown = || {
-            Refused::new(format!("there is no session `{}` that you may see", show.session))
+            ToolCallError::new(format!("there is no session `{}` that you may see", show.session))
                 .with_hint("sessions_list shows the sessions that you may see")
         };
         let id: SessionId = show.session.parse().map_err(|_| unknown())?;
         let session = self.store.session(id).await?.ok_or_else(unknown)?;
-        if !self.shows(id).await? {
+        if !self.can_see(id).await? {
             return Err(unknown());
         }
         if let Some(turn) = &show.turn {
-            return self.turn(id, turn, show.offset.unwrap_or(0)).await;
+            return self.show_turn(id, turn, show.offset.unwrap_or(0)).await;
         }
-        let limit = within(show.limit, TURNS, MOST_TURNS);
-        let page = Page { limit, before: cursor(show.before.as_deref())? };
+        let limit = clamp_limit(show.limit, DEFAULT_TURNS, MAX_TURNS);
+        let page = Page { limit, before: parse_cursor(show.before.as_deref())? };
         let turns = self.store.turns(Some(id), page).await?;
         let full = turns.len() == limit;
         let next = turns.last().filter(|_| full).map(|turn| turn.id.to_string());
-        let turns: Vec<Value> = turns.iter().map(short).collect();
+        let turns: Vec<Value> = turns.iter().map(turn_summary).collect();
         Ok(json!({
-            "session": resources::Session::from(&session),
+            "session": resources::SessionResource::from(&session),
             "turns": turns,
             "next": next,
         }))
     }
 
-    async fn turn(&self, session: SessionId, turn: &str, offset: u64) -> Result<Value, Refused> {
-        let unknown = || Refused::new(format!("the session has no turn `{turn}`"));
+    async fn show_turn(
+        &self,
+        session: SessionId,
+        turn: &str,
+        offset: u64,
+    ) -> Result<Value, ToolCallError> {
+        let unknown = || ToolCallError::new(format!("the session has no turn `{turn}`"));
         let id: TurnId = turn.parse().map_err(|_| unknown())?;
         let turn = self.store.turn(id).await?;
         let turn = turn.filter(|turn| turn.session == session).ok_or_else(unknown)?;
-        let mut shown = short(&turn);
+        let mut shown = turn_summary(&turn);
         let text = turn.state.outcome().map_or("", |outcome| &outcome.text);
         let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         let from = text.floor_char_boundary(offset);
-        let until = text.floor_char_boundary(from.saturating_add(PIECE));
+        let until = text.floor_char_boundary(from.saturating_add(ANSWER_PAGE_BYTES));
         shown["text"] = text[from..until].into();
         let more = (until < text.len()).then_some(until);
         shown["next_offset"] = more.into();
@@ -123,14 +136,14 @@ impl Records {
 }
 
 /// A record that can be listed, and its session.
-trait Listed: Sized + Send {
-    fn read(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>>;
+trait ListableRecord: Sized + Send {
+    fn read_page(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>>;
     fn id(&self) -> Uuid;
     fn session(&self) -> SessionId;
 }
 
-impl Listed for SessionRecord {
-    fn read(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>> {
+impl ListableRecord for SessionRecord {
+    fn read_page(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>> {
         store.sessions(page)
     }
 
@@ -143,9 +156,9 @@ impl Listed for SessionRecord {
     }
 }
 
-impl Listed for ApprovalRecord {
-    fn read(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>> {
-        store.approvals(Approvals::Pending, page)
+impl ListableRecord for ApprovalRecord {
+    fn read_page(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>> {
+        store.approvals(ApprovalFilter::Pending, page)
     }
 
     fn id(&self) -> Uuid {
@@ -157,23 +170,24 @@ impl Listed for ApprovalRecord {
     }
 }
 
-fn within(wanted: Option<u32>, usual: usize, most: usize) -> usize {
+fn clamp_limit(wanted: Option<u32>, usual: usize, most: usize) -> usize {
     wanted.map_or(usual, |wanted| wanted as usize).clamp(1, most)
 }
 
-fn cursor(before: Option<&str>) -> Result<Option<Uuid>, Refused> {
-    let wrong = |_| Refused::new("before: this is not a cursor of the list; use `next` of a page");
+fn parse_cursor(before: Option<&str>) -> Result<Option<Uuid>, ToolCallError> {
+    let wrong =
+        |_| ToolCallError::new("before: this is not a cursor of the list; use `next` of a page");
     before.map(str::parse).transpose().map_err(wrong)
 }
 
 /// Returns a turn as lists show it.
-fn short(turn: &TurnRecord) -> Value {
-    let turn = resources::Turn::from(turn);
+fn turn_summary(turn: &TurnRecord) -> Value {
+    let turn = resources::TurnResource::from(turn);
     let input: Vec<String> = turn
         .input
         .iter()
         .map(|part| match part {
-            InputPart::Text { text } => shortened(text),
+            InputPart::Text { text } => truncate_text(text),
             InputPart::Image { media_type, .. } => format!("({media_type})"),
         })
         .collect();
@@ -182,31 +196,31 @@ fn short(turn: &TurnRecord) -> Value {
         "status": turn.status,
         "created_at": turn.created_at,
         "finished_at": turn.finished_at,
-        "input": shortened(&input.join("\n")),
-        "text": turn.text.as_deref().map(shortened),
+        "input": truncate_text(&input.join("\n")),
+        "text": turn.text.as_deref().map(truncate_text),
         "reason": turn.reason,
         "failure": turn.failure,
         "cost_usd": turn.usage.and_then(|usage| usage.0.cost_usd),
     })
 }
 
-fn waiting(record: &ApprovalRecord) -> Value {
-    let approval = resources::Approval::from(record);
+fn approval_summary(record: &ApprovalRecord) -> Value {
+    let approval = resources::ApprovalResource::from(record);
     json!({
         "id": approval.id.to_string(),
         "session_id": approval.session_id.to_string(),
         "turn_id": approval.turn_id.to_string(),
         "kind": approval.kind,
         "tool": approval.tool,
-        "title": shortened(&approval.title),
-        "detail": shortened(&approval.detail),
+        "title": truncate_text(&approval.title),
+        "detail": truncate_text(&approval.detail),
         "asked_at": approval.asked_at,
         "expires_at": approval.expires_at,
     })
 }
 
-fn shortened(text: &str) -> String {
-    let end = text.floor_char_boundary(SHORT);
+fn truncate_text(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_LISTED_TEXT_BYTES);
     match text.len() - end {
         0 => text.to_owned(),
         more => format!("{} … and {more} bytes more", &text[..end]),

@@ -19,9 +19,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, Desk, Progress, Refused, SERVER,
-    arguments::{self, Nothing, Task},
-    ending::Ending,
+    DelegateResult, ProgressReporter, SERVER_NAME, ToolBackend, ToolCallError,
+    arguments::{self, DelegateArgs, NoArgs},
+    eof::EofReader,
     tools,
 };
 
@@ -29,19 +29,19 @@ const INSTRUCTIONS: &str = "Angelia drives coding agents on this machine. `deleg
      to another of them; the rest shows what they did and sends messages on their bus.";
 
 /// How many progress reports of a running turn may wait for the client.
-const UNTOLD: usize = 16;
+const MAX_QUEUED_PROGRESS: usize = 16;
 
 /// Serves one client until it disconnects or `ended` is cancelled. When the client disconnects,
 /// `ended` is cancelled at once, and its open requests are abandoned.
 pub async fn serve(
-    desk: Arc<dyn Desk>,
+    desk: Arc<dyn ToolBackend>,
     version: &str,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     ended: CancellationToken,
-) -> Result<(), Refused> {
-    let server = Server { desk, version: version.into(), ended: ended.clone() };
-    let input = Ending { input, ended: ended.clone() };
+) -> Result<(), ToolCallError> {
+    let server = Server { backend: desk, version: version.into(), ended: ended.clone() };
+    let input = EofReader { input, ended: ended.clone() };
     let begun = server.serve_with_ct((input, output), ended.clone()).await;
     let running = match begun {
         Ok(running) => running,
@@ -49,19 +49,19 @@ pub async fn serve(
         Err(_) if ended.is_cancelled() => return Ok(()),
         Err(error) => {
             let what = format!("the MCP handshake with the client failed: {error}");
-            return Err(Refused::new(what));
+            return Err(ToolCallError::new(what));
         }
     };
     let quit = running.waiting().await;
     ended.cancel();
     match quit {
         Ok(_reason) => Ok(()),
-        Err(error) => Err(Refused::new(format!("the MCP server failed: {error}"))),
+        Err(error) => Err(ToolCallError::new(format!("the MCP server failed: {error}"))),
     }
 }
 
 struct Server {
-    desk: Arc<dyn Desk>,
+    backend: Arc<dyn ToolBackend>,
     version: Box<str>,
     ended: CancellationToken,
 }
@@ -76,7 +76,7 @@ impl ServerHandler for Server {
     fn get_info(&self) -> InitializeResult {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         let mut info = InitializeResult::new(capabilities).with_instructions(INSTRUCTIONS);
-        info.server_info = Implementation::new(SERVER, &*self.version);
+        info.server_info = Implementation::new(SERVER_NAME, &*self.version);
         info
     }
 
@@ -85,7 +85,7 @@ impl ServerHandler for Server {
         _one_page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = tools::all(&self.desk.delegates());
+        let tools = tools::all_tools(&self.backend.delegates());
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -95,27 +95,27 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let said = request.arguments;
-        if let Err(refused) = self.desk.permitted(&request.name).await {
-            return Ok(refusal(&refused).into());
+        if let Err(refused) = self.backend.check_permission(&request.name).await {
+            return Ok(error_result(&refused).into());
         }
         let answered = match &*request.name {
-            tools::DELEGATE => match arguments::read(said) {
+            tools::DELEGATE => match arguments::parse_arguments(said) {
                 Ok(task) => self.delegate(task, context).await,
                 Err(refused) => Err(refused),
             },
             tools::SESSIONS_LIST => self.sessions_list(said).await,
             tools::SESSIONS_SHOW => self.sessions_show(said).await,
             tools::APPROVALS_PENDING => self.approvals_pending(said).await,
-            tools::BUS_SEND => match arguments::read(said) {
-                Ok(message) => self.desk.send(message).await.map(text),
+            tools::BUS_SEND => match arguments::parse_arguments(said) {
+                Ok(message) => self.backend.bus_send(message).await.map(text_result),
                 Err(refused) => Err(refused),
             },
-            tools::BUS_STATUS => match arguments::read::<Nothing>(said) {
-                Ok(Nothing {}) => self.desk.bus_status().await.map(text),
+            tools::BUS_STATUS => match arguments::parse_arguments::<NoArgs>(said) {
+                Ok(NoArgs {}) => self.backend.bus_status().await.map(text_result),
                 Err(refused) => Err(refused),
             },
-            tools::BUS_INFO => match arguments::read::<Nothing>(said) {
-                Ok(Nothing {}) => self.desk.bus_info().await.map(text),
+            tools::BUS_INFO => match arguments::parse_arguments::<NoArgs>(said) {
+                Ok(NoArgs {}) => self.backend.bus_info().await.map(text_result),
                 Err(refused) => Err(refused),
             },
             other => {
@@ -123,93 +123,93 @@ impl ServerHandler for Server {
                 return Err(ErrorData::invalid_params(what, None));
             }
         };
-        Ok(answered.unwrap_or_else(|refused| refusal(&refused)).into())
+        Ok(answered.unwrap_or_else(|refused| error_result(&refused)).into())
     }
 }
 
-fn refusal(refused: &Refused) -> CallToolResult {
+fn error_result(refused: &ToolCallError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(refused.to_string())])
 }
 
-type Said = Option<serde_json::Map<String, Value>>;
+type RawArguments = Option<serde_json::Map<String, Value>>;
 
 impl Server {
-    async fn sessions_list(&self, said: Said) -> Result<CallToolResult, Refused> {
-        let list = arguments::read(said)?;
-        let records = self.desk.records().await?;
-        Ok(json(&records.sessions(&list).await?))
+    async fn sessions_list(&self, said: RawArguments) -> Result<CallToolResult, ToolCallError> {
+        let list = arguments::parse_arguments(said)?;
+        let records = self.backend.records().await?;
+        Ok(json_result(&records.list_sessions(&list).await?))
     }
 
-    async fn sessions_show(&self, said: Said) -> Result<CallToolResult, Refused> {
-        let show = arguments::read(said)?;
-        let records = self.desk.records().await?;
-        Ok(json(&records.session(&show).await?))
+    async fn sessions_show(&self, said: RawArguments) -> Result<CallToolResult, ToolCallError> {
+        let show = arguments::parse_arguments(said)?;
+        let records = self.backend.records().await?;
+        Ok(json_result(&records.show_session(&show).await?))
     }
 
-    async fn approvals_pending(&self, said: Said) -> Result<CallToolResult, Refused> {
-        let list = arguments::read(said)?;
-        let records = self.desk.records().await?;
-        Ok(json(&records.approvals(&list).await?))
+    async fn approvals_pending(&self, said: RawArguments) -> Result<CallToolResult, ToolCallError> {
+        let list = arguments::parse_arguments(said)?;
+        let records = self.backend.records().await?;
+        Ok(json_result(&records.pending_approvals(&list).await?))
     }
 
     async fn delegate(
         &self,
-        task: Task,
+        task: DelegateArgs,
         context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, Refused> {
-        let (sender, mut said) = mpsc::channel(UNTOLD);
+    ) -> Result<CallToolResult, ToolCallError> {
+        let (sender, mut said) = mpsc::channel(MAX_QUEUED_PROGRESS);
         let stop = self.ended.child_token();
-        let mut teller = Teller::new(&context);
-        let mut work = self.desk.delegate(task, Progress::new(sender), stop.clone());
+        let mut teller = ProgressNotifier::new(&context);
+        let mut work = self.backend.delegate(task, ProgressReporter::new(sender), stop.clone());
         let answer = loop {
             tokio::select! {
                 // A finished answer comes first: a late cancellation must not affect it.
                 biased;
                 answer = &mut work => break answer,
                 () = context.ct.cancelled(), if !stop.is_cancelled() => stop.cancel(),
-                Some(what) = said.recv() => teller.tell(what).await,
+                Some(what) = said.recv() => teller.notify(what).await,
             }
         };
         // Progress that is still queued is sent before the answer.
         while let Ok(what) = said.try_recv() {
-            teller.tell(what).await;
+            teller.notify(what).await;
         }
-        Ok(answered(answer?))
+        Ok(delegate_result(answer?))
     }
 }
 
 /// Sends progress notifications to a client that has asked for them.
-struct Teller {
+struct ProgressNotifier {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
-    told: f64,
+    sent: f64,
 }
 
-impl Teller {
+impl ProgressNotifier {
     fn new(context: &RequestContext<RoleServer>) -> Self {
-        Self { peer: context.peer.clone(), token: context.meta.get_progress_token(), told: 0.0 }
+        Self { peer: context.peer.clone(), token: context.meta.get_progress_token(), sent: 0.0 }
     }
 
-    async fn tell(&mut self, what: String) {
+    async fn notify(&mut self, what: String) {
         let Some(token) = &self.token else { return };
-        self.told += 1.0;
-        let progress = ProgressNotificationParam::new(token.clone(), self.told).with_message(what);
+        self.sent += 1.0;
+        let progress = ProgressNotificationParam::new(token.clone(), self.sent).with_message(what);
         let _gone = self.peer.notify_progress(progress).await;
     }
 }
 
-fn text(text: String) -> CallToolResult {
+fn text_result(text: String) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
-fn json(value: &Value) -> CallToolResult {
-    text(tools::as_text(value))
+fn json_result(value: &Value) -> CallToolResult {
+    text_result(tools::json_text(value))
 }
 
 /// Returns the answer, and a note with the session and turn, with which the caller can continue.
-fn answered(answer: Answer) -> CallToolResult {
+fn delegate_result(answer: DelegateResult) -> CallToolResult {
     let note = format!("[session {}, turn {}: {}]", answer.session, answer.turn, answer.status);
-    match answer.failed {
+    match answer.failure {
         None => {
             CallToolResult::success(vec![ContentBlock::text(answer.text), ContentBlock::text(note)])
         }

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 use super::{
-    Delegate,
-    arguments::{BusSend, List, Nothing, Show, Task, schema},
+    DelegateProfile,
+    arguments::{BusSendArgs, DelegateArgs, NoArgs, PageArgs, ShowSessionArgs, arguments_schema},
 };
 
 pub(super) const DELEGATE: &str = "delegate";
@@ -19,34 +19,34 @@ pub(super) const BUS_INFO: &str = "bus_info";
 
 /// Returns all tools. The result depends on the profile alone, not on what is running: providers
 /// cache the tool definitions as part of the prompt.
-pub(super) fn all(delegates: &[Delegate]) -> Vec<Tool> {
+pub(super) fn all_tools(delegates: &[DelegateProfile]) -> Vec<Tool> {
     vec![
-        delegate(delegates),
-        reading::<List>(
+        delegate_tool(delegates),
+        read_only_tool::<PageArgs>(
             SESSIONS_LIST,
             "Conversations that Angelia has recorded, newest first: for an agent its own and those \
              it handed work to.",
         ),
-        reading::<Show>(
+        read_only_tool::<ShowSessionArgs>(
             SESSIONS_SHOW,
             "One recorded conversation with its turns: what was asked, what was answered, how it \
              ended.",
         ),
-        reading::<List>(
+        read_only_tool::<PageArgs>(
             APPROVALS_PENDING,
             "What agents wait for until the owner decides. It can only be read here: the owner \
              decides with `angelia approvals`.",
         ),
-        acting::<BusSend>(
+        write_tool::<BusSendArgs>(
             BUS_SEND,
             "Send one message to an endpoint of the message bus. It is kept until its receiver \
              has it; the answer says what became of it.",
         ),
-        reading::<Nothing>(
+        read_only_tool::<NoArgs>(
             BUS_STATUS,
             "Whether the message bus runs, and which endpoints it knows.",
         ),
-        reading::<Nothing>(
+        read_only_tool::<NoArgs>(
             BUS_INFO,
             "The name under which this session sends and can be reached on the message bus, and \
              the session's id.",
@@ -54,7 +54,7 @@ pub(super) fn all(delegates: &[Delegate]) -> Vec<Tool> {
     ]
 }
 
-fn delegate(delegates: &[Delegate]) -> Tool {
+fn delegate_tool(delegates: &[DelegateProfile]) -> Tool {
     let mut about =
         "Hand a task to another agent and get its answer. The other agent works on its \
                      own, with permissions that are never wider than yours, and knows nothing of \
@@ -69,7 +69,7 @@ fn delegate(delegates: &[Delegate]) -> Tool {
         about.push_str(&each.join(", "));
         about.push('.');
     }
-    let mut schema = schema::<Task>();
+    let mut schema = arguments_schema::<DelegateArgs>();
     if let Some(profile) =
         schema.get_mut("properties").and_then(|properties| properties.get_mut("profile"))
         && !delegates.is_empty()
@@ -86,18 +86,18 @@ fn delegate(delegates: &[Delegate]) -> Tool {
     )
 }
 
-fn reading<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
-    Tool::new(name, about, schema::<T>())
+fn read_only_tool<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
+    Tool::new(name, about, arguments_schema::<T>())
         .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
 }
 
-fn acting<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
-    Tool::new(name, about, schema::<T>()).with_annotations(
+fn write_tool<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
+    Tool::new(name, about, arguments_schema::<T>()).with_annotations(
         ToolAnnotations::new().read_only(false).destructive(false).open_world(false),
     )
 }
 
 /// Returns a result as text for the model, which reads plain JSON.
-pub(super) fn as_text(value: &Value) -> String {
+pub(super) fn json_text(value: &Value) -> String {
     value.to_string()
 }

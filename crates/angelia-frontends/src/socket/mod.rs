@@ -2,4 +2,4 @@
 
 mod peer;
 
-pub use peer::{AGENT_MARK, Peer, own_mark};
+pub use peer::{AGENT_MARK, Peer, inherited_mark};

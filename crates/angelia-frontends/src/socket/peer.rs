@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 pub const AGENT_MARK: &str = "ANGELIA_AGENT";
 
 /// The value that replaces the mark in a daemon that an agent started.
-const RELEASED: &[u8] = b"released";
+const RELEASED_MARK: &[u8] = b"released";
 
 /// The process at the other end, as it was when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn of(stream: &UnixStream) -> std::io::Result<Self> {
+    pub fn from_stream(stream: &UnixStream) -> std::io::Result<Self> {
         let credentials = stream.peer_cred()?;
         Ok(Self {
             uid: credentials.uid(),
@@ -50,7 +50,7 @@ impl Peer {
 
 /// Returns the mark of the nearest ancestor of this process that carries one, even if this process
 /// has lost its own.
-pub fn own_mark() -> Option<String> {
+pub fn inherited_mark() -> Option<String> {
     system::mark_above(std::process::id())
 }
 
@@ -67,7 +67,7 @@ fn mark_in(environ: &[u8]) -> Option<&[u8]> {
     environ.split(|byte| *byte == 0).find_map(|variable| {
         let rest = variable.strip_prefix(AGENT_MARK.as_bytes())?;
         let mark = rest.strip_prefix(b"=")?;
-        (!mark.is_empty() && mark != RELEASED).then_some(mark)
+        (!mark.is_empty() && mark != RELEASED_MARK).then_some(mark)
     })
 }
 
@@ -81,7 +81,7 @@ mod system {
 
     /// More than any chain of shells and tools. A bound in case the process table changes while we
     /// read it.
-    const ANCESTORS: usize = 64;
+    const MAX_ANCESTORS: usize = 64;
 
     pub(super) fn is_marked(pid: Option<u32>) -> bool {
         // The kernel reports 0 for a peer in a PID namespace that we cannot see.
@@ -93,7 +93,7 @@ mod system {
             Ok(_) => {}
             Err(_gone_or_hidden) => return true,
         }
-        for _ in 0..ANCESTORS {
+        for _ in 0..MAX_ANCESTORS {
             let Some(parent) = parent(pid).filter(|parent| *parent > 1) else {
                 break;
             };
@@ -109,7 +109,7 @@ mod system {
     }
 
     pub(super) fn mark_above(mut pid: u32) -> Option<String> {
-        for _ in 0..ANCESTORS {
+        for _ in 0..MAX_ANCESTORS {
             pid = parent(pid).filter(|parent| *parent > 1)?;
             let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             if let Some(mark) = mark_in(&environ) {

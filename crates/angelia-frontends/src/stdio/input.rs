@@ -12,17 +12,17 @@ use bytes::BufMut as _;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tokio::{io::AsyncReadExt as _, net::unix::pipe, sync::mpsc};
 
-use super::ready::Kind;
+use super::nonblocking::StreamKind;
 
 /// Limits the lines that wait for us. Few, because a fast host can wait in its own pipe.
-const WAITING: usize = 4;
+const MAX_QUEUED_LINES: usize = 4;
 
 /// The size of one read.
-const READ: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 /// One line from the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum InputLine {
     /// Without its line ending; never empty.
     Whole(Vec<u8>),
     /// The line was over the limit and was skipped.
@@ -31,7 +31,7 @@ pub enum Line {
     Partial(Vec<u8>),
 }
 
-impl From<Frame<'_>> for Line {
+impl From<Frame<'_>> for InputLine {
     fn from(frame: Frame<'_>) -> Self {
         match frame {
             Frame::Line(line) => Self::Whole(line.to_owned()),
@@ -42,71 +42,71 @@ impl From<Frame<'_>> for Line {
 }
 
 #[derive(Debug)]
-pub struct Input(Source);
+pub struct StdioInput(InputSource);
 
 #[derive(Debug)]
-enum Source {
-    Pipe(Box<Pipe>),
-    Thread(mpsc::Receiver<Line>),
+enum InputSource {
+    Pipe(Box<PipeReader>),
+    Thread(mpsc::Receiver<InputLine>),
 }
 
 /// A pipe. Our end is separate from the host's, so it can be made non-blocking.
 #[derive(Debug)]
-struct Pipe {
+struct PipeReader {
     stream: pipe::Receiver,
-    read: Read,
+    lines: LineReader,
 }
 
 /// The bytes that have been read and not returned as lines.
 #[derive(Debug)]
-struct Read {
+struct LineReader {
     framer: Framer,
-    piece: Vec<u8>,
-    is_over: bool,
+    buffer: Vec<u8>,
+    is_eof: bool,
 }
 
-impl Input {
+impl StdioInput {
     /// Opens a stream for lines of at most `limit` bytes. Must be called within a Tokio runtime. If
     /// a thread reads the stream, it may stay blocked in a read until the process ends.
     pub fn open(stream: impl AsFd, limit: usize) -> io::Result<Self> {
         let stream = File::from(stream.as_fd().try_clone_to_owned()?);
-        let read = Read::new(limit);
-        if Kind::of(stream.as_fd()) == Some(Kind::Pipe) {
+        let read = LineReader::new(limit);
+        if StreamKind::of(stream.as_fd()) == Some(StreamKind::Pipe) {
             let stream = pipe::Receiver::from_file(stream)?;
-            return Ok(Self(Source::Pipe(Box::new(Pipe { stream, read }))));
+            return Ok(Self(InputSource::Pipe(Box::new(PipeReader { stream, lines: read }))));
         }
-        let (sender, lines) = mpsc::channel(WAITING);
+        let (sender, lines) = mpsc::channel(MAX_QUEUED_LINES);
         std::thread::Builder::new()
             .name("stdin".to_owned())
-            .spawn(move || read_to_end(stream, read, &sender))?;
-        Ok(Self(Source::Thread(lines)))
+            .spawn(move || read_lines(stream, read, &sender))?;
+        Ok(Self(InputSource::Thread(lines)))
     }
 
     /// Returns the next line. `None`: the stream has ended. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Line> {
+    pub async fn next(&mut self) -> Option<InputLine> {
         match &mut self.0 {
-            Source::Pipe(pipe) => pipe.next().await,
-            Source::Thread(lines) => lines.recv().await,
+            InputSource::Pipe(pipe) => pipe.next().await,
+            InputSource::Thread(lines) => lines.recv().await,
         }
     }
 }
 
-impl Pipe {
-    async fn next(&mut self) -> Option<Line> {
+impl PipeReader {
+    async fn next(&mut self) -> Option<InputLine> {
         loop {
-            if let Some(line) = self.read.line() {
+            if let Some(line) = self.lines.next_line() {
                 return Some(line);
             }
-            if self.read.is_over {
+            if self.lines.is_eof {
                 return None;
             }
-            let count = self.stream.read(&mut self.read.piece).await;
-            self.read.take(count);
+            let count = self.stream.read(&mut self.lines.buffer).await;
+            self.lines.push_read(count);
         }
     }
 }
 
-impl Drop for Pipe {
+impl Drop for PipeReader {
     /// Makes the pipe blocking again, as the next process that reads it expects.
     fn drop(&mut self) {
         if let Ok(flags) = fcntl_getfl(&self.stream) {
@@ -115,40 +115,40 @@ impl Drop for Pipe {
     }
 }
 
-impl Read {
+impl LineReader {
     fn new(limit: usize) -> Self {
-        Self { framer: Framer::new(limit), piece: vec![0; READ], is_over: false }
+        Self { framer: Framer::new(limit), buffer: vec![0; READ_BYTES], is_eof: false }
     }
 
-    fn line(&mut self) -> Option<Line> {
-        let frame = if self.is_over { self.framer.finish() } else { self.framer.next() };
-        frame.map(Line::from)
+    fn next_line(&mut self) -> Option<InputLine> {
+        let frame = if self.is_eof { self.framer.finish() } else { self.framer.next() };
+        frame.map(InputLine::from)
     }
 
-    fn take(&mut self, count: io::Result<usize>) {
+    fn push_read(&mut self, count: io::Result<usize>) {
         match count {
-            Ok(0) => self.is_over = true,
-            Ok(count) => self.framer.buffer().put_slice(&self.piece[..count]),
+            Ok(0) => self.is_eof = true,
+            Ok(count) => self.framer.buffer().put_slice(&self.buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot read stdin any more");
-                self.is_over = true;
+                self.is_eof = true;
             }
         }
     }
 }
 
-fn read_to_end(mut stream: File, mut read: Read, lines: &mpsc::Sender<Line>) {
+fn read_lines(mut stream: File, mut read: LineReader, lines: &mpsc::Sender<InputLine>) {
     loop {
-        while let Some(line) = read.line() {
+        while let Some(line) = read.next_line() {
             if lines.blocking_send(line).is_err() {
                 return;
             }
         }
-        if read.is_over {
+        if read.is_eof {
             return;
         }
-        let count = stream.read(&mut read.piece);
-        read.take(count);
+        let count = stream.read(&mut read.buffer);
+        read.push_read(count);
     }
 }

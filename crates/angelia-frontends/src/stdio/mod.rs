@@ -9,12 +9,12 @@
 //!   wait. The engine never waits: a viewer that is behind catches up from the log.
 
 mod input;
+mod nonblocking;
 mod output;
-mod ready;
 #[cfg(test)]
 mod tests;
 
 pub use self::{
-    input::{Input, Line},
-    output::{Gone, Output},
+    input::{InputLine, StdioInput},
+    output::{OutputClosed, StdioOutput},
 };

@@ -19,22 +19,22 @@ const SOON: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn lines_come_whole_however_they_are_cut() {
     let (mut host, ours) = UnixStream::pair().unwrap();
-    let mut input = Input::open(ours, 16).unwrap();
+    let mut input = StdioInput::open(ours, 16).unwrap();
     for piece in ["{\"a\"", ":1}\r\n\n", "0123456789abcdefg\n", "half"] {
         host.write_all(piece.as_bytes()).unwrap();
     }
     drop(host);
-    assert_eq!(input.next().await, Some(Line::Whole(b"{\"a\":1}".to_vec())));
+    assert_eq!(input.next().await, Some(InputLine::Whole(b"{\"a\":1}".to_vec())));
     let long = input.next().await;
-    assert!(matches!(long, Some(Line::TooLong { bytes: 17, .. })), "{long:?}");
-    assert_eq!(input.next().await, Some(Line::Partial(b"half".to_vec())));
+    assert!(matches!(long, Some(InputLine::TooLong { bytes: 17, .. })), "{long:?}");
+    assert_eq!(input.next().await, Some(InputLine::Partial(b"half".to_vec())));
     assert_eq!(input.next().await, None);
 }
 
 #[tokio::test]
 async fn what_is_said_is_written_in_order() {
     let (mut host, ours) = UnixStream::pair().unwrap();
-    let output = Output::open(ours).unwrap();
+    let output = StdioOutput::open(ours).unwrap();
     // A socket buffers only a few tiny writes, so a thread must read meanwhile.
     let reading = std::thread::spawn(move || {
         let mut read = String::new();
@@ -44,7 +44,7 @@ async fn what_is_said_is_written_in_order() {
     for number in 0..1000 {
         output.send(format!("{number}\n").into_bytes()).await.unwrap();
     }
-    output.written(SOON).await.unwrap();
+    output.flush(SOON).await.unwrap();
     drop(output);
     let read = reading.join().unwrap();
     let read: Vec<usize> = read.lines().map(|line| line.parse().unwrap()).collect();
@@ -55,7 +55,7 @@ async fn what_is_said_is_written_in_order() {
 #[tokio::test]
 async fn a_host_that_does_not_read_holds_up_whoever_talks_to_it() {
     let (mut host, ours) = UnixStream::pair().unwrap();
-    let output = Output::open(ours).unwrap();
+    let output = StdioOutput::open(ours).unwrap();
     let piece = vec![b'x'; 1024 * 1024];
     let mut sent = 0;
     while tokio::time::timeout(Duration::from_millis(200), output.send(piece.clone())).await.is_ok()
@@ -72,7 +72,7 @@ async fn a_host_that_does_not_read_holds_up_whoever_talks_to_it() {
         count
     });
     output.send(piece.clone()).await.unwrap();
-    output.written(SOON).await.unwrap();
+    output.flush(SOON).await.unwrap();
     drop(output);
     assert_eq!(reading.join().unwrap(), (sent + 1) * piece.len());
 }
@@ -80,11 +80,11 @@ async fn a_host_that_does_not_read_holds_up_whoever_talks_to_it() {
 #[tokio::test]
 async fn a_host_that_has_gone_is_noticed() {
     let (host, ours) = UnixStream::pair().unwrap();
-    let output = Output::open(ours).unwrap();
+    let output = StdioOutput::open(ours).unwrap();
     drop(host);
     while output.send(b"hello\n".to_vec()).await.is_ok() {}
-    output.gone().await;
-    assert_eq!(output.written(SOON).await, Err(Gone));
+    output.closed().await;
+    assert_eq!(output.flush(SOON).await, Err(OutputClosed));
 }
 
 /// A host that reads irregularly gets everything in order, whether it was written directly or by
@@ -92,7 +92,7 @@ async fn a_host_that_has_gone_is_noticed() {
 #[tokio::test]
 async fn order_is_kept_between_what_waits_and_what_does_not() {
     let (theirs, ours) = pipe().unwrap();
-    let output = Output::open(ours).unwrap();
+    let output = StdioOutput::open(ours).unwrap();
     let reading = std::thread::spawn(move || {
         let mut theirs = File::from(theirs);
         let (mut read, mut piece) = (Vec::new(), vec![0; 30_000]);
@@ -117,7 +117,7 @@ async fn order_is_kept_between_what_waits_and_what_does_not() {
         said.extend_from_slice(&line);
         output.send(line).await.unwrap();
     }
-    output.written(SOON).await.unwrap();
+    output.flush(SOON).await.unwrap();
     drop(output);
     assert!(reading.join().unwrap() == said, "something is out of order");
 }
@@ -127,19 +127,19 @@ async fn a_pipe_is_read_without_waiting_and_left_as_it_was() {
     let (ours, theirs) = pipe().unwrap();
     let kept = ours.try_clone().unwrap();
     let blocks = |stream| !fcntl_getfl(stream).unwrap().contains(OFlags::NONBLOCK);
-    let mut input = Input::open(ours, 1 << 20).unwrap();
+    let mut input = StdioInput::open(ours, 1 << 20).unwrap();
     let mut host = File::from(theirs);
     assert!(!blocks(&kept));
     host.write_all(b"one\ntwo\nth").unwrap();
-    assert_eq!(input.next().await, Some(Line::Whole(b"one".to_vec())));
-    assert_eq!(input.next().await, Some(Line::Whole(b"two".to_vec())));
+    assert_eq!(input.next().await, Some(InputLine::Whole(b"one".to_vec())));
+    assert_eq!(input.next().await, Some(InputLine::Whole(b"two".to_vec())));
     let nothing = tokio::time::timeout(Duration::from_millis(50), input.next()).await;
     assert!(nothing.is_err(), "{nothing:?}");
     let long = vec![b'x'; 500_000];
     let rest = [&b"ree\n"[..], &long, b"\n"].concat();
     let writing = std::thread::spawn(move || host.write_all(&rest).unwrap());
-    assert_eq!(input.next().await, Some(Line::Whole(b"three".to_vec())));
-    assert_eq!(input.next().await, Some(Line::Whole(long)));
+    assert_eq!(input.next().await, Some(InputLine::Whole(b"three".to_vec())));
+    assert_eq!(input.next().await, Some(InputLine::Whole(long)));
     writing.join().unwrap();
     assert_eq!(input.next().await, None);
     drop(input);

@@ -1,13 +1,15 @@
 //! The exact bytes of every update. A change here is a change for every editor.
 
 use angelia_core::model::{
-    Approval, ApprovalId, ApprovalKind, Content, EventKind, Level, NativeSessionId, Notice,
-    Outcome, Plan, PlanItem, PlanStatus, Started, Status, TextChannel, ToolCall, ToolClass, ToolId,
-    Usage, Verdict,
+    AgentStart, Approval, ApprovalId, ApprovalKind, Content, EventKind, NativeSessionId, Notice,
+    NoticeLevel, Outcome, Plan, PlanItem, PlanStatus, TextChannel, ToolCall, ToolClass, ToolId,
+    TurnStatus, Usage, Verdict,
 };
 use uuid::Uuid;
 
-use crate::lines::{block, call, delta, raw, read, resolved, result, shown, turn, updates};
+use crate::event_builders::{
+    block, call, delta, encode_all, encoder, parse_updates, raw, resolved, result, turn,
+};
 
 #[test]
 fn every_kind_of_event_has_its_golden_lines() {
@@ -20,7 +22,7 @@ fn every_kind_of_event_has_its_golden_lines() {
     ];
     let item = |(text, status): (&str, PlanStatus)| PlanItem { text: text.into(), status };
     let kinds = [
-        EventKind::Started(Started {
+        EventKind::Started(AgentStart {
             profile: "default".into(),
             executor: "x".into(),
             model: Some("m".into()),
@@ -61,19 +63,19 @@ fn every_kind_of_event_has_its_golden_lines() {
         result("inner", true, ""),
         EventKind::Plan(Plan { items: plan.map(item).into() }),
         EventKind::Usage(Usage::default()),
-        EventKind::Notice(Notice::new(Level::Warning, "declined", "not allowed")),
+        EventKind::Notice(Notice::new(NoticeLevel::Warning, "declined", "not allowed")),
         EventKind::Native { name: "odd".into(), raw: raw("{}") },
         EventKind::Finished(Outcome {
-            status: Status::Completed,
+            status: TurnStatus::Completed,
             text: "at once".into(),
             reason: "end_turn".into(),
             usage: Usage::default(),
         }),
     ];
-    let lines = shown(updates(true), &kinds);
-    read(&lines);
+    let lines = encode_all(encoder(true), &kinds);
+    parse_updates(&lines);
     insta::assert_snapshot!(lines);
-    assert!(!shown(updates(false), &kinds).contains("declined"));
+    assert!(!encode_all(encoder(false), &kinds).contains("declined"));
 }
 
 #[test]
@@ -83,9 +85,9 @@ fn what_a_person_said_comes_back_in_blocks() {
         Content::text("look"),
         Content::Image { media_type: "image/png".into(), data: b"\x89PNG"[..].into() },
     ];
-    updates(false).input(turn(), &input, &mut out);
+    encoder(false).encode_input(turn(), &input, &mut out);
     let lines = String::from_utf8(out).unwrap();
-    read(&lines);
+    parse_updates(&lines);
     insta::assert_snapshot!(lines);
 }
 
@@ -95,7 +97,7 @@ fn a_block_that_turns_out_different_begins_anew() {
         delta(0, TextChannel::Answer, "The answ"),
         block(0, TextChannel::Answer, "Something else"),
     ];
-    let words: String = read(&shown(updates(false), &kinds))
+    let words: String = parse_updates(&encode_all(encoder(false), &kinds))
         .iter()
         .filter_map(|update| update["content"]["text"].as_str())
         .collect();

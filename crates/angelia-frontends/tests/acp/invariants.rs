@@ -4,7 +4,9 @@
 use angelia_core::model::{EventKind, TextChannel, ToolClass, Verdict};
 use proptest::{collection::vec, prelude::*};
 
-use crate::lines::{block, call, delta, read, resolved, result, shown, updates};
+use crate::event_builders::{
+    block, call, delta, encode_all, encoder, parse_updates, resolved, result,
+};
 
 fn any_input() -> impl Strategy<Value = String> {
     let name = prop_oneof![
@@ -65,7 +67,7 @@ fn any_event() -> impl Strategy<Value = EventKind> {
 proptest! {
     #[test]
     fn every_line_is_one_of_the_protocol(kinds in vec(any_event(), 0..40)) {
-        read(&shown(updates(true), &kinds));
+        parse_updates(&encode_all(encoder(true), &kinds));
     }
 
     #[test]
@@ -83,7 +85,7 @@ proptest! {
             said.push_str(rest);
             kinds.push(block(id, *channel, &said[start..]));
         }
-        let shown = read(&shown(updates(false), &kinds));
+        let shown = parse_updates(&encode_all(encoder(false), &kinds));
         let shown: String =
             shown.iter().filter_map(|update| update["content"]["text"].as_str()).collect();
         prop_assert_eq!(shown, said);
@@ -94,9 +96,9 @@ proptest! {
         text in "[a\u{1}é\u{1f600}]{1,64}", times in 1..2000_usize,
     ) {
         let text = text.repeat(times);
-        let lines = shown(updates(false), &[block(0, TextChannel::Answer, &text)]);
+        let lines = encode_all(encoder(false), &[block(0, TextChannel::Answer, &text)]);
         prop_assert!(lines.lines().all(|line| line.len() < 64 * 1024));
-        let said: String = read(&lines).iter()
+        let said: String = parse_updates(&lines).iter()
             .filter_map(|update| update["content"]["text"].as_str()).collect();
         prop_assert!(said == text);
     }

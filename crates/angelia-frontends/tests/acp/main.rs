@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod event_builders;
 mod golden;
 mod invariants;
-mod lines;
 mod meter;

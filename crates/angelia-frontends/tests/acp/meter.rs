@@ -1,11 +1,11 @@
 //! The usage update: the context size and the cost of the session.
 
-use angelia_core::model::{ContextWindow, EventKind, Outcome, SessionId, Status, Usage};
-use angelia_frontends::acp::{Spent, Updates};
+use angelia_core::model::{ContextWindow, EventKind, Outcome, SessionId, TurnStatus, Usage};
+use angelia_frontends::acp::{SessionCost, UpdateEncoder};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::lines::{event, read, updates};
+use crate::event_builders::{encoder, event, parse_updates};
 
 fn usage(context: Option<(u64, u64)>, cost_usd: Option<f64>) -> Usage {
     Usage {
@@ -17,9 +17,9 @@ fn usage(context: Option<(u64, u64)>, cost_usd: Option<f64>) -> Usage {
 }
 
 /// Runs a turn that reports its usage and ends; with `elsewhere` it belongs to another session.
-fn turn(updates: &mut Updates, usage: &Usage, elsewhere: bool) -> Vec<Value> {
+fn turn(updates: &mut UpdateEncoder, usage: &Usage, elsewhere: bool) -> Vec<Value> {
     let finished = Outcome {
-        status: Status::Completed,
+        status: TurnStatus::Completed,
         text: "".into(),
         reason: "".into(),
         usage: usage.clone(),
@@ -30,12 +30,12 @@ fn turn(updates: &mut Updates, usage: &Usage, elsewhere: bool) -> Vec<Value> {
         if elsewhere {
             event.session = SessionId::from_uuid(Uuid::from_u128(77));
         }
-        updates.event(&event, &mut out);
+        updates.encode_event(&event, &mut out);
     }
-    read(&String::from_utf8(out).unwrap())
+    parse_updates(&String::from_utf8(out).unwrap())
 }
 
-fn told(used: u64, cost: Option<f64>) -> Vec<Value> {
+fn usage_updates(used: u64, cost: Option<f64>) -> Vec<Value> {
     let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": 1000});
     if let Some(amount) = cost {
         update["cost"] = json!({"amount": amount, "currency": "USD"});
@@ -45,42 +45,42 @@ fn told(used: u64, cost: Option<f64>) -> Vec<Value> {
 
 #[test]
 fn what_nobody_knows_is_not_told() {
-    let mut updates = updates(true).having_spent(Spent::NOTHING);
+    let mut updates = encoder(true).with_cost(SessionCost::ZERO);
     let shown = turn(&mut updates, &usage(None, Some(0.5)), false);
     assert_eq!(shown, Vec::<Value>::new());
     // The cost of the turns before still counts.
     let shown = turn(&mut updates, &usage(Some((40, 1000)), Some(0.25)), false);
-    assert_eq!(shown, told(40, Some(0.75)));
+    assert_eq!(shown, usage_updates(40, Some(0.75)));
 }
 
 #[test]
 fn the_context_is_a_reading_and_the_cost_a_sum() {
-    let mut updates = updates(true).having_spent(Spent::NOTHING);
+    let mut updates = encoder(true).with_cost(SessionCost::ZERO);
     for (used, cost) in [(300, 0.5), (20, 1.0)] {
         let shown = turn(&mut updates, &usage(Some((used, 1000)), Some(0.5)), false);
-        assert_eq!(shown, told(used, Some(cost)));
+        assert_eq!(shown, usage_updates(used, Some(cost)));
     }
 }
 
 #[test]
 fn a_cost_is_told_whole_or_not_at_all() {
     let full = Some((40, 1000));
-    let mut unknown = updates(true);
-    assert_eq!(turn(&mut unknown, &usage(full, Some(0.5)), false), told(40, None));
-    let mut lost = updates(true).having_spent(Spent::NOTHING);
-    assert_eq!(turn(&mut lost, &usage(full, None), false), told(40, None));
-    assert_eq!(turn(&mut lost, &usage(full, Some(0.5)), false), told(40, None));
-    assert_eq!(lost.spent(), Spent::UNKNOWN);
-    let mut odd = updates(true).having_spent(Spent::NOTHING);
+    let mut unknown = encoder(true);
+    assert_eq!(turn(&mut unknown, &usage(full, Some(0.5)), false), usage_updates(40, None));
+    let mut lost = encoder(true).with_cost(SessionCost::ZERO);
+    assert_eq!(turn(&mut lost, &usage(full, None), false), usage_updates(40, None));
+    assert_eq!(turn(&mut lost, &usage(full, Some(0.5)), false), usage_updates(40, None));
+    assert_eq!(lost.cost(), SessionCost::UNKNOWN);
+    let mut odd = encoder(true).with_cost(SessionCost::ZERO);
     let nan = usage(full, Some(f64::NAN));
-    assert_eq!(turn(&mut odd, &nan, false), told(40, None));
+    assert_eq!(turn(&mut odd, &nan, false), usage_updates(40, None));
 }
 
 /// A fork has its parent's context, but only the cost of its own turns.
 #[test]
 fn a_fork_does_not_pay_for_its_parent() {
     let full = Some((40, 1000));
-    let mut fork = updates(true).having_spent(Spent::NOTHING);
-    assert_eq!(turn(&mut fork, &usage(full, Some(0.5)), true), told(40, None));
-    assert_eq!(turn(&mut fork, &usage(full, Some(0.25)), false), told(40, Some(0.25)));
+    let mut fork = encoder(true).with_cost(SessionCost::ZERO);
+    assert_eq!(turn(&mut fork, &usage(full, Some(0.5)), true), usage_updates(40, None));
+    assert_eq!(turn(&mut fork, &usage(full, Some(0.25)), false), usage_updates(40, Some(0.25)));
 }

@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use angelia_core::model::{Content, Part, Role};
-use angelia_frontends::http::dialect::Ask;
+use angelia_core::model::{Content, MessagePart, Role};
+use angelia_frontends::http::dialect::ModelRequest;
 use serde_json::{Value, json};
 
 use crate::decode::{decode, request};
 
-pub(crate) fn roles(ask: &Ask) -> Vec<Role> {
+pub(crate) fn roles(ask: &ModelRequest) -> Vec<Role> {
     ask.messages.iter().map(|message| message.role).collect()
 }
 
 /// Formats the conversation, one line per part.
-pub(crate) fn told(ask: &Ask) -> String {
+pub(crate) fn format_request(ask: &ModelRequest) -> String {
     let mut told = String::new();
     for message in &ask.messages {
         let role = match message.role {
@@ -21,34 +21,34 @@ pub(crate) fn told(ask: &Ask) -> String {
             Role::Assistant => "assistant",
         };
         for part in &message.parts {
-            writeln!(told, "{role}: {}", one(part)).unwrap();
+            writeln!(told, "{role}: {}", format_part(part)).unwrap();
         }
     }
     told.trim_end().to_owned()
 }
 
-fn one(part: &Part) -> String {
+fn format_part(part: &MessagePart) -> String {
     match part {
-        Part::Content(content) => shown(content),
-        Part::Thinking { text, signature } => format!("[thinks {text:?} {signature:?}]"),
-        Part::ToolUse { id, name, input } => format!("[calls {name} as {id} with {input}]"),
-        Part::ToolResult { id, ok, content } => {
-            let content: Vec<String> = content.iter().map(shown).collect();
+        MessagePart::Content(content) => format_content(content),
+        MessagePart::Thinking { text, signature } => format!("[thinks {text:?} {signature:?}]"),
+        MessagePart::ToolUse { id, name, input } => format!("[calls {name} as {id} with {input}]"),
+        MessagePart::ToolResult { id, ok, content } => {
+            let content: Vec<String> = content.iter().map(format_content).collect();
             format!("[result of {id}, ok {ok}: {}]", content.join(" | "))
         }
     }
 }
 
-fn shown(content: &Content) -> String {
+fn format_content(content: &Content) -> String {
     match content {
         Content::Text(text) => text.to_string(),
         Content::Image { media_type, data } => format!("[{media_type}, {} bytes]", data.len()),
     }
 }
 
-fn said(content: Value) -> String {
+fn format_user_content(content: Value) -> String {
     let messages = json!([{"role": "user", "content": content}]);
-    told(&decode(&request(messages, Value::Null)).0)
+    format_request(&decode(&request(messages, Value::Null)).0)
 }
 
 const PNG: &str = "iVBORw0KGgo=";
@@ -56,25 +56,30 @@ const PNG: &str = "iVBORw0KGgo=";
 #[test]
 fn images_that_are_in_the_request() {
     let base64 = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}});
-    assert_eq!(said(json!([base64])), "user: [image/png, 8 bytes]");
+    assert_eq!(format_user_content(json!([base64])), "user: [image/png, 8 bytes]");
     let url = format!("data:image/jpeg;base64,{PNG}");
     let data = json!({"type": "image", "source": {"type": "url", "url": url}});
-    assert_eq!(said(json!([data])), "user: [image/jpeg, 8 bytes]");
+    assert_eq!(format_user_content(json!([data])), "user: [image/jpeg, 8 bytes]");
     let result = json!({"type": "tool_result", "tool_use_id": "t", "content": [
         {"type": "text", "text": "a"}, base64]});
-    assert_eq!(said(json!([result])), "user: [result of t, ok true: a | [image/png, 8 bytes]]");
+    assert_eq!(
+        format_user_content(json!([result])),
+        "user: [result of t, ok true: a | [image/png, 8 bytes]]"
+    );
 }
 
 #[test]
 fn results_of_tools() {
     let result = |content: Value| {
-        said(json!([{"type": "tool_result", "tool_use_id": "t", "content": content}]))
+        format_user_content(
+            json!([{"type": "tool_result", "tool_use_id": "t", "content": content}]),
+        )
     };
     assert_eq!(result(json!("x")), "user: [result of t, ok true: x]");
     assert_eq!(result(json!([])), "user: [result of t, ok true: ]");
     assert_eq!(result(Value::Null), "user: [result of t, ok true: ]");
     let bare = json!([{"type": "tool_result", "tool_use_id": "t", "is_error": true}]);
-    assert_eq!(said(bare), "user: [result of t, ok false: ]");
+    assert_eq!(format_user_content(bare), "user: [result of t, ok false: ]");
     let found = json!([{"type": "search_result", "source": "https://example.org", "title": "Page",
         "content": [{"type": "text", "text": "words"}]}, {"type": "tool_reference", "tool_name": "x"}]);
     insta::assert_snapshot!(result(found));
@@ -97,7 +102,7 @@ fn documents_are_marked_text() {
         {"type": "document", "source": 5},
         {"type": "text", "text": "What is it?"},
     ]);
-    insta::assert_snapshot!(said(documents));
+    insta::assert_snapshot!(format_user_content(documents));
 }
 
 #[test]
@@ -109,7 +114,7 @@ fn unknown_blocks_are_carried() {
         {"type": "search_result", "title": 1},
         "just a string",
     ]);
-    insta::assert_snapshot!("unknown_of_user", said(user));
+    insta::assert_snapshot!("unknown_of_user", format_user_content(user));
     let messages = json!([
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": [
@@ -120,7 +125,7 @@ fn unknown_blocks_are_carried() {
         {"role": "user", "content": "c"},
     ]);
     let ask = decode(&request(messages, Value::Null)).0;
-    insta::assert_snapshot!("unknown_of_assistant", told(&ask));
+    insta::assert_snapshot!("unknown_of_assistant", format_request(&ask));
 }
 
 #[test]
@@ -131,7 +136,7 @@ fn what_the_callers_system_says_is_marked() {
         {"role": "developer", "content": [{"type": "text", "text": "second"}, {"type": "text", "text": ""}]},
     ]);
     let ask = decode(&request(messages, Value::Null)).0;
-    insta::assert_snapshot!(told(&ask));
+    insta::assert_snapshot!(format_request(&ask));
 }
 
 #[test]
@@ -143,5 +148,5 @@ fn what_says_nothing_is_left_out() {
         {"role": "user"},
     ]);
     let ask = decode(&request(messages, Value::Null)).0;
-    assert_eq!(told(&ask), "user: a");
+    assert_eq!(format_request(&ask), "user: a");
 }

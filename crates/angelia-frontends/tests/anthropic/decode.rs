@@ -1,13 +1,13 @@
 //! Decoding of requests: the fields around the conversation, and the conversation as a whole.
 
-use angelia_core::model::{Part, Role};
+use angelia_core::model::{MessagePart, Role};
 use angelia_frontends::http::{
-    anthropic::{Messages, NotRead, count_tokens, decode as read},
-    dialect::{Ask, Output},
+    anthropic::{MessagesDecodeError, MessagesDialect, count_tokens, decode as read},
+    dialect::{ModelRequest, OutputFormat},
 };
 use serde_json::{Value, json};
 
-use crate::content::{roles, told};
+use crate::content::{format_request, roles};
 
 pub(crate) fn request(messages: Value, more: Value) -> Value {
     let mut request = json!({"model": "claude/sonnet", "max_tokens": 1024, "messages": messages});
@@ -19,7 +19,7 @@ pub(crate) fn request(messages: Value, more: Value) -> Value {
     request
 }
 
-pub(crate) fn decode(body: &Value) -> (Ask, Messages) {
+pub(crate) fn decode(body: &Value) -> (ModelRequest, MessagesDialect) {
     match read(body.to_string().as_bytes()) {
         Ok(read) => read,
         Err(refused) => panic!("{refused}: {body}"),
@@ -29,7 +29,7 @@ pub(crate) fn decode(body: &Value) -> (Ask, Messages) {
 /// Returns the field and the message of the refusal.
 pub(crate) fn refused(body: &Value) -> (Option<String>, String) {
     match read(body.to_string().as_bytes()) {
-        Err(NotRead::Refused(refused)) => (refused.field, refused.message),
+        Err(MessagesDecodeError::InvalidRequest(refused)) => (refused.field, refused.message),
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -44,9 +44,9 @@ fn the_smallest_request() {
     let (ask, dialect) = decode(&body);
     assert_eq!((&*ask.model, ask.stream, ask.max_tokens), ("m", false, None));
     assert!(ask.system.is_none() && ask.tools.is_empty() && !ask.is_utility);
-    assert!(matches!(ask.output, Output::Text) && ask.previous.is_none());
+    assert!(matches!(ask.output_format, OutputFormat::Text) && ask.previous_turn.is_none());
     assert!(!dialect.thinking);
-    assert_eq!(told(&ask), "user: hello");
+    assert_eq!(format_request(&ask), "user: hello");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_request_of_claude_code() {
     assert_eq!(ask.tools.len(), 1);
     assert!(ask.stream && dialect.thinking && !ask.is_utility);
     assert_eq!(ask.max_tokens, Some(64000));
-    insta::assert_snapshot!(told(&ask));
+    insta::assert_snapshot!(format_request(&ask));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_conversation_keeps_its_roles() {
     );
     let (ask, _) = decode(&body);
     assert_eq!(roles(&ask), [Role::User, Role::Assistant, Role::User, Role::Assistant, Role::User]);
-    insta::assert_snapshot!(told(&ask));
+    insta::assert_snapshot!(format_request(&ask));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn our_own_signature_is_none() {
         );
         let (ask, _) = decode(&body);
         match &ask.messages[1].parts[0] {
-            Part::Thinking { signature, .. } => signature.clone(),
+            MessagePart::Thinking { signature, .. } => signature.clone(),
             other => panic!("{other:?}"),
         }
     };
@@ -153,8 +153,8 @@ fn an_answer_of_a_given_form() {
         json!({"output_config": {"format": format, "effort": "low"}}),
         json!({"output_format": format}),
     ] {
-        match decode(&request(hello(), more)).0.output {
-            Output::Schema(schema) => assert_eq!(schema.get(), r#"{"type":"object"}"#),
+        match decode(&request(hello(), more)).0.output_format {
+            OutputFormat::Schema(schema) => assert_eq!(schema.get(), r#"{"type":"object"}"#),
             other => panic!("{other:?}"),
         }
     }
@@ -166,7 +166,7 @@ fn an_answer_of_a_given_form() {
         assert_eq!(refused(&request(hello(), more)).0.as_deref(), Some(field));
     }
     for more in [json!({"output_config": null}), json!({"output_config": {"format": null}})] {
-        assert!(matches!(decode(&request(hello(), more)).0.output, Output::Text));
+        assert!(matches!(decode(&request(hello(), more)).0.output_format, OutputFormat::Text));
     }
 }
 
@@ -266,7 +266,7 @@ fn a_thread_is_begun_but_not_kept() {
     decode(&request(hello(), json!({"thread": {"type": "create"}})));
     let continued = json!({"thread": {"type": "continue", "previous_message_id": "msg_1"}});
     let error = read(request(hello(), continued).to_string().as_bytes()).unwrap_err();
-    let (status, body) = error.body();
+    let (status, body) = error.to_response();
     assert_eq!(status, 404);
     insta::assert_snapshot!(String::from_utf8(body).unwrap(), @r#"{"type":"error","error":{"type":"not_found_error","message":"no conversation is kept under this `previous_message_id`; send all of it again","details":{"error_code":"thread_not_found"}}}"#);
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use angelia_core::model::{Failure, FailureKind};
 use angelia_frontends::http::{
-    anthropic::{Messages, decode},
+    anthropic::{MessagesDialect, decode},
     dialect::{Dialect as _, DialectError, ErrorKind},
 };
 
@@ -12,7 +12,7 @@ use angelia_frontends::http::{
 fn every_kind_of_error_has_its_status_and_word() {
     let mut table = String::new();
     for kind in ErrorKind::ALL {
-        let (status, body) = Messages::error(&DialectError::new(kind, "what failed"));
+        let (status, body) = MessagesDialect::encode_error(&DialectError::new(kind, "what failed"));
         let body = String::from_utf8(body).unwrap();
         writeln!(table, "{kind:?}: {} {body}", status.as_u16()).unwrap();
     }
@@ -23,7 +23,7 @@ fn every_kind_of_error_has_its_status_and_word() {
 fn an_error_says_what_failed_and_what_to_do() {
     let failure = Failure::new(FailureKind::Auth, "claude is not logged in")
         .with_hint("run `claude` once in a terminal");
-    let (status, body) = Messages::error(&failure.into());
+    let (status, body) = MessagesDialect::encode_error(&failure.into());
     assert_eq!(status, 424);
     insta::assert_snapshot!(String::from_utf8(body).unwrap(), @r#"{"type":"error","error":{"type":"authentication_error","message":"claude is not logged in; run `claude` once in a terminal"}}"#);
 }
@@ -31,7 +31,7 @@ fn an_error_says_what_failed_and_what_to_do() {
 #[test]
 fn a_refused_request_names_the_field() {
     let refused = decode(br#"{"model":"m","messages":[{"role":"narrator","content":"x"}]}"#);
-    let (status, body) = refused.unwrap_err().body();
+    let (status, body) = refused.unwrap_err().to_response();
     assert_eq!(status, 400);
     insta::assert_snapshot!(String::from_utf8(body).unwrap(), @r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.0.role: `narrator` is not known; use user, assistant or system"}}"#);
 }

@@ -1,9 +1,9 @@
 //! The invariants for any body; the fuzz target checks the same.
 
-use angelia_core::model::{Content, Message, Part, Role};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, Role};
 use angelia_frontends::http::{
-    anthropic::{Messages, NotRead, count_tokens, decode},
-    dialect::{Ask, Dialect, DialectError, Refused, ToolChoice},
+    anthropic::{MessagesDecodeError, MessagesDialect, count_tokens, decode},
+    dialect::{Dialect, DialectError, InvalidRequest, ModelRequest, ToolChoice},
 };
 
 /// Asserts that a body is either refused with a reason or a request that can be served.
@@ -16,12 +16,12 @@ pub(crate) fn check(body: &[u8]) {
             assert!(count["input_tokens"].as_u64().unwrap() > 0);
             assert_eq!(count["estimated"], true);
         }
-        Err(NotRead::NoThread) => {}
-        Err(NotRead::Refused(refused)) => check_refused(refused),
+        Err(MessagesDecodeError::ThreadNotFound) => {}
+        Err(MessagesDecodeError::InvalidRequest(refused)) => check_refused(refused),
     }
 }
 
-fn check_ask(ask: &Ask) {
+fn check_ask(ask: &ModelRequest) {
     assert!(!ask.model.is_empty());
     assert!(!ask.messages.is_empty());
     assert!(ask.max_tokens != Some(0));
@@ -39,28 +39,28 @@ fn check_ask(ask: &Ask) {
     }
 }
 
-fn check_message(message: &Message) {
+fn check_message(message: &HistoryMessage) {
     assert!(!message.parts.is_empty());
     for part in &message.parts {
         match part {
-            Part::Content(Content::Text(text)) => assert!(!text.is_empty()),
-            Part::Content(Content::Image { media_type, .. }) => {
+            MessagePart::Content(Content::Text(text)) => assert!(!text.is_empty()),
+            MessagePart::Content(Content::Image { media_type, .. }) => {
                 assert!(media_type.starts_with("image/"));
             }
-            Part::ToolUse { input, .. } => {
+            MessagePart::ToolUse { input, .. } => {
                 assert_eq!(message.role, Role::Assistant);
                 assert!(input.get().starts_with('{'));
             }
-            Part::Thinking { .. } => assert_eq!(message.role, Role::Assistant),
-            Part::ToolResult { .. } => assert_eq!(message.role, Role::User),
+            MessagePart::Thinking { .. } => assert_eq!(message.role, Role::Assistant),
+            MessagePart::ToolResult { .. } => assert_eq!(message.role, Role::User),
         }
     }
 }
 
-fn check_refused(refused: Refused) {
+fn check_refused(refused: InvalidRequest) {
     assert!(!refused.message.is_empty());
     let error = DialectError::from(refused);
-    let (status, body) = Messages::error(&error);
+    let (status, body) = MessagesDialect::encode_error(&error);
     assert_eq!(status, 400);
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body["error"]["type"], "invalid_request_error");

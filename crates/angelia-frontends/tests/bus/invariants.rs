@@ -1,9 +1,9 @@
 //! The invariants for any frame that a client writes; the fuzz target checks the same.
 
-use angelia_core::model::{EndpointName, bus::Message};
+use angelia_core::model::{EndpointName, bus::BusMessage};
 use angelia_frontends::bus::{
-    envelope::{Letter, Sender, annotated, letter},
-    request::{Fields, Kind},
+    envelope::{MessageFrame, MessageSender, decode_message, write_annotated},
+    request::{FrameFields, FrameKind},
 };
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -14,16 +14,19 @@ pub(crate) fn check(frame: &[u8]) {
     let Ok(frame) = std::str::from_utf8(frame) else {
         return;
     };
-    let Ok(fields) = Fields::read(frame) else {
+    let Ok(fields) = FrameFields::parse(frame) else {
         return;
     };
-    if fields.kind() != Kind::Message {
+    if fields.kind() != FrameKind::Message {
         return;
     }
     let me = EndpointName::new("me").unwrap();
-    for sender in [Sender::Registered(me), Sender::Unregistered(true), Sender::Unregistered(false)]
-    {
-        if let Ok(Letter::Message(message)) = letter(frame, &fields, &sender, now()) {
+    for sender in [
+        MessageSender::Registered(me),
+        MessageSender::Unregistered(true),
+        MessageSender::Unregistered(false),
+    ] {
+        if let Ok(MessageFrame::Message(message)) = decode_message(frame, &fields, &sender, now()) {
             check_message(frame, &sender, &message);
         }
     }
@@ -33,22 +36,22 @@ fn now() -> Timestamp {
     Timestamp::UNIX_EPOCH
 }
 
-fn check_message(frame: &str, sender: &Sender, message: &Message) {
+fn check_message(frame: &str, sender: &MessageSender, message: &BusMessage) {
     let envelope = text(&message.envelope);
     assert_eq!(field(envelope, "body"), field(frame, "body"), "untouched");
     assert_eq!(field(envelope, "to"), field(frame, "to"), "untouched");
     assert!(field(envelope, "ts").is_some());
     assert!(!message.id.is_empty());
-    let is_proven = !matches!(sender, Sender::Unregistered(false));
+    let is_proven = !matches!(sender, MessageSender::Unregistered(false));
     assert_eq!(message.verified, is_proven);
-    if let Sender::Registered(name) = sender {
+    if let MessageSender::Registered(name) = sender {
         assert_eq!(message.from.as_deref(), Some(name.as_str()));
         assert_eq!(string(envelope, "from"), *name.as_str());
     }
     assert!(field(envelope, "token").is_none_or(|token| token == "null"));
     // Passing an envelope on a second time does not change it.
-    let fields = Fields::read(envelope).unwrap();
-    let Ok(Letter::Message(again)) = letter(envelope, &fields, sender, now()) else {
+    let fields = FrameFields::parse(envelope).unwrap();
+    let Ok(MessageFrame::Message(again)) = decode_message(envelope, &fields, sender, now()) else {
         panic!("not understood again: {envelope}");
     };
     assert_eq!(again.envelope, message.envelope);
@@ -61,9 +64,9 @@ fn check_message(frame: &str, sender: &Sender, message: &Message) {
 /// Asserts that no field occurs twice, so that all readers agree on it.
 fn check_notes(envelope: &str, verified: bool, again: bool) {
     let mut out = Vec::new();
-    annotated(&mut out, envelope.as_bytes(), verified, again);
+    write_annotated(&mut out, envelope.as_bytes(), verified, again);
     let out = text(&out);
-    assert!(Fields::read(out).is_ok(), "{out}");
+    assert!(FrameFields::parse(out).is_ok(), "{out}");
     if !verified {
         assert_eq!(field(out, "verified").as_deref(), Some("false"));
     }

@@ -4,10 +4,10 @@
 
 mod asking;
 mod frames;
+mod harness;
 mod invariants;
 mod isolation;
 mod names;
 mod recorded;
 mod silent;
 mod socket;
-mod stage;

@@ -3,7 +3,7 @@
 use angelia_testkit::bus_peer::BusPeer;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, message};
+use crate::harness::{SocketHarness, message};
 
 fn register(name: &str, more: &Value) -> Value {
     let mut frame = json!({"type": "register", "endpoint": name, "ack": true});
@@ -15,41 +15,41 @@ fn register(name: &str, more: &Value) -> Value {
 
 #[tokio::test]
 async fn a_displaced_client_that_asked_is_told() {
-    let stage = Stage::new().await;
-    let mut first = stage.asking("r").await;
-    let _second = stage.asking("r").await;
+    let stage = SocketHarness::new().await;
+    let mut first = stage.connect_with_ack("r").await;
+    let _second = stage.connect_with_ack("r").await;
     let displaced = json!({"type": "displaced", "endpoint": "r"});
-    assert_eq!(first.hear().await, displaced);
-    first.is_closed().await;
+    assert_eq!(first.expect_frame().await, displaced);
+    first.assert_closed().await;
 }
 
 #[tokio::test]
 async fn the_daemon_chooses_the_suffix() {
-    let stage = Stage::new().await;
+    let stage = SocketHarness::new().await;
     let mut held: Vec<BusPeer> = Vec::new();
     for expected in ["r", "r-2", "r-3"] {
         let mut peer = stage.connect().await;
-        let reply = peer.ask(register("r", &json!({"prefix": true}))).await;
+        let reply = peer.request(register("r", &json!({"prefix": true}))).await;
         assert_eq!(reply["endpoint"], expected);
         held.push(peer);
     }
     let mut sender = stage.connect().await;
     sender.send(&message("r-2", "1")).await.unwrap();
-    assert_eq!(held[1].hear().await["id"], "1");
+    assert_eq!(held[1].expect_frame().await["id"], "1");
 }
 
 #[tokio::test]
 async fn a_token_protects_a_name_and_proves_it() {
-    let stage = Stage::new().await;
+    let stage = SocketHarness::new().await;
     let mut owner = stage.connect().await;
-    owner.ask(register("r", &json!({"token": "secret"}))).await;
+    owner.request(register("r", &json!({"token": "secret"}))).await;
     let mut thief = stage.connect().await;
-    let reply = thief.ask(register("r", &json!({"token": "guess"}))).await;
+    let reply = thief.request(register("r", &json!({"token": "guess"}))).await;
     assert_eq!((&reply["type"], &reply["reason"]), (&json!("rejected"), &json!("wrong_token")));
-    thief.is_closed().await;
+    thief.assert_closed().await;
     // Old clients get the refusal as an error that they know.
     let mut old = stage.connect().await;
-    let reply = old.ask(json!({"type": "register", "endpoint": "r"})).await;
+    let reply = old.request(json!({"type": "register", "endpoint": "r"})).await;
     assert_eq!(reply["type"], "error");
 
     let mut sender = stage.connect().await;
@@ -58,7 +58,7 @@ async fn a_token_protects_a_name_and_proves_it() {
         sent["from"] = json!("r");
         sent["token"] = json!(token);
         sender.send(&sent).await.unwrap();
-        let got = owner.hear().await;
+        let got = owner.expect_frame().await;
         assert_eq!(got["verified"], is_verified);
         assert_eq!(got["token"], json!(null), "a secret stays one");
     }
@@ -66,40 +66,40 @@ async fn a_token_protects_a_name_and_proves_it() {
 
 #[tokio::test]
 async fn nobody_can_claim_to_be_verified() {
-    let stage = Stage::new().await;
-    let mut receiver = stage.asking("r").await;
+    let stage = SocketHarness::new().await;
+    let mut receiver = stage.connect_with_ack("r").await;
     let mut sender = stage.connect().await;
     let mut sent = message("r", "1");
     sent["verified"] = json!(true);
     sent["redelivered"] = json!(true);
     sent["from"] = json!("owner");
     sender.send(&sent).await.unwrap();
-    let got = receiver.hear().await;
+    let got = receiver.expect_frame().await;
     assert_eq!((&got["verified"], &got["redelivered"]), (&json!(false), &json!(false)));
 }
 
 #[tokio::test]
 async fn a_name_that_is_none_is_refused() {
-    let stage = Stage::new().await;
+    let stage = SocketHarness::new().await;
     for name in ["", " x", "a\u{7}b"] {
         let mut peer = stage.connect().await;
-        let reply = peer.ask(register(name, &json!({}))).await;
+        let reply = peer.request(register(name, &json!({}))).await;
         assert_eq!(reply["reason"], "invalid_name", "{name:?}");
-        peer.is_closed().await;
+        peer.assert_closed().await;
     }
 }
 
 #[tokio::test]
 async fn the_durable_hear_what_was_said_to_everyone() {
-    let stage = Stage::new().await;
+    let stage = SocketHarness::new().await;
     let mut durable = stage.connect().await;
-    durable.ask(register("d", &json!({"durable": true}))).await;
+    durable.request(register("d", &json!({"durable": true}))).await;
     drop(durable);
-    stage.until_listed(&[]).await;
+    stage.wait_until_listed(&[]).await;
     let mut sender = stage.connect().await;
     sender.send(&message("", "1")).await.unwrap();
     // Frames are handled in order: when this one is answered, the other has been queued.
-    assert_eq!(sender.ask(json!({"type": "ping"})).await["type"], "pong");
-    let mut durable = stage.asking("d").await;
-    assert_eq!(durable.hear().await["id"], "1");
+    assert_eq!(sender.request(json!({"type": "ping"})).await["type"], "pong");
+    let mut durable = stage.connect_with_ack("d").await;
+    assert_eq!(durable.expect_frame().await["id"], "1");
 }

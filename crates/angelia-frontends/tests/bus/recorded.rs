@@ -3,10 +3,10 @@
 
 use std::{collections::HashMap, path::Path, time::Duration};
 
-use angelia_testkit::bus_peer::{BusPeer, encoded};
+use angelia_testkit::bus_peer::{BusPeer, encode_frames};
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::harness::SocketHarness;
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hermes-bus");
 
@@ -16,8 +16,8 @@ fn lines(file: &str) -> Vec<Value> {
     lines.collect()
 }
 
-struct Player {
-    stage: Stage,
+struct RecordingPlayer {
+    stage: SocketHarness,
     peers: HashMap<String, BusPeer>,
     /// The name that each connection has registered.
     names: HashMap<String, String>,
@@ -26,10 +26,10 @@ struct Player {
     last_sender: String,
 }
 
-impl Player {
+impl RecordingPlayer {
     async fn new() -> Self {
         Self {
-            stage: Stage::new().await,
+            stage: SocketHarness::new().await,
             peers: HashMap::new(),
             names: HashMap::new(),
             senders: HashMap::new(),
@@ -41,9 +41,9 @@ impl Player {
         for line in lines(file) {
             let conn = line["conn"].as_str().unwrap();
             match line["dir"].as_str().unwrap() {
-                "c2s" => self.says(conn, &line).await,
-                "s2c" => self.hears(conn, &line["frame"]).await,
-                _ => self.happens(conn, &line).await,
+                "c2s" => self.send_recorded(conn, &line).await,
+                "s2c" => self.expect_recorded(conn, &line["frame"]).await,
+                _ => self.apply_event(conn, &line).await,
             }
         }
     }
@@ -52,7 +52,7 @@ impl Player {
         self.peers.get_mut(conn).unwrap()
     }
 
-    async fn says(&mut self, conn: &str, line: &Value) {
+    async fn send_recorded(&mut self, conn: &str, line: &Value) {
         if let Some(hex) = line["raw_hex"].as_str() {
             let bytes: Vec<u8> = (0..hex.len())
                 .step_by(2)
@@ -78,8 +78,8 @@ impl Player {
 
     /// Asserts that our frame equals the recorded one byte for byte, except for values that are new
     /// in every run, and for `from`, which is always true here.
-    async fn hears(&mut self, conn: &str, recorded: &Value) {
-        let mut heard = self.peer(conn).hear().await;
+    async fn expect_recorded(&mut self, conn: &str, recorded: &Value) {
+        let mut heard = self.peer(conn).expect_frame().await;
         let mut recorded = recorded.clone();
         if recorded["type"] == "message" {
             let sender = heard["id"].as_str().and_then(|id| self.senders.get(id));
@@ -113,7 +113,7 @@ impl Player {
         assert_eq!(heard, recorded, "on {conn}");
     }
 
-    async fn happens(&mut self, conn: &str, line: &Value) {
+    async fn apply_event(&mut self, conn: &str, line: &Value) {
         match line["event"].as_str().unwrap() {
             "connect" => {
                 let peer = self.stage.connect().await;
@@ -135,23 +135,23 @@ impl Player {
             }
             "eof" | "oserror" => {
                 if let Some(peer) = self.peers.get_mut(conn) {
-                    peer.is_closed().await;
+                    peer.assert_closed().await;
                 }
             }
-            "no-frame-within-timeout" => self.peer(conn).hears_nothing().await,
+            "no-frame-within-timeout" => self.peer(conn).assert_no_frame().await,
             _ => {}
         }
     }
 
     fn is_listed(&self, name: &str) -> bool {
-        let listening = self.stage.bus.listening();
+        let listening = self.stage.bus.listeners();
         listening.iter().any(|(listed, _)| listed.as_str() == name)
     }
 }
 
 #[tokio::test]
 async fn registering_listing_sending_and_broadcasting_are_as_recorded() {
-    let mut player = Player::new().await;
+    let mut player = RecordingPlayer::new().await;
     for file in [
         "01-register-list-ping.jsonl",
         "02-send-deliver.jsonl",
@@ -167,24 +167,24 @@ async fn registering_listing_sending_and_broadcasting_are_as_recorded() {
 /// registers later gets the message.
 #[tokio::test]
 async fn a_message_to_nobody_waits() {
-    let mut player = Player::new().await;
+    let mut player = RecordingPlayer::new().await;
     player.play("01-register-list-ping.jsonl").await;
-    let registered = player.stage.registered("beta").await;
+    let registered = player.stage.connect_registered("beta").await;
     player.peers.insert("b".to_owned(), registered);
     player.names.insert("b".to_owned(), "beta".to_owned());
     for line in lines("03-offline-target.jsonl") {
         let conn = line["conn"].as_str().unwrap();
         match (line["dir"].as_str().unwrap(), conn) {
-            ("c2s", _) => player.says(conn, &line).await,
-            ("s2c", "anon") => player.peer("anon").hears_nothing().await,
-            ("s2c", _) => player.hears(conn, &line["frame"]).await,
+            ("c2s", _) => player.send_recorded(conn, &line).await,
+            ("s2c", "anon") => player.peer("anon").assert_no_frame().await,
+            ("s2c", _) => player.expect_recorded(conn, &line["frame"]).await,
             _ if conn == "ghost" && line["event"] == "no-frame-within-timeout" => {
                 for (id, from) in [("g1", json!("beta")), ("g2", json!(null))] {
-                    let late = player.peer("ghost").hear().await;
+                    let late = player.peer("ghost").expect_frame().await;
                     assert_eq!((&late["id"], &late["from"]), (&json!(id), &from));
                 }
             }
-            _ => player.happens(conn, &line).await,
+            _ => player.apply_event(conn, &line).await,
         }
     }
 }
@@ -192,30 +192,30 @@ async fn a_message_to_nobody_waits() {
 /// One difference: an empty name is refused, because nothing could be sent to it.
 #[tokio::test]
 async fn what_is_malformed_closes_its_connection_only() {
-    let mut player = Player::new().await;
+    let mut player = RecordingPlayer::new().await;
     for name in ["alpha", "beta"] {
-        let registered = player.stage.registered(name).await;
+        let registered = player.stage.connect_registered(name).await;
         player.peers.insert(name.chars().next().unwrap().to_string(), registered);
     }
     let mut is_refused = false;
     for line in lines("06-malformed.jsonl") {
         let conn = line["conn"].as_str().unwrap();
         if line["frame"] == json!({"type": "register", "endpoint": ""}) {
-            let refusal = player.peer(conn).ask(line["frame"].clone()).await;
+            let refusal = player.peer(conn).request(line["frame"].clone()).await;
             assert_eq!(refusal["type"], "error");
-            player.peer(conn).is_closed().await;
+            player.peer(conn).assert_closed().await;
             is_refused = true;
         } else if is_refused {
             // Skip the lines of the closed connection up to the next connection.
             is_refused = line["event"] != "connect";
             if !is_refused {
-                player.happens(conn, &line).await;
+                player.apply_event(conn, &line).await;
             }
         } else {
             match line["dir"].as_str().unwrap() {
-                "c2s" => player.says(conn, &line).await,
-                "s2c" => player.hears(conn, &line["frame"]).await,
-                _ => player.happens(conn, &line).await,
+                "c2s" => player.send_recorded(conn, &line).await,
+                "s2c" => player.expect_recorded(conn, &line["frame"]).await,
+                _ => player.apply_event(conn, &line).await,
             }
         }
     }
@@ -223,7 +223,7 @@ async fn what_is_malformed_closes_its_connection_only() {
 
 #[tokio::test]
 async fn our_frames_have_the_recorded_lengths() {
-    let stage = Stage::new().await;
+    let stage = SocketHarness::new().await;
     let mut raw = stage.connect().await;
     let register = json!({"type": "register", "endpoint": "alpha"});
     raw.send(&register).await.unwrap();
@@ -231,6 +231,6 @@ async fn our_frames_have_the_recorded_lengths() {
     raw.send(&json!({"type": "ping"})).await.unwrap();
     tokio::io::AsyncReadExt::read_exact(&mut raw.stream, &mut bytes).await.unwrap();
     assert_eq!(bytes[..4], 97_u32.to_be_bytes(), "as in fixture 01");
-    let pong = encoded([&json!({"type": "pong"})]);
+    let pong = encode_frames([&json!({"type": "pong"})]);
     assert_eq!(bytes[4 + 97..], pong);
 }

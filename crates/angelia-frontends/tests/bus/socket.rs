@@ -6,11 +6,11 @@ use angelia_frontends::bus::listener::{self, BindError};
 use angelia_testkit::bus_peer::BusPeer;
 use serde_json::json;
 
-use crate::stage::{Stage, message};
+use crate::harness::{SocketHarness, message};
 
 #[tokio::test]
 async fn only_its_owner_may_use_it() {
-    let stage = Stage::new().await;
+    let stage = SocketHarness::new().await;
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(stage.socket.as_path()), 0o600);
     assert_eq!(mode(stage.socket.parent().unwrap()), 0o700);
@@ -18,23 +18,23 @@ async fn only_its_owner_may_use_it() {
 
 #[tokio::test]
 async fn a_removed_socket_is_bound_again_and_nobody_loses_anything() {
-    let stage = Stage::new().await;
-    let mut receiver = stage.registered("r").await;
+    let stage = SocketHarness::new().await;
+    let mut receiver = stage.connect_registered("r").await;
     for _ in 0..2 {
         fs::remove_file(&stage.socket).unwrap();
-        let mut sender = BusPeer::connect_soon(&stage.socket).await;
+        let mut sender = BusPeer::connect_with_retry(&stage.socket).await;
         sender.send(&message("r", "1")).await.unwrap();
     }
-    assert_eq!(receiver.hear().await["id"], "1");
+    assert_eq!(receiver.expect_frame().await["id"], "1");
 }
 
 #[tokio::test]
 async fn a_living_daemon_is_not_displaced_and_a_dead_one_is() {
-    let stage = Stage::new().await;
+    let stage = SocketHarness::new().await;
     let second = listener::bind(&stage.socket).await;
-    assert!(matches!(second, Err(BindError::Taken(_))), "{second:?}");
+    assert!(matches!(second, Err(BindError::InUse(_))), "{second:?}");
     let mut peer = stage.connect().await;
-    assert_eq!(peer.ask(json!({"type": "ping"})).await["type"], "pong");
+    assert_eq!(peer.request(json!({"type": "ping"})).await["type"], "pong");
 
     let dead = stage.socket.with_extension("dead");
     drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
@@ -46,7 +46,7 @@ async fn a_living_daemon_is_not_displaced_and_a_dead_one_is() {
 
 #[tokio::test]
 async fn a_daemon_that_took_the_name_is_left_alone_until_it_is_gone() {
-    let stage = Stage::new().await;
+    let stage = SocketHarness::new().await;
     fs::remove_file(&stage.socket).unwrap();
     let other = std::os::unix::net::UnixListener::bind(&stage.socket);
     // Our daemon may have rebound the socket first; then there is nothing to check.
@@ -56,20 +56,20 @@ async fn a_daemon_that_took_the_name_is_left_alone_until_it_is_gone() {
     assert!(other.accept().is_ok(), "it has been looked at, and lives");
     drop(other);
     let mut peer = loop {
-        let mut peer = BusPeer::connect_soon(&stage.socket).await;
+        let mut peer = BusPeer::connect_with_retry(&stage.socket).await;
         if peer.send(&json!({"type": "ping"})).await.is_ok() {
             break peer;
         }
     };
-    assert_eq!(peer.hear().await["type"], "pong");
+    assert_eq!(peer.expect_frame().await["type"], "pong");
 }
 
 #[tokio::test]
 async fn closing_the_door_closes_every_connection() {
-    let stage = Stage::new().await;
-    let mut peer = stage.registered("r").await;
+    let stage = SocketHarness::new().await;
+    let mut peer = stage.connect_registered("r").await;
     let patience = std::time::Duration::from_mins(1);
-    assert!(stage.door.tasks.shutdown(patience).await);
-    peer.is_closed().await;
+    assert!(stage.context.tasks.shutdown(patience).await);
+    peer.assert_closed().await;
     assert!(!stage.socket.exists());
 }

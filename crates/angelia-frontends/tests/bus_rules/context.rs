@@ -5,26 +5,30 @@ use std::{fs, sync::Arc, time::Duration};
 
 use angelia_backends::store::MemoryStore;
 use angelia_core::{
-    engine::{Engine, Limits, Parts},
-    model::{Content, Failure, FailureKind, Origin, SessionSpec, bus::Message},
+    engine::{Engine, EngineLimits, EngineParts},
+    model::{Content, Failure, FailureKind, SessionSpec, TurnOrigin, bus::BusMessage},
     ports::{
-        BoxFuture, Ended, ProfileSummary, Profiles, SendFailure, TurnControl, Wanted,
-        bus::{Delivery, Position},
+        AgentOutcome, BoxFuture, ProfileRequest, ProfileSummary, Profiles, SendErrorKind,
+        TurnControl,
+        bus::{BusDelivery, BusPosition},
     },
-    task::Tasks,
+    task::TaskGroup,
 };
 use angelia_frontends::{
-    bus_context::{Host, HostParts, Pace},
-    bus_rules::{Launcher, LauncherLimits, LiveRules, Reactor},
+    bus_context::{EndpointHost, EndpointHostParts, LaneLimits},
+    bus_rules::{Launcher, LauncherLimits, LiveRules, RuleRunner},
 };
-use angelia_testkit::puppet::{Puppet, Run, Strings};
+use angelia_testkit::manual_executor::{ExecutorControl, ManualExecutor, ManualTurn};
 use jiff::tz::TimeZone;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     courier,
-    stage::{CountingClock, InboxStrings, Lines, NotedBus, NotedCommands, inbox, message},
+    fakes::{
+        CountingClock, InboxControl, RecordingBus, RecordingCommands, RecordingScreen, inbox,
+        message,
+    },
 };
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -34,14 +38,14 @@ const RULES: &str = "callbacks:\n\
     - match_type: help\n  context: true\n  profile: helper\n\
     - match_type: lost\n  context: true\n  profile: nowhere\n";
 
-struct Stage {
+struct ContextHarness {
     engine: Engine,
-    strings: Strings,
-    inbox: InboxStrings,
-    published: mpsc::Receiver<Message>,
-    courier: courier::Stage,
-    lines: Arc<Lines>,
-    tasks: Tasks,
+    strings: ExecutorControl,
+    inbox: InboxControl,
+    published: mpsc::Receiver<BusMessage>,
+    courier: courier::DeliveryHarness,
+    lines: Arc<RecordingScreen>,
+    tasks: TaskGroup,
     next: u64,
     _folder: TempDir,
 }
@@ -50,7 +54,7 @@ struct Stage {
 pub(crate) struct AnyProfile;
 
 impl Profiles for AnyProfile {
-    fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
+    fn resolve(&self, wanted: ProfileRequest) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
         Box::pin(async move {
             let profile = wanted.profile.unwrap_or_else(|| "default".into());
             if &*profile == "nowhere" {
@@ -67,29 +71,29 @@ impl Profiles for AnyProfile {
     }
 }
 
-fn stage(interval: Duration) -> Stage {
+fn context_harness(interval: Duration) -> ContextHarness {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bus-rules.yaml");
     fs::write(&path, RULES).unwrap();
-    let (puppet, strings) = Puppet::new();
-    let engine = Engine::new(Parts {
+    let (puppet, strings) = ManualExecutor::new();
+    let engine = Engine::new(EngineParts {
         store: Arc::new(MemoryStore::new()),
         clock: Arc::new(CountingClock::default()),
         executors: vec![puppet],
-        limits: Limits::default(),
-        tasks: Tasks::new(),
+        limits: EngineLimits::default(),
+        tasks: TaskGroup::new(),
     });
-    let (commands, _asked) = NotedCommands::new();
-    let lines = Arc::<Lines>::default();
+    let (commands, _asked) = RecordingCommands::new();
+    let lines = Arc::<RecordingScreen>::default();
     let (sent, published) = mpsc::channel(64);
-    let courier = courier::stage();
-    let tasks = Tasks::new();
-    let host = Host::new(HostParts {
+    let courier = courier::delivery_harness();
+    let tasks = TaskGroup::new();
+    let host = EndpointHost::new(EndpointHostParts {
         engine: engine.clone(),
         profiles: Arc::new(AnyProfile),
-        bus: Arc::new(NotedBus { published: sent, known: vec!["alice", "bob"] }),
-        courier: courier.courier.clone(),
-        reactor: Reactor {
+        bus: Arc::new(RecordingBus { published: sent, endpoints: vec!["alice", "bob"] }),
+        delivery_queue: courier.queue.clone(),
+        rule_runner: RuleRunner {
             rules: Arc::new(LiveRules::new(vec![path])),
             commands: Arc::clone(&commands) as _,
             launcher: Launcher::new(commands, LauncherLimits::default(), tasks.clone()),
@@ -97,7 +101,7 @@ fn stage(interval: Duration) -> Stage {
             clock: Arc::new(CountingClock::default()),
             zone: TimeZone::UTC,
         },
-        pace: Pace { interval, most: 8 },
+        lane_limits: LaneLimits { interval, max_merged: 8 },
         tasks: tasks.clone(),
         caller_cwd: None,
     });
@@ -105,14 +109,24 @@ fn stage(interval: Duration) -> Stage {
     tasks.spawn_until_stopped(async move {
         host.serve(&mut receiving).await;
     });
-    Stage { engine, strings, inbox, published, courier, lines, tasks, next: 0, _folder: folder }
+    ContextHarness {
+        engine,
+        strings,
+        inbox,
+        published,
+        courier,
+        lines,
+        tasks,
+        next: 0,
+        _folder: folder,
+    }
 }
 
-impl Stage {
-    async fn deliver(&mut self, message: Message, again: bool) -> u64 {
+impl ContextHarness {
+    async fn deliver(&mut self, message: BusMessage, again: bool) -> u64 {
         self.next += 1;
-        let position = Position(self.next);
-        let delivery = Delivery { position, message, again };
+        let position = BusPosition(self.next);
+        let delivery = BusDelivery { position, message, redelivered: again };
         self.inbox.deliver.send(delivery).await.unwrap();
         position.0
     }
@@ -121,8 +135,8 @@ impl Stage {
         self.deliver(message(from, verified, body), false).await
     }
 
-    async fn run(&self) -> Run {
-        timeout(DEADLINE, self.strings.next_run()).await.unwrap()
+    async fn run(&self) -> ManualTurn {
+        timeout(DEADLINE, self.strings.next_turn()).await.unwrap()
     }
 
     async fn settled(&mut self) -> (u64, Option<String>) {
@@ -135,7 +149,7 @@ impl Stage {
     }
 }
 
-fn asked(run: &Run) -> String {
+fn prompt_text(run: &ManualTurn) -> String {
     let text = |content: &Content| match content {
         Content::Text(text) => text.to_string(),
         Content::Image { .. } => panic!("only text"),
@@ -143,16 +157,16 @@ fn asked(run: &Run) -> String {
     run.turn.input.iter().map(text).collect()
 }
 
-const SOURCE: &str = "**Source:** bus (endpoint: coder)\n\n";
+const SOURCE_LINE: &str = "**Source:** bus (endpoint: coder)\n\n";
 
 #[tokio::test]
 async fn a_message_becomes_a_turn_and_the_answer_goes_to_its_sender() {
-    let mut stage = stage(Duration::ZERO);
+    let mut stage = context_harness(Duration::ZERO);
     let first = stage.ask("alice", true, r#"{"type":"ask","text":"one?"}"#).await;
     let run = stage.run().await;
-    assert_eq!(asked(&run), format!("{SOURCE}one?"));
-    assert_eq!(run.turn.options.origin, Origin::Remote);
-    run.start().await;
+    assert_eq!(prompt_text(&run), format!("{SOURCE_LINE}one?"));
+    assert_eq!(run.turn.options.origin, TurnOrigin::Remote);
+    run.emit_started().await;
     run.complete("1");
     let reply = stage.reply().await;
     assert_eq!((&reply["to"], &reply["from"]), (&"alice".into(), &"coder".into()));
@@ -162,15 +176,15 @@ async fn a_message_becomes_a_turn_and_the_answer_goes_to_its_sender() {
     // The introduction is sent once per session; an unverified sender is marked as such.
     stage.ask("bob", false, r#"{"type":"ask","text":"two?"}"#).await;
     let run = stage.run().await;
-    assert_eq!(asked(&run), "[unverified sender: bob] two?");
+    assert_eq!(prompt_text(&run), "[unverified sender: bob] two?");
     run.complete("2");
     assert_eq!(stage.reply().await["to"], "bob");
-    assert!(stage.lines.shown().is_empty(), "what an agent is told is not shown");
+    assert!(stage.lines.lines().is_empty(), "what an agent is told is not shown");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_merged_within_its_channel_and_never_across() {
-    let mut stage = stage(Duration::from_secs(10));
+    let mut stage = context_harness(Duration::from_secs(10));
     let body = |channel: &str, text: &str| {
         format!(r#"{{"type":"ask","text":"{text}","channel":"chat:{channel}"}}"#)
     };
@@ -181,15 +195,15 @@ async fn a_burst_is_merged_within_its_channel_and_never_across() {
         stage.ask("alice", true, &body(channel, text)).await;
     }
     let other = stage.run().await;
-    assert_eq!(asked(&other), format!("{SOURCE}b1"));
+    assert_eq!(prompt_text(&other), format!("{SOURCE_LINE}b1"));
     other.complete("answer b");
     let merged = stage.run().await;
-    assert_eq!(asked(&merged), "[2023-11-14 22:13:20] a2\n\n[2023-11-14 22:13:20] a3");
+    assert_eq!(prompt_text(&merged), "[2023-11-14 22:13:20] a2\n\n[2023-11-14 22:13:20] a3");
     merged.complete("answer a");
     for _ in 0..4 {
         assert_eq!(stage.settled().await.1, None);
     }
-    let mut got = stage.courier.chat.got();
+    let mut got = stage.courier.chat.received();
     got.sort();
     let pair = |chat: &str, text: &str| (chat.to_owned(), text.to_owned());
     assert_eq!(got, [pair("a", "answer a"), pair("a", "first a"), pair("b", "answer b")]);
@@ -197,10 +211,10 @@ async fn a_burst_is_merged_within_its_channel_and_never_across() {
 
 #[tokio::test]
 async fn a_busy_agent_is_steered_by_its_own_lane_and_queued_by_others() {
-    let mut stage = stage(Duration::ZERO);
+    let mut stage = context_harness(Duration::ZERO);
     let one = stage.ask("alice", true, r#"{"type":"ask","text":"one"}"#).await;
     let mut run = stage.run().await;
-    run.start().await;
+    run.emit_started().await;
     let two = stage.ask("alice", true, r#"{"type":"ask","text":"and this"}"#).await;
     let control = timeout(DEADLINE, run.io.control.recv()).await.unwrap().unwrap();
     let TurnControl::Steer(words) = control else {
@@ -214,7 +228,7 @@ async fn a_busy_agent_is_steered_by_its_own_lane_and_queued_by_others() {
     assert_eq!(stage.reply().await["to"], "alice");
     assert_eq!(stage.settled().await, (one, None));
     let run = stage.run().await;
-    assert_eq!(asked(&run), "mine");
+    assert_eq!(prompt_text(&run), "mine");
     run.complete("for bob");
     let reply = stage.reply().await;
     assert_eq!((&reply["to"], &reply["body"]["text"]), (&"bob".into(), &"for bob".into()));
@@ -223,7 +237,7 @@ async fn a_busy_agent_is_steered_by_its_own_lane_and_queued_by_others() {
 
 #[tokio::test]
 async fn a_message_that_comes_again_finds_its_turn() {
-    let mut stage = stage(Duration::ZERO);
+    let mut stage = context_harness(Duration::ZERO);
     let question = message("alice", true, r#"{"type":"ask","text":"once?"}"#);
     stage.deliver(question.clone(), false).await;
     stage.run().await.complete("once");
@@ -238,20 +252,20 @@ async fn a_message_that_comes_again_finds_its_turn() {
 
 #[tokio::test]
 async fn profiles_have_their_own_sessions() {
-    let mut stage = stage(Duration::ZERO);
+    let mut stage = context_harness(Duration::ZERO);
     stage.ask("alice", true, r#"{"type":"ask","text":"a"}"#).await;
     let one = stage.run().await;
     stage.ask("alice", true, r#"{"type":"help","text":"b"}"#).await;
     let two = stage.run().await;
     assert_ne!(one.turn.session, two.turn.session);
-    assert_eq!(asked(&two), format!("{SOURCE}b"));
+    assert_eq!(prompt_text(&two), format!("{SOURCE_LINE}b"));
     let session = stage.engine.session(two.turn.session).await.unwrap();
     assert_eq!(&*session.spec.profile, "helper");
 }
 
 #[tokio::test]
 async fn failures_are_told_and_kept() {
-    let mut stage = stage(Duration::ZERO);
+    let mut stage = context_harness(Duration::ZERO);
     let lost = stage.ask("alice", true, r#"{"type":"lost","text":"a"}"#).await;
     let reply = stage.reply().await;
     assert_eq!(reply["body"]["status"], "failed");
@@ -261,14 +275,14 @@ async fn failures_are_told_and_kept() {
 
     stage.ask("alice", true, r#"{"type":"ask","text":"a"}"#).await;
     let run = stage.run().await;
-    run.end(Ended::failed(Failure::new(FailureKind::Agent, "it broke")));
+    run.end(AgentOutcome::failed(Failure::new(FailureKind::Agent, "it broke")));
     let reply = stage.reply().await;
     assert_eq!(reply["body"]["text"], "(failed: it broke)");
 }
 
 #[tokio::test]
 async fn an_answer_without_an_address_is_shown() {
-    let mut stage = stage(Duration::ZERO);
+    let mut stage = context_harness(Duration::ZERO);
     let table = [
         ("stranger", r#"{"type":"ask","text":"a"}"#, "nobody listens as `stranger`"),
         ("alice", r#"{"type":"ask","text":"a","channel":"pigeon:1"}"#, "no platform `pigeon`"),
@@ -277,20 +291,20 @@ async fn an_answer_without_an_address_is_shown() {
         let position = stage.ask(from, false, body).await;
         stage.run().await.complete("the answer");
         assert_eq!(stage.settled().await, (position, None));
-        assert_eq!(stage.lines.shown().last().unwrap(), "the answer");
-        assert!(stage.lines.remarks().last().unwrap().contains(why));
+        assert_eq!(stage.lines.lines().last().unwrap(), "the answer");
+        assert!(stage.lines.notices().last().unwrap().contains(why));
     }
     // A rule prints a line for a channel that refuses it.
-    stage.courier.chat.answers(&[SendFailure::Refused]);
+    stage.courier.chat.fail_next(&[SendErrorKind::Refused]);
     let body = r#"{"type":"other","text":"ho","channel":"chat:1"}"#;
     stage.ask("alice", true, body).await;
     stage.settled().await;
-    while stage.lines.shown().last().unwrap() != "ho" {
+    while stage.lines.lines().last().unwrap() != "ho" {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     // A rule prints a line for an unknown channel.
     stage.ask("alice", true, r#"{"type":"other","text":"hey","channel":"pigeon"}"#).await;
     stage.settled().await;
-    assert_eq!(stage.lines.shown().last().unwrap(), "hey");
+    assert_eq!(stage.lines.lines().last().unwrap(), "hey");
     assert!(stage.tasks.shutdown(DEADLINE).await);
 }

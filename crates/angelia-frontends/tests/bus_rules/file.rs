@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use angelia_core::engine::rules::Seen;
-use angelia_frontends::bus_rules::file::{Reading, Remark, parse};
+use angelia_core::engine::rules::RuleInput;
+use angelia_frontends::bus_rules::file::{ParsedRules, RuleDiagnostic, parse};
 
-use super::stage::message;
+use super::fakes::message;
 
-fn read(text: &str) -> Reading {
+fn read(text: &str) -> ParsedRules {
     parse(text).unwrap()
 }
 
-fn wrong(text: &str) -> Remark {
+fn wrong(text: &str) -> RuleDiagnostic {
     parse(text).unwrap_err()
 }
 
@@ -27,7 +27,7 @@ fn a_file_with_everything() {
          role_map:\n  be: {name: Backend, color: red}\n  odd: 7\n\
          default_sender: x\n",
     );
-    assert_eq!(reading.remarks, []);
+    assert_eq!(reading.warnings, []);
     let rules = reading.rules;
     assert_eq!(rules.endpoint.as_deref(), Some("coder"));
     assert_eq!((rules.roles.name("be"), rules.roles.name("odd")), ("Backend", "odd"));
@@ -36,7 +36,7 @@ fn a_file_with_everything() {
     let ask = &rules.callbacks[1];
     assert!(ask.context && ask.print && ask.command.is_some());
     let body = r#"{"type":"ask","text":"Please look","channel":"telegram:1"}"#;
-    let seen = Seen::of(&message("ci-2", true, body), jiff::Timestamp::UNIX_EPOCH);
+    let seen = RuleInput::from_message(&message("ci-2", true, body), jiff::Timestamp::UNIX_EPOCH);
     assert_eq!(rules.decide(&seen).line, Some(7));
 }
 
@@ -72,8 +72,8 @@ fn what_is_wrong_is_named_by_its_line() {
 #[test]
 fn what_means_nothing_is_remarked_on_and_used_anyway() {
     let reading = read("callback:\n- x\ncallbacks:\n- match_typo: a\n  print: false\n");
-    let lines: Vec<u64> = reading.remarks.iter().map(|remark| remark.line).collect();
-    assert_eq!(lines, [1, 4, 4], "{:?}", reading.remarks);
+    let lines: Vec<u64> = reading.warnings.iter().map(|remark| remark.line).collect();
+    assert_eq!(lines, [1, 4, 4], "{:?}", reading.warnings);
     assert_eq!(reading.rules.callbacks.len(), 1);
 }
 

@@ -4,13 +4,13 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use angelia_backends::store::MemoryStore;
 use angelia_core::{
-    engine::{Engine, Limits, Parts},
-    model::bus::Message,
-    task::Tasks,
+    engine::{Engine, EngineLimits, EngineParts},
+    model::bus::BusMessage,
+    task::TaskGroup,
 };
 use angelia_frontends::http::{
-    ApiState, BusApi, Caller, Metrics, OwnerToken,
-    dialect::{ModelSettings, Recent},
+    ApiState, BusApi, ConnectionSource, Metrics, OwnerToken,
+    dialect::{ModelSettings, RecentRequests},
     router,
 };
 use axum::{
@@ -25,26 +25,26 @@ use tower::ServiceExt as _;
 
 use super::{
     context::AnyProfile,
-    stage::{CountingClock, NotedBus},
+    fakes::{CountingClock, RecordingBus},
 };
 
-struct Stage {
+struct BusApiHarness {
     router: Router,
-    published: mpsc::Receiver<Message>,
-    tasks: Tasks,
+    published: mpsc::Receiver<BusMessage>,
+    tasks: TaskGroup,
 }
 
-fn stage(with_bus: bool) -> Stage {
+fn bus_api_harness(with_bus: bool) -> BusApiHarness {
     let (sent, published) = mpsc::channel(64);
     let (heard, _) = broadcast::channel(2);
-    let bus = NotedBus { published: sent, known: vec!["alice"] };
-    let tasks = Tasks::new();
-    let engine = Engine::new(Parts {
+    let bus = RecordingBus { published: sent, endpoints: vec!["alice"] };
+    let tasks = TaskGroup::new();
+    let engine = Engine::new(EngineParts {
         store: Arc::new(MemoryStore::new()),
         clock: Arc::new(CountingClock::default()),
         executors: Vec::new(),
-        limits: Limits::default(),
-        tasks: Tasks::new(),
+        limits: EngineLimits::default(),
+        tasks: TaskGroup::new(),
     });
     let state = ApiState {
         engine,
@@ -55,34 +55,39 @@ fn stage(with_bus: bool) -> Stage {
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
         models: ModelSettings::default(),
-        recent: Recent::default(),
+        recent_requests: RecentRequests::default(),
         metrics: Metrics::default(),
         tasks: tasks.clone(),
         bus: with_bus.then(|| BusApi {
             bus: Arc::new(bus),
-            heard,
+            incoming: heard,
             clock: Arc::new(CountingClock::default()),
         }),
     };
-    Stage { router: router(Arc::new(state)), published, tasks }
+    BusApiHarness { router: router(Arc::new(state)), published, tasks }
 }
 
-impl Stage {
-    async fn ask(&self, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
-        let response = self.open(method, path, body).await;
+impl BusApiHarness {
+    async fn request_json(&self, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        let response = self.send_request(method, path, body).await;
         let status = response.status();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&bytes).unwrap())
     }
 
-    async fn open(&self, method: &str, path: &str, body: Value) -> axum::response::Response {
+    async fn send_request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> axum::response::Response {
         let local: SocketAddr = "127.0.0.1:4376".parse().unwrap();
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", "127.0.0.1:4376")
             .header("authorization", "Bearer tok")
-            .extension(Caller::Tcp(local))
+            .extension(ConnectionSource::Tcp(local))
             .body(Body::from(body.to_string()))
             .unwrap();
         self.router.clone().oneshot(request).await.unwrap()
@@ -91,9 +96,9 @@ impl Stage {
 
 #[tokio::test]
 async fn a_message_is_sent_and_its_fate_told() {
-    let mut stage = stage(true);
+    let mut stage = bus_api_harness(true);
     let body = json!({"to": "bob", "text": "-hi", "type": "ask", "channel": "x:1", "id": "m-7"});
-    let (status, answer) = stage.ask("POST", "/api/bus/messages", body).await;
+    let (status, answer) = stage.request_json("POST", "/api/bus/messages", body).await;
     assert_eq!(status, StatusCode::ACCEPTED);
     assert_eq!(
         answer,
@@ -108,7 +113,7 @@ async fn a_message_is_sent_and_its_fate_told() {
 
 #[tokio::test]
 async fn what_is_no_message_is_refused() {
-    let mut stage = stage(true);
+    let mut stage = bus_api_harness(true);
     for body in [
         json!({"text": "hi"}),
         json!({"to": "", "text": "hi"}),
@@ -118,7 +123,7 @@ async fn what_is_no_message_is_refused() {
         json!({"to": "bob", "text": "a", "from": "a\u{1b}b"}),
         json!({"to": "bob", "text": "a", "colour": "red"}),
     ] {
-        let (status, answer) = stage.ask("POST", "/api/bus/messages", body.clone()).await;
+        let (status, answer) = stage.request_json("POST", "/api/bus/messages", body.clone()).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}: {answer}");
     }
     assert!(stage.published.try_recv().is_err());
@@ -126,26 +131,27 @@ async fn what_is_no_message_is_refused() {
 
 #[tokio::test]
 async fn endpoints_are_a_list_and_no_bus_is_said() {
-    let (status, answer) = stage(true).ask("GET", "/api/bus/endpoints", Value::Null).await;
+    let (status, answer) =
+        bus_api_harness(true).request_json("GET", "/api/bus/endpoints", Value::Null).await;
     assert_eq!(status, StatusCode::OK);
     let alice = json!({"id": "alice", "listening": false, "session_id": null, "queued": 0});
     assert_eq!(answer, json!({"data": [alice], "next": null}));
     for (method, path) in [("GET", "endpoints"), ("GET", "events"), ("POST", "messages")] {
         let path = format!("/api/bus/{path}");
         let body = json!({"to": "a", "text": "b"});
-        let (status, answer) = stage(false).ask(method, &path, body).await;
+        let (status, answer) = bus_api_harness(false).request_json(method, &path, body).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
     }
 }
 
 #[tokio::test]
 async fn messages_can_be_followed_until_the_daemon_stops() {
-    let stage = stage(true);
-    let events = stage.open("GET", "/api/bus/events", Value::Null).await;
+    let stage = bus_api_harness(true);
+    let events = stage.send_request("GET", "/api/bus/events", Value::Null).await;
     let mut events = events.into_body();
     for text in ["one", "two", "three"] {
         let body = json!({"to": "bob", "text": text});
-        stage.ask("POST", "/api/bus/messages", body).await;
+        stage.request_json("POST", "/api/bus/messages", body).await;
     }
     let mut text = String::new();
     while !text.contains("three") {

@@ -5,9 +5,9 @@
 
 mod context;
 mod courier;
+mod fakes;
 mod file;
 mod http;
 mod live;
 mod react;
-mod stage;
 mod webhook;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use angelia_core::ports::{Button, Channel as _, Outgoing, SendFailure};
+use angelia_core::ports::{Button, Channel as _, OutgoingMessage, SendErrorKind};
 use angelia_frontends::chat::webhook::{Webhook, WebhookError, signature};
 use serde_json::Value;
 use tokio::{
@@ -16,7 +16,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::stage::CountingClock;
+use super::fakes::CountingClock;
 
 type Request = (HashMap<String, String>, Vec<u8>);
 
@@ -25,7 +25,7 @@ async fn server(answers: Vec<&'static str>) -> (String, mpsc::Receiver<Request>)
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let (requests, seen) = mpsc::channel(16);
-    let tasks = angelia_core::task::Tasks::new();
+    let tasks = angelia_core::task::TaskGroup::new();
     tasks.spawn(async move {
         for answer in answers {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -59,8 +59,8 @@ fn webhook(url: &str) -> Webhook {
     Webhook::new(url, "s3cret", Arc::new(CountingClock::default())).unwrap()
 }
 
-fn message() -> Outgoing {
-    Outgoing {
+fn message() -> OutgoingMessage {
+    OutgoingMessage {
         id: "d-1".into(),
         text: "build «7» failed".into(),
         may_repeat: false,
@@ -90,14 +90,17 @@ async fn what_is_sent_is_signed() {
 #[tokio::test]
 async fn what_an_answer_means() {
     let table = [
-        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", SendFailure::Refused),
+        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", SendErrorKind::Refused),
         (
             "HTTP/1.1 302 Found\r\nlocation: http://other/\r\ncontent-length: 0\r\n\r\n",
-            SendFailure::Refused,
+            SendErrorKind::Refused,
         ),
-        ("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n", SendFailure::Unknown),
-        ("HTTP/1.1 503 Later\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n", SendFailure::NotSent),
-        ("", SendFailure::Unknown),
+        ("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n", SendErrorKind::Unknown),
+        (
+            "HTTP/1.1 503 Later\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n",
+            SendErrorKind::NotSent,
+        ),
+        ("", SendErrorKind::Unknown),
     ];
     for (answer, kind) in table {
         let (url, _seen) = server(vec![answer]).await;
@@ -109,7 +112,7 @@ async fn what_an_answer_means() {
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = webhook(&format!("http://{nobody}/?token=hidden")).send("ops", &message()).await;
     let error = error.unwrap_err();
-    assert_eq!(error.kind, SendFailure::NotSent);
+    assert_eq!(error.kind, SendErrorKind::NotSent);
     assert!(!error.message.contains("hidden"), "{error}");
 }
 
@@ -119,7 +122,7 @@ async fn texts_go_nowhere_in_clear_and_nothing_unsigned() {
         let clock = Arc::new(CountingClock::default());
         Webhook::new(url, secret, clock).err()
     };
-    assert!(matches!(refused("http://example.com/", "s"), Some(WebhookError::Clear(_))));
+    assert!(matches!(refused("http://example.com/", "s"), Some(WebhookError::Unencrypted(_))));
     assert!(matches!(refused("ftp://localhost/", "s"), Some(WebhookError::Url(_))));
     assert!(matches!(refused("nonsense", "s"), Some(WebhookError::Url(_))));
     assert!(matches!(refused("https://example.com/", ""), Some(WebhookError::NoSecret)));
@@ -131,8 +134,8 @@ async fn texts_go_nowhere_in_clear_and_nothing_unsigned() {
 #[tokio::test]
 async fn a_reply_reaches_a_webhook_through_the_ledger() {
     use angelia_backends::deliveries::SqliteDeliveries;
-    use angelia_core::{ports::Channels, task::Tasks};
-    use angelia_frontends::chat::{Courier, CourierParts, Retry};
+    use angelia_core::{ports::ChannelRegistry, task::TaskGroup};
+    use angelia_frontends::chat::{DeliveryQueue, DeliveryQueueParts, RetryPolicy};
 
     let answers = vec![
         "HTTP/1.1 500 Oh\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
@@ -142,12 +145,12 @@ async fn a_reply_reaches_a_webhook_through_the_ledger() {
     let seen = Mutex::new(seen);
     let folder = tempfile::tempdir().unwrap();
     let ledger = SqliteDeliveries::open(&folder.path().join("deliveries.db")).unwrap();
-    let courier = Courier::new(CourierParts {
-        channels: Channels::new(vec![Arc::new(webhook(&url))], |_| None),
+    let courier = DeliveryQueue::new(DeliveryQueueParts {
+        channels: ChannelRegistry::new(vec![Arc::new(webhook(&url))], |_| None),
         ledger: Arc::new(ledger),
         clock: Arc::new(CountingClock::default()),
-        tasks: Tasks::new(),
-        retry: Retry { attempts: 3, pause: Duration::from_millis(1) },
+        tasks: TaskGroup::new(),
+        retry: RetryPolicy { max_attempts: 3, first_delay: Duration::from_millis(1) },
     });
     let sending = courier.send("r-1", "webhook:ops", "done").await.unwrap();
     sending.outcome().await.unwrap();

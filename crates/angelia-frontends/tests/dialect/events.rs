@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 
 use angelia_core::model::{
-    BlockId, EventKind, Level, Notice, Outcome, SessionId, Status, TextChannel, ToolCall,
-    ToolClass, ToolId, ToolResult, TurnEvent, TurnId, Usage,
+    BlockId, EventKind, Notice, NoticeLevel, Outcome, SessionId, TextChannel, ToolCall, ToolClass,
+    ToolId, ToolResult, TurnEvent, TurnId, TurnStatus, Usage,
 };
-use angelia_frontends::http::dialect::{Piece, Shown, ShownFrom, Step, View};
+use angelia_frontends::http::dialect::{
+    AnswerChunk, AnswerProgress, AnswerProjector, ProjectorOptions, ShownFrom,
+};
 use uuid::Uuid;
 
 pub(crate) fn delta(block: BlockId, text: &str) -> EventKind {
@@ -38,18 +40,18 @@ pub(crate) fn result(id: &str, ok: bool) -> EventKind {
 
 pub(crate) fn awaiting() -> EventKind {
     let text = "waits for the caller's tools";
-    EventKind::Notice(Notice::new(Level::Info, "awaiting_tool_result", text))
+    EventKind::Notice(Notice::new(NoticeLevel::Info, "awaiting_tool_result", text))
 }
 
 pub(crate) fn warning(text: &str) -> EventKind {
-    EventKind::Notice(Notice::new(Level::Warning, "declined", text))
+    EventKind::Notice(Notice::new(NoticeLevel::Warning, "declined", text))
 }
 
 pub(crate) fn used(input_tokens: u64, output_tokens: u64) -> Usage {
     Usage { input_tokens, output_tokens, ..Usage::default() }
 }
 
-pub(crate) fn finished(status: Status, text: &str) -> EventKind {
+pub(crate) fn finished(status: TurnStatus, text: &str) -> EventKind {
     EventKind::Finished(Outcome {
         status,
         text: text.into(),
@@ -58,13 +60,13 @@ pub(crate) fn finished(status: Status, text: &str) -> EventKind {
     })
 }
 
-pub(crate) fn view() -> View {
-    View {
+pub(crate) fn default_options() -> ProjectorOptions {
+    ProjectorOptions {
         model: "claude/sonnet".into(),
-        from: ShownFrom::Part(0),
+        start: ShownFrom::Part(0),
         tools: HashSet::from(["get_weather".into()]),
-        activity: false,
-        hold: false,
+        report_activity: false,
+        hold_until_end: false,
         max_tokens: None,
     }
 }
@@ -83,43 +85,49 @@ pub(crate) fn numbered(kinds: Vec<EventKind>) -> Vec<TurnEvent> {
 }
 
 /// Feeds events until the answer is complete.
-pub(crate) fn show(view: View, kinds: Vec<EventKind>) -> (Vec<Piece>, Step) {
-    show_by(Shown::new(view), kinds)
+pub(crate) fn project(
+    view: ProjectorOptions,
+    kinds: Vec<EventKind>,
+) -> (Vec<AnswerChunk>, AnswerProgress) {
+    project_with(AnswerProjector::new(view), kinds)
 }
 
-pub(crate) fn show_by(mut shown: Shown, kinds: Vec<EventKind>) -> (Vec<Piece>, Step) {
+pub(crate) fn project_with(
+    mut shown: AnswerProjector,
+    kinds: Vec<EventKind>,
+) -> (Vec<AnswerChunk>, AnswerProgress) {
     let mut pieces = Vec::new();
     for event in numbered(kinds) {
-        let step = shown.event(&event, &mut pieces);
-        if !matches!(step, Step::More) {
+        let step = shown.project(&event, &mut pieces);
+        if !matches!(step, AnswerProgress::More) {
             return (pieces, step);
         }
     }
-    (pieces, Step::More)
+    (pieces, AnswerProgress::More)
 }
 
 /// Formats the answer: one line for each chunk, then its end.
-pub(crate) fn lines(view: View, kinds: Vec<EventKind>) -> String {
-    told_by(Shown::new(view), kinds)
+pub(crate) fn format_answer(view: ProjectorOptions, kinds: Vec<EventKind>) -> String {
+    format_projection(AnswerProjector::new(view), kinds)
 }
 
-pub(crate) fn told_by(shown: Shown, kinds: Vec<EventKind>) -> String {
-    let (pieces, step) = show_by(shown, kinds);
+pub(crate) fn format_projection(shown: AnswerProjector, kinds: Vec<EventKind>) -> String {
+    let (pieces, step) = project_with(shown, kinds);
     let mut lines: Vec<String> = pieces.iter().map(line).collect();
     lines.push(match step {
-        Step::Failed(failure) => format!("failed: {failure}"),
+        AnswerProgress::Failed(failure) => format!("failed: {failure}"),
         other => format!("{other:?}").to_lowercase(),
     });
     lines.join("\n")
 }
 
-fn line(piece: &Piece) -> String {
+fn line(piece: &AnswerChunk) -> String {
     match piece {
-        Piece::Begin(begin) => format!("begin {} part {}", begin.model, begin.part),
-        Piece::Open(block) => format!("open {block:?}"),
-        Piece::More(text) => format!("  {text:?}"),
-        Piece::Close => "close".to_owned(),
-        Piece::End(end) => format!(
+        AnswerChunk::Start(begin) => format!("begin {} part {}", begin.model, begin.part),
+        AnswerChunk::Open(block) => format!("open {block:?}"),
+        AnswerChunk::More(text) => format!("  {text:?}"),
+        AnswerChunk::Close => "close".to_owned(),
+        AnswerChunk::End(end) => format!(
             "end {:?} {} in={} out={}",
             end.stop, end.status, end.usage.input_tokens, end.usage.output_tokens
         ),

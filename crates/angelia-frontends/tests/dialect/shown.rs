@@ -1,27 +1,28 @@
 //! The events of a turn projected to the chunks of an answer.
 
-use angelia_core::model::{EventKind, Failure, FailureKind, Status, ToolClass};
+use angelia_core::model::{EventKind, Failure, FailureKind, ToolClass, TurnStatus};
 use insta::assert_snapshot;
 
 use crate::events::{
-    awaiting, block, call, delta, finished, lines, result, thought, told_by, used, view, warning,
+    awaiting, block, call, default_options, delta, finished, format_answer, format_projection,
+    result, thought, used, warning,
 };
-use angelia_frontends::http::dialect::{Shown, ShownFrom, View};
+use angelia_frontends::http::dialect::{AnswerProjector, ProjectorOptions, ShownFrom};
 
-fn failure() -> Status {
-    Status::Failed(Failure::new(FailureKind::Unavailable, "the API is away").with_hint("wait"))
+fn failure() -> TurnStatus {
+    TurnStatus::Failed(Failure::new(FailureKind::Unavailable, "the API is away").with_hint("wait"))
 }
 
 #[test]
 fn deltas_are_shown_as_they_come_and_the_whole_adds_what_is_missing() {
-    assert_snapshot!(lines(view(), vec![
+    assert_snapshot!(format_answer(default_options(), vec![
         thought(0, "hm"),
         delta(1, "Hel"),
         delta(1, "lo"),
         block(1, "Hello, world"),
         block(2, "came whole"),
         EventKind::Usage(used(30, 12)),
-        finished(Status::Completed, "came whole"),
+        finished(TurnStatus::Completed, "came whole"),
     ]), @r#"
     begin claude/sonnet part 0
     open Reasoning
@@ -42,12 +43,12 @@ fn deltas_are_shown_as_they_come_and_the_whole_adds_what_is_missing() {
 
 #[test]
 fn a_withdrawn_block_stays_with_a_word_about_it() {
-    assert_snapshot!(lines(view(), vec![
+    assert_snapshot!(format_answer(default_options(), vec![
         delta(0, "partial "),
         block(0, ""),
         delta(1, "Hello"),
         block(1, "Hello"),
-        finished(Status::Completed, "Hello"),
+        finished(TurnStatus::Completed, "Hello"),
     ]), @r#"
     begin claude/sonnet part 0
     open Text
@@ -61,10 +62,10 @@ fn a_withdrawn_block_stays_with_a_word_about_it() {
     over
     "#);
     // A viewer that joins later has not seen the withdrawn text.
-    assert_snapshot!(lines(view(), vec![
+    assert_snapshot!(format_answer(default_options(), vec![
         block(0, ""),
         block(1, "Hello"),
-        finished(Status::Completed, "Hello"),
+        finished(TurnStatus::Completed, "Hello"),
     ]), @r#"
     begin claude/sonnet part 0
     open Text
@@ -77,13 +78,13 @@ fn a_withdrawn_block_stays_with_a_word_about_it() {
 
 #[test]
 fn interleaved_blocks_do_not_overlap() {
-    assert_snapshot!(lines(view(), vec![
+    assert_snapshot!(format_answer(default_options(), vec![
         delta(0, "a"),
         delta(1, "x"),
         delta(0, "b"),
         block(0, "abc"),
         block(1, "xy"),
-        finished(Status::Completed, "abc"),
+        finished(TurnStatus::Completed, "abc"),
     ]), @r#"
     begin claude/sonnet part 0
     open Text
@@ -119,13 +120,13 @@ fn two_parts() -> Vec<EventKind> {
         result("t2", true),
         delta(1, "Sunny."),
         block(1, "Sunny."),
-        finished(Status::Completed, "Sunny."),
+        finished(TurnStatus::Completed, "Sunny."),
     ]
 }
 
 #[test]
 fn the_callers_calls_end_an_answer_and_the_next_part_goes_on() {
-    assert_snapshot!(lines(view(), two_parts()), @r#"
+    assert_snapshot!(format_answer(default_options(), two_parts()), @r#"
     begin claude/sonnet part 0
     open Text
       "I look."
@@ -139,8 +140,14 @@ fn the_callers_calls_end_an_answer_and_the_next_part_goes_on() {
     end Calls awaiting_tool_result in=10 out=5
     over
     "#);
-    let after = lines(View { from: ShownFrom::After(7), ..view() }, two_parts());
-    let second = lines(View { from: ShownFrom::Part(1), ..view() }, two_parts());
+    let after = format_answer(
+        ProjectorOptions { start: ShownFrom::AfterEvent(7), ..default_options() },
+        two_parts(),
+    );
+    let second = format_answer(
+        ProjectorOptions { start: ShownFrom::Part(1), ..default_options() },
+        two_parts(),
+    );
     assert_eq!(after, second);
     assert_snapshot!(second, @r#"
     begin claude/sonnet part 1
@@ -154,12 +161,12 @@ fn the_callers_calls_end_an_answer_and_the_next_part_goes_on() {
 
 #[test]
 fn a_call_that_the_agent_settles_itself_is_nobodys() {
-    assert_snapshot!(lines(view(), vec![
+    assert_snapshot!(format_answer(default_options(), vec![
         call("t1", "get_weather", ToolClass::Other),
         result("t1", false),
         awaiting(),
         block(0, "It did not work."),
-        finished(Status::Completed, "It did not work."),
+        finished(TurnStatus::Completed, "It did not work."),
     ]), @r#"
     begin claude/sonnet part 0
     open Text
@@ -180,11 +187,11 @@ fn an_agents_own_tools_are_lines_of_reasoning() {
             result("t2", false),
             warning("a tool was declined: nobody can be asked"),
             block(0, "done"),
-            finished(Status::Completed, "done"),
+            finished(TurnStatus::Completed, "done"),
         ]
     };
-    let agent = View { activity: true, ..view() };
-    assert_snapshot!(lines(agent, kinds()), @r#"
+    let agent = ProjectorOptions { report_activity: true, ..default_options() };
+    assert_snapshot!(format_answer(agent, kinds()), @r#"
     begin claude/sonnet part 0
     open Reasoning
       "get_weather: client: get_weather\n"
@@ -198,7 +205,7 @@ fn an_agents_own_tools_are_lines_of_reasoning() {
     end EndTurn completed in=30 out=12
     over
     "#);
-    assert_snapshot!(lines(view(), kinds()), @r#"
+    assert_snapshot!(format_answer(default_options(), kinds()), @r#"
     begin claude/sonnet part 0
     open Text
       "done"
@@ -210,8 +217,8 @@ fn an_agents_own_tools_are_lines_of_reasoning() {
 
 #[test]
 fn a_failure_is_an_error_before_and_a_sentence_after() {
-    assert_snapshot!(lines(view(), vec![finished(failure(), "")]), @"failed: the API is away; wait");
-    assert_snapshot!(lines(view(), vec![delta(0, "so f"), finished(failure(), "so f")]), @r#"
+    assert_snapshot!(format_answer(default_options(), vec![finished(failure(), "")]), @"failed: the API is away; wait");
+    assert_snapshot!(format_answer(default_options(), vec![delta(0, "so f"), finished(failure(), "so f")]), @r#"
     begin claude/sonnet part 0
     open Text
       "so f"
@@ -222,12 +229,12 @@ fn a_failure_is_an_error_before_and_a_sentence_after() {
     end Failed(Failure { kind: Unavailable, message: "the API is away", hint: Some("wait"), retry_after: None }) failed in=30 out=12
     over
     "#);
-    assert_snapshot!(lines(view(), vec![finished(Status::Interrupted, "")]), @"interrupted");
+    assert_snapshot!(format_answer(default_options(), vec![finished(TurnStatus::Interrupted, "")]), @"interrupted");
 }
 
 #[test]
 fn an_answer_without_blocks_is_shown_from_the_outcome() {
-    assert_snapshot!(lines(view(), vec![finished(Status::Partial, "what there is")]), @r#"
+    assert_snapshot!(format_answer(default_options(), vec![finished(TurnStatus::Partial, "what there is")]), @r#"
     begin claude/sonnet part 0
     open Text
       "what there is"
@@ -235,7 +242,7 @@ fn an_answer_without_blocks_is_shown_from_the_outcome() {
     end Partial partial in=30 out=12
     over
     "#);
-    assert_snapshot!(lines(view(), vec![finished(Status::Completed, "")]), @r"
+    assert_snapshot!(format_answer(default_options(), vec![finished(TurnStatus::Completed, "")]), @r"
     begin claude/sonnet part 0
     end EndTurn completed in=30 out=12
     over
@@ -244,13 +251,13 @@ fn an_answer_without_blocks_is_shown_from_the_outcome() {
 
 #[test]
 fn a_form_is_shown_only_when_it_is_known_whole() {
-    let held = View { hold: true, ..view() };
-    assert_snapshot!(lines(held, vec![
+    let held = ProjectorOptions { hold_until_end: true, ..default_options() };
+    assert_snapshot!(format_answer(held, vec![
         delta(0, "I will call a tool."),
         block(0, "I will call a tool."),
         call("t0", "StructuredOutput", ToolClass::Other),
         result("t0", true),
-        finished(Status::Completed, r#"{"a":"hello"}"#),
+        finished(TurnStatus::Completed, r#"{"a":"hello"}"#),
     ]), @r#"
     begin claude/sonnet part 0
     open Text
@@ -263,12 +270,12 @@ fn a_form_is_shown_only_when_it_is_known_whole() {
 
 #[test]
 fn a_text_is_cut_at_its_ceiling() {
-    let short = View { max_tokens: Some(2), ..view() };
-    assert_snapshot!(lines(short, vec![
+    let short = ProjectorOptions { max_tokens: Some(2), ..default_options() };
+    assert_snapshot!(format_answer(short, vec![
         delta(0, "12345678"),
         delta(0, "90abcdef"),
         block(0, "1234567890abcdef"),
-        finished(Status::Completed, "1234567890abcdef"),
+        finished(TurnStatus::Completed, "1234567890abcdef"),
     ]), @r#"
     begin claude/sonnet part 0
     open Text
@@ -282,8 +289,8 @@ fn a_text_is_cut_at_its_ceiling() {
 
 /// Projects these events for a client with a stop sequence.
 fn until(word: &str, kinds: Vec<EventKind>) -> String {
-    let shown = Shown::new(view()).ending_at(&[word.into()]);
-    told_by(shown, kinds)
+    let shown = AnswerProjector::new(default_options()).with_stop_words(&[word.into()]);
+    format_projection(shown, kinds)
 }
 
 #[test]
@@ -293,7 +300,7 @@ fn an_answer_ends_before_the_callers_word() {
         delta(0, "N"),
         delta(0, "D two"),
         block(0, "one END two"),
-        finished(Status::Completed, "one END two"),
+        finished(TurnStatus::Completed, "one END two"),
     ]), @r#"
     begin claude/sonnet part 0
     open Text
@@ -303,13 +310,13 @@ fn an_answer_ends_before_the_callers_word() {
     cut
     "#);
     // Known whole, and nothing before it.
-    assert_snapshot!(until("END", vec![block(0, "END"), finished(Status::Completed, "END")]), @r#"
+    assert_snapshot!(until("END", vec![block(0, "END"), finished(TurnStatus::Completed, "END")]), @r#"
     begin claude/sonnet part 0
     end Word("END") completed in=0 out=0
     cut
     "#);
     // Only of the outcome.
-    assert_snapshot!(until("END", vec![finished(Status::Completed, "a END")]), @r#"
+    assert_snapshot!(until("END", vec![finished(TurnStatus::Completed, "a END")]), @r#"
     begin claude/sonnet part 0
     open Text
       "a "

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{EventKind, Failure, FailureKind, Status, ToolClass};
-use angelia_frontends::http::dialect::{Piece, Shown, ShownFrom, Step, View};
+use angelia_core::model::{EventKind, Failure, FailureKind, ToolClass, TurnStatus};
+use angelia_frontends::http::dialect::{
+    AnswerChunk, AnswerProgress, AnswerProjector, ProjectorOptions, ShownFrom,
+};
 use proptest::{collection::vec, prelude::*};
 
 use crate::events::{
-    awaiting, block, call, delta, finished, result, show, show_by, thought, used, view, warning,
+    awaiting, block, call, default_options, delta, finished, project, project_with, result,
+    thought, used, warning,
 };
 
 fn any_event() -> impl Strategy<Value = EventKind> {
@@ -28,50 +31,50 @@ fn any_event() -> impl Strategy<Value = EventKind> {
 
 fn any_end() -> impl Strategy<Value = EventKind> {
     let status = prop_oneof![
-        Just(Status::Completed),
-        Just(Status::Partial),
-        Just(Status::Interrupted),
-        Just(Status::Failed(Failure::new(FailureKind::Agent, "broke"))),
+        Just(TurnStatus::Completed),
+        Just(TurnStatus::Partial),
+        Just(TurnStatus::Interrupted),
+        Just(TurnStatus::Failed(Failure::new(FailureKind::Agent, "broke"))),
     ];
     (status, "[a-z]{0,4}").prop_map(|(status, text)| finished(status, &text))
 }
 
-fn any_view() -> impl Strategy<Value = View> {
+fn any_view() -> impl Strategy<Value = ProjectorOptions> {
     (0..3_u32, any::<bool>(), any::<bool>(), proptest::option::of(0..9_u64)).prop_map(
-        |(part, activity, hold, max_tokens)| View {
-            from: ShownFrom::Part(part),
-            activity,
-            hold,
+        |(part, activity, hold, max_tokens)| ProjectorOptions {
+            start: ShownFrom::Part(part),
+            report_activity: activity,
+            hold_until_end: hold,
             max_tokens,
-            ..view()
+            ..default_options()
         },
     )
 }
 
 /// Panics unless the chunks are a prefix of a well-formed answer; returns whether it is complete.
-fn is_whole(pieces: &[Piece]) -> bool {
+fn is_well_formed(pieces: &[AnswerChunk]) -> bool {
     let mut open = false;
     let mut ended = false;
     for (at, piece) in pieces.iter().enumerate() {
         assert!(!ended, "{pieces:?}");
         match piece {
-            Piece::Begin(_) => assert_eq!(at, 0, "{pieces:?}"),
-            Piece::Open(_) => {
+            AnswerChunk::Start(_) => assert_eq!(at, 0, "{pieces:?}"),
+            AnswerChunk::Open(_) => {
                 assert!(at > 0 && !open, "{pieces:?}");
                 open = true;
             }
-            Piece::More(text) => assert!(open && !text.is_empty(), "{pieces:?}"),
-            Piece::Close => {
+            AnswerChunk::More(text) => assert!(open && !text.is_empty(), "{pieces:?}"),
+            AnswerChunk::Close => {
                 assert!(open, "{pieces:?}");
                 open = false;
             }
-            Piece::End(_) => {
+            AnswerChunk::End(_) => {
                 assert!(at > 0 && !open, "{pieces:?}");
                 ended = true;
             }
         }
     }
-    assert!(pieces.is_empty() || matches!(pieces.first(), Some(Piece::Begin(_))));
+    assert!(pieces.is_empty() || matches!(pieces.first(), Some(AnswerChunk::Start(_))));
     ended
 }
 
@@ -80,11 +83,11 @@ proptest! {
     fn an_answer_has_its_form(view in any_view(), words in vec("[a-z é]{1,3}", 0..3), mut kinds in vec(any_event(), 0..30), end in any_end()) {
         kinds.push(end);
         let words: Vec<Arc<str>> = words.into_iter().map(Arc::from).collect();
-        let (pieces, step) = show_by(Shown::new(view).ending_at(&words), kinds);
+        let (pieces, step) = project_with(AnswerProjector::new(view).with_stop_words(&words), kinds);
         match step {
-            Step::Over | Step::Cut => assert!(is_whole(&pieces)),
-            Step::Failed(_) | Step::Interrupted => assert!(pieces.is_empty()),
-            Step::More => panic!("a turn that finished has no more: {pieces:?}"),
+            AnswerProgress::Over | AnswerProgress::Cut => assert!(is_well_formed(&pieces)),
+            AnswerProgress::Failed(_) | AnswerProgress::Interrupted => assert!(pieces.is_empty()),
+            AnswerProgress::More => panic!("a turn that finished has no more: {pieces:?}"),
         }
     }
 
@@ -103,10 +106,10 @@ proptest! {
             kinds.clear();
         }
         kinds.push(block(0, &text));
-        kinds.push(finished(Status::Completed, &text));
-        let (pieces, _) = show(view(), kinds);
+        kinds.push(finished(TurnStatus::Completed, &text));
+        let (pieces, _) = project(default_options(), kinds);
         let shown: String = pieces.iter().map(|piece| match piece {
-            Piece::More(text) => &**text,
+            AnswerChunk::More(text) => &**text,
             _ => "",
         }).collect();
         assert_eq!(shown, text);

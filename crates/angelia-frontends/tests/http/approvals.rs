@@ -3,15 +3,15 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::harness::ApiHarness;
 
-async fn list(stage: &Stage, query: &str) -> Vec<Value> {
+async fn list(stage: &ApiHarness, query: &str) -> Vec<Value> {
     let list = stage.get(&format!("/api/approvals{query}")).await;
     list["data"].as_array().unwrap().clone()
 }
 
-async fn approval_id(stage: &Stage, turn: &str) -> String {
-    stage.until(turn, "awaiting_approval").await;
+async fn approval_id(stage: &ApiHarness, turn: &str) -> String {
+    stage.wait_for_status(turn, "awaiting_approval").await;
     let pending = list(stage, "").await;
     let of_turn = pending.iter().find(|one| one["turn_id"] == turn);
     of_turn.unwrap()["id"].as_str().unwrap().to_owned()
@@ -19,7 +19,7 @@ async fn approval_id(stage: &Stage, turn: &str) -> String {
 
 #[tokio::test]
 async fn approvals_are_decided_once_with_note_and_answers() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let cases = [
         ("ask", json!({"verdict": "once"}), "once - [] by owner"),
@@ -37,8 +37,8 @@ async fn approvals_are_decided_once_with_note_and_answers() {
         let verdict = decision["verdict"].clone();
         let decided = stage.post(&path, decision.clone()).await;
         assert_eq!(decided, json!({"id": approval, "verdict": verdict}));
-        assert_eq!(stage.until(&turn, "completed").await["text"], text);
-        let again = stage.ask(Method::POST, &path, Some(decision)).await;
+        assert_eq!(stage.wait_for_status(&turn, "completed").await["text"], text);
+        let again = stage.call(Method::POST, &path, Some(decision)).await;
         let (status, kind, message) = again.error();
         assert_eq!((status, kind.as_str()), (409, "conflict"));
         let verdict = verdict.as_str().unwrap();
@@ -48,7 +48,7 @@ async fn approvals_are_decided_once_with_note_and_answers() {
 
 #[tokio::test]
 async fn pending_ones_are_listed_and_decided_ones_on_request() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let mut turns = Vec::new();
     for prompt in ["ask", "question", "ask"] {
         let session = stage.session().await;
@@ -77,7 +77,7 @@ async fn pending_ones_are_listed_and_decided_ones_on_request() {
 
     let decided = json!({"verdict": "deny"});
     stage.post(&format!("/api/approvals/{id}"), decided).await;
-    stage.until(turn, "completed").await;
+    stage.wait_for_status(turn, "completed").await;
     assert_eq!(list(&stage, "").await.len(), 2);
     assert_eq!(list(&stage, "?all=0").await.len(), 2);
     let all = list(&stage, "?all=1").await;
@@ -90,19 +90,19 @@ async fn pending_ones_are_listed_and_decided_ones_on_request() {
     let next = first["next"].as_str().unwrap();
     let rest = list(&stage, &format!("?all=1&cursor={next}")).await;
     assert_eq!(rest, all[2..]);
-    let wrong = stage.ask(Method::GET, "/api/approvals?all=maybe", None).await;
+    let wrong = stage.call(Method::GET, "/api/approvals?all=maybe", None).await;
     assert_eq!(wrong.error().0, 400);
 }
 
 #[tokio::test]
 async fn what_was_never_asked_cannot_be_decided() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     for id in
         ["00000000-0000-0000-0000-000000000009", "ffffffff-ffff-ffff-ffff-ffffffffffff", "yes"]
     {
         let path = format!("/api/approvals/{id}");
         let body = json!({"verdict": "once"});
-        let answer = stage.ask(Method::POST, &path, Some(body)).await;
+        let answer = stage.call(Method::POST, &path, Some(body)).await;
         let (status, kind, _) = answer.error();
         assert_eq!((status, kind.as_str()), (404, "not_found"), "{id}");
     }

@@ -6,7 +6,7 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, request};
+use crate::harness::{ApiHarness, request};
 
 fn with_body(path: &str, body: impl Into<Body>) -> Request<Body> {
     let (parts, _) = request(Method::POST, path, None).into_parts();
@@ -15,9 +15,9 @@ fn with_body(path: &str, body: impl Into<Body>) -> Request<Body> {
 
 #[tokio::test]
 async fn unknown_paths_and_wrong_methods_have_the_shape_of_errors() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     for path in ["/nothing", "/api", "/api/", "/api/nothing", "/api/sessions/", "/healthz/x"] {
-        let (status, kind, message) = stage.ask(Method::GET, path, None).await.error();
+        let (status, kind, message) = stage.call(Method::GET, path, None).await.error();
         assert_eq!((status, kind.as_str()), (404, "not_found"));
         assert!(message.contains(path), "{message}");
     }
@@ -28,19 +28,19 @@ async fn unknown_paths_and_wrong_methods_have_the_shape_of_errors() {
         (Method::DELETE, "/healthz", "GET,HEAD"),
     ];
     for (method, path, allowed) in wrong {
-        let answer = stage.ask(method, path, None).await;
+        let answer = stage.call(method, path, None).await;
         assert_eq!(answer.error().0, 405);
         assert_eq!(answer.headers["allow"], allowed, "{path}");
     }
     for id in ["x", "00000000-0000-0000-0000-00000000000", "%00", "..", "%2e%2e%2f"] {
-        let answer = stage.ask(Method::GET, &format!("/api/sessions/{id}"), None).await;
+        let answer = stage.call(Method::GET, &format!("/api/sessions/{id}"), None).await;
         assert_eq!(answer.error().0, 404, "{id}");
     }
 }
 
 #[tokio::test]
 async fn a_wrong_field_is_named_by_its_place() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let id = stage.session().await;
     let turns = format!("/api/sessions/{id}/turns");
     let image = |media_type: &str, data: &str| json!({"input": [{"type": "text", "text": "see"}, {"type": "image", "media_type": media_type, "data": data}]});
@@ -92,19 +92,19 @@ async fn a_wrong_field_is_named_by_its_place() {
         ),
     ];
     for (path, body, why) in cases {
-        let answer = stage.ask(Method::POST, path, Some(body.clone())).await;
+        let answer = stage.call(Method::POST, path, Some(body.clone())).await;
         let (status, kind, message) = answer.error();
         assert_eq!((status, kind.as_str()), (400, "invalid"), "{body}");
         assert!(message.contains(why), "{body}: {message}");
     }
     let path = format!("/api/sessions/{id}");
-    let no_title = stage.ask(Method::PATCH, &path, Some(json!({}))).await;
+    let no_title = stage.call(Method::PATCH, &path, Some(json!({}))).await;
     assert!(no_title.error().2.contains("missing field `title`"));
 }
 
 #[tokio::test]
 async fn garbage_is_a_bad_request_and_nothing_worse() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let id = stage.session().await;
     let deep = "[".repeat(100_000);
     let garbage: [&[u8]; 9] = [
@@ -129,7 +129,7 @@ async fn garbage_is_a_bad_request_and_nothing_worse() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_too_large() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let id = stage.session().await;
     let path = format!("/api/sessions/{id}/turns");
     let body = |length: usize| {

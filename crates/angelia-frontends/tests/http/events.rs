@@ -5,7 +5,7 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-use crate::stage::{Answer, DEADLINE, Stage, request};
+use crate::harness::{ApiHarness, ApiResponse, DEADLINE, request};
 
 /// Returns each event as it was sent, without keep-alives.
 fn frames(stream: &str) -> Vec<&str> {
@@ -15,14 +15,14 @@ fn frames(stream: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn every_event_has_its_number_its_type_and_its_json() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let turn = stage.submit(&session, "held words 5").await;
     let path = format!("/api/turns/{turn}/events");
     let response = stage.router.clone();
     let response = response.oneshot(request(Method::GET, &path, None)).await;
-    stage.go.add_permits(1);
-    let answer = Answer::read(response.unwrap()).await;
+    stage.permits.add_permits(1);
+    let answer = ApiResponse::read(response.unwrap()).await;
     assert_eq!(answer.headers["content-type"], "text/event-stream");
     assert_eq!(answer.headers["cache-control"], "no-store");
     let frames = frames(&answer.text);
@@ -45,10 +45,10 @@ async fn every_event_has_its_number_its_type_and_its_json() {
 /// Events are read while the turn runs, or afterwards from the store, which has no deltas.
 #[tokio::test]
 async fn resuming_after_any_number_gives_the_very_same_tail() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let turn = stage.submit(&session, "ask").await;
-    stage.until(&turn, "awaiting_approval").await;
+    stage.wait_for_status(&turn, "awaiting_approval").await;
     // Resume live, from every number that exists and from some that do not exist yet.
     let mut approval = String::new();
     let path = format!("/api/turns/{turn}/events");
@@ -70,7 +70,7 @@ async fn resuming_after_any_number_gives_the_very_same_tail() {
     for (after, tail) in live.iter().enumerate() {
         assert_eq!(frames(tail), whole[after.min(whole.len())..], "live after {after}");
     }
-    stage.until(&turn, "completed").await;
+    stage.wait_for_status(&turn, "completed").await;
     for after in 0..=whole.len() {
         let stored = stage.events(&turn, after as u64).await;
         assert_eq!(frames(&stored), whole[after..], "stored after {after}");
@@ -79,12 +79,12 @@ async fn resuming_after_any_number_gives_the_very_same_tail() {
 
 #[tokio::test]
 async fn a_replay_leaves_out_only_deltas() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let turn = stage.submit(&session, "held words 5").await;
     let path = format!("/api/turns/{turn}/events");
     let body = open(&stage, &path).await;
-    stage.go.add_permits(1);
+    stage.permits.add_permits(1);
     let live = rest(body).await;
     let live = frames(&live);
     // The most recent turns stay in memory with their deltas; after some more turns, this one comes
@@ -96,7 +96,7 @@ async fn a_replay_leaves_out_only_deltas() {
                 return stored;
             }
             let later = stage.submit(&session, "echo hi").await;
-            stage.until(&later, "completed").await;
+            stage.wait_for_status(&later, "completed").await;
         }
     };
     let stored = timeout(DEADLINE, stored).await.unwrap();
@@ -115,10 +115,10 @@ async fn a_replay_leaves_out_only_deltas() {
 
 #[tokio::test]
 async fn the_header_wins_over_the_address_and_the_end_is_said_plainly() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let turn = stage.submit(&session, "echo hi").await;
-    stage.until(&turn, "completed").await;
+    stage.wait_for_status(&turn, "completed").await;
     let resumed = async |id: &str| {
         let path = format!("/api/turns/{turn}/events?after=1");
         let mut request = request(Method::GET, &path, None);
@@ -137,12 +137,12 @@ async fn the_header_wins_over_the_address_and_the_end_is_said_plainly() {
         assert_eq!(resumed(wrong).await.error().0, 400);
     }
     let unknown = "/api/turns/00000000-0000-0000-0000-000000000009/events";
-    assert_eq!(stage.ask(Method::GET, unknown, None).await.error().0, 404);
+    assert_eq!(stage.call(Method::GET, unknown, None).await.error().0, 404);
     let wrong = format!("/api/turns/{turn}/events?after=x");
-    assert_eq!(stage.ask(Method::GET, &wrong, None).await.error().0, 400);
+    assert_eq!(stage.call(Method::GET, &wrong, None).await.error().0, 400);
 }
 
-async fn open(stage: &Stage, path: &str) -> Body {
+async fn open(stage: &ApiHarness, path: &str) -> Body {
     let request = request(Method::GET, path, None);
     let response = stage.router.clone().oneshot(request).await.unwrap();
     assert_eq!(response.status().as_u16(), 200);
@@ -165,7 +165,7 @@ async fn rest(mut body: Body) -> String {
 
 #[tokio::test]
 async fn fifty_viewers_see_the_same() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let turn = stage.submit(&session, "held words 400").await;
     let path = format!("/api/turns/{turn}/events");
@@ -173,7 +173,7 @@ async fn fifty_viewers_see_the_same() {
     for _ in 0..50 {
         viewers.push(rest(open(&stage, &path).await));
     }
-    stage.go.add_permits(1);
+    stage.permits.add_permits(1);
     let seen = futures_util::future::join_all(viewers).await;
     let whole = frames(&seen[0]);
     assert_eq!(whole.len(), 405);
@@ -184,17 +184,17 @@ async fn fifty_viewers_see_the_same() {
 
 #[tokio::test]
 async fn a_viewer_that_does_not_read_slows_nobody_and_misses_nothing() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let turn = stage.submit(&session, "held words 2000").await;
     let path = format!("/api/turns/{turn}/events");
     let mut slow = open(&stage, &path).await;
     let mut seen = chunk(&mut slow).await;
     let quick = rest(open(&stage, &path).await);
-    stage.go.add_permits(1);
+    stage.permits.add_permits(1);
     // The turn ends, and a fast viewer reads all of it, while the slow viewer reads nothing.
     let quick = quick.await;
-    stage.until(&turn, "completed").await;
+    stage.wait_for_status(&turn, "completed").await;
     seen.push_str(&rest(slow).await);
     assert_eq!(frames(&seen), frames(&quick));
     assert_eq!(frames(&seen).len(), 2005);
@@ -202,7 +202,7 @@ async fn a_viewer_that_does_not_read_slows_nobody_and_misses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_filled_with_keep_alives() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let turn = stage.submit(&session, "hang").await;
     let path = format!("/api/turns/{turn}/events");
@@ -213,7 +213,7 @@ async fn silence_is_filled_with_keep_alives() {
         assert_eq!(chunk(&mut body).await, ": keep-alive\n\n");
     }
     assert_eq!(began.elapsed().as_secs(), 45);
-    stage.ask(Method::POST, &format!("/api/turns/{turn}/interrupt"), None).await;
+    stage.call(Method::POST, &format!("/api/turns/{turn}/interrupt"), None).await;
     assert!(chunk(&mut body).await.contains("event: turn.finished"));
     assert!(timeout(DEADLINE, body.frame()).await.unwrap().is_none());
 }

@@ -1,16 +1,16 @@
 //! Access control: the token, `Host`, `Origin`, and the peer of the Unix socket.
 
-use angelia_frontends::{http::Caller, socket::Peer};
+use angelia_frontends::{http::ConnectionSource, socket::Peer};
 use axum::{
     body::Body,
     http::{Method, Request, StatusCode},
 };
 use serde_json::json;
 
-use crate::stage::{Answer, LOCAL, Stage, TOKEN, request, this_process};
+use crate::harness::{ApiHarness, ApiResponse, LOCAL_ADDRESS, TOKEN, own_process_source, request};
 
-async fn with_headers(stage: &Stage, path: &str, headers: &[(&str, &str)]) -> Answer {
-    let mut request = Request::builder().uri(path).extension(Caller::Tcp(LOCAL));
+async fn with_headers(stage: &ApiHarness, path: &str, headers: &[(&str, &str)]) -> ApiResponse {
+    let mut request = Request::builder().uri(path).extension(ConnectionSource::Tcp(LOCAL_ADDRESS));
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -19,7 +19,7 @@ async fn with_headers(stage: &Stage, path: &str, headers: &[(&str, &str)]) -> An
 
 #[tokio::test]
 async fn everything_but_healthz_needs_the_token() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let host = ("host", "127.0.0.1:4376");
     let bearer = format!("Bearer {TOKEN}");
     let lower = format!("bearer  {TOKEN}");
@@ -53,7 +53,7 @@ async fn everything_but_healthz_needs_the_token() {
         }
     }
     let health = with_headers(&stage, "/healthz", &[host]).await;
-    assert_eq!(health.ok(), json!({"status": "ok", "version": "1.2.3"}));
+    assert_eq!(health.success_json(), json!({"status": "ok", "version": "1.2.3"}));
     let mut post = request(Method::POST, "/healthz", None);
     post.headers_mut().remove("authorization");
     assert_eq!(stage.send(post).await.status, StatusCode::UNAUTHORIZED);
@@ -61,7 +61,7 @@ async fn everything_but_healthz_needs_the_token() {
 
 #[tokio::test]
 async fn a_host_that_is_not_ours_is_misdirected() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let token = ("x-api-key", TOKEN);
     for good in [
         "127.0.0.1:4376",
@@ -112,7 +112,7 @@ async fn a_host_that_is_not_ours_is_misdirected() {
 
 #[tokio::test]
 async fn a_foreign_page_is_refused_even_with_the_token() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let ours = [("host", "localhost:4376"), ("x-api-key", TOKEN)];
     for good in [
         "http://localhost:4376",
@@ -150,26 +150,26 @@ async fn a_foreign_page_is_refused_even_with_the_token() {
     assert_eq!(with_headers(&stage, "/healthz", &two).await.error().0, 403);
 }
 
-fn over_socket(caller: Caller, method: Method, path: &str) -> Request<Body> {
+fn over_socket(caller: ConnectionSource, method: Method, path: &str) -> Request<Body> {
     Request::builder().method(method).uri(path).extension(caller).body(Body::empty()).unwrap()
 }
 
 #[tokio::test]
 async fn the_socket_needs_no_token_but_the_right_user() {
-    let stage = Stage::new();
-    let own = over_socket(this_process(), Method::GET, "/healthz");
-    let hello = stage.send(own).await.ok();
+    let stage = ApiHarness::new();
+    let own = over_socket(own_process_source(), Method::GET, "/healthz");
+    let hello = stage.send(own).await.success_json();
     assert_eq!(hello["version"], "1.2.3");
     assert_eq!(hello["config_sha256"], "c0ffee");
     assert_eq!(hello["pid"], std::process::id());
 
     let uid = rustix::process::geteuid().as_raw();
-    let stranger = Caller::Unix(Peer::new(uid + 1, Some(std::process::id())));
+    let stranger = ConnectionSource::Unix(Peer::new(uid + 1, Some(std::process::id())));
     for path in ["/healthz", "/api/sessions"] {
         let answer = stage.send(over_socket(stranger, Method::GET, path)).await;
         assert_eq!(answer.error().0, 403);
     }
-    let mut page = over_socket(this_process(), Method::GET, "/api/sessions");
+    let mut page = over_socket(own_process_source(), Method::GET, "/api/sessions");
     let origin = "http://localhost:4376".parse().unwrap();
     page.headers_mut().insert("origin", origin);
     assert_eq!(stage.send(page).await.error().0, 403);
@@ -177,7 +177,7 @@ async fn the_socket_needs_no_token_but_the_right_user() {
 
 #[tokio::test]
 async fn a_request_without_a_caller_is_served_to_nobody() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let mut nobody = request(Method::GET, "/api/sessions", None);
     nobody.extensions_mut().clear();
     assert_eq!(stage.send(nobody).await.error().0, 500);

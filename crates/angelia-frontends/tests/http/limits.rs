@@ -9,12 +9,12 @@ use tokio::{
 };
 
 use crate::{
-    sockets::{Served, exchange},
-    stage::{DEADLINE, TOKEN},
+    harness::{DEADLINE, TOKEN},
+    sockets::{RunningServer, exchange},
 };
 
 /// Returns the first line of the answer that comes before the connection is closed.
-async fn answered(mut stream: TcpStream, request: &[u8]) -> String {
+async fn first_response_line(mut stream: TcpStream, request: &[u8]) -> String {
     // The server may close the connection before everything is written.
     let _hung_up = stream.write_all(request).await;
     let mut answer = Vec::new();
@@ -25,22 +25,23 @@ async fn answered(mut stream: TcpStream, request: &[u8]) -> String {
 
 #[tokio::test]
 async fn an_oversized_head_is_refused() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     let host = served.address;
     let many = "x-more: 1\r\n".repeat(1000);
     let many = format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\n{many}\r\n");
-    let line = answered(served.tcp().await, many.as_bytes()).await;
+    let line = first_response_line(served.tcp().await, many.as_bytes()).await;
     assert!(line.contains("431"), "{line}");
 
     let long = "x".repeat(4 << 20);
     let header = format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\nx-long: {long}\r\n\r\n");
-    let line = answered(served.tcp().await, header.as_bytes()).await;
+    let line = first_response_line(served.tcp().await, header.as_bytes()).await;
     assert!(line.is_empty() || line.contains("431"), "{line}");
 
     let uri = format!("GET /{long} HTTP/1.1\r\nhost: {host}\r\n\r\n");
-    let line = answered(served.tcp().await, uri.as_bytes()).await;
+    let line = first_response_line(served.tcp().await, uri.as_bytes()).await;
     assert!(line.is_empty() || line.contains("414") || line.contains("431"), "{line}");
-    let (status, _) = exchange(served.tcp().await, &served.head("GET", "/healthz", "")).await;
+    let (status, _) =
+        exchange(served.tcp().await, &served.request_text("GET", "/healthz", "")).await;
     assert_eq!(status, 200);
 }
 
@@ -65,7 +66,7 @@ async fn dribble(stream: &mut TcpStream, byte: u8) -> (Duration, String) {
 
 #[tokio::test(start_paused = true)]
 async fn a_dribbled_head_is_given_up() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     let mut stream = served.tcp().await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nx-slow: ").await.unwrap();
     let (lasted, answer) = dribble(&mut stream, b'x').await;
@@ -75,7 +76,7 @@ async fn a_dribbled_head_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_dribbled_body_is_given_up_with_the_reason() {
     for path in ["/api/sessions", "/v1/messages", "/v1/responses"] {
-        let served = Served::start().await;
+        let served = RunningServer::start().await;
         let mut stream = served.tcp().await;
         let host = served.address;
         let head = format!(
@@ -93,7 +94,7 @@ async fn a_dribbled_body_is_given_up_with_the_reason() {
 /// Every connection slot of the port is taken by connections that send something now and then.
 #[tokio::test]
 async fn a_port_that_is_taken_leaves_the_socket_open() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     let mut taken = Vec::new();
     for index in 0..256 {
         let mut stream = served.tcp().await;
@@ -102,11 +103,11 @@ async fn a_port_that_is_taken_leaves_the_socket_open() {
         taken.push(stream);
     }
     for _ in 0..20 {
-        let request = served.head("GET", "/api/sessions", "");
+        let request = served.request_text("GET", "/api/sessions", "");
         let (status, _) = exchange(served.unix().await, &request).await;
         assert_eq!(status, 200);
     }
     drop(taken);
-    let request = served.head("GET", "/healthz", "");
+    let request = served.request_text("GET", "/healthz", "");
     assert_eq!(exchange(served.tcp().await, &request).await.0, 200);
 }

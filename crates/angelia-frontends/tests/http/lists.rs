@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::harness::ApiHarness;
 
 fn ids(list: &Value) -> Vec<String> {
     let data = list["data"].as_array().unwrap().iter();
@@ -12,7 +12,7 @@ fn ids(list: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn pages_follow_each_other_without_gap_or_repetition() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let mut made = Vec::new();
     for _ in 0..7 {
         made.push(stage.session().await);
@@ -34,7 +34,7 @@ async fn pages_follow_each_other_without_gap_or_repetition() {
     }
     assert_eq!(ids(&stage.get("/api/sessions?limit=0").await).len(), 1);
     for wrong in ["limit=-1", "limit=x", "cursor=x", "colour=red"] {
-        let answer = stage.ask(Method::GET, &format!("/api/sessions?{wrong}"), None).await;
+        let answer = stage.call(Method::GET, &format!("/api/sessions?{wrong}"), None).await;
         let (status, kind, message) = answer.error();
         assert_eq!((status, kind.as_str()), (400, "invalid"), "{message}");
     }
@@ -42,12 +42,12 @@ async fn pages_follow_each_other_without_gap_or_repetition() {
 
 #[tokio::test]
 async fn turns_are_listed_of_one_session_or_of_all() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let (one, other) = (stage.session().await, stage.session().await);
     let mut turns = Vec::new();
     for session in [&one, &other, &one] {
         let turn = stage.submit(session, "echo hi").await;
-        stage.until(&turn, "completed").await;
+        stage.wait_for_status(&turn, "completed").await;
         turns.push(turn);
     }
     let all = stage.get("/api/turns").await;
@@ -58,13 +58,13 @@ async fn turns_are_listed_of_one_session_or_of_all() {
     let rest = stage.get(&format!("/api/turns?session={one}&cursor={next}")).await;
     assert_eq!(ids(&rest), [&*turns[0]]);
     assert_eq!(rest["next"], json!(null));
-    let unknown = stage.ask(Method::GET, "/api/turns?session=x", None).await;
+    let unknown = stage.call(Method::GET, "/api/turns?session=x", None).await;
     assert_eq!(unknown.error().0, 404);
 }
 
 #[tokio::test]
 async fn profiles_and_executors_are_told() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     assert_eq!(
         stage.get("/api/profiles").await,
         json!({"data": [{"id": "default", "executor": "puppet", "mode": "agent", "model": null}], "next": null})

@@ -3,9 +3,9 @@
 use axum::http::Method;
 use serde_json::json;
 
-use crate::stage::{Stage, request};
+use crate::harness::{ApiHarness, request};
 
-async fn metrics(stage: &Stage) -> String {
+async fn metrics(stage: &ApiHarness) -> String {
     let answer = stage.send(request(Method::GET, "/metrics", None)).await;
     assert_eq!(answer.status, 200);
     answer.text
@@ -13,15 +13,15 @@ async fn metrics(stage: &Stage) -> String {
 
 #[tokio::test]
 async fn turns_are_counted_by_how_they_ended() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let secret = "words 3";
     let done = stage.submit(&session, secret).await;
-    stage.until(&done, "completed").await;
+    stage.wait_for_status(&done, "completed").await;
     let hangs = stage.submit(&session, "hang").await;
-    stage.until(&hangs, "running").await;
+    stage.wait_for_status(&hangs, "running").await;
     let waits = stage.submit(&session, "words 1").await;
-    stage.until(&waits, "queued").await;
+    stage.wait_for_status(&waits, "queued").await;
 
     let text = metrics(&stage).await;
     for line in [
@@ -45,7 +45,7 @@ async fn turns_are_counted_by_how_they_ended() {
     for turn in [&waits, &hangs] {
         let path = format!("/api/turns/{turn}/interrupt");
         stage.post(&path, json!({})).await;
-        stage.until(turn, "interrupted").await;
+        stage.wait_for_status(turn, "interrupted").await;
     }
     let text = metrics(&stage).await;
     let line = "angelia_turns_finished_total{status=\"interrupted\"} 2";
@@ -55,7 +55,7 @@ async fn turns_are_counted_by_how_they_ended() {
 
 #[tokio::test]
 async fn it_is_what_prometheus_reads() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let text = metrics(&stage).await;
     let mut typed = Vec::new();
     for line in text.lines() {

@@ -4,9 +4,9 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::stage::{Answer, Stage, request, this_process};
+use crate::harness::{ApiHarness, ApiResponse, own_process_source, request};
 
-async fn submit(stage: &Stage, session: &str, key: &str, input: &str) -> Answer {
+async fn submit(stage: &ApiHarness, session: &str, key: &str, input: &str) -> ApiResponse {
     let path = format!("/api/sessions/{session}/turns");
     let mut request = request(Method::POST, &path, Some(json!({"input": input})));
     let headers = request.headers_mut();
@@ -14,18 +14,18 @@ async fn submit(stage: &Stage, session: &str, key: &str, input: &str) -> Answer 
     stage.send(request).await
 }
 
-fn is_repeat(answer: &Answer) -> bool {
+fn is_repeat(answer: &ApiResponse) -> bool {
     answer.headers.get("x-angelia-repeat").is_some()
 }
 
-async fn turns(stage: &Stage) -> usize {
+async fn turns(stage: &ApiHarness) -> usize {
     let turns = stage.get("/api/turns").await;
     turns["data"].as_array().unwrap().len()
 }
 
 #[tokio::test]
 async fn a_repeat_gets_the_turn_of_the_first_running_or_over() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let first = submit(&stage, &session, "k-1", "held echo hi").await;
     assert_eq!(first.status, StatusCode::ACCEPTED);
@@ -38,8 +38,8 @@ async fn a_repeat_gets_the_turn_of_the_first_running_or_over() {
     assert_eq!(running.json(), first);
     assert!(is_repeat(&running));
 
-    stage.go.add_permits(1);
-    stage.until(turn, "completed").await;
+    stage.permits.add_permits(1);
+    stage.wait_for_status(turn, "completed").await;
     let over = submit(&stage, &session, "k-1", "held echo hi").await;
     assert_eq!(over.status, StatusCode::ACCEPTED);
     assert!(is_repeat(&over));
@@ -52,16 +52,16 @@ async fn a_repeat_gets_the_turn_of_the_first_running_or_over() {
 
 #[tokio::test]
 async fn something_else_under_the_same_key_is_refused() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let (session, other) = (stage.session().await, stage.session().await);
-    let turn = submit(&stage, &session, "k", "echo one").await.ok();
+    let turn = submit(&stage, &session, "k", "echo one").await.success_json();
     for (session, input) in [(&session, "echo two"), (&other, "echo one")] {
         let (status, kind, message) = submit(&stage, session, "k", input).await.error();
         assert_eq!((status, kind.as_str()), (409, "conflict"));
         assert!(message.contains(turn["id"].as_str().unwrap()), "{message}");
     }
     // Another key, or none, is another request.
-    submit(&stage, &session, "K", "echo one").await.ok();
+    submit(&stage, &session, "K", "echo one").await.success_json();
     stage.submit(&session, "echo one").await;
     assert_eq!(turns(&stage).await, 3);
 }
@@ -69,20 +69,20 @@ async fn something_else_under_the_same_key_is_refused() {
 /// The owner counts as one caller, over TCP and over the Unix socket.
 #[tokio::test]
 async fn a_repeat_may_come_another_way() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
-    let turn = submit(&stage, &session, "k", "echo one").await.ok();
+    let turn = submit(&stage, &session, "k", "echo one").await.success_json();
     let path = format!("/api/sessions/{session}/turns");
     let mut again = request(Method::POST, &path, Some(json!({"input": "echo one"})));
-    again.extensions_mut().insert(this_process());
+    again.extensions_mut().insert(own_process_source());
     let headers = again.headers_mut();
     headers.insert("idempotency-key", HeaderValue::from_static("k"));
-    assert_eq!(stage.send(again).await.ok()["id"], turn["id"]);
+    assert_eq!(stage.send(again).await.success_json()["id"], turn["id"]);
 }
 
 #[tokio::test]
 async fn a_key_must_be_one() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let session = stage.session().await;
     let long = "x".repeat(256);
     for key in ["", "  ", long.as_str(), "kéy"] {
@@ -99,12 +99,12 @@ async fn a_key_must_be_one() {
     }
     assert_eq!(stage.send(two).await.error().0, 400);
     assert_eq!(turns(&stage).await, 0);
-    submit(&stage, &session, &long[1..], "echo hi").await.ok();
+    submit(&stage, &session, &long[1..], "echo hi").await.success_json();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_at_once_run_the_agent_once() {
-    let stage = std::sync::Arc::new(Stage::new());
+    let stage = std::sync::Arc::new(ApiHarness::new());
     let session = stage.session().await;
     let mut requests = JoinSet::new();
     for _ in 0..50 {
@@ -114,11 +114,11 @@ async fn fifty_at_once_run_the_agent_once() {
     let answers = requests.join_all().await;
     let first = answers.iter().filter(|answer| !is_repeat(answer));
     assert_eq!(first.count(), 1);
-    let answers: Vec<Value> = answers.iter().map(Answer::ok).collect();
+    let answers: Vec<Value> = answers.iter().map(ApiResponse::success_json).collect();
     let turn = answers[0]["id"].as_str().unwrap();
     assert!(answers.iter().all(|answer| answer["id"] == turn));
-    stage.go.add_permits(50);
-    stage.until(turn, "completed").await;
+    stage.permits.add_permits(50);
+    stage.wait_for_status(turn, "completed").await;
     assert_eq!(turns(&stage).await, 1);
     assert_eq!(stage.runs(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use angelia_frontends::http::{Caller, router};
+use angelia_frontends::http::{ConnectionSource, router};
 use axum::{
     body::Body,
     http::{Method, Request},
@@ -10,7 +10,7 @@ use axum::{
 use serde_json::Value;
 use tower::ServiceExt;
 
-use crate::stage::{LOCAL, Stage, TOKEN};
+use crate::harness::{ApiHarness, LOCAL_ADDRESS, TOKEN};
 
 /// Returns the router's paths from its debug output, the only place where it lists them.
 fn routed(router: &axum::Router<()>) -> BTreeSet<String> {
@@ -32,7 +32,7 @@ fn routed(router: &axum::Router<()>) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_document_has_every_path_and_nothing_else() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let document = stage.get("/openapi.json").await;
     let described: BTreeSet<String> =
         document["paths"].as_object().unwrap().keys().cloned().collect();
@@ -43,7 +43,7 @@ async fn the_document_has_every_path_and_nothing_else() {
 
 #[tokio::test]
 async fn the_document_has_every_method_and_nothing_else() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let document = stage.get("/openapi.json").await;
     for (path, operations) in document["paths"].as_object().unwrap() {
         let mut filled = path.clone();
@@ -60,13 +60,13 @@ async fn the_document_has_every_method_and_nothing_else() {
     }
 }
 
-async fn is_allowed(stage: &Stage, method: &str, path: &str) -> bool {
+async fn is_allowed(stage: &ApiHarness, method: &str, path: &str) -> bool {
     let request = Request::builder()
         .method(Method::from_bytes(method.as_bytes()).unwrap())
         .uri(path)
-        .header("host", LOCAL.to_string())
+        .header("host", LOCAL_ADDRESS.to_string())
         .header("x-api-key", TOKEN)
-        .extension(Caller::Tcp(LOCAL))
+        .extension(ConnectionSource::Tcp(LOCAL_ADDRESS))
         .body(Body::empty())
         .unwrap();
     let response = stage.router.clone().oneshot(request).await.unwrap();
@@ -75,7 +75,7 @@ async fn is_allowed(stage: &Stage, method: &str, path: &str) -> bool {
 
 #[tokio::test]
 async fn both_ways_to_show_a_key_are_described() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let document = stage.get("/openapi.json").await;
     let schemes = &document["components"]["securitySchemes"];
     assert_eq!(schemes["bearer"]["scheme"], "bearer");

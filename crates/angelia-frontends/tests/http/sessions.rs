@@ -3,13 +3,13 @@
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::stage::{Stage, request, this_process};
+use crate::harness::{ApiHarness, own_process_source, request};
 
 #[tokio::test]
 async fn a_session_is_made_shown_renamed_forked_and_deleted() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let body = json!({"profile": "homely", "cwd": "/elsewhere", "model": "oak", "title": "first"});
-    let made = stage.ask(Method::POST, "/api/sessions", Some(body)).await;
+    let made = stage.call(Method::POST, "/api/sessions", Some(body)).await;
     assert_eq!(made.status, StatusCode::CREATED);
     insta::assert_json_snapshot!(made.json(), @r#"
     {
@@ -31,22 +31,22 @@ async fn a_session_is_made_shown_renamed_forked_and_deleted() {
     let path = format!("/api/sessions/{id}");
     assert_eq!(stage.get(&path).await, made.json());
 
-    let renamed = stage.ask(Method::PATCH, &path, Some(json!({"title": "second"})));
-    assert_eq!(renamed.await.ok()["title"], "second");
-    let cleared = stage.ask(Method::PATCH, &path, Some(json!({"title": null})));
-    assert_eq!(cleared.await.ok()["title"], json!(null));
+    let renamed = stage.call(Method::PATCH, &path, Some(json!({"title": "second"})));
+    assert_eq!(renamed.await.success_json()["title"], "second");
+    let cleared = stage.call(Method::PATCH, &path, Some(json!({"title": null})));
+    assert_eq!(cleared.await.success_json()["title"], json!(null));
 
     let turn = stage.submit(&id, "echo hi").await;
-    stage.until(&turn, "completed").await;
+    stage.wait_for_status(&turn, "completed").await;
     assert_eq!(stage.get(&path).await["native_session_id"], "native-1");
-    let forked = stage.ask(Method::POST, &format!("{path}/fork"), None).await;
+    let forked = stage.call(Method::POST, &format!("{path}/fork"), None).await;
     assert_eq!(forked.status, StatusCode::CREATED);
     let forked = forked.json();
     assert_eq!(forked["forked_from"], *id);
     assert_ne!(forked["id"], *id);
     assert_eq!(forked["native_session_id"], "native-1-fork");
 
-    let deleted = stage.ask(Method::DELETE, &path, None).await;
+    let deleted = stage.call(Method::DELETE, &path, None).await;
     assert_eq!((deleted.status, deleted.text.as_str()), (StatusCode::NO_CONTENT, ""));
     let gone = [
         (Method::GET, path.clone()),
@@ -54,32 +54,32 @@ async fn a_session_is_made_shown_renamed_forked_and_deleted() {
         (Method::POST, format!("{path}/fork")),
     ];
     for (method, path) in gone {
-        let (status, kind, message) = stage.ask(method, &path, None).await.error();
+        let (status, kind, message) = stage.call(method, &path, None).await.error();
         assert_eq!(
             (status, kind.as_str(), message.as_str()),
             (404, "not_found", "no such session")
         );
     }
-    assert_eq!(stage.ask(Method::GET, &format!("/api/turns/{turn}"), None).await.error().0, 404);
+    assert_eq!(stage.call(Method::GET, &format!("/api/turns/{turn}"), None).await.error().0, 404);
 }
 
 #[tokio::test]
 async fn a_running_session_can_be_deleted_and_its_viewers_see_the_end() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let id = stage.session().await;
     let turn = stage.submit(&id, "hang").await;
     let path = format!("/api/sessions/{id}");
     let (events, deleted) =
-        tokio::join!(stage.events(&turn, 0), stage.ask(Method::DELETE, &path, None),);
+        tokio::join!(stage.events(&turn, 0), stage.call(Method::DELETE, &path, None),);
     assert_eq!(deleted.status, StatusCode::NO_CONTENT);
     assert!(events.contains("event: turn.finished"), "{events}");
     assert!(events.contains(r#""status":"interrupted""#), "{events}");
-    assert_eq!(stage.ask(Method::GET, &path, None).await.error().0, 404);
+    assert_eq!(stage.call(Method::GET, &path, None).await.error().0, 404);
 }
 
 #[tokio::test]
 async fn where_a_session_works_is_said_by_name_then_by_profile_then_by_place() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let cases = [
         (json!({"profile": "homely"}), "/home"),
         (json!({"profile": "homely", "caller_cwd": "/here"}), "/home"),
@@ -99,14 +99,14 @@ async fn where_a_session_works_is_said_by_name_then_by_profile_then_by_place() {
     ];
     for (body, why) in wrong {
         let (status, kind, message) =
-            stage.ask(Method::POST, "/api/sessions", Some(body)).await.error();
+            stage.call(Method::POST, "/api/sessions", Some(body)).await.error();
         assert_eq!((status, kind.as_str(), message.as_str()), (400, "invalid", why));
     }
 }
 
 #[tokio::test]
 async fn a_name_finds_the_session_it_was_given_last() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let path = "/api/sessions?name=my%20work%2F1";
     assert_eq!(stage.get(path).await, json!({"data": [], "next": null}));
     let mut newest = json!(null);
@@ -115,25 +115,25 @@ async fn a_name_finds_the_session_it_was_given_last() {
     }
     assert_eq!(stage.get(path).await, json!({"data": [newest], "next": null}));
     let id = newest["id"].as_str().unwrap();
-    stage.ask(Method::DELETE, &format!("/api/sessions/{id}"), None).await;
+    stage.call(Method::DELETE, &format!("/api/sessions/{id}"), None).await;
     assert_eq!(stage.get(path).await["data"], json!([]));
 }
 
 #[tokio::test]
 async fn only_the_owners_terminal_is_a_terminal() {
-    let stage = Stage::new();
+    let stage = ApiHarness::new();
     let trusted = async |mut request: axum::http::Request<axum::body::Body>, says: bool| {
         if says {
             let headers = request.headers_mut();
             headers.insert("x-angelia-terminal", "1".parse().unwrap());
         }
-        let id = stage.send(request).await.ok()["id"].as_str().unwrap().parse().unwrap();
+        let id = stage.send(request).await.success_json()["id"].as_str().unwrap().parse().unwrap();
         stage.state.engine.session(id).await.unwrap().spec.trust
     };
     let over_tcp = || request(Method::POST, "/api/sessions", Some(json!({})));
     let over_socket = || {
         let mut request = over_tcp();
-        request.extensions_mut().insert(this_process());
+        request.extensions_mut().insert(own_process_source());
         request
     };
     assert!(!trusted(over_tcp(), true).await);

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use angelia_core::task::Tasks;
+use angelia_core::task::TaskGroup;
 use angelia_frontends::http::{serve_tcp, serve_unix};
 use serde_json::{Value, json};
 use tokio::{
@@ -11,27 +11,27 @@ use tokio::{
     time::timeout,
 };
 
-use crate::stage::{DEADLINE, Stage, TOKEN};
+use crate::harness::{ApiHarness, DEADLINE, TOKEN};
 
 /// Runs the listeners in their own tasks, as the daemon does.
-pub(crate) struct Served {
-    stage: Stage,
-    doors: Tasks,
+pub(crate) struct RunningServer {
+    stage: ApiHarness,
+    listener_tasks: TaskGroup,
     pub(crate) address: SocketAddr,
     folder: tempfile::TempDir,
 }
 
-impl Served {
+impl RunningServer {
     pub(crate) async fn start() -> Self {
-        let stage = Stage::new();
-        let doors = Tasks::new();
+        let stage = ApiHarness::new();
+        let doors = TaskGroup::new();
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let unix = UnixListener::bind(folder.path().join("angelia.sock")).unwrap();
         serve_tcp(tcp, Arc::clone(&stage.state), &doors);
         serve_unix(unix, Arc::clone(&stage.state), &doors);
-        Self { stage, doors, address, folder }
+        Self { stage, listener_tasks: doors, address, folder }
     }
 
     fn socket(&self) -> std::path::PathBuf {
@@ -46,7 +46,7 @@ impl Served {
         UnixStream::connect(self.socket()).await.unwrap()
     }
 
-    pub(crate) fn head(&self, method: &str, path: &str, body: &str) -> String {
+    pub(crate) fn request_text(&self, method: &str, path: &str, body: &str) -> String {
         let address = self.address;
         let length = body.len();
         format!(
@@ -72,10 +72,10 @@ pub(crate) async fn exchange(
 
 #[tokio::test]
 async fn a_turn_over_tcp_and_over_the_socket() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     for over_tcp in [true, false] {
         let send = async |method: &str, path: &str, body: &str| {
-            let request = served.head(method, path, body);
+            let request = served.request_text(method, path, body);
             if over_tcp {
                 exchange(served.tcp().await, &request).await
             } else {
@@ -102,8 +102,8 @@ async fn a_turn_over_tcp_and_over_the_socket() {
 
 #[tokio::test]
 async fn over_tcp_the_token_is_needed_and_the_name_checked() {
-    let served = Served::start().await;
-    let request = served.head("GET", "/api/sessions", "");
+    let served = RunningServer::start().await;
+    let request = served.request_text("GET", "/api/sessions", "");
     let (status, _) = exchange(served.tcp().await, &request.replace(TOKEN, "wrong")).await;
     assert_eq!(status, 401);
     let other = request.replace(&served.address.to_string(), "evil.example");
@@ -115,7 +115,7 @@ async fn over_tcp_the_token_is_needed_and_the_name_checked() {
 
 #[tokio::test]
 async fn what_is_not_http_is_closed_without_harm() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     for garbage in
         ["\0\0\0\0\r\n\r\n", "\u{16}\u{3}\u{1}", "GET\r\n\r\n", "x".repeat(500_000).as_str()]
     {
@@ -126,15 +126,16 @@ async fn what_is_not_http_is_closed_without_harm() {
         let mut answer = Vec::new();
         let _reset = timeout(DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
     }
-    let (status, _) = exchange(served.tcp().await, &served.head("GET", "/healthz", "")).await;
+    let (status, _) =
+        exchange(served.tcp().await, &served.request_text("GET", "/healthz", "")).await;
     assert_eq!(status, 200);
 }
 
 #[tokio::test]
 async fn a_giant_body_is_answered_although_the_client_writes_first() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     let body = "x".repeat((64 << 20) + 1);
-    let request = served.head("POST", "/api/sessions", &body);
+    let request = served.request_text("POST", "/api/sessions", &body);
     let (status, answer) = exchange(served.tcp().await, &request).await;
     assert_eq!(status, 413, "{answer}");
 }
@@ -142,7 +143,7 @@ async fn a_giant_body_is_answered_although_the_client_writes_first() {
 /// Half a request must not hold a connection slot forever.
 #[tokio::test(start_paused = true)]
 async fn a_head_that_never_ends_is_given_up() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     let mut stream = served.tcp().await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: ").await.unwrap();
     let began = tokio::time::Instant::now();
@@ -154,12 +155,12 @@ async fn a_head_that_never_ends_is_given_up() {
 
 #[tokio::test]
 async fn a_flood_of_connections_on_the_port_leaves_the_socket_open() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     let mut flood = Vec::new();
     for _ in 0..300 {
         flood.push(served.tcp().await);
     }
-    let request = served.head("GET", "/healthz", "");
+    let request = served.request_text("GET", "/healthz", "");
     assert_eq!(exchange(served.unix().await, &request).await.0, 200);
     // The port accepts connections again as soon as a slot is free.
     let waiting = served.tcp().await;
@@ -169,12 +170,12 @@ async fn a_flood_of_connections_on_the_port_leaves_the_socket_open() {
 
 #[tokio::test]
 async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     let session = served.stage.session().await;
     let turn = served.stage.submit(&session, "hang").await;
     let path = format!("/api/turns/{turn}/events");
     let mut viewer = served.unix().await;
-    viewer.write_all(served.head("GET", &path, "").as_bytes()).await.unwrap();
+    viewer.write_all(served.request_text("GET", &path, "").as_bytes()).await.unwrap();
     let mut seen = String::new();
     while !seen.contains("turn.started") {
         let mut piece = [0; 4096];
@@ -183,16 +184,17 @@ async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
         seen.push_str(std::str::from_utf8(&piece[..length]).unwrap());
     }
     let mut idle = served.tcp().await;
-    let keep_alive = served.head("GET", "/healthz", "").replace("connection: close\r\n", "");
+    let keep_alive =
+        served.request_text("GET", "/healthz", "").replace("connection: close\r\n", "");
     idle.write_all(keep_alive.as_bytes()).await.unwrap();
     let mut piece = [0; 4096];
     assert!(timeout(DEADLINE, idle.read(&mut piece)).await.unwrap().unwrap() > 0);
 
     // Shut down in the daemon's order: accept no new connections, end the turns, close connections.
-    served.doors.stop_token().cancel();
+    served.listener_tasks.stop_token().cancel();
     assert_eq!(timeout(DEADLINE, idle.read(&mut piece)).await.unwrap().unwrap(), 0);
     served.stage.state.engine.shutdown().await;
-    assert!(served.doors.shutdown(DEADLINE).await);
+    assert!(served.listener_tasks.shutdown(DEADLINE).await);
     viewer.read_to_string(&mut seen).await.unwrap();
     assert!(seen.contains("event: turn.finished"), "{seen}");
     assert!(TcpStream::connect(served.address).await.is_err());
@@ -204,7 +206,7 @@ async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
     clippy::disallowed_methods,
     reason = "the other end of the socket must be another process"
 )]
-async fn through_a_program(
+async fn request_from_child(
     socket: &Path,
     env: &[(&str, &str)],
     script: &str,
@@ -247,10 +249,10 @@ print(answer.decode())
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
-    let served = Served::start().await;
+    let served = RunningServer::start().await;
     let session = served.stage.session().await;
     let turn = served.stage.submit(&session, "ask").await;
-    served.stage.until(&turn, "awaiting_approval").await;
+    served.stage.wait_for_status(&turn, "awaiting_approval").await;
     let mut watch = served.stage.state.engine.watch(turn.parse().unwrap(), 0).await.unwrap();
     let approval = loop {
         let batch = watch.next().await.unwrap().unwrap();
@@ -273,24 +275,27 @@ async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
         "ANGELIA_AGENT=released python3 -c \"$CLIENT\"; true",
     ];
     for script in scripts {
-        let status = through_a_program(&socket, &marked, script, &verdict, &decide).await;
+        let status = request_from_child(&socket, &marked, script, &verdict, &decide).await;
         assert_eq!(status, 403, "{script}");
     }
-    assert_eq!(served.stage.until(&turn, "awaiting_approval").await["status"], "awaiting_approval");
+    assert_eq!(
+        served.stage.wait_for_status(&turn, "awaiting_approval").await["status"],
+        "awaiting_approval"
+    );
 
     let turns = format!("/api/sessions/{session}/turns");
     let origin = json!({"input": "origin"}).to_string();
-    let status = through_a_program(&socket, &marked, scripts[0], &origin, &turns).await;
+    let status = request_from_child(&socket, &marked, scripts[0], &origin, &turns).await;
     assert_eq!(status, 202);
-    let status = through_a_program(&socket, &[], scripts[0], &origin, &turns).await;
+    let status = request_from_child(&socket, &[], scripts[0], &origin, &turns).await;
     assert_eq!(status, 202);
-    let status = through_a_program(&socket, &[], scripts[0], &verdict, &decide).await;
+    let status = request_from_child(&socket, &[], scripts[0], &verdict, &decide).await;
     assert_eq!(status, 200);
-    served.stage.until(&turn, "completed").await;
+    served.stage.wait_for_status(&turn, "completed").await;
     // Newest first: the turn of the owner's program, then the turn of the agent's program.
     let listed = format!("/api/turns?session={session}");
     let newest = served.stage.get(&listed).await["data"][0]["id"].as_str().unwrap().to_owned();
-    served.stage.until(&newest, "completed").await;
+    served.stage.wait_for_status(&newest, "completed").await;
     let turns = served.stage.get(&listed).await;
     assert_eq!(turns["data"][0]["text"], "owner true");
     assert_eq!(turns["data"][1]["text"], "remote true");

@@ -1,7 +1,7 @@
 //! Any body is either a request or refused, never a panic.
 
 use angelia_frontends::http::{
-    dialect::Refused,
+    dialect::InvalidRequest,
     openai::{chat, responses},
 };
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Asserts the invariants of both decoders for any bytes.
 pub(crate) fn check(body: &[u8]) {
-    let sensible = |refused: &Refused| assert!(!refused.message.is_empty());
+    let sensible = |refused: &InvalidRequest| assert!(!refused.message.is_empty());
     match chat::decode(body) {
         Ok((ask, _)) => assert!(!ask.messages.is_empty()),
         Err(refused) => sensible(&refused),

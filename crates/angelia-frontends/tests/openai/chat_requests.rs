@@ -11,8 +11,8 @@ const PIXEL: &str = "data:image/png;base64,iVBORw==";
 
 fn told(body: &Value) -> String {
     match decode(body.to_string().as_bytes()) {
-        Ok((ask, chat)) => format!("{}\n{chat:?}", describe::ask(&ask)),
-        Err(refused) => describe::refused(&refused),
+        Ok((ask, chat)) => format!("{}\n{chat:?}", describe::format_request(&ask)),
+        Err(refused) => describe::format_refusal(&refused),
     }
 }
 
@@ -115,7 +115,7 @@ fn a_choice_among_the_tools() {
                 let names: Vec<&str> = ask.tools.iter().map(|tool| &*tool.name).collect();
                 format!("{:?} of {names:?}", ask.tool_choice)
             }
-            Err(refused) => describe::refused(&refused),
+            Err(refused) => describe::format_refusal(&refused),
         };
         writeln!(all, "{choice}\n  {told}").unwrap();
     }
@@ -150,7 +150,7 @@ fn files_are_carried_as_text_where_they_are_text() {
     for body in parts {
         let told = match decode(body.to_string().as_bytes()) {
             Ok((ask, _)) => format!("{:?}", ask.messages[0].parts),
-            Err(refused) => describe::refused(&refused),
+            Err(refused) => describe::format_refusal(&refused),
         };
         writeln!(all, "{}\n  {told}", body["messages"][0]["content"][0]).unwrap();
     }
@@ -171,8 +171,8 @@ fn the_form_of_the_answer() {
     let mut all = String::new();
     for format in formats {
         let told = match decode(hi(json!({"response_format": format})).to_string().as_bytes()) {
-            Ok((ask, _)) => format!("{:?}", ask.output),
-            Err(refused) => describe::refused(&refused),
+            Ok((ask, _)) => format!("{:?}", ask.output_format),
+            Err(refused) => describe::format_refusal(&refused),
         };
         writeln!(all, "{format}\n  {told}").unwrap();
     }
@@ -210,9 +210,9 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     for body in bodies {
         writeln!(all, "{body}\n  {}", told(&body)).unwrap();
     }
-    writeln!(all, "not JSON\n  {}", describe::refused(&decode(b"{\"model\":").unwrap_err()))
+    writeln!(all, "not JSON\n  {}", describe::format_refusal(&decode(b"{\"model\":").unwrap_err()))
         .unwrap();
-    writeln!(all, "two\n  {}", describe::refused(&decode(b"{} {}").unwrap_err())).unwrap();
+    writeln!(all, "two\n  {}", describe::format_refusal(&decode(b"{} {}").unwrap_err())).unwrap();
     insta::assert_snapshot!(all);
 }
 

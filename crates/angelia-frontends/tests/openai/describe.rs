@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use angelia_core::model::{Content, Part};
-use angelia_frontends::http::dialect::{Ask, Output, Refused};
+use angelia_core::model::{Content, MessagePart};
+use angelia_frontends::http::dialect::{InvalidRequest, ModelRequest, OutputFormat};
 
-pub(crate) fn ask(ask: &Ask) -> String {
+pub(crate) fn format_request(ask: &ModelRequest) -> String {
     let mut text = format!("model: {}\n", ask.model);
     if let Some(system) = &ask.system {
         writeln!(text, "system: {system:?}").unwrap();
@@ -13,7 +13,7 @@ pub(crate) fn ask(ask: &Ask) -> String {
     for message in &ask.messages {
         writeln!(text, "{:?}:", message.role).unwrap();
         for part in &message.parts {
-            writeln!(text, "  {}", one(part)).unwrap();
+            writeln!(text, "  {}", format_part(part)).unwrap();
         }
     }
     for tool in &ask.tools {
@@ -21,11 +21,18 @@ pub(crate) fn ask(ask: &Ask) -> String {
         writeln!(text, "tool: {name} {description:?} {schema}").unwrap();
     }
     writeln!(text, "tool choice: {:?}", ask.tool_choice).unwrap();
-    match &ask.output {
-        Output::Schema(schema) => writeln!(text, "output: {schema}").unwrap(),
+    match &ask.output_format {
+        OutputFormat::Schema(schema) => writeln!(text, "output: {schema}").unwrap(),
         other => writeln!(text, "output: {other:?}").unwrap(),
     }
-    let Ask { max_tokens, stop, stream, previous, is_utility, .. } = ask;
+    let ModelRequest {
+        max_tokens,
+        stop_words: stop,
+        stream,
+        previous_turn: previous,
+        is_utility,
+        ..
+    } = ask;
     write!(text, "max_tokens: {max_tokens:?}, stream: {stream}, ").unwrap();
     if !stop.is_empty() {
         write!(text, "stop: {stop:?}, ").unwrap();
@@ -34,12 +41,12 @@ pub(crate) fn ask(ask: &Ask) -> String {
     text
 }
 
-fn one(part: &Part) -> String {
+fn format_part(part: &MessagePart) -> String {
     match part {
-        Part::Content(content) => self::content(content),
-        Part::Thinking { text, .. } => format!("thinking {text:?}"),
-        Part::ToolUse { id, name, input } => format!("call {id} {name} {input}"),
-        Part::ToolResult { id, ok, content } => {
+        MessagePart::Content(content) => self::content(content),
+        MessagePart::Thinking { text, .. } => format!("thinking {text:?}"),
+        MessagePart::ToolUse { id, name, input } => format!("call {id} {name} {input}"),
+        MessagePart::ToolResult { id, ok, content } => {
             let content: Vec<String> = content.iter().map(self::content).collect();
             format!("result {id} ok={ok} [{}]", content.join(", "))
         }
@@ -53,7 +60,7 @@ fn content(content: &Content) -> String {
     }
 }
 
-pub(crate) fn refused(refused: &Refused) -> String {
+pub(crate) fn format_refusal(refused: &InvalidRequest) -> String {
     let field = refused.field.as_deref().unwrap_or("-");
     format!("[{field}] {}", refused.message)
 }

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use angelia_core::model::FailureKind;
 use angelia_frontends::http::{
-    dialect::{Dialect, DialectError, ErrorKind, Stop, Whole},
-    openai::{chat::Chat, responses::Responses},
+    dialect::{CompleteAnswer, Dialect, DialectError, ErrorKind, StopReason},
+    openai::{chat::ChatDialect, responses::ResponsesDialect},
 };
 
-use crate::pieces::{any_ask, begin, end, failure, streamed};
+use crate::sample_answers::{any_request, begin, end, failure, streamed};
 
 #[test]
 fn every_kind_of_error_has_its_status_and_words() {
@@ -18,8 +18,8 @@ fn every_kind_of_error_has_its_status_and_words() {
             field: (kind == ErrorKind::Refused).then(|| "messages.0".to_owned()),
             ..DialectError::new(kind, "it broke").with_hint("mend it")
         };
-        let (status, body) = Chat::error(&error);
-        assert_eq!((status, body.clone()), Responses::error(&error));
+        let (status, body) = ChatDialect::encode_error(&error);
+        assert_eq!((status, body.clone()), ResponsesDialect::encode_error(&error));
         let body = String::from_utf8(body).unwrap();
         writeln!(table, "{kind:?}\n  {} {body}", status.as_u16()).unwrap();
     }
@@ -30,12 +30,12 @@ fn every_kind_of_error_has_its_status_and_words() {
 fn every_failure_has_a_code_that_clients_act_on() {
     let mut table = String::new();
     for kind in FailureKind::ALL {
-        let whole = Whole {
-            begin: begin(0),
+        let whole = CompleteAnswer {
+            header: begin(0),
             blocks: Vec::new(),
-            end: end(Stop::Failed(failure(kind)), "failed"),
+            end: end(StopReason::Failed(failure(kind)), "failed"),
         };
-        let stream = streamed(&Responses::default(), &any_ask(), &whole);
+        let stream = streamed(&ResponsesDialect::default(), &any_request(), &whole);
         let last = stream.trim_end().rsplit("\n\n").next().unwrap();
         let (event, data) = last.split_once("\ndata: ").unwrap();
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
@@ -49,8 +49,11 @@ fn every_failure_has_a_code_that_clients_act_on() {
 fn a_long_wait_is_not_to_be_waited_for() {
     let mut long = failure(FailureKind::RateLimited);
     long.retry_after = Some(std::time::Duration::from_hours(3));
-    let whole =
-        Whole { begin: begin(0), blocks: Vec::new(), end: end(Stop::Failed(long), "failed") };
-    let stream = streamed(&Responses::default(), &any_ask(), &whole);
+    let whole = CompleteAnswer {
+        header: begin(0),
+        blocks: Vec::new(),
+        end: end(StopReason::Failed(long), "failed"),
+    };
+    let stream = streamed(&ResponsesDialect::default(), &any_request(), &whole);
     assert!(stream.contains(r#""code":"insufficient_quota""#), "{stream}");
 }

@@ -6,6 +6,6 @@ mod chat_answers;
 mod chat_requests;
 mod describe;
 mod errors;
-mod pieces;
 mod responses_answers;
 mod responses_requests;
+mod sample_answers;

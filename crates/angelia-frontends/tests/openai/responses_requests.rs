@@ -3,30 +3,30 @@
 use std::fmt::Write;
 
 use angelia_frontends::http::{
-    dialect::WholeBlock,
+    dialect::AnswerBlock,
     openai::responses::{ItemId, decode, references},
 };
 use serde_json::{Value, json};
 
-use crate::{describe, pieces};
+use crate::{describe, sample_answers};
 
 const PIXEL: &str = "data:image/png;base64,iVBORw==";
 const TURN: &str = "01990000000070008000000000000001";
 
 /// Returns a block of the one stored answer that these tests know.
-fn known(id: ItemId) -> Option<WholeBlock> {
+fn known(id: ItemId) -> Option<AnswerBlock> {
     match id.index {
-        0 => Some(pieces::reasoning("hm")),
-        1 => Some(pieces::text("Let me see.")),
-        2 => Some(pieces::call("toolu_1", "get_weather", "{}")),
+        0 => Some(sample_answers::reasoning("hm")),
+        1 => Some(sample_answers::text("Let me see.")),
+        2 => Some(sample_answers::call("toolu_1", "get_weather", "{}")),
         _ => None,
     }
 }
 
 fn told(body: &Value) -> String {
     match decode(body.to_string().as_bytes(), known) {
-        Ok((ask, _)) => describe::ask(&ask),
-        Err(refused) => describe::refused(&refused),
+        Ok((ask, _)) => describe::format_request(&ask),
+        Err(refused) => describe::format_refusal(&refused),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Ask, Stage, asked, call, tool, user};
+use crate::harness::{ModelApiHarness, ModelApiRequest, call, input_text, tool, user};
 
 fn schema() -> Value {
     let schema =
@@ -12,26 +12,30 @@ fn schema() -> Value {
 
 #[tokio::test]
 async fn a_form_is_checked_and_repaired_once() {
-    let stage = Stage::new();
-    let ask = Ask::new([user("give")]).with("response_format", schema());
+    let stage = ModelApiHarness::new();
+    let ask = ModelApiRequest::new([user("give")]).with("response_format", schema());
     let answer = stage.send(&ask);
     let run = stage.run().await;
     assert!(run.spec.output_schema.is_some());
-    run.say(0, "I think about it.").await;
+    run.emit_answer(0, "I think about it.").await;
     run.complete("{}");
     let repair = stage.run().await;
-    assert!(asked(&repair).contains("\"a\" is a required property"), "{}", asked(&repair));
+    assert!(
+        input_text(&repair).contains("\"a\" is a required property"),
+        "{}",
+        input_text(&repair)
+    );
     repair.complete(r#"{"a": 1}"#);
     let answer = answer.await.unwrap();
     assert_eq!(answer.content(), r#"{"a": 1}"#);
-    assert_eq!(stage.opened(), 1);
+    assert_eq!(stage.agents_opened(), 1);
 }
 
 #[tokio::test]
 async fn what_stays_wrong_is_refused() {
     for stream in [false, true] {
-        let stage = Stage::new();
-        let ask = Ask::new([user("give")])
+        let stage = ModelApiHarness::new();
+        let ask = ModelApiRequest::new([user("give")])
             .with("response_format", json!({"type": "json_object"}))
             .with("stream", stream);
         let answer = stage.send(&ask);
@@ -45,20 +49,20 @@ async fn what_stays_wrong_is_refused() {
 
 #[tokio::test]
 async fn a_demanded_call_is_instructed_checked_and_repaired() {
-    let stage = Stage::new();
-    let ask = Ask::new([user("weather?")])
+    let stage = ModelApiHarness::new();
+    let ask = ModelApiRequest::new([user("weather?")])
         .with("tools", json!([tool("find")]))
         .with("tool_choice", "required");
     let answer = stage.send(&ask);
     let run = stage.run().await;
-    assert!(asked(&run).starts_with("weather?|["), "{}", asked(&run));
+    assert!(input_text(&run).starts_with("weather?|["), "{}", input_text(&run));
     run.complete("I would rather not.");
     let repair = stage.run().await;
     call(&repair, &["t1"], "find").await;
     let answer = answer.await.unwrap();
     assert_eq!(answer.json()["choices"][0]["finish_reason"], "tool_calls");
 
-    let stage = Stage::new();
+    let stage = ModelApiHarness::new();
     let answer = stage.send(&ask);
     stage.run().await.complete("no");
     stage.run().await.complete("no!");
@@ -67,8 +71,8 @@ async fn a_demanded_call_is_instructed_checked_and_repaired() {
 
 #[tokio::test]
 async fn no_tools_are_offered_where_none_may_be_called() {
-    let stage = Stage::new();
-    let ask = Ask::new([user("weather?")])
+    let stage = ModelApiHarness::new();
+    let ask = ModelApiRequest::new([user("weather?")])
         .with("tools", json!([tool("find")]))
         .with("tool_choice", "none");
     let answer = stage.send(&ask);

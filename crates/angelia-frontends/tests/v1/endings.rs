@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{EventKind, Failure, FailureKind, Status, Usage},
-    ports::{Emitted, Ended},
+    model::{EventKind, Failure, FailureKind, TurnStatus, Usage},
+    ports::{AgentEvent, AgentOutcome},
 };
-use angelia_testkit::puppet::Run;
+use angelia_testkit::manual_executor::ManualTurn;
 
 use serde_json::json;
 
-use crate::stage::{Ask, DEADLINE, Stage, user};
+use crate::harness::{DEADLINE, ModelApiHarness, ModelApiRequest, user};
 
-fn failed(kind: FailureKind) -> Ended {
+fn failed(kind: FailureKind) -> AgentOutcome {
     let mut failure = Failure::new(kind, "it broke").with_hint("mend it");
     failure.retry_after = Some(Duration::from_secs(7));
-    Ended::failed(failure)
+    AgentOutcome::failed(failure)
 }
 
 #[tokio::test]
@@ -26,8 +26,8 @@ async fn what_fails_before_it_speaks_is_an_error_of_http() {
             (FailureKind::Unavailable, 503),
             (FailureKind::Agent, 502),
         ] {
-            let stage = Stage::new();
-            let answer = stage.send(&Ask::new([user("one")]).with("stream", stream));
+            let stage = ModelApiHarness::new();
+            let answer = stage.send(&ModelApiRequest::new([user("one")]).with("stream", stream));
             stage.run().await.end(failed(kind));
             let answer = answer.await.unwrap();
             assert_eq!(answer.status, status, "{answer:?}");
@@ -40,10 +40,10 @@ async fn what_fails_before_it_speaks_is_an_error_of_http() {
 
 #[tokio::test]
 async fn what_fails_after_it_spoke_ends_in_order_and_says_so() {
-    let stage = Stage::new();
-    let answer = stage.send(&Ask::new([user("one")]).streamed());
+    let stage = ModelApiHarness::new();
+    let answer = stage.send(&ModelApiRequest::new([user("one")]).streamed());
     let run = stage.run().await;
-    run.say(0, "so far").await;
+    run.emit_answer(0, "so far").await;
     run.end(failed(FailureKind::Agent));
     let answer = answer.await.unwrap();
     assert_eq!(answer.status, 200);
@@ -54,34 +54,38 @@ async fn what_fails_after_it_spoke_ends_in_order_and_says_so() {
 
 #[tokio::test]
 async fn a_failure_that_passes_may_be_tried_again() {
-    let stage = Stage::new();
-    let ask = Ask::new([user("one")]);
+    let stage = ModelApiHarness::new();
+    let ask = ModelApiRequest::new([user("one")]);
     let answer = stage.send(&ask);
     stage.run().await.end(failed(FailureKind::Unavailable));
     let first = answer.await.unwrap();
     let retry = ask.header("x-stainless-retry-count", "1");
-    let second = stage.turn(&retry, "now it works").await;
+    let second = stage.run_turn(&retry, "now it works").await;
     assert_ne!(first.turn(), second.turn());
 }
 
 /// Waits for an interrupt, reports its usage, and ends.
-async fn obey(run: Run) {
+async fn end_on_interrupt(run: ManualTurn) {
     tokio::time::timeout(DEADLINE, run.io.cancel.cancelled()).await.unwrap();
     let usage = Usage { input_tokens: 31, output_tokens: 17, ..Usage::default() };
-    run.emit(vec![Emitted::Event(EventKind::Usage(usage))]).await;
-    run.end(Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() });
+    run.emit(vec![AgentEvent::Event(EventKind::Usage(usage))]).await;
+    run.end(AgentOutcome {
+        status: TurnStatus::Interrupted,
+        text: None,
+        reason: "interrupted".into(),
+    });
 }
 
 /// The agent reports its usage when it has stopped, and the caller gets that number.
 #[tokio::test]
 async fn what_an_answer_used_that_was_cut_short_is_told() {
-    let ask = Ask::messages([user("one")]).with("stop_sequences", json!(["END"]));
+    let ask = ModelApiRequest::messages([user("one")]).with("stop_sequences", json!(["END"]));
     for stream in [false, true] {
-        let stage = Stage::new();
+        let stage = ModelApiHarness::new();
         let answer = stage.send(&ask.clone().with("stream", stream));
         let run = stage.run().await;
-        run.say(0, "so much END and more").await;
-        obey(run).await;
+        run.emit_answer(0, "so much END and more").await;
+        end_on_interrupt(run).await;
         let answer = answer.await.unwrap();
         assert!(answer.text.contains("\"output_tokens\":17"), "{answer:?}");
     }
@@ -89,11 +93,11 @@ async fn what_an_answer_used_that_was_cut_short_is_told() {
 
 #[tokio::test]
 async fn an_answer_is_cut_at_its_ceiling_and_the_turn_ended() {
-    let stage = Stage::new();
-    let answer = stage.send(&Ask::new([user("one")]).with("max_tokens", 2).streamed());
+    let stage = ModelApiHarness::new();
+    let answer = stage.send(&ModelApiRequest::new([user("one")]).with("max_tokens", 2).streamed());
     let run = stage.run().await;
-    run.say(0, "a long text that goes on and on").await;
-    obey(run).await;
+    run.emit_answer(0, "a long text that goes on and on").await;
+    end_on_interrupt(run).await;
     let answer = answer.await.unwrap();
     assert_eq!(answer.streamed(), "a long tex");
     assert!(answer.text.contains("\"finish_reason\":\"length\""), "{answer:?}");
@@ -101,27 +105,32 @@ async fn an_answer_is_cut_at_its_ceiling_and_the_turn_ended() {
 
 #[tokio::test]
 async fn what_was_cut_is_carried_when_it_goes_on() {
-    let stage = Stage::new();
-    let answer = stage.send(&Ask::new([user("one")]).with("max_tokens", 1).streamed());
+    let stage = ModelApiHarness::new();
+    let answer = stage.send(&ModelApiRequest::new([user("one")]).with("max_tokens", 1).streamed());
     let run = stage.run().await;
-    run.say(0, "too long").await;
-    obey(run).await;
+    run.emit_answer(0, "too long").await;
+    end_on_interrupt(run).await;
     let first = answer.await.unwrap();
-    let go_on = Ask::new([user("one"), crate::stage::assistant(&first.streamed()), user("two")]);
-    let second = stage.turn(&go_on, "fine").await;
+    let go_on = ModelApiRequest::new([
+        user("one"),
+        crate::harness::assistant(&first.streamed()),
+        user("two"),
+    ]);
+    let second = stage.run_turn(&go_on, "fine").await;
     assert_ne!(first.session(), second.session());
 }
 
 #[tokio::test]
 async fn an_answer_ends_before_the_callers_word_in_every_dialect() {
-    let chat = Ask::new([user("one")]).with("stop", "END");
-    let messages = Ask::messages([user("one")]).with("stop_sequences", json!(["x", "END"]));
+    let chat = ModelApiRequest::new([user("one")]).with("stop", "END");
+    let messages =
+        ModelApiRequest::messages([user("one")]).with("stop_sequences", json!(["x", "END"]));
     for (ask, stream) in [(&chat, false), (&chat, true), (&messages, false), (&messages, true)] {
-        let stage = Stage::new();
+        let stage = ModelApiHarness::new();
         let answer = stage.send(&ask.clone().with("stream", stream));
         let run = stage.run().await;
-        run.say(0, "so much END and more").await;
-        obey(run).await;
+        run.emit_answer(0, "so much END and more").await;
+        end_on_interrupt(run).await;
         let answer = answer.await.unwrap();
         let reason = if answer.text.contains("stop_sequence") {
             assert!(answer.text.contains("\"stop_sequence\":\"END\""), "{answer:?}");

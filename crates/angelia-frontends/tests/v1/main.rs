@@ -4,9 +4,9 @@
 
 mod demands;
 mod endings;
+mod harness;
 mod keys;
 mod matching;
 mod models;
 mod once;
-mod stage;
 mod tools;

@@ -3,9 +3,9 @@
 use axum::body::Body;
 use insta::assert_json_snapshot;
 
-use crate::stage::{Stage, TOKEN, get};
+use crate::harness::{ModelApiHarness, TOKEN, get};
 
-async fn list(stage: &Stage, path: &str, headers: &[(&str, &str)]) -> serde_json::Value {
+async fn list(stage: &ModelApiHarness, path: &str, headers: &[(&str, &str)]) -> serde_json::Value {
     let mut request = get(path).header("x-api-key", TOKEN);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -17,7 +17,7 @@ async fn list(stage: &Stage, path: &str, headers: &[(&str, &str)]) -> serde_json
 
 #[tokio::test]
 async fn models_are_listed_as_the_caller_expects() {
-    let stage = Stage::new();
+    let stage = ModelApiHarness::new();
     let anthropic = [("anthropic-version", "2026-10-21")];
     assert_json_snapshot!("openai", list(&stage, "/v1/models", &[]).await);
     assert_json_snapshot!("anthropic", list(&stage, "/v1/models?limit=1", &anthropic).await);
@@ -36,7 +36,7 @@ async fn agents_are_listed_once_they_can_be_had() {
     let open = |models: &mut angelia_frontends::http::dialect::ModelSettings| {
         models.agent_mode = true;
     };
-    let stage = Stage::with(open, angelia_core::engine::Limits::default());
+    let stage = ModelApiHarness::with_settings(open, angelia_core::engine::EngineLimits::default());
     let list = list(&stage, "/v1/models", &[]).await;
     let ids: Vec<&str> =
         list["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();

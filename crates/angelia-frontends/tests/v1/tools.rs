@@ -2,11 +2,14 @@
 
 use angelia_core::{
     model::{Failure, FailureKind},
-    ports::Ended,
+    ports::AgentOutcome,
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Ask, DEADLINE, Stage, asked, call, result, told, tool, user};
+use crate::harness::{
+    DEADLINE, ModelApiHarness, ModelApiRequest, call, format_history, input_text, next_tool_result,
+    tool, user,
+};
 
 fn calls(ids: &[&str]) -> Value {
     let calls: Vec<Value> = ids
@@ -20,14 +23,14 @@ fn output(id: &str, text: &str) -> Value {
     json!({"role": "tool", "tool_call_id": id, "content": text})
 }
 
-fn ask(messages: impl Into<Vec<Value>>) -> Ask {
-    Ask::new(messages).with("tools", json!([tool("find")]))
+fn ask(messages: impl Into<Vec<Value>>) -> ModelApiRequest {
+    ModelApiRequest::new(messages).with("tools", json!([tool("find")]))
 }
 
 #[tokio::test]
 async fn results_resume_the_same_agent_in_the_same_turn() {
     for stream in [false, true] {
-        let stage = Stage::new();
+        let stage = ModelApiHarness::new();
         let begin = ask([user("weather?")]).with("stream", stream);
         let answer = stage.send(&begin);
         let mut run = stage.run().await;
@@ -52,10 +55,10 @@ async fn results_resume_the_same_agent_in_the_same_turn() {
             user("be quick"),
         ]);
         let answer = stage.send(&results.clone().with("stream", stream));
-        assert_eq!(result(&mut run).await, "t1: sunny");
+        assert_eq!(next_tool_result(&mut run).await, "t1: sunny");
         // Text beside tool results is passed on inside the last result.
-        assert_eq!(result(&mut run).await, "t2: rainy|be quick");
-        run.say(0, "mixed").await;
+        assert_eq!(next_tool_result(&mut run).await, "t2: rainy|be quick");
+        run.emit_answer(0, "mixed").await;
         run.complete("mixed");
         let two = answer.await.unwrap();
         assert_eq!((two.session(), two.turn()), (one.session(), one.turn()));
@@ -65,15 +68,15 @@ async fn results_resume_the_same_agent_in_the_same_turn() {
         // The conversation continues.
         let mut messages = results.body["messages"].as_array().unwrap().clone();
         messages.extend([json!({"role": "assistant", "content": "mixed"}), user("thanks")]);
-        let three = stage.turn(&ask(messages), "welcome").await;
+        let three = stage.run_turn(&ask(messages), "welcome").await;
         assert_eq!(three.session(), one.session());
-        assert_eq!(stage.opened(), 1);
+        assert_eq!(stage.agents_opened(), 1);
     }
 }
 
 #[tokio::test]
 async fn text_without_the_result_interrupts_and_branches() {
-    let stage = Stage::new();
+    let stage = ModelApiHarness::new();
     let answer = stage.send(&ask([user("weather?")]));
     let run = stage.run().await;
     call(&run, &["t1"], "find").await;
@@ -81,58 +84,58 @@ async fn text_without_the_result_interrupts_and_branches() {
     let answer = stage.send(&ask([user("weather?"), calls(&["t1"]), user("never mind")]));
     tokio::time::timeout(DEADLINE, run.io.cancel.cancelled()).await.unwrap();
     let other = stage.run().await;
-    assert_eq!(told(&other.spec.history)[0], "user: weather?");
-    assert_eq!(asked(&other), "never mind");
+    assert_eq!(format_history(&other.spec.history)[0], "user: weather?");
+    assert_eq!(input_text(&other), "never mind");
     other.complete("fine");
     assert_ne!(answer.await.unwrap().session(), one.session());
 }
 
 #[tokio::test]
 async fn results_for_nobody_are_carried_with_the_history() {
-    let stage = Stage::new();
+    let stage = ModelApiHarness::new();
     let answer = stage.send(&ask([user("weather?"), calls(&["t1"]), output("t1", "sunny")]));
     let run = stage.run().await;
     let history = ["user: weather?", "assistant: <find t1>", "user: <t1: sunny>"];
-    assert_eq!(told(&run.spec.history), history);
-    assert_eq!(asked(&run), "Go on with the results of your tools.");
+    assert_eq!(format_history(&run.spec.history), history);
+    assert_eq!(input_text(&run), "Go on with the results of your tools.");
     run.complete("It is sunny.");
     assert_eq!(answer.await.unwrap().content(), "It is sunny.");
 }
 
 #[tokio::test]
 async fn results_that_are_sent_again_are_given_once() {
-    let stage = Stage::new();
+    let stage = ModelApiHarness::new();
     let answer = stage.send(&ask([user("weather?")]));
     let mut run = stage.run().await;
     call(&run, &["t1"], "find").await;
     answer.await.unwrap();
     let results = ask([user("weather?"), calls(&["t1"]), output("t1", "sunny")]);
     let first = stage.send(&results);
-    assert_eq!(result(&mut run).await, "t1: sunny");
+    assert_eq!(next_tool_result(&mut run).await, "t1: sunny");
     let retry = stage.send(&results.clone().header("x-stainless-retry-count", "1"));
-    run.say(0, "nice").await;
+    run.emit_answer(0, "nice").await;
     run.complete("nice");
     let (first, retry) = (first.await.unwrap(), retry.await.unwrap());
     assert_eq!(first.turn(), retry.turn());
     assert_eq!((first.content(), retry.content()), ("nice".to_owned(), "nice".to_owned()));
-    assert_eq!(stage.opened(), 1);
+    assert_eq!(stage.agents_opened(), 1);
 }
 
 #[tokio::test]
 async fn a_response_takes_results_by_its_name() {
-    let stage = Stage::new();
+    let stage = ModelApiHarness::new();
     let tools = json!([{"type": "function", "name": "find", "parameters": {"type": "object"}}]);
     let begin = json!({"model": "puppet/wood", "input": "weather?", "tools": tools});
-    let answer = stage.send(&Ask::responses(begin));
+    let answer = stage.send(&ModelApiRequest::responses(begin));
     let mut run = stage.run().await;
     call(&run, &["t1"], "find").await;
     let one = answer.await.unwrap();
     let id = one.json()["id"].clone();
     let next = json!({"model": "puppet/wood", "previous_response_id": id, "tools": tools,
         "input": [{"type": "function_call_output", "call_id": "t1", "output": "sunny"}]});
-    let answer = stage.send(&Ask::responses(next));
-    assert_eq!(result(&mut run).await, "t1: sunny");
-    run.say(0, "nice").await;
+    let answer = stage.send(&ModelApiRequest::responses(next));
+    assert_eq!(next_tool_result(&mut run).await, "t1: sunny");
+    run.emit_answer(0, "nice").await;
     run.complete("nice");
     let two = answer.await.unwrap();
     assert_eq!(two.turn(), one.turn());
@@ -141,19 +144,19 @@ async fn a_response_takes_results_by_its_name() {
 
 #[tokio::test]
 async fn a_process_that_died_while_it_waited_is_replaced() {
-    let stage = Stage::new();
+    let stage = ModelApiHarness::new();
     let answer = stage.send(&ask([user("weather?")]));
     let mut run = stage.run().await;
     call(&run, &["t1"], "find").await;
     answer.await.unwrap();
     let results = ask([user("weather?"), calls(&["t1"]), output("t1", "sunny")]);
     let answer = stage.send(&results);
-    result(&mut run).await;
+    next_tool_result(&mut run).await;
     let died = Failure::new(FailureKind::Agent, "it died");
-    run.retire(Ended::failed(died));
+    run.retire(AgentOutcome::failed(died));
     let other = stage.run().await;
     let history = ["user: weather?", "assistant: <find t1>", "user: <t1: sunny>"];
-    assert_eq!(told(&other.spec.history), history);
+    assert_eq!(format_history(&other.spec.history), history);
     other.complete("It is sunny.");
     assert_eq!(answer.await.unwrap().content(), "It is sunny.");
 }

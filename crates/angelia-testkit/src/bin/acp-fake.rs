@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 const SESSION: &str = "fake-session";
 
 #[derive(Default)]
-struct Agent {
+struct FakeAcpAgent {
     greeting: Option<Value>,
     refused: Vec<String>,
     silent: Vec<String>,
@@ -37,7 +37,7 @@ struct Agent {
 }
 
 fn main() -> ExitCode {
-    let mut agent = Agent::default();
+    let mut agent = FakeAcpAgent::default();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().unwrap_or_default();
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
             _ => return ExitCode::from(2),
         }
     }
-    while let Some(message) = read() {
+    while let Some(message) = read_message() {
         if agent.handle(&message).is_err() {
             return ExitCode::FAILURE;
         }
@@ -58,32 +58,34 @@ fn main() -> ExitCode {
 }
 
 /// Reads the next message; `None` when the client has closed stdin.
-fn read() -> Option<Value> {
+fn read_message() -> Option<Value> {
     let mut line = String::new();
     let count = io::stdin().lock().read_line(&mut line).ok()?;
     (count > 0).then(|| serde_json::from_str(&line).unwrap_or_default())
 }
 
-fn say(message: &Value) -> io::Result<()> {
+fn write_message(message: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{message}")?;
     out.flush()
 }
 
-fn text(text: &str) -> io::Result<()> {
-    say(&json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": SESSION,
-        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}}))
+fn write_text_chunk(text: &str) -> io::Result<()> {
+    write_message(
+        &json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": SESSION,
+        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}}),
+    )
 }
 
-fn answer(id: &Value, result: &Value) -> io::Result<()> {
-    say(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+fn write_result(id: &Value, result: &Value) -> io::Result<()> {
+    write_message(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-fn refuse(id: &Value, code: i64, message: &str) -> io::Result<()> {
-    say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+fn write_error(id: &Value, code: i64, message: &str) -> io::Result<()> {
+    write_message(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
 }
 
-impl Agent {
+impl FakeAcpAgent {
     fn handle(&mut self, message: &Value) -> io::Result<()> {
         let id = &message["id"];
         let Some(method) = message["method"].as_str() else {
@@ -93,7 +95,7 @@ impl Agent {
             return Ok(());
         }
         if self.refused.iter().any(|refused| refused == method) {
-            return refuse(id, -32000, "Authentication required");
+            return write_error(id, -32000, "Authentication required");
         }
         match method {
             "initialize" => {
@@ -104,25 +106,25 @@ impl Agent {
                         greeting[key] = value.clone();
                     }
                 }
-                answer(id, &greeting)
+                write_result(id, &greeting)
             }
-            "session/new" => answer(
+            "session/new" => write_result(
                 id,
                 &json!({"sessionId": SESSION, "models": {"currentModelId": "m",
                 "availableModels": [{"modelId": "m", "name": "M"}, {"modelId": "n", "name": "N"}]}}),
             ),
             "session/load" if message["params"]["sessionId"] != SESSION => {
-                refuse(id, -32602, "Session not found")
+                write_error(id, -32602, "Session not found")
             }
             "session/load" => {
                 if self.replays_late {
-                    answer(id, &json!({}))?;
-                    return text("said long ago");
+                    write_result(id, &json!({}))?;
+                    return write_text_chunk("said long ago");
                 }
-                text("said long ago")?;
-                answer(id, &json!({}))
+                write_text_chunk("said long ago")?;
+                write_result(id, &json!({}))
             }
-            "session/set_model" => answer(id, &json!({})),
+            "session/set_model" => write_result(id, &json!({})),
             "session/prompt" => {
                 let blocks = message["params"]["prompt"].as_array();
                 let last = blocks.and_then(|blocks| blocks.last());
@@ -131,7 +133,7 @@ impl Agent {
                 self.perform(id, script.unwrap_or_default())
             }
             _ if id.is_null() => Ok(()),
-            other => refuse(id, -32601, &format!("Method not found: {other}")),
+            other => write_error(id, -32601, &format!("Method not found: {other}")),
         }
     }
 
@@ -143,13 +145,13 @@ impl Agent {
                     let rest = rest.replace("$S", SESSION);
                     let mut message: Value = serde_json::from_str(&rest).unwrap_or_default();
                     message["jsonrpc"] = "2.0".into();
-                    say(&message)?;
+                    write_message(&message)?;
                 }
-                "<" => match read() {
-                    Some(message) => text(&message.to_string())?,
+                "<" => match read_message() {
+                    Some(message) => write_text_chunk(&message.to_string())?,
                     None => return Err(io::ErrorKind::UnexpectedEof.into()),
                 },
-                "say" => text(rest)?,
+                "say" => write_text_chunk(rest)?,
                 "raw" => {
                     let mut out = io::stdout().lock();
                     writeln!(out, "{rest}")?;
@@ -157,26 +159,26 @@ impl Agent {
                 }
                 "flood" => {
                     for number in 0..rest.parse().unwrap_or(0) {
-                        text(&format!("piece {number} "))?;
+                        write_text_chunk(&format!("piece {number} "))?;
                     }
                 }
                 "." => return self.end(id, rest),
                 "!" => {
                     let (code, message) = rest.split_once(' ').unwrap_or((rest, ""));
-                    return refuse(id, code.parse().unwrap_or(0), message);
+                    return write_error(id, code.parse().unwrap_or(0), message);
                 }
                 "stderr" => writeln!(io::stderr(), "{rest}")?,
                 "die" => std::process::exit(3),
                 "hang" => loop {
-                    let Some(message) = read() else {
+                    let Some(message) = read_message() else {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     };
                     if message["method"] == "session/cancel" {
                         return self.end(id, "cancelled");
                     }
                 },
-                "ignore" => while read().is_some() {},
-                _ => text(&format!("no such step: {line}"))?,
+                "ignore" => while read_message().is_some() {},
+                _ => write_text_chunk(&format!("no such step: {line}"))?,
             }
         }
         self.end(id, "end_turn")
@@ -184,6 +186,6 @@ impl Agent {
 
     fn end(&self, id: &Value, reason: &str) -> io::Result<()> {
         let usage = json!({"inputTokens": 1, "outputTokens": self.prompts, "totalTokens": 2});
-        answer(id, &json!({"stopReason": reason, "usage": usage}))
+        write_result(id, &json!({"stopReason": reason, "usage": usage}))
     }
 }

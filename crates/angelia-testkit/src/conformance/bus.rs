@@ -3,40 +3,40 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a check fails by panicking")]
 
-mod dead;
+mod dead_letters;
 mod delivery;
+mod durability;
 mod names;
 mod publishing;
 mod samples;
-mod survival;
 
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::ports::Bus;
 
-pub use self::{dead::*, delivery::*, names::*, publishing::*, samples::*, survival::*};
+pub use self::{dead_letters::*, delivery::*, durability::*, names::*, publishing::*, samples::*};
 
 /// Opens the bus under test on one storage, which is empty at first.
 pub trait BusFixture: Send + Sync {
     /// Opens a bus on this fixture's storage; any earlier one has been dropped. Dropping a bus
     /// without closing it simulates the death of its process.
-    fn open(&self, wish: &BusWish) -> Arc<dyn Bus>;
+    fn open(&self, wish: &TestBusConfig) -> Arc<dyn Bus>;
 
     /// Reports whether accepted messages survive a reopening. If not, the checks about that do
     /// nothing.
-    fn is_kept(&self) -> bool;
+    fn is_durable(&self) -> bool;
 }
 
 /// The configuration of a bus under test.
 #[derive(Clone, Debug)]
-pub struct BusWish {
+pub struct TestBusConfig {
     pub message_ttl: Duration,
     pub max_queued: usize,
     pub dedupe_window: Duration,
-    pub clock: Arc<HandClock>,
+    pub clock: Arc<ManualClock>,
 }
 
-impl Default for BusWish {
+impl Default for TestBusConfig {
     fn default() -> Self {
         Self {
             message_ttl: Duration::from_hours(1),

@@ -10,16 +10,16 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a check fails by panicking")]
 
-mod abilities;
 mod approvals;
+mod capabilities;
 mod conversations;
 mod endings;
 mod failures;
-mod heard;
 mod interrupts;
 mod processes;
 mod session;
 mod stream;
+mod turn_trace;
 mod turns;
 mod viewers;
 
@@ -32,8 +32,8 @@ use angelia_core::{
 use serde_json::Value;
 
 pub use self::{
-    abilities::*, approvals::*, conversations::*, endings::*, failures::*, interrupts::*, turns::*,
-    viewers::*,
+    approvals::*, capabilities::*, conversations::*, endings::*, failures::*, interrupts::*,
+    turns::*, viewers::*,
 };
 
 /// An executor in an isolated home. It supplies the prompts that make its agent do what a check
@@ -57,19 +57,19 @@ pub trait ExecutorFixture: Sync {
 
     /// Returns a substring of the command line of each helper program that belongs to an agent
     /// besides the one that is started.
-    fn parts(&self) -> &'static [&'static str] {
+    fn helper_programs(&self) -> &'static [&'static str] {
         &[]
     }
 
     /// Returns a prompt that makes the agent answer with `text` in the answer.
-    fn say(&self, text: &str) -> String;
+    fn say_prompt(&self, text: &str) -> String;
 
     /// Returns a prompt that makes the agent answer `count` words one by one, `pause` apart.
-    fn words(&self, count: usize, pause: Duration) -> String;
+    fn words_prompt(&self, count: usize, pause: Duration) -> String;
 
     /// Returns a prompt that makes the agent run this shell command after asking for approval, and
     /// then answer.
-    fn ask(&self, command: &str) -> String;
+    fn approval_prompt(&self, command: &str) -> String;
 
     /// Returns a tool that does not end by itself during a check.
     fn long_tool(&self) -> LongTool;
@@ -81,35 +81,35 @@ pub trait ExecutorFixture: Sync {
     }
 
     /// Returns a prompt that the agent never answers.
-    fn hang(&self) -> String;
+    fn hang_prompt(&self) -> String;
 
     /// Returns a specification and a prompt that fail because the agent is not logged in.
-    fn fail_auth(&self) -> (SessionSpec, String);
+    fn auth_failure(&self) -> (SessionSpec, String);
 
     /// Returns a prompt that makes the agent exit in the middle of the turn; it may ask for an
     /// approval first.
-    fn die(&self) -> Option<String>;
+    fn exit_prompt(&self) -> Option<String>;
 
     /// Returns a prompt that makes the agent call one of the caller's tools without arguments, and
     /// then answer.
-    fn call(&self, tool: &str) -> Option<String>;
+    fn tool_call_prompt(&self, tool: &str) -> Option<String>;
 
     /// Returns a prompt that makes the agent answer this value where an output schema is set.
-    fn structured(&self, value: &Value) -> Option<String>;
+    fn structured_prompt(&self, value: &Value) -> Option<String>;
 
     /// Returns the whole last request that the model received, where the fixture can see it.
-    fn told(&self) -> Option<Value>;
+    fn last_model_request(&self) -> Option<Value>;
 
     /// Reports whether the agent itself has a record of this conversation; `None` when the agent
     /// keeps no records.
     fn has_record(&self, native: &NativeSessionId) -> Option<bool>;
 
     /// Reports whether allowed commands are really executed.
-    fn acts(&self) -> bool;
+    fn executes_commands(&self) -> bool;
 
     /// Reports whether this text of the last turn reached the agent byte for byte.
-    fn arrived(&self, text: &str, _answer: &str) -> bool {
-        self.told().is_some_and(|told| says(&told, text))
+    fn reached_agent(&self, text: &str, _answer: &str) -> bool {
+        self.last_model_request().is_some_and(|told| json_contains_text(&told, text))
     }
 }
 
@@ -123,11 +123,11 @@ pub struct LongTool {
 }
 
 /// Reports whether any string inside the JSON value contains the text.
-pub fn says(value: &Value, text: &str) -> bool {
+pub fn json_contains_text(value: &Value, text: &str) -> bool {
     match value {
         Value::String(string) => string.contains(text),
-        Value::Array(items) => items.iter().any(|item| says(item, text)),
-        Value::Object(fields) => fields.values().any(|field| says(field, text)),
+        Value::Array(items) => items.iter().any(|item| json_contains_text(item, text)),
+        Value::Object(fields) => fields.values().any(|field| json_contains_text(field, text)),
         _ => false,
     }
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    prompt::{Head, Prompt},
-    recorded::RecordedRequest,
-    reply::{Block, Body, Fault, Message, Stop},
-    responder::{Context, json_response},
-    wire::{Response, ResponseBody, StreamEnd},
+    http_wire::{EncodedResponse, ResponseBody, StreamEnd},
+    prompt::{ParsedPrompt, RequestHead},
+    reply::{Fault, ReplyBlock, ReplyBody, ReplyMessage, ReplyStop},
+    request_log::RecordedRequest,
+    responder::{ReplyContext, json_response},
 };
 
 /// Fills in the model and whether to stream from a Gemini path; leaves other requests unchanged.
-pub(super) fn complete(head: &mut Head, request: &RecordedRequest) {
+pub(super) fn complete(head: &mut RequestHead, request: &RecordedRequest) {
     if let Some((model, what)) = request.path.rsplit('/').next().and_then(|end| end.split_once(':'))
     {
         model.clone_into(&mut head.model);
@@ -23,10 +23,10 @@ pub(super) fn complete(head: &mut Head, request: &RecordedRequest) {
 }
 
 /// Reads the user's last prompt and the number of rounds of tool results since then.
-pub(super) fn prompt(body: &[u8]) -> Prompt {
+pub(super) fn prompt(body: &[u8]) -> ParsedPrompt {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     let contents = request["contents"].as_array().cloned().unwrap_or_default();
-    let mut prompt = Prompt::default();
+    let mut prompt = ParsedPrompt::default();
     for content in contents.iter().rev() {
         let parts = content["parts"].as_array().cloned().unwrap_or_default();
         if content["role"] == "model" {
@@ -48,38 +48,38 @@ pub(super) fn prompt(body: &[u8]) -> Prompt {
     prompt
 }
 
-pub(super) fn encode(body: &Body, context: &Context<'_>) -> Response {
+pub(super) fn encode(body: &ReplyBody, context: &ReplyContext<'_>) -> EncodedResponse {
     match body {
-        Body::Message(message) if context.stream => {
+        ReplyBody::Message(message) if context.stream => {
             stream(frames(message, context), message.pause, StreamEnd::Complete)
         }
-        Body::Message(message) => {
+        ReplyBody::Message(message) => {
             let parts: Vec<Value> = message.blocks.iter().map(whole).collect();
             json_response(200, &candidate(&parts, Some(message), context))
         }
-        Body::Status { code, message } => {
+        ReplyBody::Status { code, message } => {
             let text = message.as_deref().unwrap_or("the scripted model fails");
             let status = if *code == 401 { "UNAUTHENTICATED" } else { "INTERNAL" };
             let error = json!({"error": {"code": code, "message": text, "status": status}});
             json_response(*code, &error)
         }
-        Body::Fault(Fault::HangHeaders) => {
-            Response { body: ResponseBody::Never, ..json_response(200, &Value::Null) }
+        ReplyBody::Fault(Fault::HangHeaders) => {
+            EncodedResponse { body: ResponseBody::Never, ..json_response(200, &Value::Null) }
         }
-        Body::Fault(Fault::HangBody) => {
+        ReplyBody::Fault(Fault::HangBody) => {
             let first = candidate(&[json!({"text": "partial "})], None, context);
             stream(vec![frame(&first)], Duration::ZERO, StreamEnd::Hang)
         }
-        Body::Fault(_) => stream(Vec::new(), Duration::ZERO, StreamEnd::Reset),
+        ReplyBody::Fault(_) => stream(Vec::new(), Duration::ZERO, StreamEnd::Reset),
     }
 }
 
-fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
+fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::Text(_) | Block::Words(_) => {
-                let pieces = block.pieces().into_iter();
+            ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
+                let pieces = block.chunks().into_iter();
                 let pieces =
                     pieces.map(|piece| candidate(&[json!({"text": piece})], None, context));
                 frames.extend(pieces.map(|piece| frame(&piece)));
@@ -91,22 +91,22 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
     frames
 }
 
-fn whole(block: &Block) -> Value {
+fn whole(block: &ReplyBlock) -> Value {
     match block {
-        Block::Thinking(text) => json!({"text": text, "thought": true}),
-        Block::Text(_) | Block::Words(_) => json!({"text": block.whole()}),
-        Block::Tool { name, input } => json!({"functionCall": {"name": name, "args": input}}),
+        ReplyBlock::Thinking(text) => json!({"text": text, "thought": true}),
+        ReplyBlock::Text(_) | ReplyBlock::Words(_) => json!({"text": block.full_text()}),
+        ReplyBlock::Tool { name, input } => json!({"functionCall": {"name": name, "args": input}}),
     }
 }
 
 /// Builds one response; `message` is given for the last one, which carries the finish reason.
-fn candidate(parts: &[Value], message: Option<&Message>, context: &Context<'_>) -> Value {
+fn candidate(parts: &[Value], message: Option<&ReplyMessage>, context: &ReplyContext<'_>) -> Value {
     let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": parts}});
     if let Some(message) = message {
         candidate["finishReason"] = match message.stop {
-            Stop::Natural => "STOP",
-            Stop::MaxTokens => "MAX_TOKENS",
-            Stop::Refusal => "SAFETY",
+            ReplyStop::Natural => "STOP",
+            ReplyStop::MaxTokens => "MAX_TOKENS",
+            ReplyStop::Refusal => "SAFETY",
         }
         .into();
     }
@@ -120,8 +120,8 @@ fn frame(value: &Value) -> Vec<u8> {
     format!("data: {value}\r\n\r\n").into_bytes()
 }
 
-fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> Response {
-    Response {
+fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> EncodedResponse {
+    EncodedResponse {
         content_type: "text/event-stream",
         body: ResponseBody::Stream { frames, pause, end },
         ..json_response(200, &Value::Null)

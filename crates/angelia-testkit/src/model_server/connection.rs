@@ -11,13 +11,13 @@ use tokio::{
 };
 
 use super::{
-    recorded::Log,
+    http_wire::{self, EncodedResponse, ResponseBody, StreamEnd},
+    request_log::RequestLog,
     responder::Responder,
-    wire::{self, Response, ResponseBody, StreamEnd},
 };
 
 /// Accepts connections until the future is dropped, which also drops every connection.
-pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log: Arc<Log>) {
+pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log: Arc<RequestLog>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -34,20 +34,20 @@ pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log
     }
 }
 
-async fn serve(mut stream: TcpStream, responder: &Responder, log: &Log) -> io::Result<()> {
+async fn serve(mut stream: TcpStream, responder: &Responder, log: &RequestLog) -> io::Result<()> {
     // Without this, small writes wait for the client's delayed TCP acks: 40 ms per turn.
     stream.set_nodelay(true)?;
     let mut buffer = BytesMut::with_capacity(64 * 1024);
-    while let Some(request) = wire::read_request(&mut stream, &mut buffer).await? {
+    while let Some(request) = http_wire::read_request(&mut stream, &mut buffer).await? {
         let request = Arc::new(request);
         log.record(&request);
         let response = responder.respond(&request);
         let head_only = request.method == "HEAD";
         match write(&mut stream, &mut buffer, response, head_only).await {
-            Ok(Next::Keep) => {}
-            Ok(Next::Close) => break,
+            Ok(AfterResponse::Keep) => {}
+            Ok(AfterResponse::Close) => break,
             Err(error) => {
-                log.abandon();
+                log.count_abandoned();
                 return Err(error);
             }
         }
@@ -55,7 +55,7 @@ async fn serve(mut stream: TcpStream, responder: &Responder, log: &Log) -> io::R
     Ok(())
 }
 
-enum Next {
+enum AfterResponse {
     Keep,
     Close,
 }
@@ -63,38 +63,38 @@ enum Next {
 async fn write(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
-    mut response: Response,
+    mut response: EncodedResponse,
     head_only: bool,
-) -> io::Result<Next> {
+) -> io::Result<AfterResponse> {
     if !response.wait.is_zero() {
-        stay(stream, buffer, Some(response.wait)).await?;
+        wait_while_connected(stream, buffer, Some(response.wait)).await?;
     }
     // Move the body out: `wire::head` still needs the rest of the response.
     match std::mem::replace(&mut response.body, ResponseBody::Never) {
         ResponseBody::Never => {
-            stay(stream, buffer, None).await?;
-            Ok(Next::Close)
+            wait_while_connected(stream, buffer, None).await?;
+            Ok(AfterResponse::Close)
         }
         ResponseBody::Whole(body) => {
-            let mut out = wire::head(&response, Some(body.len()));
+            let mut out = http_wire::head(&response, Some(body.len()));
             if !head_only {
                 out.extend_from_slice(&body);
             }
             stream.write_all(&out).await?;
-            Ok(Next::Keep)
+            Ok(AfterResponse::Keep)
         }
         ResponseBody::Stream { frames, pause, end } => {
-            let mut out = wire::head(&response, None);
+            let mut out = http_wire::head(&response, None);
             for (index, frame) in frames.iter().enumerate() {
                 if index > 0 && !pause.is_zero() {
                     stream.write_all(&out).await?;
                     out.clear();
-                    stay(stream, buffer, Some(pause)).await?;
+                    wait_while_connected(stream, buffer, Some(pause)).await?;
                 }
-                wire::push_chunk(&mut out, frame);
+                http_wire::push_chunk(&mut out, frame);
             }
             if end == StreamEnd::Complete {
-                out.extend_from_slice(wire::LAST_CHUNK);
+                out.extend_from_slice(http_wire::LAST_CHUNK);
             }
             stream.write_all(&out).await?;
             finish(stream, buffer, end).await
@@ -102,25 +102,29 @@ async fn write(
     }
 }
 
-async fn finish(stream: &mut TcpStream, buffer: &mut BytesMut, end: StreamEnd) -> io::Result<Next> {
+async fn finish(
+    stream: &mut TcpStream,
+    buffer: &mut BytesMut,
+    end: StreamEnd,
+) -> io::Result<AfterResponse> {
     match end {
-        StreamEnd::Complete => Ok(Next::Keep),
+        StreamEnd::Complete => Ok(AfterResponse::Keep),
         StreamEnd::Hang => {
-            stay(stream, buffer, None).await?;
-            Ok(Next::Close)
+            wait_while_connected(stream, buffer, None).await?;
+            Ok(AfterResponse::Close)
         }
         StreamEnd::Reset => {
             // A reset discards data that the client has not read yet, so give it time to read the
             // delta first.
-            stay(stream, buffer, Some(Duration::from_millis(30))).await?;
+            wait_while_connected(stream, buffer, Some(Duration::from_millis(30))).await?;
             stream.set_zero_linger()?;
-            Ok(Next::Close)
+            Ok(AfterResponse::Close)
         }
     }
 }
 
 /// Waits for `time`, or forever when it is `None`, and fails as soon as the client disconnects.
-async fn stay(
+async fn wait_while_connected(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
     time: Option<Duration>,

@@ -27,11 +27,11 @@ use serde_json::{Value, json};
 
 use super::{
     DEFAULT_TEXT,
-    reply::{Block, Fault, Reply, Stop},
+    reply::{Fault, Reply, ReplyBlock, ReplyStop},
 };
 
 /// Returns the directive that makes the model call one tool.
-pub fn tool_call(name: &str, input: &Value) -> String {
+pub fn tool_call_directive(name: &str, input: &Value) -> String {
     format!("TOOL:{}:END", json!({"name": name, "input": input}))
 }
 
@@ -50,19 +50,19 @@ pub struct Directives {
     calls: Vec<(String, Value)>,
     rounds: Option<usize>,
     think: bool,
-    answer: Answer,
+    answer: AnswerSpec,
     pause: Duration,
     wait: Duration,
-    stop: Option<Stop>,
+    stop: Option<ReplyStop>,
     limit_warning: bool,
-    failure: Option<(Failure, Option<usize>)>,
+    failure: Option<(ScriptedFailure, Option<usize>)>,
     /// A directive that could not be parsed. The model names it in its answer, so that the test
     /// fails visibly.
     unreadable: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-enum Answer {
+enum AnswerSpec {
     #[default]
     Default,
     Echo(String),
@@ -71,7 +71,7 @@ enum Answer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Failure {
+enum ScriptedFailure {
     Status(u16),
     Limit(u64),
     Fault(Fault),
@@ -87,7 +87,7 @@ impl Directives {
             None => (rest.as_str(), None),
         };
         if let Some(echo) = echo {
-            found.answer = Answer::Echo(echo.to_owned());
+            found.answer = AnswerSpec::Echo(echo.to_owned());
         }
         for word in rest.split_whitespace() {
             if found.take_word(word).is_none() {
@@ -115,7 +115,7 @@ impl Directives {
     }
 
     /// Reports whether the answer after `rounds` rounds is a scripted failure.
-    pub fn fails(&self, rounds: usize, failed: usize) -> bool {
+    pub fn is_scripted_failure(&self, rounds: usize, failed: usize) -> bool {
         let wanted = self.rounds.unwrap_or(usize::from(!self.calls.is_empty()));
         rounds >= wanted && self.failure(failed).is_some()
     }
@@ -123,18 +123,18 @@ impl Directives {
     fn call(&self, round: usize) -> Reply {
         let mut blocks = Vec::new();
         if self.think {
-            blocks.push(Block::Thinking("Let me think.".into()));
+            blocks.push(ReplyBlock::Thinking("Let me think.".into()));
         }
-        blocks.push(Block::Text("I will call a tool.".into()));
+        blocks.push(ReplyBlock::Text("I will call a tool.".into()));
         if self.calls.is_empty() {
             let input = json!({
                 "command": format!("echo round-{round}"),
                 "description": format!("round {round}"),
             });
-            blocks.push(Block::Tool { name: "Bash".into(), input });
+            blocks.push(ReplyBlock::Tool { name: "Bash".into(), input });
         }
         for (name, input) in &self.calls {
-            blocks.push(Block::Tool { name: name.clone(), input: input.clone() });
+            blocks.push(ReplyBlock::Tool { name: name.clone(), input: input.clone() });
         }
         Reply::message(blocks).with_pause(self.pause)
     }
@@ -145,32 +145,36 @@ impl Directives {
             return None;
         }
         Some(match (failure, &self.answer) {
-            (Failure::Status(code), Answer::Echo(message)) => Reply::status_with(code, message),
-            (Failure::Status(code), _) => Reply::status(code),
-            (Failure::Limit(reset), _) => {
+            (ScriptedFailure::Status(code), AnswerSpec::Echo(message)) => {
+                Reply::status_with(code, message)
+            }
+            (ScriptedFailure::Status(code), _) => Reply::status(code),
+            (ScriptedFailure::Limit(reset), _) => {
                 return (reset > now()).then(|| Reply::subscription_limit(reset));
             }
-            (Failure::Fault(fault), _) => Reply::fault(fault),
+            (ScriptedFailure::Fault(fault), _) => Reply::fault(fault),
         })
     }
 
     fn answer(&self, rounds: usize, tool_failed: bool) -> Reply {
         let mut blocks = Vec::new();
         if self.think && rounds == 0 {
-            blocks.push(Block::Thinking("Let me think.".into()));
+            blocks.push(ReplyBlock::Thinking("Let me think.".into()));
         }
         blocks.push(match &self.answer {
-            Answer::Echo(text) => Block::Text(text.clone()),
-            Answer::Words(count) => Block::Words(*count),
-            Answer::Big(bytes) => Block::Text("0123456789abcde ".repeat(bytes.div_ceil(16))),
-            Answer::Default if rounds > 0 => {
-                Block::Text(format!("Tool finished; is_error={tool_failed}."))
+            AnswerSpec::Echo(text) => ReplyBlock::Text(text.clone()),
+            AnswerSpec::Words(count) => ReplyBlock::Words(*count),
+            AnswerSpec::Big(bytes) => {
+                ReplyBlock::Text("0123456789abcde ".repeat(bytes.div_ceil(16)))
             }
-            Answer::Default => Block::Text(DEFAULT_TEXT.into()),
+            AnswerSpec::Default if rounds > 0 => {
+                ReplyBlock::Text(format!("Tool finished; is_error={tool_failed}."))
+            }
+            AnswerSpec::Default => ReplyBlock::Text(DEFAULT_TEXT.into()),
         });
         let reply = Reply::message(blocks)
             .with_pause(self.pause)
-            .with_stop(self.stop.unwrap_or(Stop::Natural));
+            .with_stop(self.stop.unwrap_or(ReplyStop::Natural));
         if self.limit_warning { reply.with_limit_warning(DEFAULT_LIMIT_RESET) } else { reply }
     }
 
@@ -211,7 +215,7 @@ impl Directives {
         let mut numbers = numbers.split(':').filter(|number| !number.is_empty());
         match name {
             "WORDS" => {
-                self.answer = Answer::Words(numbers.next()?.parse().ok()?);
+                self.answer = AnswerSpec::Words(numbers.next()?.parse().ok()?);
                 if let Some(pause) = numbers.next() {
                     // An explicit pause of 0 still means one write per delta, so use the shortest
                     // pause there is: zero itself would send everything in one write.
@@ -219,31 +223,31 @@ impl Directives {
                     self.pause = pause.max(Duration::from_nanos(1));
                 }
             }
-            "BIG" => self.answer = Answer::Big(numbers.next()?.parse().ok()?),
+            "BIG" => self.answer = AnswerSpec::Big(numbers.next()?.parse().ok()?),
             "ROUNDS" => self.rounds = Some(numbers.next()?.parse().ok()?),
             "SLOW" => self.wait = Duration::from_millis(numbers.next()?.parse().ok()?),
             "THINK" => self.think = true,
-            "REFUSE" => self.stop = Some(Stop::Refusal),
-            "MAXTOK" => self.stop = Some(Stop::MaxTokens),
+            "REFUSE" => self.stop = Some(ReplyStop::Refusal),
+            "MAXTOK" => self.stop = Some(ReplyStop::MaxTokens),
             "LIMIT_WARNING" => self.limit_warning = true,
             "STATUS" => {
                 let code = numbers.next()?.parse().ok()?;
-                self.fail(Failure::Status(code), numbers.next())?;
+                self.fail(ScriptedFailure::Status(code), numbers.next())?;
             }
             "LIMIT" => {
                 let reset = numbers.next().map_or(Ok(DEFAULT_LIMIT_RESET), str::parse).ok()?;
-                self.fail(Failure::Limit(reset), None)?;
+                self.fail(ScriptedFailure::Limit(reset), None)?;
             }
             _ => {
                 if let Some(fault) = fault(name) {
-                    self.fail(Failure::Fault(fault), numbers.next())?;
+                    self.fail(ScriptedFailure::Fault(fault), numbers.next())?;
                 }
             }
         }
         Some(())
     }
 
-    fn fail(&mut self, failure: Failure, times: Option<&str>) -> Option<()> {
+    fn fail(&mut self, failure: ScriptedFailure, times: Option<&str>) -> Option<()> {
         let times = times.map(str::parse).transpose().ok()?;
         self.failure = Some((failure, times));
         Some(())
@@ -254,12 +258,12 @@ fn fault(name: &str) -> Option<Fault> {
     Some(match name {
         "HANG_HEADERS" => Fault::HangHeaders,
         "HANG_BODY" => Fault::HangBody,
-        "CUT" => Fault::Cut,
+        "CUT" => Fault::ConnectionReset,
         "MALFORMED" => Fault::BadJson,
         "ERROR_EVENT" => Fault::ErrorEvent,
         "HTML" => Fault::Html,
         "EMPTY" => Fault::Empty,
-        "NO_STOP" => Fault::NoStop,
+        "NO_STOP" => Fault::MissingStop,
         _ => return None,
     })
 }
@@ -267,10 +271,12 @@ fn fault(name: &str) -> Option<Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_server::reply::{Body, Message};
+    use crate::model_server::reply::{ReplyBody, ReplyMessage};
 
-    fn message(text: &str, rounds: usize) -> Message {
-        let Body::Message(message) = reply(text, rounds, 0).body else { panic!("not a message") };
+    fn message(text: &str, rounds: usize) -> ReplyMessage {
+        let ReplyBody::Message(message) = reply(text, rounds, 0).body else {
+            panic!("not a message")
+        };
         message
     }
 
@@ -278,8 +284,8 @@ mod tests {
         Directives::parse(text).unwrap().reply(rounds, false, failed)
     }
 
-    fn texts(message: &Message) -> Vec<String> {
-        message.blocks.iter().map(Block::whole).collect()
+    fn texts(message: &ReplyMessage) -> Vec<String> {
+        message.blocks.iter().map(ReplyBlock::full_text).collect()
     }
 
     #[test]
@@ -300,7 +306,7 @@ mod tests {
         assert_eq!((texts(&words), words.pause), (vec!["w0 w1 ".into()], Duration::from_millis(7)));
         assert!(message("WORDS:2", 0).pause.is_zero());
         assert!(!message("WORDS:2:0", 0).pause.is_zero());
-        assert_eq!(message("BIG:100", 0).blocks[0].whole().len(), 112);
+        assert_eq!(message("BIG:100", 0).blocks[0].full_text().len(), 112);
     }
 
     #[test]
@@ -330,7 +336,7 @@ mod tests {
     #[test]
     fn failures_end_after_their_number_of_times_and_wait_for_the_tools() {
         let status = |text, rounds, failed| match reply(text, rounds, failed).body {
-            Body::Status { code, message } => Some((code, message)),
+            ReplyBody::Status { code, message } => Some((code, message)),
             _ => None,
         };
         assert_eq!(status("STATUS:529", 0, 99), Some((529, None)));
@@ -339,8 +345,8 @@ mod tests {
         assert_eq!(status("STATUS:400 ECHO:too long", 0, 0), Some((400, Some("too long".into()))));
         assert_eq!(status("ROUNDS:1 STATUS:529", 0, 0), None);
         assert_eq!(status("ROUNDS:1 STATUS:529", 1, 0), Some((529, None)));
-        assert!(matches!(reply("CUT:1", 0, 0).body, Body::Fault(Fault::Cut)));
-        assert!(matches!(reply("CUT:1", 0, 1).body, Body::Message(_)));
+        assert!(matches!(reply("CUT:1", 0, 0).body, ReplyBody::Fault(Fault::ConnectionReset)));
+        assert!(matches!(reply("CUT:1", 0, 1).body, ReplyBody::Message(_)));
     }
 
     #[test]

@@ -5,19 +5,21 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    reply::{Block, Body, Fault, Message, Stop, Usage},
-    responder::{Context, json_response},
-    wire::{Response, ResponseBody, StreamEnd},
+    http_wire::{EncodedResponse, ResponseBody, StreamEnd},
+    reply::{Fault, ReplyBlock, ReplyBody, ReplyMessage, ReplyStop, ReplyUsage},
+    responder::{ReplyContext, json_response},
 };
 
-pub(super) fn encode(body: &Body, context: &Context<'_>) -> Response {
+pub(super) fn encode(body: &ReplyBody, context: &ReplyContext<'_>) -> EncodedResponse {
     match body {
-        Body::Message(message) if context.stream => {
+        ReplyBody::Message(message) if context.stream => {
             stream(frames(message, context), message.pause, StreamEnd::Complete)
         }
-        Body::Message(message) => json_response(200, &whole(message, context)),
-        Body::Status { code, message } => json_response(*code, &error(*code, message.as_deref())),
-        Body::Fault(fault) => self::fault(*fault, context),
+        ReplyBody::Message(message) => json_response(200, &whole(message, context)),
+        ReplyBody::Status { code, message } => {
+            json_response(*code, &error(*code, message.as_deref()))
+        }
+        ReplyBody::Fault(fault) => self::fault(*fault, context),
     }
 }
 
@@ -37,7 +39,7 @@ pub(super) fn error(status: u16, message: Option<&str>) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message.unwrap_or(text)}})
 }
 
-fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
+fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> Vec<Vec<u8>> {
     let mut frames = vec![event(&start(context))];
     for (index, block) in message.blocks.iter().enumerate() {
         let opened = event(&json!({"type": "content_block_start", "index": index,
@@ -60,49 +62,51 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
     frames
 }
 
-fn start(context: &Context<'_>) -> Value {
+fn start(context: &ReplyContext<'_>) -> Value {
     json!({"type": "message_start", "message": {"id": message_id(context), "type": "message",
         "role": "assistant", "model": context.model, "content": [], "stop_reason": null,
         "stop_sequence": null, "usage": usage(context.usage, 1)}})
 }
 
-fn opened(block: &Block, index: usize, context: &Context<'_>) -> Value {
+fn opened(block: &ReplyBlock, index: usize, context: &ReplyContext<'_>) -> Value {
     match block {
-        Block::Thinking(_) => json!({"type": "thinking", "thinking": "", "signature": ""}),
-        Block::Text(_) | Block::Words(_) => json!({"type": "text", "text": ""}),
-        Block::Tool { name, .. } => {
+        ReplyBlock::Thinking(_) => json!({"type": "thinking", "thinking": "", "signature": ""}),
+        ReplyBlock::Text(_) | ReplyBlock::Words(_) => json!({"type": "text", "text": ""}),
+        ReplyBlock::Tool { name, .. } => {
             json!({"type": "tool_use", "id": tool_id(context, index), "name": name, "input": {}})
         }
     }
 }
 
-fn deltas(block: &Block) -> Vec<Value> {
-    let pieces = block.pieces().into_iter();
+fn deltas(block: &ReplyBlock) -> Vec<Value> {
+    let pieces = block.chunks().into_iter();
     match block {
-        Block::Thinking(_) => pieces
+        ReplyBlock::Thinking(_) => pieces
             .map(|piece| json!({"type": "thinking_delta", "thinking": piece}))
             .chain([json!({"type": "signature_delta", "signature": "c2ln"})])
             .collect(),
-        Block::Text(_) | Block::Words(_) => {
+        ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
             pieces.map(|piece| json!({"type": "text_delta", "text": piece})).collect()
         }
-        Block::Tool { .. } => {
+        ReplyBlock::Tool { .. } => {
             pieces.map(|piece| json!({"type": "input_json_delta", "partial_json": piece})).collect()
         }
     }
 }
 
-fn whole(message: &Message, context: &Context<'_>) -> Value {
+fn whole(message: &ReplyMessage, context: &ReplyContext<'_>) -> Value {
     let blocks: Vec<Value> = message
         .blocks
         .iter()
         .enumerate()
         .map(|(index, block)| match block {
-            Block::Thinking(text) => {
+            ReplyBlock::Thinking(text) => {
                 json!({"type": "thinking", "thinking": text, "signature": "c2ln"})
             }
-            Block::Text(_) | Block::Words(_) => json!({"type": "text", "text": block.whole()}),
-            Block::Tool { name, input } => {
+            ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
+                json!({"type": "text", "text": block.full_text()})
+            }
+            ReplyBlock::Tool { name, input } => {
                 json!({"type": "tool_use", "id": tool_id(context, index), "name": name,
                     "input": input})
             }
@@ -113,16 +117,16 @@ fn whole(message: &Message, context: &Context<'_>) -> Value {
         "stop_sequence": null, "usage": usage(context.usage, context.usage.output)})
 }
 
-fn stop_reason(message: &Message) -> &'static str {
+fn stop_reason(message: &ReplyMessage) -> &'static str {
     match message.stop {
-        Stop::Refusal => "refusal",
-        Stop::MaxTokens => "max_tokens",
-        Stop::Natural if message.calls_tool() => "tool_use",
-        Stop::Natural => "end_turn",
+        ReplyStop::Refusal => "refusal",
+        ReplyStop::MaxTokens => "max_tokens",
+        ReplyStop::Natural if message.calls_tool() => "tool_use",
+        ReplyStop::Natural => "end_turn",
     }
 }
 
-fn usage(usage: Usage, output: u64) -> Value {
+fn usage(usage: ReplyUsage, output: u64) -> Value {
     json!({"input_tokens": usage.input, "cache_creation_input_tokens": usage.cache_write(),
         "cache_read_input_tokens": usage.cache_read, "output_tokens": output,
         "cache_creation": {"ephemeral_5m_input_tokens": usage.cache_write_5m,
@@ -130,11 +134,11 @@ fn usage(usage: Usage, output: u64) -> Value {
         "service_tier": "standard"})
 }
 
-fn message_id(context: &Context<'_>) -> String {
+fn message_id(context: &ReplyContext<'_>) -> String {
     format!("msg_test{:04}", context.id)
 }
 
-fn tool_id(context: &Context<'_>, index: usize) -> String {
+fn tool_id(context: &ReplyContext<'_>, index: usize) -> String {
     format!("toolu_test{:04}_{index}", context.id)
 }
 
@@ -143,8 +147,8 @@ fn event(data: &Value) -> Vec<u8> {
     format!("event: {name}\ndata: {data}\n\n").into_bytes()
 }
 
-fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> Response {
-    Response {
+fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> EncodedResponse {
+    EncodedResponse {
         status: 200,
         headers: Vec::new(),
         content_type: "text/event-stream; charset=utf-8",
@@ -154,14 +158,18 @@ fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> Response {
 }
 
 /// Returns a broken answer; without streaming, the JSON body is damaged in the same way.
-fn fault(fault: Fault, context: &Context<'_>) -> Response {
-    let begun = if context.stream { begun(context) } else { vec![br#"{"id":"msg_"#.to_vec()] };
+fn fault(fault: Fault, context: &ReplyContext<'_>) -> EncodedResponse {
+    let begun = if context.stream {
+        frames_to_first_delta(context)
+    } else {
+        vec![br#"{"id":"msg_"#.to_vec()]
+    };
     let now = Duration::ZERO;
     match fault {
-        Fault::HangHeaders => never(),
+        Fault::HangHeaders => no_response(),
         Fault::HangBody => stream(begun, now, StreamEnd::Hang),
-        Fault::Cut => stream(begun, now, StreamEnd::Reset),
-        Fault::NoStop => stream(begun, now, StreamEnd::Complete),
+        Fault::ConnectionReset => stream(begun, now, StreamEnd::Reset),
+        Fault::MissingStop => stream(begun, now, StreamEnd::Complete),
         Fault::Empty => stream(Vec::new(), now, StreamEnd::Complete),
         Fault::BadJson => {
             let bad = b"event: content_block_start\ndata: {not json\n\n".to_vec();
@@ -176,7 +184,7 @@ fn fault(fault: Fault, context: &Context<'_>) -> Response {
 }
 
 /// Returns the frames of a message that stops after its first delta.
-fn begun(context: &Context<'_>) -> Vec<Vec<u8>> {
+fn frames_to_first_delta(context: &ReplyContext<'_>) -> Vec<Vec<u8>> {
     vec![
         event(&start(context)),
         event(&json!({"type": "content_block_start", "index": 0,
@@ -186,8 +194,8 @@ fn begun(context: &Context<'_>) -> Vec<Vec<u8>> {
     ]
 }
 
-pub(super) fn never() -> Response {
-    Response {
+pub(super) fn no_response() -> EncodedResponse {
+    EncodedResponse {
         status: 200,
         headers: Vec::new(),
         content_type: "",
@@ -196,8 +204,8 @@ pub(super) fn never() -> Response {
     }
 }
 
-pub(super) fn html() -> Response {
-    Response {
+pub(super) fn html() -> EncodedResponse {
+    EncodedResponse {
         status: 200,
         headers: Vec::new(),
         content_type: "text/html",
@@ -211,16 +219,16 @@ mod tests {
     use super::*;
     use crate::model_server::reply::Reply;
 
-    fn context(stream: bool) -> Context<'static> {
-        Context { model: "m", stream, usage: Usage::default(), id: 7 }
+    fn context(stream: bool) -> ReplyContext<'static> {
+        ReplyContext { model: "m", stream, usage: ReplyUsage::default(), id: 7 }
     }
 
     #[test]
     fn the_streamed_blocks_add_up_to_the_whole_message() {
-        let Body::Message(message) = Reply::message(vec![
-            Block::Thinking("hm".into()),
-            Block::Text("some longer text".into()),
-            Block::Tool { name: "Bash".into(), input: json!({"command": "echo a"}) },
+        let ReplyBody::Message(message) = Reply::message(vec![
+            ReplyBlock::Thinking("hm".into()),
+            ReplyBlock::Text("some longer text".into()),
+            ReplyBlock::Tool { name: "Bash".into(), input: json!({"command": "echo a"}) },
         ])
         .body
         else {

@@ -11,13 +11,13 @@
 mod acp_gemini;
 mod connection;
 pub mod directive;
+mod http_wire;
 mod messages;
 mod prompt;
-mod recorded;
 pub mod reply;
+mod request_log;
 mod responder;
 mod responses;
-mod wire;
 
 use std::{
     io,
@@ -30,11 +30,11 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use self::{recorded::Log, responder::Responder};
 pub use self::{
-    recorded::{Recorded, RecordedRequest},
-    reply::{Block, Fault, Message, Reply, Stop, Usage},
+    reply::{Fault, Reply, ReplyBlock, ReplyMessage, ReplyStop, ReplyUsage},
+    request_log::{RecordedRequest, SharedRequest},
 };
+use self::{request_log::RequestLog, responder::Responder};
 
 /// The answer when neither the test nor the prompt scripts one.
 pub const DEFAULT_TEXT: &str = "Hello from the scripted model.";
@@ -44,7 +44,7 @@ pub const DEFAULT_TEXT: &str = "Hello from the scripted model.";
 pub struct ModelServer {
     address: SocketAddr,
     responder: Arc<Responder>,
-    log: Arc<Log>,
+    log: Arc<RequestLog>,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -72,7 +72,7 @@ impl ModelServer {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let responder = Arc::new(Responder::default());
-        let log = Arc::new(Log::default());
+        let log = Arc::new(RequestLog::default());
         let stop = CancellationToken::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("model-server".into()).spawn({
@@ -119,23 +119,23 @@ impl ModelServer {
     }
 
     /// Sets the token counts of every following answer.
-    pub fn set_usage(&self, usage: Usage) {
+    pub fn set_usage(&self, usage: ReplyUsage) {
         self.responder.set_usage(usage);
     }
 
     /// Returns how many scripted answers have not been used yet.
-    pub fn unused(&self) -> usize {
-        self.responder.unused()
+    pub fn unused_replies(&self) -> usize {
+        self.responder.unused_replies()
     }
 
     /// Returns the requests so far, oldest first; only the newest 1000 are kept.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<SharedRequest> {
         self.log.all()
     }
 
     /// Returns the requests that asked the model for an answer, without token counts, probes and
     /// model lists.
-    pub fn model_requests(&self) -> Vec<Recorded> {
+    pub fn model_requests(&self) -> Vec<SharedRequest> {
         self.log.model_requests()
     }
 
@@ -145,8 +145,8 @@ impl ModelServer {
     }
 
     /// Returns how many answers were cut short because the client disconnected.
-    pub fn abandoned(&self) -> usize {
-        self.log.abandoned()
+    pub fn abandoned_count(&self) -> usize {
+        self.log.abandoned_count()
     }
 
     /// Waits until `count` model requests have arrived in total.
@@ -154,8 +154,8 @@ impl ModelServer {
         &self,
         count: usize,
         within: Duration,
-    ) -> Result<Vec<Recorded>, TooFewRequests> {
-        match tokio::time::timeout(within, self.log.reached(count)).await {
+    ) -> Result<Vec<SharedRequest>, TooFewRequests> {
+        match tokio::time::timeout(within, self.log.wait_for_model_requests(count)).await {
             Ok(()) => Ok(self.model_requests()),
             Err(_) => {
                 Err(TooFewRequests { wanted: count, seen: self.model_requests().len(), within })

@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::recorded::RecordedRequest;
+use super::request_log::RecordedRequest;
 
 /// The user's last prompt and the tool results since then.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Prompt {
+pub(super) struct ParsedPrompt {
     pub(super) text: String,
     /// Rounds of tool results after the prompt.
     pub(super) rounds: usize,
@@ -20,26 +20,26 @@ pub(super) struct Prompt {
 
 /// The request fields that decide the form of the answer.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct RequestHead {
     pub(super) model: String,
     pub(super) stream: bool,
 }
 
 #[derive(Deserialize, Default)]
-struct Request<'a> {
+struct ModelRequestBody<'a> {
     #[serde(borrow, default)]
     model: Option<Cow<'a, str>>,
     #[serde(default)]
     stream: Option<bool>,
     #[serde(borrow, default)]
-    messages: Option<Vec<Entry<'a>>>,
+    messages: Option<Vec<ConversationEntry<'a>>>,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
 }
 
 /// A message of the Messages dialect or an input item of the Responses dialect.
 #[derive(Deserialize)]
-struct Entry<'a> {
+struct ConversationEntry<'a> {
     #[serde(borrow, rename = "type", default)]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -49,7 +49,7 @@ struct Entry<'a> {
 }
 
 #[derive(Deserialize)]
-struct Part<'a> {
+struct ContentPart<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -58,9 +58,9 @@ struct Part<'a> {
     is_error: Option<bool>,
 }
 
-impl Head {
+impl RequestHead {
     pub(super) fn of(body: &[u8]) -> Self {
-        let request: Request<'_> = serde_json::from_slice(body).unwrap_or_default();
+        let request: ModelRequestBody<'_> = serde_json::from_slice(body).unwrap_or_default();
         Self {
             model: request.model.unwrap_or_default().into_owned(),
             stream: request.stream.unwrap_or_default(),
@@ -68,24 +68,25 @@ impl Head {
     }
 }
 
-impl Prompt {
-    pub(super) fn of(request: &RecordedRequest) -> Self {
-        let parsed: Request<'_> = serde_json::from_slice(&request.body).unwrap_or_default();
+impl ParsedPrompt {
+    pub(super) fn from_request(request: &RecordedRequest) -> Self {
+        let parsed: ModelRequestBody<'_> =
+            serde_json::from_slice(&request.body).unwrap_or_default();
         match (parsed.messages, parsed.input) {
-            (Some(messages), _) => Self::of_messages(&messages),
-            (None, Some(input)) => Self::of_input(input),
+            (Some(messages), _) => Self::from_messages(&messages),
+            (None, Some(input)) => Self::from_input(input),
             (None, None) => super::acp_gemini::prompt(&request.body),
         }
     }
 
     /// Searches from the newest message back to the one with the user's text. The last message
     /// often has the role `system`, and tool results and text may share one message.
-    fn of_messages(messages: &[Entry<'_>]) -> Self {
+    fn from_messages(messages: &[ConversationEntry<'_>]) -> Self {
         let mut found = Self::default();
         for message in messages.iter().rev().filter(|entry| entry.role.as_deref() == Some("user")) {
             let parts = parts(message.content);
-            let texts = parts.iter().filter(|part| part.kind == "text").filter_map(words);
-            if let Some(text) = choose(texts.collect()) {
+            let texts = parts.iter().filter(|part| part.kind == "text").filter_map(user_text);
+            if let Some(text) = choose_prompt_text(texts.collect()) {
                 found.text = text;
                 return found;
             }
@@ -99,11 +100,12 @@ impl Prompt {
         found
     }
 
-    fn of_input(input: &RawValue) -> Self {
+    fn from_input(input: &RawValue) -> Self {
         if let Ok(text) = serde_json::from_str::<String>(input.get()) {
             return Self { text, ..Self::default() };
         }
-        let items: Vec<Entry<'_>> = serde_json::from_str(input.get()).unwrap_or_default();
+        let items: Vec<ConversationEntry<'_>> =
+            serde_json::from_str(input.get()).unwrap_or_default();
         let mut found = Self::default();
         let mut in_results = false;
         for item in items.iter().rev() {
@@ -118,10 +120,10 @@ impl Prompt {
                 continue;
             }
             let parts = parts(item.content);
-            let texts = parts.iter().filter(|part| part.kind == "input_text").filter_map(words);
+            let texts = parts.iter().filter(|part| part.kind == "input_text").filter_map(user_text);
             // Codex wraps each piece of context that it adds in a tag.
             let own = texts.filter(|text| !(text.starts_with('<') && text.ends_with('>')));
-            if let Some(text) = choose(own.collect()) {
+            if let Some(text) = choose_prompt_text(own.collect()) {
                 found.text = text;
                 return found;
             }
@@ -130,21 +132,22 @@ impl Prompt {
     }
 }
 
-fn parts(content: Option<&RawValue>) -> Vec<Part<'_>> {
+fn parts(content: Option<&RawValue>) -> Vec<ContentPart<'_>> {
     let Some(content) = content else {
         return Vec::new();
     };
     if content.get().starts_with('"') {
         let text = serde_json::from_str(content.get()).ok();
         // Both dialects allow a plain string; return it under either dialect's part type.
-        let part = |kind| Part { kind: Cow::Borrowed(kind), text: text.clone(), is_error: None };
+        let part =
+            |kind| ContentPart { kind: Cow::Borrowed(kind), text: text.clone(), is_error: None };
         return vec![part("text"), part("input_text")];
     }
     serde_json::from_str(content.get()).unwrap_or_default()
 }
 
 /// Returns the user's own text in a part, without the client's reminders and status lines.
-fn words(part: &Part<'_>) -> Option<String> {
+fn user_text(part: &ContentPart<'_>) -> Option<String> {
     // Angelia uses the second one to carry a client's system messages.
     const TAGS: [(&str, &str); 2] =
         [("<system-reminder>", "</system-reminder>"), ("<system>", "</system>")];
@@ -163,7 +166,7 @@ fn words(part: &Part<'_>) -> Option<String> {
 }
 
 /// Picks, of several texts in one message, the last one with a directive, or else the last one.
-fn choose(mut texts: Vec<String>) -> Option<String> {
+fn choose_prompt_text(mut texts: Vec<String>) -> Option<String> {
     let telling =
         texts.iter().rposition(|text| super::directive::Directives::parse(text).is_some());
     match telling {
@@ -180,8 +183,8 @@ mod tests {
 
     use super::*;
 
-    fn prompt(body: &Value) -> Prompt {
-        Prompt::of(&RecordedRequest {
+    fn prompt(body: &Value) -> ParsedPrompt {
+        ParsedPrompt::from_request(&RecordedRequest {
             method: "POST".into(),
             path: "/v1/messages".into(),
             query: None,
@@ -201,7 +204,7 @@ mod tests {
             ]},
             {"role": "system", "content": "# Environment"},
         ]}));
-        assert_eq!(found, Prompt { text: "ECHO:hi".into(), ..Prompt::default() });
+        assert_eq!(found, ParsedPrompt { text: "ECHO:hi".into(), ..ParsedPrompt::default() });
     }
 
     #[test]
@@ -215,7 +218,7 @@ mod tests {
                 {"type": "tool_result", "content": "y"},
                 {"type": "text", "text": "<system-reminder>r</system-reminder>"}]},
         ]}));
-        assert_eq!(found, Prompt { text: "ROUNDS:3".into(), rounds: 2, tool_failed: false });
+        assert_eq!(found, ParsedPrompt { text: "ROUNDS:3".into(), rounds: 2, tool_failed: false });
     }
 
     #[test]
@@ -228,7 +231,7 @@ mod tests {
                 {"type": "text", "text": "[Request interrupted by user for tool use]"},
                 {"type": "text", "text": "next"}]},
         ]}));
-        assert_eq!(found, Prompt { text: "next".into(), ..Prompt::default() });
+        assert_eq!(found, ParsedPrompt { text: "next".into(), ..ParsedPrompt::default() });
     }
 
     #[test]
@@ -240,15 +243,15 @@ mod tests {
             {"type": "function_call", "name": "shell", "call_id": "1", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "1", "output": "ok"},
         ]}));
-        assert_eq!(found, Prompt { text: "hello".into(), rounds: 1, tool_failed: false });
+        assert_eq!(found, ParsedPrompt { text: "hello".into(), rounds: 1, tool_failed: false });
         assert_eq!(prompt(&json!({"input": "plain"})).text, "plain");
     }
 
     #[test]
     fn anything_else_is_an_empty_prompt() {
         for body in [json!(null), json!({}), json!({"messages": [{"role": "user"}]}), json!([1])] {
-            assert_eq!(prompt(&body), Prompt::default());
+            assert_eq!(prompt(&body), ParsedPrompt::default());
         }
-        assert_eq!(Head::of(b"not json"), Head::default());
+        assert_eq!(RequestHead::of(b"not json"), RequestHead::default());
     }
 }

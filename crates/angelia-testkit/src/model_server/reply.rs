@@ -7,7 +7,7 @@ use serde_json::Value;
 /// One answer to one model request.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    pub body: Body,
+    pub body: ReplyBody,
     /// Added to the response; also on error statuses.
     pub headers: Vec<(String, String)>,
     /// The delay before the first byte of the response.
@@ -15,23 +15,23 @@ pub struct Reply {
 }
 
 #[derive(Clone, Debug)]
-pub enum Body {
-    Message(Message),
+pub enum ReplyBody {
+    Message(ReplyMessage),
     Status { code: u16, message: Option<String> },
     Fault(Fault),
 }
 
 /// A well-formed model message.
 #[derive(Clone, Debug)]
-pub struct Message {
-    pub blocks: Vec<Block>,
-    pub stop: Stop,
+pub struct ReplyMessage {
+    pub blocks: Vec<ReplyBlock>,
+    pub stop: ReplyStop,
     /// Between two deltas; zero sends the whole stream in one write.
     pub pause: Duration,
 }
 
 #[derive(Clone, Debug)]
-pub enum Block {
+pub enum ReplyBlock {
     Thinking(String),
     Text(String),
     /// This many words, one delta each.
@@ -43,7 +43,7 @@ pub enum Block {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum ReplyStop {
     /// `end_turn`, or `tool_use` when the message calls a tool.
     Natural,
     MaxTokens,
@@ -58,7 +58,7 @@ pub enum Fault {
     /// The head and the first delta, then silence.
     HangBody,
     /// The head and the first delta, then a connection reset.
-    Cut,
+    ConnectionReset,
     /// Status 200 and a stream whose second event is not JSON.
     BadJson,
     /// Status 200 and an error event after the start of the message.
@@ -68,12 +68,12 @@ pub enum Fault {
     /// Status 200 and an empty body.
     Empty,
     /// A stream that ends cleanly but before its closing event.
-    NoStop,
+    MissingStop,
 }
 
 /// Token counts reported for every message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct ReplyUsage {
     pub input: u64,
     pub output: u64,
     pub cache_read: u64,
@@ -81,46 +81,50 @@ pub struct Usage {
     pub cache_write_1h: u64,
 }
 
-impl Default for Usage {
+impl Default for ReplyUsage {
     fn default() -> Self {
         Self { input: 11, output: 25, cache_read: 3000, cache_write_5m: 20, cache_write_1h: 100 }
     }
 }
 
-impl Usage {
+impl ReplyUsage {
     pub fn cache_write(self) -> u64 {
         self.cache_write_5m + self.cache_write_1h
     }
 }
 
 impl Reply {
-    pub fn message(blocks: Vec<Block>) -> Self {
-        Self::new(Body::Message(Message { blocks, stop: Stop::Natural, pause: Duration::ZERO }))
+    pub fn message(blocks: Vec<ReplyBlock>) -> Self {
+        Self::new(ReplyBody::Message(ReplyMessage {
+            blocks,
+            stop: ReplyStop::Natural,
+            pause: Duration::ZERO,
+        }))
     }
 
     pub fn text(text: impl Into<String>) -> Self {
-        Self::message(vec![Block::Text(text.into())])
+        Self::message(vec![ReplyBlock::Text(text.into())])
     }
 
     /// `count` words (`w0 w1 …`), one delta each, with a pause between them.
     pub fn words(count: usize, pause: Duration) -> Self {
-        Self::message(vec![Block::Words(count)]).with_pause(pause)
+        Self::message(vec![ReplyBlock::Words(count)]).with_pause(pause)
     }
 
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
-        Self::message(vec![Block::Tool { name: name.into(), input }])
+        Self::message(vec![ReplyBlock::Tool { name: name.into(), input }])
     }
 
     pub fn status(code: u16) -> Self {
-        Self::new(Body::Status { code, message: None })
+        Self::new(ReplyBody::Status { code, message: None })
     }
 
     pub fn status_with(code: u16, message: impl Into<String>) -> Self {
-        Self::new(Body::Status { code, message: Some(message.into()) })
+        Self::new(ReplyBody::Status { code, message: Some(message.into()) })
     }
 
     pub fn fault(fault: Fault) -> Self {
-        Self::new(Body::Fault(fault))
+        Self::new(ReplyBody::Fault(fault))
     }
 
     /// Refuses the request: the subscription's five-hour limit is used up until `resets_at` (Unix
@@ -170,7 +174,7 @@ impl Reply {
     /// Sends a message's deltas one by one with this pause; no effect on other answers.
     #[must_use]
     pub fn with_pause(mut self, pause: Duration) -> Self {
-        if let Body::Message(message) = &mut self.body {
+        if let ReplyBody::Message(message) = &mut self.body {
             message.pause = pause;
         }
         self
@@ -178,45 +182,45 @@ impl Reply {
 
     /// Ends a message for this reason; no effect on other answers.
     #[must_use]
-    pub fn with_stop(mut self, stop: Stop) -> Self {
-        if let Body::Message(message) = &mut self.body {
+    pub fn with_stop(mut self, stop: ReplyStop) -> Self {
+        if let ReplyBody::Message(message) = &mut self.body {
             message.stop = stop;
         }
         self
     }
 
-    fn new(body: Body) -> Self {
+    fn new(body: ReplyBody) -> Self {
         Self { body, headers: Vec::new(), wait: Duration::ZERO }
     }
 }
 
-impl Message {
+impl ReplyMessage {
     pub fn calls_tool(&self) -> bool {
-        self.blocks.iter().any(|block| matches!(block, Block::Tool { .. }))
+        self.blocks.iter().any(|block| matches!(block, ReplyBlock::Tool { .. }))
     }
 }
 
-impl Block {
+impl ReplyBlock {
     /// Returns the block's content in the chunks that a dialect sends as deltas.
-    pub(super) fn pieces(&self) -> Vec<String> {
+    pub(super) fn chunks(&self) -> Vec<String> {
         match self {
             Self::Words(count) => (0..*count).map(|word| format!("w{word} ")).collect(),
             Self::Thinking(text)
             | Self::Text(text)
-            | Self::Tool { input: Value::String(text), .. } => cut(text),
-            Self::Tool { input, .. } => cut(&input.to_string()),
+            | Self::Tool { input: Value::String(text), .. } => split_chunks(text),
+            Self::Tool { input, .. } => split_chunks(&input.to_string()),
         }
     }
 
     /// Returns the block's whole content: the concatenated chunks.
-    pub(super) fn whole(&self) -> String {
-        self.pieces().concat()
+    pub(super) fn full_text(&self) -> String {
+        self.chunks().concat()
     }
 }
 
 /// Splits small texts into chunks of eight bytes and large ones into chunks of 16 KiB, at the next
 /// character boundary.
-fn cut(text: &str) -> Vec<String> {
+fn split_chunks(text: &str) -> Vec<String> {
     let size = if text.len() > 4096 { 16 * 1024 } else { 8 };
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -240,12 +244,12 @@ mod tests {
     fn pieces_add_up_to_the_text_in_any_script() {
         for text in ["", "short", "καλημέρα κόσμε, τι κάνεις;", &"🦜".repeat(3000)]
         {
-            assert_eq!(Block::Text(text.to_owned()).whole(), text);
+            assert_eq!(ReplyBlock::Text(text.to_owned()).full_text(), text);
         }
     }
 
     #[test]
     fn words_are_one_piece_each() {
-        assert_eq!(Block::Words(3).pieces(), ["w0 ", "w1 ", "w2 "]);
+        assert_eq!(ReplyBlock::Words(3).chunks(), ["w0 ", "w1 ", "w2 "]);
     }
 }

@@ -15,37 +15,37 @@ use serde_json::{Value, json};
 use super::{
     DEFAULT_TEXT, acp_gemini,
     directive::Directives,
+    http_wire::{EncodedResponse, ResponseBody},
     messages,
-    prompt::{Head, Prompt},
-    recorded::RecordedRequest,
-    reply::{Body, Reply, Usage},
+    prompt::{ParsedPrompt, RequestHead},
+    reply::{Reply, ReplyBody, ReplyUsage},
+    request_log::RecordedRequest,
     responses,
-    wire::{Response, ResponseBody},
 };
 
-type Answer = Box<dyn Fn(&RecordedRequest) -> Option<Reply> + Send + Sync>;
+type ReplyFn = Box<dyn Fn(&RecordedRequest) -> Option<Reply> + Send + Sync>;
 
 /// The script and the counters behind deterministic ids.
 #[derive(Default)]
 pub(super) struct Responder {
-    state: Mutex<State>,
+    state: Mutex<ResponderState>,
     next_id: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct ResponderState {
     script: VecDeque<Reply>,
-    answer: Option<Answer>,
-    usage: Usage,
+    reply_fn: Option<ReplyFn>,
+    usage: ReplyUsage,
     /// How often each prompt has already been answered with its scripted failure.
     failed: HashMap<String, usize>,
 }
 
 /// The data a dialect's encoder needs besides the reply.
-pub(super) struct Context<'a> {
+pub(super) struct ReplyContext<'a> {
     pub(super) model: &'a str,
     pub(super) stream: bool,
-    pub(super) usage: Usage,
+    pub(super) usage: ReplyUsage,
     /// Unique per answer; ids of messages and tool calls are made from it.
     pub(super) id: u64,
 }
@@ -61,24 +61,30 @@ impl Responder {
         self.state().script.extend(replies);
     }
 
-    pub(super) fn respond_with(&self, answer: Answer) {
-        self.state().answer = Some(answer);
+    pub(super) fn respond_with(&self, answer: ReplyFn) {
+        self.state().reply_fn = Some(answer);
     }
 
-    pub(super) fn set_usage(&self, usage: Usage) {
+    pub(super) fn set_usage(&self, usage: ReplyUsage) {
         self.state().usage = usage;
     }
 
-    pub(super) fn unused(&self) -> usize {
+    pub(super) fn unused_replies(&self) -> usize {
         self.state().script.len()
     }
 
-    pub(super) fn respond(&self, request: &RecordedRequest) -> Response {
+    pub(super) fn respond(&self, request: &RecordedRequest) -> EncodedResponse {
         let path = request.path.as_str();
         match request.method.as_str() {
-            "POST" if path.ends_with("/messages") => self.model(request, messages::encode),
-            "POST" if path.ends_with("/responses") => self.model(request, responses::encode),
-            "POST" if path.ends_with("enerateContent") => self.model(request, acp_gemini::encode),
+            "POST" if path.ends_with("/messages") => {
+                self.respond_as_model(request, messages::encode)
+            }
+            "POST" if path.ends_with("/responses") => {
+                self.respond_as_model(request, responses::encode)
+            }
+            "POST" if path.ends_with("enerateContent") => {
+                self.respond_as_model(request, acp_gemini::encode)
+            }
             "POST" if path.ends_with(":countTokens") => {
                 json_response(200, &json!({"totalTokens": request.body.len() / 4}))
             }
@@ -91,16 +97,16 @@ impl Responder {
         }
     }
 
-    fn model(
+    fn respond_as_model(
         &self,
         request: &RecordedRequest,
-        encode: fn(&Body, &Context<'_>) -> Response,
-    ) -> Response {
-        let mut head = Head::of(&request.body);
+        encode: fn(&ReplyBody, &ReplyContext<'_>) -> EncodedResponse,
+    ) -> EncodedResponse {
+        let mut head = RequestHead::of(&request.body);
         acp_gemini::complete(&mut head, request);
-        let (reply, usage) = self.choose(request);
+        let (reply, usage) = self.choose_reply(request);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let context = Context { model: &head.model, stream: head.stream, usage, id };
+        let context = ReplyContext { model: &head.model, stream: head.stream, usage, id };
         let mut response = encode(&reply.body, &context);
         response.wait = reply.wait;
         response.headers = reply.headers;
@@ -110,33 +116,33 @@ impl Responder {
         response
     }
 
-    fn choose(&self, request: &RecordedRequest) -> (Reply, Usage) {
+    fn choose_reply(&self, request: &RecordedRequest) -> (Reply, ReplyUsage) {
         let mut state = self.state();
         let usage = state.usage;
         if let Some(reply) = state.script.pop_front() {
             return (reply, usage);
         }
-        if let Some(reply) = state.answer.as_ref().and_then(|answer| answer(request)) {
+        if let Some(reply) = state.reply_fn.as_ref().and_then(|answer| answer(request)) {
             return (reply, usage);
         }
-        let prompt = Prompt::of(request);
+        let prompt = ParsedPrompt::from_request(request);
         let Some(directives) = Directives::parse(&prompt.text) else {
             return (Reply::text(DEFAULT_TEXT), usage);
         };
         let failed = state.failed.get(&prompt.text).copied().unwrap_or_default();
-        if directives.fails(prompt.rounds, failed) {
+        if directives.is_scripted_failure(prompt.rounds, failed) {
             state.failed.insert(prompt.text, failed + 1);
         }
         (directives.reply(prompt.rounds, prompt.tool_failed, failed), usage)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ResponderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(super) fn json_response(status: u16, body: &Value) -> Response {
-    Response {
+pub(super) fn json_response(status: u16, body: &Value) -> EncodedResponse {
+    EncodedResponse {
         status,
         headers: Vec::new(),
         content_type: "application/json",

@@ -5,20 +5,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
+    http_wire::{EncodedResponse, ResponseBody, StreamEnd},
     messages,
-    reply::{Block, Body, Fault, Message, Stop, Usage},
-    responder::{Context, json_response},
-    wire::{Response, ResponseBody, StreamEnd},
+    reply::{Fault, ReplyBlock, ReplyBody, ReplyMessage, ReplyStop, ReplyUsage},
+    responder::{ReplyContext, json_response},
 };
 
-pub(super) fn encode(body: &Body, context: &Context<'_>) -> Response {
+pub(super) fn encode(body: &ReplyBody, context: &ReplyContext<'_>) -> EncodedResponse {
     match body {
-        Body::Message(message) if context.stream => {
+        ReplyBody::Message(message) if context.stream => {
             stream(frames(message, context), message.pause, StreamEnd::Complete)
         }
-        Body::Message(message) => json_response(200, &closed(message, context)),
-        Body::Status { code, message } => json_response(*code, &error(*code, message.as_deref())),
-        Body::Fault(fault) => self::fault(*fault, context),
+        ReplyBody::Message(message) => json_response(200, &closed(message, context)),
+        ReplyBody::Status { code, message } => {
+            json_response(*code, &error(*code, message.as_deref()))
+        }
+        ReplyBody::Fault(fault) => self::fault(*fault, context),
     }
 }
 
@@ -35,7 +37,7 @@ fn error(status: u16, message: Option<&str>) -> Value {
         "param": null}})
 }
 
-fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
+fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> Vec<Vec<u8>> {
     let mut events = Sequence::default();
     let mut frames = vec![events.event("response.created", json!({"response": open(context)}))];
     for (index, block) in message.blocks.iter().enumerate() {
@@ -53,7 +55,7 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
         }
         // The item's opening events go out with its first delta: pauses belong between deltas.
         let (delta, done, whole) = delta_names(block);
-        for piece in block.pieces() {
+        for piece in block.chunks() {
             pending.extend(events.event(
                 delta,
                 json!({"item_id": item["id"], "output_index": index, "content_index": 0,
@@ -64,13 +66,13 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
         pending.extend(events.event(
             done,
             json!({"item_id": item["id"], "output_index": index, "content_index": 0,
-                "summary_index": 0, whole: block.whole()}),
+                "summary_index": 0, whole: block.full_text()}),
         ));
         if let Some(part) = part(block) {
             pending.extend(events.event(
                 part.done,
                 json!({"item_id": item["id"], "output_index": index, part.index: 0,
-                    "part": {"type": part.kind, "text": block.whole(), "annotations": []}}),
+                    "part": {"type": part.kind, "text": block.full_text(), "annotations": []}}),
             ));
         }
         pending.extend(
@@ -79,58 +81,58 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
         frames.push(pending);
     }
     let last = match message.stop {
-        Stop::Natural => "response.completed",
-        Stop::MaxTokens | Stop::Refusal => "response.incomplete",
+        ReplyStop::Natural => "response.completed",
+        ReplyStop::MaxTokens | ReplyStop::Refusal => "response.incomplete",
     };
     frames.push(events.event(last, json!({"response": closed(message, context)})));
     frames
 }
 
 /// The names for the part inside an item that has its own `added` and `done` events.
-struct Part {
+struct PartEventNames {
     kind: &'static str,
     added: &'static str,
     done: &'static str,
     index: &'static str,
 }
 
-fn part(block: &Block) -> Option<Part> {
+fn part(block: &ReplyBlock) -> Option<PartEventNames> {
     match block {
-        Block::Thinking(_) => Some(Part {
+        ReplyBlock::Thinking(_) => Some(PartEventNames {
             kind: "summary_text",
             added: "response.reasoning_summary_part.added",
             done: "response.reasoning_summary_part.done",
             index: "summary_index",
         }),
-        Block::Text(_) | Block::Words(_) => Some(Part {
+        ReplyBlock::Text(_) | ReplyBlock::Words(_) => Some(PartEventNames {
             kind: "output_text",
             added: "response.content_part.added",
             done: "response.content_part.done",
             index: "content_index",
         }),
-        Block::Tool { .. } => None,
+        ReplyBlock::Tool { .. } => None,
     }
 }
 
 /// Returns the names of the delta event, of the closing event, and of the closing event's field
 /// with the whole text.
-fn delta_names(block: &Block) -> (&'static str, &'static str, &'static str) {
+fn delta_names(block: &ReplyBlock) -> (&'static str, &'static str, &'static str) {
     match block {
-        Block::Thinking(_) => (
+        ReplyBlock::Thinking(_) => (
             "response.reasoning_summary_text.delta",
             "response.reasoning_summary_text.done",
             "text",
         ),
-        Block::Text(_) | Block::Words(_) => {
+        ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
             ("response.output_text.delta", "response.output_text.done", "text")
         }
         // A tool whose input is a string instead of an object is a custom tool.
-        Block::Tool { input: Value::String(_), .. } => (
+        ReplyBlock::Tool { input: Value::String(_), .. } => (
             "response.custom_tool_call_input.delta",
             "response.custom_tool_call_input.done",
             "input",
         ),
-        Block::Tool { .. } => (
+        ReplyBlock::Tool { .. } => (
             "response.function_call_arguments.delta",
             "response.function_call_arguments.done",
             "arguments",
@@ -138,24 +140,24 @@ fn delta_names(block: &Block) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-fn item(block: &Block, index: usize, context: &Context<'_>) -> Value {
+fn item(block: &ReplyBlock, index: usize, context: &ReplyContext<'_>) -> Value {
     let id = context.id;
     match block {
-        Block::Thinking(text) => {
+        ReplyBlock::Thinking(text) => {
             json!({"id": format!("rs_test{id:04}_{index}"), "type": "reasoning",
                 "summary": [{"type": "summary_text", "text": text}], "encrypted_content": null})
         }
-        Block::Text(_) | Block::Words(_) => {
+        ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
             json!({"id": format!("msg_test{id:04}_{index}"), "type": "message",
                 "role": "assistant", "status": "completed",
-                "content": [{"type": "output_text", "text": block.whole(), "annotations": []}]})
+                "content": [{"type": "output_text", "text": block.full_text(), "annotations": []}]})
         }
-        Block::Tool { name, input: Value::String(input) } => {
+        ReplyBlock::Tool { name, input: Value::String(input) } => {
             json!({"id": format!("ctc_test{id:04}_{index}"), "type": "custom_tool_call",
                 "call_id": format!("call_test{id:04}_{index}"), "name": name, "input": input,
                 "status": "completed"})
         }
-        Block::Tool { name, input } => {
+        ReplyBlock::Tool { name, input } => {
             // An MCP server's tool is called by the server's name (`namespace`) and its own name.
             let (namespace, name) = match name.rsplit_once("__") {
                 Some((server, tool)) if server.starts_with("mcp__") => (Some(server), tool),
@@ -191,22 +193,22 @@ fn opened(item: &Value) -> Value {
     item
 }
 
-fn open(context: &Context<'_>) -> Value {
+fn open(context: &ReplyContext<'_>) -> Value {
     json!({"id": format!("resp_test{:04}", context.id), "object": "response",
         "created_at": 1_767_225_600, "status": "in_progress", "model": context.model,
         "output": [], "usage": null})
 }
 
-fn closed(message: &Message, context: &Context<'_>) -> Value {
+fn closed(message: &ReplyMessage, context: &ReplyContext<'_>) -> Value {
     let mut response = open(context);
     let items = message.blocks.iter().enumerate();
     response["output"] = items.map(|(index, block)| item(block, index, context)).collect();
     response["usage"] = usage(context.usage);
     response["status"] = json!("completed");
     let reason = match message.stop {
-        Stop::Natural => return response,
-        Stop::MaxTokens => "max_output_tokens",
-        Stop::Refusal => "content_filter",
+        ReplyStop::Natural => return response,
+        ReplyStop::MaxTokens => "max_output_tokens",
+        ReplyStop::Refusal => "content_filter",
     };
     response["status"] = json!("incomplete");
     response["incomplete_details"] = json!({"reason": reason});
@@ -214,7 +216,7 @@ fn closed(message: &Message, context: &Context<'_>) -> Value {
 }
 
 /// Builds the usage object. This dialect counts cached tokens as part of the input.
-fn usage(usage: Usage) -> Value {
+fn usage(usage: ReplyUsage) -> Value {
     let input = usage.input + usage.cache_read + usage.cache_write();
     json!({"input_tokens": input, "input_tokens_details": {"cached_tokens": usage.cache_read},
         "output_tokens": usage.output, "output_tokens_details": {"reasoning_tokens": 0},
@@ -234,8 +236,8 @@ impl Sequence {
     }
 }
 
-fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> Response {
-    Response {
+fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> EncodedResponse {
+    EncodedResponse {
         status: 200,
         headers: Vec::new(),
         content_type: "text/event-stream",
@@ -244,7 +246,7 @@ fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> Response {
     }
 }
 
-fn fault(fault: Fault, context: &Context<'_>) -> Response {
+fn fault(fault: Fault, context: &ReplyContext<'_>) -> EncodedResponse {
     let mut events = Sequence::default();
     let created = events.event("response.created", json!({"response": open(context)}));
     let begun = vec![
@@ -257,11 +259,11 @@ fn fault(fault: Fault, context: &Context<'_>) -> Response {
     ];
     let now = Duration::ZERO;
     match fault {
-        Fault::HangHeaders => messages::never(),
+        Fault::HangHeaders => messages::no_response(),
         Fault::Html => messages::html(),
         Fault::HangBody => stream(begun, now, StreamEnd::Hang),
-        Fault::Cut => stream(begun, now, StreamEnd::Reset),
-        Fault::NoStop => stream(begun, now, StreamEnd::Complete),
+        Fault::ConnectionReset => stream(begun, now, StreamEnd::Reset),
+        Fault::MissingStop => stream(begun, now, StreamEnd::Complete),
         Fault::Empty => stream(Vec::new(), now, StreamEnd::Complete),
         Fault::BadJson => {
             let bad = b"event: response.output_text.delta\ndata: {not json\n\n".to_vec();
@@ -284,16 +286,17 @@ mod tests {
 
     #[test]
     fn a_stream_opens_every_item_and_closes_it_whole() {
-        let Body::Message(message) = Reply::message(vec![
-            Block::Thinking("hm".into()),
-            Block::Text("hello there, you".into()),
-            Block::Tool { name: "shell".into(), input: json!({"cmd": "ls"}) },
+        let ReplyBody::Message(message) = Reply::message(vec![
+            ReplyBlock::Thinking("hm".into()),
+            ReplyBlock::Text("hello there, you".into()),
+            ReplyBlock::Tool { name: "shell".into(), input: json!({"cmd": "ls"}) },
         ])
         .body
         else {
             panic!("a message")
         };
-        let context = Context { model: "m", stream: true, usage: Usage::default(), id: 1 };
+        let context =
+            ReplyContext { model: "m", stream: true, usage: ReplyUsage::default(), id: 1 };
         let text = String::from_utf8(frames(&message, &context).concat()).unwrap();
         let events: Vec<Value> = text
             .lines()

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::message::{ErrorObject, Id, Incoming};
+use super::message::{ErrorObject, RpcId, RpcMessage};
 
 /// Why a line is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum DecodeError {
 
 /// A `null` is present: only an absent field is `None`.
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct IncomingEnvelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -38,22 +38,22 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 }
 
 /// Decodes one line, without its line break.
-pub fn decode(line: &[u8]) -> Result<Incoming<'_>, DecodeError> {
-    let envelope: Envelope<'_> = match serde_json::from_slice(line) {
+pub fn decode(line: &[u8]) -> Result<RpcMessage<'_>, DecodeError> {
+    let envelope: IncomingEnvelope<'_> = match serde_json::from_slice(line) {
         Ok(envelope) => envelope,
         Err(error) if error.is_data() => return Err(DecodeError::NotAMessage),
         Err(_) => return Err(DecodeError::NotJson),
     };
     let id = envelope.id.filter(|id| id.get() != "null");
-    let id: Option<Id<'_>> =
+    let id: Option<RpcId<'_>> =
         id.map(|id| serde_json::from_str(id.get())).transpose().map_err(|_| DecodeError::BadId)?;
     if let Some(method) = envelope.method {
-        let method: Text<'_> =
+        let method: MethodName<'_> =
             serde_json::from_str(method.get()).map_err(|_| DecodeError::NotAMessage)?;
         let (method, params) = (method.0, envelope.params);
         return Ok(match id {
-            Some(id) => Incoming::Request { id, method, params },
-            None => Incoming::Notification { method, params },
+            Some(id) => RpcMessage::Request { id, method, params },
+            None => RpcMessage::Notification { method, params },
         });
     }
     // A response with both an error and a result is a failure.
@@ -63,12 +63,12 @@ pub fn decode(line: &[u8]) -> Result<Incoming<'_>, DecodeError> {
         (None, Some(result)) if id.is_some() => Ok(result),
         _ => return Err(DecodeError::NotAMessage),
     };
-    Ok(Incoming::Response { id, result })
+    Ok(RpcMessage::Response { id, result })
 }
 
 /// Borrowed unless it contains escapes.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct MethodName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Deserialize)]
 struct LooseError<'a> {

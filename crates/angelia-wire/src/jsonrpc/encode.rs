@@ -6,24 +6,24 @@
 use bytes::BytesMut;
 use serde::Serialize;
 
-use super::message::{ErrorObject, Id};
+use super::message::{ErrorObject, RpcId};
 use crate::ndjson;
 
 /// Whether messages have a `jsonrpc` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum VersionField {
     /// Without `"jsonrpc":"2.0"`.
-    Bare,
+    Omit,
     /// With it.
-    V2,
+    Include,
 }
 
 #[derive(Serialize)]
-struct Envelope<'a, P, R> {
+struct OutgoingEnvelope<'a, P, R> {
     #[serde(skip_serializing_if = "Option::is_none")]
     jsonrpc: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a Id<'a>>,
+    id: Option<&'a RpcId<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,12 +35,12 @@ struct Envelope<'a, P, R> {
 }
 
 /// Type of absent parameters or results.
-type Nothing = ();
+type NoValue = ();
 
-impl<P, R> Envelope<'_, P, R> {
-    fn new(dialect: Dialect) -> Self {
+impl<P, R> OutgoingEnvelope<'_, P, R> {
+    fn new(dialect: VersionField) -> Self {
         Self {
-            jsonrpc: (dialect == Dialect::V2).then_some("2.0"),
+            jsonrpc: (dialect == VersionField::Include).then_some("2.0"),
             id: None,
             method: None,
             params: None,
@@ -50,8 +50,8 @@ impl<P, R> Envelope<'_, P, R> {
     }
 }
 
-impl<P: Serialize, R: Serialize> Envelope<'_, P, R> {
-    fn line(&self) -> serde_json::Result<Vec<u8>> {
+impl<P: Serialize, R: Serialize> OutgoingEnvelope<'_, P, R> {
+    fn to_line(&self) -> serde_json::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
         // Raw JSON from elsewhere may contain line breaks.
         let mut line = BytesMut::new();
@@ -62,44 +62,58 @@ impl<P: Serialize, R: Serialize> Envelope<'_, P, R> {
 
 /// Encodes a request; the response will have the same `id`.
 pub fn request<P: Serialize + ?Sized>(
-    dialect: Dialect,
-    id: &Id<'_>,
+    dialect: VersionField,
+    id: &RpcId<'_>,
     method: &str,
     params: &P,
 ) -> serde_json::Result<Vec<u8>> {
-    Envelope::<&P, Nothing> {
+    OutgoingEnvelope::<&P, NoValue> {
         id: Some(id),
         method: Some(method),
         params: Some(params),
-        ..Envelope::new(dialect)
+        ..OutgoingEnvelope::new(dialect)
     }
-    .line()
+    .to_line()
 }
 
 /// Encodes a notification, which has no response.
 pub fn notification<P: Serialize + ?Sized>(
-    dialect: Dialect,
+    dialect: VersionField,
     method: &str,
     params: Option<&P>,
 ) -> serde_json::Result<Vec<u8>> {
-    Envelope::<&P, Nothing> { method: Some(method), params, ..Envelope::new(dialect) }.line()
+    OutgoingEnvelope::<&P, NoValue> {
+        method: Some(method),
+        params,
+        ..OutgoingEnvelope::new(dialect)
+    }
+    .to_line()
 }
 
 /// Encodes a successful response.
 pub fn result<R: Serialize + ?Sized>(
-    dialect: Dialect,
-    id: &Id<'_>,
+    dialect: VersionField,
+    id: &RpcId<'_>,
     result: &R,
 ) -> serde_json::Result<Vec<u8>> {
-    Envelope::<Nothing, &R> { id: Some(id), result: Some(result), ..Envelope::new(dialect) }.line()
+    OutgoingEnvelope::<NoValue, &R> {
+        id: Some(id),
+        result: Some(result),
+        ..OutgoingEnvelope::new(dialect)
+    }
+    .to_line()
 }
 
 /// Encodes an error response.
 pub fn error(
-    dialect: Dialect,
-    id: &Id<'_>,
+    dialect: VersionField,
+    id: &RpcId<'_>,
     error: &ErrorObject<'_>,
 ) -> serde_json::Result<Vec<u8>> {
-    Envelope::<Nothing, Nothing> { id: Some(id), error: Some(error), ..Envelope::new(dialect) }
-        .line()
+    OutgoingEnvelope::<NoValue, NoValue> {
+        id: Some(id),
+        error: Some(error),
+        ..OutgoingEnvelope::new(dialect)
+    }
+    .to_line()
 }

@@ -8,33 +8,33 @@ use serde_json::value::RawValue;
 /// Id of a request and of its response. Each side counts its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Id<'a> {
+pub enum RpcId<'a> {
     Number(i64),
     Text(#[serde(borrow)] Cow<'a, str>),
 }
 
-impl Id<'_> {
-    pub fn into_owned(self) -> Id<'static> {
+impl RpcId<'_> {
+    pub fn into_owned(self) -> RpcId<'static> {
         match self {
-            Self::Number(number) => Id::Number(number),
-            Self::Text(text) => Id::Text(text.into_owned().into()),
+            Self::Number(number) => RpcId::Number(number),
+            Self::Text(text) => RpcId::Text(text.into_owned().into()),
         }
     }
 }
 
-impl From<i64> for Id<'_> {
+impl From<i64> for RpcId<'_> {
     fn from(number: i64) -> Self {
         Self::Number(number)
     }
 }
 
-impl<'a> From<&'a str> for Id<'a> {
+impl<'a> From<&'a str> for RpcId<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(text.into())
     }
 }
 
-impl fmt::Display for Id<'_> {
+impl fmt::Display for RpcId<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
@@ -45,10 +45,10 @@ impl fmt::Display for Id<'_> {
 
 /// A message from the peer.
 #[derive(Clone, Debug)]
-pub enum Incoming<'a> {
+pub enum RpcMessage<'a> {
     /// Expects a response.
     Request {
-        id: Id<'a>,
+        id: RpcId<'a>,
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
     },
@@ -59,7 +59,7 @@ pub enum Incoming<'a> {
     /// A response to one of our requests.
     Response {
         /// `None`: the peer could not read the request.
-        id: Option<Id<'a>>,
+        id: Option<RpcId<'a>>,
         result: Result<&'a RawValue, ErrorObject<'a>>,
     },
 }

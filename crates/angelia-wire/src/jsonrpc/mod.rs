@@ -24,9 +24,9 @@ mod pending;
 
 pub use self::{
     decode::{DecodeError, decode},
-    encode::Dialect,
-    message::{ErrorObject, Id, Incoming},
-    pending::{Answered, Pending},
+    encode::VersionField,
+    message::{ErrorObject, RpcId, RpcMessage},
+    pending::{PendingRequests, ResponseMatch},
 };
 
 /// The requested method does not exist.

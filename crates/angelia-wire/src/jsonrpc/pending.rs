@@ -3,88 +3,88 @@
 
 use std::collections::BTreeMap;
 
-use super::message::Id;
+use super::message::RpcId;
 
 /// Our requests without a response, each with its waiter.
 #[derive(Debug)]
-pub struct Pending<T> {
-    next: i64,
+pub struct PendingRequests<T> {
+    next_id: i64,
     /// In the order of the requests.
-    waiting: BTreeMap<i64, T>,
+    waiters: BTreeMap<i64, T>,
     closed: bool,
 }
 
 /// What a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered<T> {
+pub enum ResponseMatch<T> {
     /// A pending request, with its waiter.
-    By(T),
+    Waiter(T),
     /// A request that was answered or cancelled before.
     Late,
     /// No request of ours.
-    Stranger,
+    Unknown,
 }
 
-impl<T> Default for Pending<T> {
+impl<T> Default for PendingRequests<T> {
     fn default() -> Self {
-        Self { next: 0, waiting: BTreeMap::new(), closed: false }
+        Self { next_id: 0, waiters: BTreeMap::new(), closed: false }
     }
 }
 
-impl<T> Pending<T> {
+impl<T> PendingRequests<T> {
     /// Registers a request and returns its id. `Err` returns the waiter: the peer has disconnected.
-    pub fn ask(&mut self, who: T) -> Result<Id<'static>, T> {
+    pub fn register(&mut self, who: T) -> Result<RpcId<'static>, T> {
         if self.closed {
             return Err(who);
         }
-        let id = self.next;
-        self.next += 1;
-        self.waiting.insert(id, who);
-        Ok(Id::Number(id))
+        let id = self.next_id;
+        self.next_id += 1;
+        self.waiters.insert(id, who);
+        Ok(RpcId::Number(id))
     }
 
     /// Removes the request that a response belongs to.
-    pub fn answered(&mut self, id: &Id<'_>) -> Answered<T> {
-        let Some(number) = number(id) else {
-            return Answered::Stranger;
+    pub fn match_response(&mut self, id: &RpcId<'_>) -> ResponseMatch<T> {
+        let Some(number) = id_number(id) else {
+            return ResponseMatch::Unknown;
         };
-        match self.waiting.remove(&number) {
-            Some(who) => Answered::By(who),
-            None if (0..self.next).contains(&number) => Answered::Late,
-            None => Answered::Stranger,
+        match self.waiters.remove(&number) {
+            Some(who) => ResponseMatch::Waiter(who),
+            None if (0..self.next_id).contains(&number) => ResponseMatch::Late,
+            None => ResponseMatch::Unknown,
         }
     }
 
     /// Cancels a request; its response will be [`ResponseMatch::Late`].
-    pub fn give_up(&mut self, id: &Id<'_>) -> Option<T> {
-        self.waiting.remove(&number(id)?)
+    pub fn cancel(&mut self, id: &RpcId<'_>) -> Option<T> {
+        self.waiters.remove(&id_number(id)?)
     }
 
     /// Cancels every request for which `keep` returns `false`.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        self.waiting.retain(|_, who| keep(who));
+        self.waiters.retain(|_, who| keep(who));
     }
 
     /// The peer has disconnected: returns all waiters, oldest first. No request can be registered
     /// after this.
     pub fn close(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.closed = true;
-        std::mem::take(&mut self.waiting).into_values()
+        std::mem::take(&mut self.waiters).into_values()
     }
 
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiters.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiters.is_empty()
     }
 }
 
 /// Some peers return a number as a string.
-fn number(id: &Id<'_>) -> Option<i64> {
+fn id_number(id: &RpcId<'_>) -> Option<i64> {
     match id {
-        Id::Number(number) => Some(*number),
-        Id::Text(text) => text.parse().ok(),
+        RpcId::Number(number) => Some(*number),
+        RpcId::Text(text) => text.parse().ok(),
     }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use bytes::BufMut;
 use memchr::{memchr, memchr2};
 
-use crate::lines::Lines;
+use crate::lines::LineBuffer;
 
 /// One event, as it is dispatched to a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// `message` if the event has no name.
     pub name: String,
     pub data: String,
@@ -25,7 +25,7 @@ pub struct Event {
 #[error(
     "skipped an event of {bytes} bytes, more than the limit of {limit}; fetch its content in another way"
 )]
-pub struct TooLong {
+pub struct EventTooLong {
     pub bytes: usize,
     pub limit: usize,
 }
@@ -35,15 +35,15 @@ pub struct TooLong {
 /// Read into [`Self::buffer`], then iterate; `None` means that more must be read, not the end. As
 /// the standard requires, an event that is cut off by the end of the stream is dropped, and invalid
 /// UTF-8 becomes replacement characters.
-pub struct Decoder {
-    lines: Lines,
+pub struct SseDecoder {
+    lines: LineBuffer,
     /// For all lines of one event together, without their terminators.
     limit: usize,
-    size: usize,
+    event_bytes: usize,
     /// The beginning of the current line was dropped because the event is over the limit.
     line_is_cut: bool,
     last_terminator: u8,
-    begun: bool,
+    first_line_read: bool,
     name: String,
     data: String,
     id: String,
@@ -51,16 +51,16 @@ pub struct Decoder {
     retry: Option<Duration>,
 }
 
-impl Decoder {
+impl SseDecoder {
     /// For events of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
-            lines: Lines::default(),
+            lines: LineBuffer::default(),
             limit,
-            size: 0,
+            event_bytes: 0,
             line_is_cut: false,
             last_terminator: b'\n',
-            begun: false,
+            first_line_read: false,
             name: String::new(),
             data: String::new(),
             id: String::new(),
@@ -86,10 +86,10 @@ impl Decoder {
         self.retry
     }
 
-    fn line(&mut self, line: Range<usize>) -> Option<Result<Event, TooLong>> {
+    fn process_line(&mut self, line: Range<usize>) -> Option<Result<SseEvent, EventTooLong>> {
         let terminator = self.lines.terminator(&line);
         let after = mem::replace(&mut self.last_terminator, terminator);
-        let first = !mem::replace(&mut self.begun, true);
+        let first = !mem::replace(&mut self.first_line_read, true);
         let empty = !mem::take(&mut self.line_is_cut) && line.is_empty();
         if empty && (after, terminator) == (b'\r', b'\n') {
             return None; // the LF of a CRLF whose CR has already ended the line
@@ -97,14 +97,14 @@ impl Decoder {
         if empty {
             return self.dispatch();
         }
-        self.size += line.len();
-        if self.size <= self.limit {
-            self.field(line, first);
+        self.event_bytes += line.len();
+        if self.event_bytes <= self.limit {
+            self.process_field(line, first);
         }
         None
     }
 
-    fn field(&mut self, line: Range<usize>, first: bool) {
+    fn process_field(&mut self, line: Range<usize>, first: bool) {
         let mut line = self.lines.get(line);
         if first {
             line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
@@ -128,35 +128,35 @@ impl Decoder {
         }
     }
 
-    fn dispatch(&mut self) -> Option<Result<Event, TooLong>> {
-        let bytes = mem::take(&mut self.size);
+    fn dispatch(&mut self) -> Option<Result<SseEvent, EventTooLong>> {
+        let bytes = mem::take(&mut self.event_bytes);
         let mut name = mem::take(&mut self.name);
         let mut data = mem::take(&mut self.data);
         // Also for a skipped event: asking for it again would return the same oversized event.
         self.last_id.clone_from(&self.id);
         if bytes > self.limit {
-            return Some(Err(TooLong { bytes, limit: self.limit }));
+            return Some(Err(EventTooLong { bytes, limit: self.limit }));
         }
         data.pop()?; // the line break after the last line; without data there is no event
         if name.is_empty() {
             name.push_str("message");
         }
-        Some(Ok(Event { name, data, id: self.last_id.clone() }))
+        Some(Ok(SseEvent { name, data, id: self.last_id.clone() }))
     }
 }
 
-impl Iterator for Decoder {
-    type Item = Result<Event, TooLong>;
+impl Iterator for SseDecoder {
+    type Item = Result<SseEvent, EventTooLong>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while let Some(line) = self.lines.cut(|bytes| memchr2(b'\n', b'\r', bytes)) {
-            if let Some(event) = self.line(line) {
+            if let Some(event) = self.process_line(line) {
                 return Some(event);
             }
         }
-        if self.size + self.lines.unfinished() > self.limit {
-            let gone = self.lines.forget(0);
-            self.size += gone;
+        if self.event_bytes + self.lines.unfinished_len() > self.limit {
+            let gone = self.lines.truncate_unfinished(0);
+            self.event_bytes += gone;
             self.line_is_cut |= gone > 0;
         }
         None
@@ -164,11 +164,11 @@ impl Iterator for Decoder {
 }
 
 /// Without the content of the event, which is a private conversation.
-impl fmt::Debug for Decoder {
+impl fmt::Debug for SseDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SseDecoder")
             .field("lines", &self.lines)
-            .field("size", &self.size)
+            .field("size", &self.event_bytes)
             .field("last_id", &self.last_id)
             .finish_non_exhaustive()
     }
@@ -180,12 +180,12 @@ mod tests {
 
     #[test]
     fn an_event_over_the_limit_is_not_kept() {
-        let mut decoder = Decoder::new(1000);
+        let mut decoder = SseDecoder::new(1000);
         decoder.buffer().put_slice(b"data: some text\ndata: ");
         for _ in 0..100 {
             decoder.buffer().put_slice(b"text that never ends");
             assert_eq!(decoder.next(), None);
-            assert!(decoder.lines.unfinished() + decoder.data.len() <= 1000);
+            assert!(decoder.lines.unfinished_len() + decoder.data.len() <= 1000);
         }
     }
 }

@@ -17,11 +17,11 @@ use crate::lines::put_on_one_line;
 /// assert_eq!(out, "id: 7\nevent: text.delta\ndata: {\"text\":\"hi\"}\n\n");
 /// ```
 #[must_use = "a client sees an event only after its `end`"]
-pub struct Encoder<'a> {
+pub struct SseEncoder<'a> {
     out: &'a mut BytesMut,
 }
 
-impl<'a> Encoder<'a> {
+impl<'a> SseEncoder<'a> {
     /// Starts an event at the end of `out`.
     pub fn new(out: &'a mut BytesMut) -> Self {
         Self { out }
@@ -78,7 +78,7 @@ impl<'a> Encoder<'a> {
 }
 
 /// Without the bytes, which are a private conversation.
-impl fmt::Debug for Encoder<'_> {
+impl fmt::Debug for SseEncoder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SseEncoder").field("bytes", &self.out.len()).finish()
     }

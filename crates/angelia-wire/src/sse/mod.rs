@@ -4,5 +4,5 @@
 mod decode;
 mod encode;
 
-pub use decode::{Decoder, Event, TooLong};
-pub use encode::Encoder;
+pub use decode::{EventTooLong, SseDecoder, SseEvent};
+pub use encode::SseEncoder;

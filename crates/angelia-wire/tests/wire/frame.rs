@@ -1,6 +1,6 @@
 //! Length-prefixed frames.
 
-use angelia_wire::frame::{self, Frame, Frames};
+use angelia_wire::frame::{self, Frame, FrameDecoder};
 use proptest::prelude::*;
 
 use crate::invariants::frames;
@@ -9,7 +9,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     let frame = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40).prop_map(|payload| {
             let mut bytes = Vec::new();
-            frame::put(&mut bytes, &payload);
+            frame::encode(&mut bytes, &payload);
             bytes
         }),
         // A truncated frame, or bytes that are no frame at all.
@@ -36,7 +36,7 @@ proptest! {
 
 #[test]
 fn what_is_announced_takes_no_memory() {
-    let mut frames = Frames::new(usize::MAX);
+    let mut frames = FrameDecoder::new(usize::MAX);
     frames.buffer().extend_from_slice(&[0xff, 0xff, 0xff, 0xff, b'x']);
     assert_eq!(frames.next(), None);
     assert!(frames.buffer().capacity() < 1024 * 1024);
@@ -44,11 +44,11 @@ fn what_is_announced_takes_no_memory() {
 
 #[test]
 fn the_limit_is_inclusive() {
-    let mut frames = Frames::new(3);
+    let mut frames = FrameDecoder::new(3);
     let mut bytes = Vec::new();
-    frame::put(&mut bytes, b"abc");
-    frame::put(&mut bytes, b"abcd");
-    frame::put(&mut bytes, b"");
+    frame::encode(&mut bytes, b"abc");
+    frame::encode(&mut bytes, b"abcd");
+    frame::encode(&mut bytes, b"");
     frames.buffer().extend_from_slice(&bytes);
     assert_eq!(frames.next(), Some(Frame::Whole(b"abc")));
     assert_eq!(frames.next(), Some(Frame::TooLong { bytes: 4 }));

@@ -2,37 +2,39 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use angelia_wire::jsonrpc::{DecodeError, Dialect, ErrorObject, Id, Incoming, decode, encode};
+use angelia_wire::jsonrpc::{
+    DecodeError, ErrorObject, RpcId, RpcMessage, VersionField, decode, encode,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json, value::RawValue};
 
 /// A message that owns its parts.
 #[derive(Debug, PartialEq)]
-enum Owned {
-    Request(Id<'static>, String, Option<Value>),
+enum OwnedMessage {
+    Request(RpcId<'static>, String, Option<Value>),
     Notification(String, Option<Value>),
-    Result(Option<Id<'static>>, Value),
-    Error(Option<Id<'static>>, i64, String, Option<Value>),
+    Result(Option<RpcId<'static>>, Value),
+    Error(Option<RpcId<'static>>, i64, String, Option<Value>),
 }
 
 fn value(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap()
 }
 
-fn read(line: &[u8]) -> Result<Owned, DecodeError> {
+fn decode_owned(line: &[u8]) -> Result<OwnedMessage, DecodeError> {
     Ok(match decode(line)? {
-        Incoming::Request { id, method, params } => {
-            Owned::Request(id.into_owned(), method.into(), params.map(value))
+        RpcMessage::Request { id, method, params } => {
+            OwnedMessage::Request(id.into_owned(), method.into(), params.map(value))
         }
-        Incoming::Notification { method, params } => {
-            Owned::Notification(method.into(), params.map(value))
+        RpcMessage::Notification { method, params } => {
+            OwnedMessage::Notification(method.into(), params.map(value))
         }
-        Incoming::Response { id, result } => {
-            let id = id.map(Id::into_owned);
+        RpcMessage::Response { id, result } => {
+            let id = id.map(RpcId::into_owned);
             match result {
-                Ok(result) => Owned::Result(id, value(result)),
+                Ok(result) => OwnedMessage::Result(id, value(result)),
                 Err(error) => {
-                    Owned::Error(id, error.code, error.message.into(), error.data.map(value))
+                    OwnedMessage::Error(id, error.code, error.message.into(), error.data.map(value))
                 }
             }
         }
@@ -44,33 +46,38 @@ fn what_peers_say() {
     let table = [
         (
             r#"{"id":0,"method":"item/tool/call","params":{"a":1}}"#,
-            Owned::Request(0.into(), "item/tool/call".into(), Some(json!({"a": 1}))),
+            OwnedMessage::Request(0.into(), "item/tool/call".into(), Some(json!({"a": 1}))),
         ),
         (
             r#"{"jsonrpc":"2.0","method":"initialized"}"#,
-            Owned::Notification("initialized".into(), None),
+            OwnedMessage::Notification("initialized".into(), None),
         ),
         (
             r#"{"emittedAtMs":17,"params":null,"method":"x","id":null}"#,
-            Owned::Notification("x".into(), Some(Value::Null)),
+            OwnedMessage::Notification("x".into(), Some(Value::Null)),
         ),
-        (r#"{"id":"s-1","result":null}"#, Owned::Result(Some("s-1".into()), Value::Null)),
+        (r#"{"id":"s-1","result":null}"#, OwnedMessage::Result(Some("s-1".into()), Value::Null)),
         (
             r#"{"id":7,"error":{"code":-32600,"message":"Not \"initialized\"","data":[1]}}"#,
-            Owned::Error(Some(7.into()), -32600, "Not \"initialized\"".into(), Some(json!([1]))),
+            OwnedMessage::Error(
+                Some(7.into()),
+                -32600,
+                "Not \"initialized\"".into(),
+                Some(json!([1])),
+            ),
         ),
         (
             r#"{"id":null,"error":{"code":-32700,"message":"?"}}"#,
-            Owned::Error(None, -32700, "?".into(), None),
+            OwnedMessage::Error(None, -32700, "?".into(), None),
         ),
         (
             r#"{"id":7,"error":"it broke","result":{}}"#,
-            Owned::Error(Some(7.into()), 0, "\"it broke\"".into(), None),
+            OwnedMessage::Error(Some(7.into()), 0, "\"it broke\"".into(), None),
         ),
-        (r#"{"id":7,"error":null,"result":{}}"#, Owned::Result(Some(7.into()), json!({}))),
+        (r#"{"id":7,"error":null,"result":{}}"#, OwnedMessage::Result(Some(7.into()), json!({}))),
     ];
     for (line, expected) in table {
-        assert_eq!(read(line.as_bytes()), Ok(expected), "{line}");
+        assert_eq!(decode_owned(line.as_bytes()), Ok(expected), "{line}");
     }
 }
 
@@ -90,23 +97,23 @@ fn what_is_no_message() {
         ("{\"id\":{},\"method\":\"x\"}", DecodeError::BadId),
     ];
     for (line, expected) in table {
-        assert_eq!(read(line.as_bytes()), Err(expected), "{line}");
+        assert_eq!(decode_owned(line.as_bytes()), Err(expected), "{line}");
     }
-    assert_eq!(read(b"{\"method\":\"\xff\"}"), Err(DecodeError::NotJson));
+    assert_eq!(decode_owned(b"{\"method\":\"\xff\"}"), Err(DecodeError::NotJson));
 }
 
 #[test]
 fn raw_json_of_several_lines_is_still_one_line() {
     let raw = RawValue::from_string("{\n  \"a\": 1\n}".into()).unwrap();
-    let line = encode::request(Dialect::V2, &1.into(), "m", &*raw).unwrap();
+    let line = encode::request(VersionField::Include, &1.into(), "m", &*raw).unwrap();
     let end = line.iter().position(|byte| *byte == b'\n');
     assert_eq!(end, Some(line.len() - 1), "{line:?}");
 }
 
-fn id() -> impl Strategy<Value = Id<'static>> {
+fn id() -> impl Strategy<Value = RpcId<'static>> {
     prop_oneof![
-        any::<i64>().prop_map(Id::Number),
-        any::<String>().prop_map(|text| Id::Text(text.into())),
+        any::<i64>().prop_map(RpcId::Number),
+        any::<String>().prop_map(|text| RpcId::Text(text.into())),
     ]
 }
 
@@ -126,12 +133,12 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn line_of(written: serde_json::Result<Vec<u8>>, dialect: Dialect) -> Vec<u8> {
+fn checked_line(written: serde_json::Result<Vec<u8>>, dialect: VersionField) -> Vec<u8> {
     let mut line = written.unwrap();
     assert_eq!(line.pop(), Some(b'\n'));
     assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
     let says = serde_json::from_slice::<Value>(&line).unwrap()["jsonrpc"] == "2.0";
-    assert_eq!(says, dialect == Dialect::V2);
+    assert_eq!(says, dialect == VersionField::Include);
     line
 }
 
@@ -144,21 +151,21 @@ proptest! {
         code in any::<i64>(),
         v2 in any::<bool>(),
     ) {
-        let dialect = if v2 { Dialect::V2 } else { Dialect::Bare };
-        let line = line_of(encode::request(dialect, &id, &method, &params), dialect);
-        let request = Owned::Request(id.clone(), method.clone(), Some(params.clone()));
-        prop_assert_eq!(read(&line), Ok(request));
+        let dialect = if v2 { VersionField::Include } else { VersionField::Omit };
+        let line = checked_line(encode::request(dialect, &id, &method, &params), dialect);
+        let request = OwnedMessage::Request(id.clone(), method.clone(), Some(params.clone()));
+        prop_assert_eq!(decode_owned(&line), Ok(request));
 
-        let line = line_of(encode::notification(dialect, &method, Some(&params)), dialect);
-        let notification = Owned::Notification(method.clone(), Some(params.clone()));
-        prop_assert_eq!(read(&line), Ok(notification));
+        let line = checked_line(encode::notification(dialect, &method, Some(&params)), dialect);
+        let notification = OwnedMessage::Notification(method.clone(), Some(params.clone()));
+        prop_assert_eq!(decode_owned(&line), Ok(notification));
 
-        let line = line_of(encode::result(dialect, &id, &params), dialect);
-        prop_assert_eq!(read(&line), Ok(Owned::Result(Some(id.clone()), params)));
+        let line = checked_line(encode::result(dialect, &id, &params), dialect);
+        prop_assert_eq!(decode_owned(&line), Ok(OwnedMessage::Result(Some(id.clone()), params)));
 
         let error = ErrorObject::new(code, method.as_str());
-        let line = line_of(encode::error(dialect, &id, &error), dialect);
-        prop_assert_eq!(read(&line), Ok(Owned::Error(Some(id), code, method, None)));
+        let line = checked_line(encode::error(dialect, &id, &error), dialect);
+        prop_assert_eq!(decode_owned(&line), Ok(OwnedMessage::Error(Some(id), code, method, None)));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The NDJSON framer and encoder: properties, every pair of cuts, and the cases worth naming.
 
-use angelia_wire::limits::{HEAD, MAX_FRAME};
+use angelia_wire::limits::{HEAD_BYTES, MAX_FRAME_BYTES};
 use angelia_wire::ndjson::{self, Frame, Framer};
 use bytes::{BufMut, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::invariants::framer::{Owned, check, check_bytes, frames, reference};
+use crate::invariants::framer::{OwnedLine, check, check_bytes, decode_all, reference};
 
 /// Generates streams from everything a framer must distinguish, with garbage in between.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
@@ -16,7 +16,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(b"\r".to_vec()),
         1 => Just("\u{2028}\u{85}\u{feff}".as_bytes().to_vec()),
         4 => vec(b'a'..=b'z', 0..20),
-        1 => vec(b'A'..=b'Z', 0..2 * HEAD),
+        1 => vec(b'A'..=b'Z', 0..2 * HEAD_BYTES),
         2 => vec(any::<u8>(), 0..20),
     ];
     vec(piece, 0..40).prop_map(|pieces| pieces.concat())
@@ -26,7 +26,7 @@ proptest! {
     #[test]
     fn any_cut_gives_the_same_frames(
         stream in stream(),
-        limit in prop_oneof![0..40_usize, 0..2 * HEAD, Just(MAX_FRAME)],
+        limit in prop_oneof![0..40_usize, 0..2 * HEAD_BYTES, Just(MAX_FRAME_BYTES)],
         sizes in vec(1..80_usize, 0..8),
     ) {
         check(&stream, limit, &sizes);
@@ -44,8 +44,8 @@ proptest! {
         for value in &values {
             ndjson::encode(&mut out, value.as_bytes());
         }
-        let expected: Vec<_> = values.into_iter().map(|value| Owned::Line(value.into())).collect();
-        prop_assert_eq!(frames(MAX_FRAME, out.chunks(size)), expected);
+        let expected: Vec<_> = values.into_iter().map(|value| OwnedLine::Line(value.into())).collect();
+        prop_assert_eq!(decode_all(MAX_FRAME_BYTES, out.chunks(size)), expected);
     }
 }
 
@@ -60,12 +60,12 @@ fn every_pair_of_cuts_gives_the_same_frames() {
         b"\x00\xff\n\xc3\n\xa9\n",
     ];
     for stream in corpus {
-        for limit in [0, 1, 8, 9, MAX_FRAME] {
+        for limit in [0, 1, 8, 9, MAX_FRAME_BYTES] {
             let expected = reference(stream, limit);
             for first in 0..=stream.len() {
                 for second in first..=stream.len() {
                     let cut = [&stream[..first], &stream[first..second], &stream[second..]];
-                    assert_eq!(frames(limit, cut.into_iter()), expected, "{first}, {second}");
+                    assert_eq!(decode_all(limit, cut.into_iter()), expected, "{first}, {second}");
                 }
             }
         }
@@ -74,7 +74,7 @@ fn every_pair_of_cuts_gives_the_same_frames() {
 
 #[test]
 fn lines_end_at_newlines_only_and_empty_ones_are_passed_over() {
-    let mut framer = Framer::new(MAX_FRAME);
+    let mut framer = Framer::new(MAX_FRAME_BYTES);
     framer.buffer().put_slice("a\rb\u{2028}c\r\n\r\n\n d\r\r\ne\r".as_bytes());
     assert_eq!(framer.next(), Some(Frame::Line("a\rb\u{2028}c".as_bytes())));
     assert_eq!(framer.next(), Some(Frame::Line(b" d\r")));
@@ -91,7 +91,7 @@ fn a_line_over_the_limit_is_reported_once_and_the_next_one_is_whole() {
         assert_eq!(framer.next(), None);
     }
     framer.buffer().put_slice(b"end\nnext\n");
-    assert_eq!(framer.next(), Some(Frame::TooLong { bytes: 100_003, head: &[b'x'; HEAD] }));
+    assert_eq!(framer.next(), Some(Frame::TooLong { bytes: 100_003, head: &[b'x'; HEAD_BYTES] }));
     assert_eq!(framer.next(), Some(Frame::Line(b"next")));
     assert_eq!(framer.finish(), None);
 }
@@ -107,7 +107,7 @@ fn a_stream_that_ends_inside_a_line_over_the_limit_still_reports_it() {
 
 #[test]
 fn lines_up_to_the_default_limit_pass() {
-    let mut framer = Framer::new(MAX_FRAME);
+    let mut framer = Framer::new(MAX_FRAME_BYTES);
     let megabyte = vec![b'x'; 1024 * 1024];
     for extra in [&b"\n"[..], b"x\n"] {
         for _ in 0..64 {
@@ -116,8 +116,10 @@ fn lines_up_to_the_default_limit_pass() {
         }
         framer.buffer().put_slice(extra);
         match framer.next() {
-            Some(Frame::Line(line)) => assert_eq!((line.len(), extra), (MAX_FRAME, &b"\n"[..])),
-            Some(Frame::TooLong { bytes, .. }) => assert_eq!(bytes, MAX_FRAME + 1),
+            Some(Frame::Line(line)) => {
+                assert_eq!((line.len(), extra), (MAX_FRAME_BYTES, &b"\n"[..]));
+            }
+            Some(Frame::TooLong { bytes, .. }) => assert_eq!(bytes, MAX_FRAME_BYTES + 1),
             other => panic!("{other:?}"),
         }
     }
@@ -132,7 +134,7 @@ fn a_value_laid_out_over_lines_is_encoded_as_one() {
 
 #[test]
 fn debug_output_does_not_show_what_was_said() {
-    let mut framer = Framer::new(MAX_FRAME);
+    let mut framer = Framer::new(MAX_FRAME_BYTES);
     framer.buffer().put_slice(b"secret");
     assert!(!format!("{framer:?}").contains("secret"));
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use angelia_wire::limits::MAX_FRAME;
-use angelia_wire::sse::{Encoder, Event, TooLong};
+use angelia_wire::limits::MAX_FRAME_BYTES;
+use angelia_wire::sse::{EventTooLong, SseEncoder, SseEvent};
 use bytes::BytesMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::invariants::sse::{Told, check, check_bytes, reference, told};
+use crate::invariants::sse::{DecodedStream, check, check_bytes, decode_all, reference};
 
 /// Generates streams from everything a decoder must distinguish, with garbage in between.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
@@ -27,7 +27,7 @@ proptest! {
     #[test]
     fn any_cut_tells_the_same(
         stream in stream(),
-        limit in prop_oneof![0..30_usize, Just(MAX_FRAME)],
+        limit in prop_oneof![0..30_usize, Just(MAX_FRAME_BYTES)],
         sizes in vec(1..20_usize, 0..8),
     ) {
         check(&stream, limit, &sizes);
@@ -47,18 +47,18 @@ proptest! {
         let mut out = BytesMut::new();
         let mut expected = Vec::new();
         for (id, name, data, comment) in events {
-            Encoder::new(&mut out).comment(&comment).id(&id).event(&name).data(&data).end();
+            SseEncoder::new(&mut out).comment(&comment).id(&id).event(&name).data(&data).end();
             let data = data.replace("\r\n", "\n").replace('\r', "\n");
-            expected.push(Ok(Event { name, data, id }));
+            expected.push(Ok(SseEvent { name, data, id }));
         }
-        prop_assert_eq!(told(MAX_FRAME, out.chunks(size)).events, expected);
+        prop_assert_eq!(decode_all(MAX_FRAME_BYTES, out.chunks(size)).events, expected);
     }
 
     #[test]
     fn no_value_can_forge_a_field(text in "(?s)[\r\na: ]{0,12}") {
         let mut out = BytesMut::new();
-        Encoder::new(&mut out).comment(&text).id(&text).event(&text).data(&text).end();
-        prop_assert_eq!(told(MAX_FRAME, out.chunks(out.len())).events.len(), 1);
+        SseEncoder::new(&mut out).comment(&text).id(&text).event(&text).data(&text).end();
+        prop_assert_eq!(decode_all(MAX_FRAME_BYTES, out.chunks(out.len())).events.len(), 1);
     }
 }
 
@@ -73,12 +73,12 @@ fn every_pair_of_cuts_tells_the_same() {
         b"\xEF\xBB\xBF\n\n\r\n\r",
     ];
     for stream in corpus {
-        for limit in [0, 2, 8, 9, 30, MAX_FRAME] {
+        for limit in [0, 2, 8, 9, 30, MAX_FRAME_BYTES] {
             let expected = reference(stream, limit);
             for first in 0..=stream.len() {
                 for second in first..=stream.len() {
                     let cut = [&stream[..first], &stream[first..second], &stream[second..]];
-                    assert_eq!(told(limit, cut.into_iter()), expected, "{first}, {second}");
+                    assert_eq!(decode_all(limit, cut.into_iter()), expected, "{first}, {second}");
                 }
             }
         }
@@ -88,12 +88,12 @@ fn every_pair_of_cuts_tells_the_same() {
 #[test]
 fn the_bytes_are_exact() {
     let mut out = BytesMut::new();
-    Encoder::new(&mut out).event("message_stop").data(r#"{"type":"message_stop"}"#).end();
-    Encoder::new(&mut out).data("[DONE]").end();
-    Encoder::new(&mut out).comment("keep-alive").end();
-    Encoder::new(&mut out).retry(Duration::from_millis(1500)).id("7\n8").end();
-    Encoder::new(&mut out).data("one\ntwo\r\n\rthree\n").end();
-    Encoder::new(&mut out).data("").end();
+    SseEncoder::new(&mut out).event("message_stop").data(r#"{"type":"message_stop"}"#).end();
+    SseEncoder::new(&mut out).data("[DONE]").end();
+    SseEncoder::new(&mut out).comment("keep-alive").end();
+    SseEncoder::new(&mut out).retry(Duration::from_millis(1500)).id("7\n8").end();
+    SseEncoder::new(&mut out).data("one\ntwo\r\n\rthree\n").end();
+    SseEncoder::new(&mut out).data("").end();
     let expected = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n\
         data: [DONE]\n\n\
         : keep-alive\n\n\
@@ -103,39 +103,39 @@ fn the_bytes_are_exact() {
     assert_eq!(out, expected);
 }
 
-fn tell(stream: &str) -> Told {
-    told(MAX_FRAME, std::iter::once(stream.as_bytes()))
+fn decode_text(stream: &str) -> DecodedStream {
+    decode_all(MAX_FRAME_BYTES, std::iter::once(stream.as_bytes()))
 }
 
-fn event(name: &str, data: &str, id: &str) -> Event {
+fn event(name: &str, data: &str, id: &str) -> SseEvent {
     let [name, data, id] = [name, data, id].map(str::to_owned);
-    Event { name, data, id }
+    SseEvent { name, data, id }
 }
 
 /// The example streams of the standard's section on interpreting event streams, with the events it
 /// derives from them.
 #[test]
 fn the_standards_examples() {
-    let stocks = tell("data: YHOO\ndata: +2\ndata: 10\n\n");
+    let stocks = decode_text("data: YHOO\ndata: +2\ndata: 10\n\n");
     assert_eq!(stocks.events, [Ok(event("message", "YHOO\n+2\n10", ""))]);
 
-    let blocks = tell(
+    let blocks = decode_text(
         ": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n",
     );
     let expected =
         [Ok(event("message", "first event", "1")), Ok(event("message", "second event", ""))];
     assert_eq!(blocks.events, expected);
 
-    let empty = tell("data\n\ndata\ndata\n\ndata:");
+    let empty = decode_text("data\n\ndata\ndata\n\ndata:");
     assert_eq!(empty.events, [Ok(event("message", "", "")), Ok(event("message", "\n", ""))]);
 
-    let spaces = tell("data:test\n\ndata: test\n\n");
+    let spaces = decode_text("data:test\n\ndata: test\n\n");
     assert_eq!(spaces.events, [Ok(event("message", "test", "")), Ok(event("message", "test", ""))]);
 }
 
 #[test]
 fn an_event_cut_short_does_not_move_the_place_to_resume_from() {
-    let stream = tell("id: 6\nevent: tick\ndata: x\n\nid: 7\ndata: y\n");
+    let stream = decode_text("id: 6\nevent: tick\ndata: x\n\nid: 7\ndata: y\n");
     assert_eq!(stream.events, [Ok(event("tick", "x", "6"))]);
     assert_eq!(stream.last_id, "6");
 }
@@ -143,7 +143,7 @@ fn an_event_cut_short_does_not_move_the_place_to_resume_from() {
 #[test]
 fn an_event_over_the_limit_is_skipped_and_the_next_one_is_whole() {
     let stream = format!("id: 1\ndata: {}\ndata: y\n\ndata: z\n\n", "x".repeat(1000));
-    let told = told(100, stream.as_bytes().chunks(10));
-    assert_eq!(told.events[0], Err(TooLong { bytes: 1018, limit: 100 }));
+    let told = decode_all(100, stream.as_bytes().chunks(10));
+    assert_eq!(told.events[0], Err(EventTooLong { bytes: 1018, limit: 100 }));
     assert_eq!(told.events[1], Ok(event("message", "z", "1")));
 }

@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
-use angelia_wire::frame::{self, Frame, Frames};
+use angelia_wire::frame::{self, Frame, FrameDecoder};
 use anyhow::{Context as _, Result, bail};
 
-pub(crate) struct Client {
+pub(crate) struct BenchBusClient {
     pub(crate) stream: UnixStream,
-    frames: Frames,
+    frames: FrameDecoder,
 }
 
 /// Encodes a message frame with a body of 200 bytes, the size that every measure uses.
@@ -22,34 +22,34 @@ pub(crate) fn message(to: &str, id: &str) -> Vec<u8> {
         r#"{{"type": "message", "to": "{to}", "from": "s", "id": "{id}", "ts": 1.5, "body": {{"text": "{filler}"}}}}"#
     );
     let mut bytes = Vec::new();
-    frame::put(&mut bytes, json.as_bytes());
+    frame::encode(&mut bytes, json.as_bytes());
     bytes
 }
 
-impl Client {
+impl BenchBusClient {
     pub(crate) fn connect(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(Duration::from_mins(1)))?;
-        Ok(Self { stream, frames: Frames::new(16 * 1024 * 1024) })
+        Ok(Self { stream, frames: FrameDecoder::new(16 * 1024 * 1024) })
     }
 
-    pub(crate) fn registered(socket: &Path, name: &str, asks: bool) -> Result<Self> {
+    pub(crate) fn connect_registered(socket: &Path, name: &str, asks: bool) -> Result<Self> {
         let mut client = Self::connect(socket)?;
         let ack = if asks { r#", "ack": true"# } else { "" };
-        client.say(&format!(r#"{{"type": "register", "endpoint": "{name}"{ack}}}"#))?;
-        client.hear()?;
+        client.send_json(&format!(r#"{{"type": "register", "endpoint": "{name}"{ack}}}"#))?;
+        client.wait_for_frame()?;
         Ok(client)
     }
 
-    pub(crate) fn say(&mut self, json: &str) -> io::Result<()> {
+    pub(crate) fn send_json(&mut self, json: &str) -> io::Result<()> {
         let mut bytes = Vec::new();
-        frame::put(&mut bytes, json.as_bytes());
+        frame::encode(&mut bytes, json.as_bytes());
         self.stream.write_all(&bytes)
     }
 
     /// Reads once and counts the frames that arrived: messages and `accepted`; others are ignored.
-    pub(crate) fn read(&mut self) -> Result<Heard> {
-        let mut heard = Heard::default();
+    pub(crate) fn read(&mut self) -> Result<FrameCounts> {
+        let mut heard = FrameCounts::default();
         let buffer = self.frames.buffer();
         let start = buffer.len();
         buffer.resize(start + 64 * 1024, 0);
@@ -73,7 +73,7 @@ impl Client {
         Ok(heard)
     }
 
-    pub(crate) fn hear(&mut self) -> Result<()> {
+    pub(crate) fn wait_for_frame(&mut self) -> Result<()> {
         loop {
             if self.frames.next().is_some() {
                 return Ok(());
@@ -90,8 +90,8 @@ impl Client {
     }
 
     /// Reads until the wanted numbers of frames have arrived.
-    pub(crate) fn until(&mut self, wanted: Heard) -> Result<()> {
-        let mut heard = Heard::default();
+    pub(crate) fn read_until(&mut self, wanted: FrameCounts) -> Result<()> {
+        let mut heard = FrameCounts::default();
         while heard.messages < wanted.messages || heard.accepted < wanted.accepted {
             let more = self.read().with_context(|| format!("after {heard:?}"))?;
             heard.messages += more.messages;
@@ -102,7 +102,7 @@ impl Client {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct FrameCounts {
     pub(crate) messages: usize,
     pub(crate) accepted: usize,
 }

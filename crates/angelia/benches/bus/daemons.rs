@@ -9,51 +9,51 @@ use std::{
 };
 
 use angelia_testkit::{
-    isolated::Isolated,
-    measure::{Running, ours, processor},
+    benchmark::{MeasuredProcess, angelia_command, process_usage},
+    isolated_home::IsolatedHome,
     programs,
 };
 use anyhow::{Context as _, Result, bail};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    Ours,
-    Theirs,
+pub(crate) enum BusImplementation {
+    Angelia,
+    HermesBus,
 }
 
-impl Whose {
-    pub(crate) const BOTH: [Self; 2] = [Self::Theirs, Self::Ours];
+impl BusImplementation {
+    pub(crate) const BOTH: [Self; 2] = [Self::HermesBus, Self::Angelia];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Ours => "angelia",
-            Self::Theirs => "hermes-bus",
+            Self::Angelia => "angelia",
+            Self::HermesBus => "hermes-bus",
         }
     }
 }
 
 /// A running daemon; stopped when dropped.
-pub(crate) struct Daemon {
-    running: Running,
-    place: Isolated,
-    pub(crate) whose: Whose,
+pub(crate) struct BenchBusDaemon {
+    running: MeasuredProcess,
+    place: IsolatedHome,
+    pub(crate) implementation: BusImplementation,
 }
 
-impl Daemon {
+impl BenchBusDaemon {
     #[expect(clippy::disallowed_methods, reason = "starting the programs is what is measured")]
-    pub(crate) fn start(whose: Whose) -> Result<Self> {
-        let place = Isolated::new()?;
+    pub(crate) fn start(whose: BusImplementation) -> Result<Self> {
+        let place = IsolatedHome::new()?;
         // hermes-bus does not create this folder itself.
         fs::create_dir(place.root().join("hermes"))?;
         let mut command = match whose {
-            Whose::Ours => {
-                let mut command = ours(env!("CARGO_BIN_EXE_angelia"));
+            BusImplementation::Angelia => {
+                let mut command = angelia_command(env!("CARGO_BIN_EXE_angelia"));
                 command.args(["bus", "run"]);
                 command
             }
-            Whose::Theirs => {
+            BusImplementation::HermesBus => {
                 let server = "target/python/hermes/bin/hermes-bus-server";
-                let server = programs::workspace().join(server);
+                let server = programs::workspace_root().join(server);
                 if !server.exists() {
                     bail!("{} is missing; run `cargo xtask setup`", server.display());
                 }
@@ -67,7 +67,8 @@ impl Daemon {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let daemon = Self { running: Running::start(&mut command)?, place, whose };
+        let daemon =
+            Self { running: MeasuredProcess::start(&mut command)?, place, implementation: whose };
         let deadline = Instant::now() + Duration::from_secs(30);
         while UnixStream::connect(daemon.socket()).is_err() {
             if Instant::now() > deadline {
@@ -109,6 +110,6 @@ impl Daemon {
 
     /// Returns the resident memory in megabytes.
     pub(crate) fn memory(&self) -> Result<f64> {
-        processor::resident_megabytes(self.running.pid())
+        process_usage::resident_megabytes(self.running.pid())
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct Figures {
 
 impl Figures {
     pub(crate) fn add(&mut self, name: &str, value: f64) {
-        println!("  {name}: {}", shown(value));
+        println!("  {name}: {}", format_value(value));
         if !self.samples.contains_key(name) {
             self.order.push(name.to_owned());
         }
@@ -27,7 +27,7 @@ impl Figures {
         println!("\nmedians");
         for name in &self.order {
             let median = self.median(name).unwrap_or_default();
-            println!("  {name:<45} {:>12}", shown(median));
+            println!("  {name:<45} {:>12}", format_value(median));
         }
         println!("\ngoals");
         let median = |name: &str| self.median(name);
@@ -75,7 +75,7 @@ impl Figures {
             return;
         };
         let word = if is_met(value) { "met" } else { "MISSED" };
-        println!("  {what:<52} {:>10}  {word}", shown(value));
+        println!("  {what:<52} {:>10}  {word}", format_value(value));
     }
 }
 
@@ -83,6 +83,6 @@ fn ratio(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
     Some(ours? / theirs?)
 }
 
-fn shown(value: f64) -> String {
+fn format_value(value: f64) -> String {
     if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

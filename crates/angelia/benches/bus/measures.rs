@@ -13,8 +13,8 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use crate::{
-    client::{Client, Heard, message},
-    daemons::{Daemon, Whose},
+    client::{BenchBusClient, FrameCounts, message},
+    daemons::{BenchBusDaemon, BusImplementation},
     figures::Figures,
 };
 
@@ -28,10 +28,10 @@ const NOTIFIED: usize = 20;
 
 /// Measures one sender and one receiver at full speed.
 pub(crate) fn throughput(figures: &mut Figures) -> Result<()> {
-    for whose in Whose::BOTH {
-        let daemon = Daemon::start(whose)?;
+    for whose in BusImplementation::BOTH {
+        let daemon = BenchBusDaemon::start(whose)?;
         let before = daemon.processor()?;
-        let took = pipelined(&daemon.socket(), whose == Whose::Ours)?;
+        let took = pipelined(&daemon.socket(), whose == BusImplementation::Angelia)?;
         let used = daemon.processor()?.saturating_sub(before);
         let name = whose.name();
         figures.add(&format!("{name}: pipelined, msg/s"), THROUGHPUT as f64 / took.as_secs_f64());
@@ -42,13 +42,13 @@ pub(crate) fn throughput(figures: &mut Figures) -> Result<()> {
 }
 
 fn pipelined(socket: &Path, asks: bool) -> Result<Duration> {
-    let mut receiver = Client::registered(socket, "r", false)?;
-    let sender = Client::registered(socket, "s", asks)?;
+    let mut receiver = BenchBusClient::connect_registered(socket, "r", false)?;
+    let sender = BenchBusClient::connect_registered(socket, "s", asks)?;
     let frames: Vec<Vec<u8>> = (0..THROUGHPUT).map(|n| message("r", &n.to_string())).collect();
     let batches: Vec<(usize, Vec<u8>)> =
         frames.chunks(128).map(|part| (part.len(), part.concat())).collect();
     let all_there = thread::spawn(move || -> Result<Instant> {
-        receiver.until(Heard { messages: THROUGHPUT, accepted: 0 })?;
+        receiver.read_until(FrameCounts { messages: THROUGHPUT, accepted: 0 })?;
         Ok(Instant::now())
     });
     let start = Instant::now();
@@ -84,12 +84,12 @@ fn pipelined(socket: &Path, asks: bool) -> Result<Duration> {
 
 /// Measures one message at a time: each waits until the previous one is synced.
 pub(crate) fn one_at_a_time(figures: &mut Figures) -> Result<()> {
-    let daemon = Daemon::start(Whose::Ours)?;
-    let mut sender = Client::registered(&daemon.socket(), "s", true)?;
+    let daemon = BenchBusDaemon::start(BusImplementation::Angelia)?;
+    let mut sender = BenchBusClient::connect_registered(&daemon.socket(), "s", true)?;
     let start = Instant::now();
     for number in 0..ALONE {
         sender.stream.write_all(&message("r", &number.to_string()))?;
-        sender.until(Heard { messages: 0, accepted: 1 })?;
+        sender.read_until(FrameCounts { messages: 0, accepted: 1 })?;
     }
     let rate = ALONE as f64 / start.elapsed().as_secs_f64();
     figures.add("angelia: one at a time, msg/s", rate);
@@ -98,16 +98,16 @@ pub(crate) fn one_at_a_time(figures: &mut Figures) -> Result<()> {
 
 /// Measures the latency at a hundred messages a second, from the sender's write to the receipt.
 pub(crate) fn paced(figures: &mut Figures) -> Result<()> {
-    for whose in Whose::BOTH {
-        let daemon = Daemon::start(whose)?;
+    for whose in BusImplementation::BOTH {
+        let daemon = BenchBusDaemon::start(whose)?;
         let samples = delivery(&daemon, "p", Duration::from_millis(10))?;
         let name = whose.name();
-        figures.add(&format!("{name}: 100 msg/s, p50 ms"), at(&samples, 0.50));
-        figures.add(&format!("{name}: 100 msg/s, p99 ms"), at(&samples, 0.99));
-        if whose == Whose::Ours {
+        figures.add(&format!("{name}: 100 msg/s, p50 ms"), quantile(&samples, 0.50));
+        figures.add(&format!("{name}: 100 msg/s, p99 ms"), quantile(&samples, 0.99));
+        if whose == BusImplementation::Angelia {
             let samples = disk(&daemon, Duration::from_millis(10))?;
-            figures.add("disk: 100 fdatasync/s, p50 ms", at(&samples, 0.50));
-            figures.add("disk: 100 fdatasync/s, p99 ms", at(&samples, 0.99));
+            figures.add("disk: 100 fdatasync/s, p50 ms", quantile(&samples, 0.50));
+            figures.add("disk: 100 fdatasync/s, p99 ms", quantile(&samples, 0.99));
         }
     }
     Ok(())
@@ -115,7 +115,7 @@ pub(crate) fn paced(figures: &mut Figures) -> Result<()> {
 
 /// Measures the disk alone: writes as many bytes as a message has into a preallocated file and
 /// syncs them.
-fn disk(daemon: &Daemon, gap: Duration) -> Result<Vec<f64>> {
+fn disk(daemon: &BenchBusDaemon, gap: Duration) -> Result<Vec<f64>> {
     let file = File::create(daemon.socket().with_file_name("disk"))?;
     file.write_all_at(&vec![0; 1024 * 1024], 0)?;
     file.sync_all()?;
@@ -133,7 +133,7 @@ fn disk(daemon: &Daemon, gap: Duration) -> Result<Vec<f64>> {
 
 /// Measures a whole run of `angelia notify`, from its start to its exit.
 pub(crate) fn notify(figures: &mut Figures) -> Result<()> {
-    let daemon = Daemon::start(Whose::Ours)?;
+    let daemon = BenchBusDaemon::start(BusImplementation::Angelia)?;
     for _ in 0..NOTIFIED {
         let start = Instant::now();
         daemon.notify("somebody", "hello")?;
@@ -145,16 +145,20 @@ pub(crate) fn notify(figures: &mut Figures) -> Result<()> {
 
 /// Measures the latency of single messages. `run` makes the ids of two runs different, because a
 /// repeated id would not be delivered.
-fn delivery(daemon: &Daemon, run: &str, gap: Duration) -> Result<Vec<f64>> {
+fn delivery(daemon: &BenchBusDaemon, run: &str, gap: Duration) -> Result<Vec<f64>> {
     let socket = daemon.socket();
-    let mut receiver = Client::registered(&socket, "paced", false)?;
-    let mut sender = Client::registered(&socket, "pacer", daemon.whose == Whose::Ours)?;
+    let mut receiver = BenchBusClient::connect_registered(&socket, "paced", false)?;
+    let mut sender = BenchBusClient::connect_registered(
+        &socket,
+        "pacer",
+        daemon.implementation == BusImplementation::Angelia,
+    )?;
     let mut samples = Vec::with_capacity(PACED);
     for number in 0..PACED {
         let frame = message("paced", &format!("{run}{number}"));
         let start = Instant::now();
         sender.stream.write_all(&frame)?;
-        receiver.until(Heard { messages: 1, accepted: 0 })?;
+        receiver.read_until(FrameCounts { messages: 1, accepted: 0 })?;
         samples.push(start.elapsed().as_secs_f64() * 1e3);
         thread::sleep(gap.saturating_sub(start.elapsed()));
     }
@@ -162,7 +166,7 @@ fn delivery(daemon: &Daemon, run: &str, gap: Duration) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-fn at(sorted: &[f64], part: f64) -> f64 {
+fn quantile(sorted: &[f64], part: f64) -> f64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -176,9 +180,12 @@ fn at(sorted: &[f64], part: f64) -> f64 {
 /// Measures two daemons alternately; one of them has an endpoint that has stopped reading and was
 /// sent more than its queue can hold.
 pub(crate) fn stalled(figures: &mut Figures) -> Result<()> {
-    let [calm, troubled] = [Daemon::start(Whose::Ours)?, Daemon::start(Whose::Ours)?];
-    let _stalled = Client::registered(&troubled.socket(), "stalled", false)?;
-    let mut flood = Client::connect(&troubled.socket())?;
+    let [calm, troubled] = [
+        BenchBusDaemon::start(BusImplementation::Angelia)?,
+        BenchBusDaemon::start(BusImplementation::Angelia)?,
+    ];
+    let _stalled = BenchBusClient::connect_registered(&troubled.socket(), "stalled", false)?;
+    let mut flood = BenchBusClient::connect(&troubled.socket())?;
     for number in 0..5000 {
         flood.stream.write_all(&message("stalled", &number.to_string()))?;
     }
@@ -191,7 +198,7 @@ pub(crate) fn stalled(figures: &mut Figures) -> Result<()> {
     }
     let [calm, beside] = samples.map(|mut samples| {
         samples.sort_by(f64::total_cmp);
-        at(&samples, 0.99)
+        quantile(&samples, 0.99)
     });
     figures.add("angelia: nobody stalled, p99 ms", calm);
     figures.add("angelia: one stalled, p99 ms", beside);
@@ -200,11 +207,15 @@ pub(crate) fn stalled(figures: &mut Figures) -> Result<()> {
 
 pub(crate) fn many_endpoints(figures: &mut Figures) -> Result<()> {
     raise_limits()?;
-    let daemon = Daemon::start(Whose::Ours)?;
+    let daemon = BenchBusDaemon::start(BusImplementation::Angelia)?;
     figures.add("angelia: idle, MB", daemon.memory()?);
     let mut held = Vec::with_capacity(ENDPOINTS);
     for number in 0..ENDPOINTS {
-        held.push(Client::registered(&daemon.socket(), &format!("endpoint-{number}"), true)?);
+        held.push(BenchBusClient::connect_registered(
+            &daemon.socket(),
+            &format!("endpoint-{number}"),
+            true,
+        )?);
     }
     figures.add("angelia: 10,000 endpoints, MB", daemon.memory()?);
     Ok(())

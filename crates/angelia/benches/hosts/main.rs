@@ -7,21 +7,21 @@
 //!
 //! Every adapter runs in every round. Only numbers of one run are comparable.
 
+mod adapters;
 mod peer;
-mod ways;
 
 use std::time::{Duration, Instant};
 
 use angelia_testkit::{
-    measure::{
-        Options, Place, processor,
-        report::{self, Report, Series, ms},
+    benchmark::{
+        BenchHome, BenchOptions, process_usage,
+        report::{self, GoalReport, SampleSeries, ms},
     },
     programs,
 };
 use anyhow::Result;
 
-use crate::ways::{Acp, Bridge, Direct, Way};
+use crate::adapters::{AcpAdapter, Adapter, BridgeAdapter, DirectAdapter};
 
 /// The timing of a turn as the host sees it.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +37,9 @@ const SHORT: u32 = 20;
 const LONG: u32 = 2000;
 
 #[derive(Default)]
-struct Found {
-    first: Series,
-    end: Series,
+struct AdapterResults {
+    first: SampleSeries,
+    end: SampleSeries,
     /// The deltas of all long turns, and the time they took.
     events: u32,
     span: Duration,
@@ -47,13 +47,13 @@ struct Found {
     memory: f64,
 }
 
-impl Found {
+impl AdapterResults {
     fn rate(&self) -> f64 {
         f64::from(self.events) / self.span.as_secs_f64()
     }
 }
 
-fn round(way: &mut dyn Way, found: &mut Found) -> Result<()> {
+fn round(way: &mut dyn Adapter, found: &mut AdapterResults) -> Result<()> {
     for _ in 0..SHORT_TURNS {
         let turn = way.turn(SHORT)?;
         found.first.add(turn.first);
@@ -64,39 +64,41 @@ fn round(way: &mut dyn Way, found: &mut Found) -> Result<()> {
         found.events += way.turn(LONG)?.deltas;
         found.span += begun.elapsed();
     }
-    found.memory = found.memory.max(processor::own_megabytes(way.pid())?);
+    found.memory = found.memory.max(process_usage::private_megabytes(way.pid())?);
     Ok(())
 }
 
 fn main() -> Result<()> {
-    let rounds = Options::read(&[], &[])?.rounds.unwrap_or(10);
-    let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
-    let mut direct = Direct::start(&place)?;
-    let mut bridge = Bridge::start(&place)?;
-    let mut ours = Acp::ours(&place)?;
-    let mut theirs = Acp::claude_agent_acp(&place)?;
+    let rounds = BenchOptions::read(&[], &[])?.rounds.unwrap_or(10);
+    let place = BenchHome::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    let mut direct = DirectAdapter::start(&place)?;
+    let mut bridge = BridgeAdapter::start(&place)?;
+    let mut ours = AcpAdapter::start_angelia(&place)?;
+    let mut theirs = AcpAdapter::start_claude_agent_acp(&place)?;
     let names = ["pipe, directly", "angelia bridge", "angelia acp", "claude-agent-acp"];
-    let mut found = <[Found; 4]>::default();
+    let mut found = <[AdapterResults; 4]>::default();
     for number in 0..=rounds {
-        let ways: [&mut dyn Way; 4] = [&mut direct, &mut bridge, &mut ours, &mut theirs];
+        let ways: [&mut dyn Adapter; 4] = [&mut direct, &mut bridge, &mut ours, &mut theirs];
         for (way, found) in ways.into_iter().zip(&mut found) {
             // The first round is a warm-up and is not counted.
-            let mut thrown_away = Found::default();
+            let mut thrown_away = AdapterResults::default();
             let into = if number == 0 { &mut thrown_away } else { found };
             round(way, into)?;
         }
     }
-    let rows = |pick: fn(&Found) -> &Series| -> Vec<(&str, &Series)> {
+    let rows = |pick: fn(&AdapterResults) -> &SampleSeries| -> Vec<(&str, &SampleSeries)> {
         names.into_iter().zip(found.iter().map(pick)).collect()
     };
-    report::table("first delta of a 20-delta turn", &rows(|one| &one.first));
-    report::table("whole 20-delta turn", &rows(|one| &one.end));
-    report::section("2000-delta turns");
+    report::print_table("first delta of a 20-delta turn", &rows(|one| &one.first));
+    report::print_table("whole 20-delta turn", &rows(|one| &one.end));
+    report::print_section("2000-delta turns");
     for (name, one) in names.iter().zip(&found) {
         let (rate, memory) = (one.rate() / 1e3, one.memory);
-        report::line(&format!("{name:<20} {rate:>8.0}k deltas/s  {memory:>6.1} MB of its own"));
+        report::print_line(&format!(
+            "{name:<20} {rate:>8.0}k deltas/s  {memory:>6.1} MB of its own"
+        ));
     }
-    let mut report = Report::default();
+    let mut report = GoalReport::default();
     let [_, bridge, acp, adapter] = &found;
     for (name, one) in [("bridge", bridge), ("acp", acp)] {
         let first = ms(one.first.median());

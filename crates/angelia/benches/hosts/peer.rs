@@ -6,22 +6,22 @@ use std::{
     process::{ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use angelia_testkit::measure::Running;
+use angelia_testkit::benchmark::MeasuredProcess;
 use anyhow::{Context as _, Result, ensure};
 use memchr::memmem;
 use serde_json::Value;
 
-pub(crate) struct Peer {
-    running: Running,
+pub(crate) struct LineProcess {
+    running: MeasuredProcess,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
 }
 
-impl Peer {
+impl LineProcess {
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut running = Running::start(command.stderr(Stdio::null()))?;
+        let mut running = MeasuredProcess::start(command.stderr(Stdio::null()))?;
         let input = running.child.stdin.take().context("no stdin")?;
         let output = running.child.stdout.take().context("no stdout")?;
         Ok(Self {
@@ -41,7 +41,7 @@ impl Peer {
     }
 
     /// Reads the next line, unparsed.
-    pub(crate) fn next(&mut self) -> Result<&[u8]> {
+    pub(crate) fn next_line(&mut self) -> Result<&[u8]> {
         self.line.clear();
         let read = self.output.read_until(b'\n', &mut self.line)?;
         ensure!(read > 0, "the program ended early");
@@ -49,8 +49,8 @@ impl Peer {
     }
 
     /// Reads up to the first line that contains `sign`, and parses that line.
-    pub(crate) fn until(&mut self, sign: &str) -> Result<Value> {
-        while memmem::find(self.next()?, sign.as_bytes()).is_none() {}
+    pub(crate) fn read_until(&mut self, sign: &str) -> Result<Value> {
+        while memmem::find(self.next_line()?, sign.as_bytes()).is_none() {}
         Ok(serde_json::from_slice(&self.line)?)
     }
 }

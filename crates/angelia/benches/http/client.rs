@@ -13,13 +13,13 @@ use serde_json::json;
 
 use crate::Timing;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Substrings that mark a text delta and the end of a stream, one for each dialect.
 const TEXT: [&str; 2] = [r#""text_delta""#, r#""content":"#];
 const END: [&str; 2] = ["event: message_stop", "data: [DONE]"];
 
-pub(crate) struct Client {
+pub(crate) struct ApiClient {
     input: TcpStream,
     output: BufReader<TcpStream>,
     /// The daemon's address, and the token sent to it.
@@ -31,16 +31,16 @@ pub(crate) struct Client {
 
 /// The timing and the number of deltas of a stream that was read to its end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Streamed {
+pub(crate) struct StreamTiming {
     pub(crate) timing: Timing,
     pub(crate) deltas: usize,
 }
 
-impl Client {
+impl ApiClient {
     pub(crate) fn connect(address: SocketAddr, token: &str) -> Result<Self> {
         let input = TcpStream::connect(address)?;
         input.set_nodelay(true)?;
-        input.set_read_timeout(Some(LIMIT))?;
+        input.set_read_timeout(Some(READ_TIMEOUT))?;
         let output = BufReader::with_capacity(1 << 16, input.try_clone()?);
         Ok(Self {
             input,
@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Sends a request with a short answer and returns its status.
-    pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<u16> {
+    pub(crate) fn request(&mut self, method: &str, path: &str, body: &str) -> Result<u16> {
         self.send(method, path, "", body)?;
         let (status, length) = self.head()?;
         match length {
@@ -67,7 +67,7 @@ impl Client {
     }
 
     /// Runs the next turn of a named conversation over `/v1/messages`, streamed.
-    pub(crate) fn turn(&mut self, model: &str, name: &str, prompt: &str) -> Result<Streamed> {
+    pub(crate) fn turn(&mut self, model: &str, name: &str, prompt: &str) -> Result<StreamTiming> {
         let headers = format!("x-angelia-session: {name}\r\n");
         let body = json!({"model": model, "max_tokens": 100_000, "stream": true,
             "messages": [{"role": "user", "content": prompt}]});
@@ -75,7 +75,7 @@ impl Client {
     }
 
     /// Sends a request that is answered with a stream, and reads the stream.
-    pub(crate) fn stream(&mut self, path: &str, headers: &str, body: &str) -> Result<Streamed> {
+    pub(crate) fn stream(&mut self, path: &str, headers: &str, body: &str) -> Result<StreamTiming> {
         let [texts, ends] = [TEXT, END].map(|signs| signs.map(Finder::new));
         let begun = Instant::now();
         self.send("POST", path, headers, body)?;
@@ -101,7 +101,7 @@ impl Client {
             first: first.context("the answer had no text")?,
             end: end.context("the stream ended early")?,
         };
-        Ok(Streamed { timing, deltas })
+        Ok(StreamTiming { timing, deltas })
     }
 
     fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) -> Result<()> {

@@ -8,47 +8,47 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_testkit::measure::{Place, Running};
+use angelia_testkit::benchmark::{BenchHome, MeasuredProcess};
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use crate::client::Client;
+use crate::client::ApiClient;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_angelia");
 
-const READY: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The name of the profile that every benchmark uses.
 pub(crate) const PROFILE: &str = "bench";
 
 /// A running daemon; stopped when dropped.
-pub(crate) struct Daemon {
-    running: Running,
+pub(crate) struct ServeDaemon {
+    running: MeasuredProcess,
     address: SocketAddr,
     token: String,
 }
 
-impl Daemon {
+impl ServeDaemon {
     /// Starts a daemon with one profile, which runs the agent program of this home.
-    pub(crate) fn start(place: &Place) -> Result<Self> {
+    pub(crate) fn start(place: &BenchHome) -> Result<Self> {
         let config = json!({
             "listen": "127.0.0.1:0",
             "profiles": {PROFILE: place.profile(0)},
             "http": {"agent_mode": true},
             "sessions": {"max_live": 128},
         });
-        let mut command = place.angelia(PROGRAM, "daemon", &config)?;
+        let mut command = place.configured_command(PROGRAM, "daemon", &config)?;
         let home = place.angelia_home("daemon");
         let log = fs::File::create(home.join("serve.log"))?;
         command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let mut this = Self {
-            running: Running::start(&mut command)?,
+            running: MeasuredProcess::start(&mut command)?,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             token: String::new(),
         };
         let begun = Instant::now();
-        while !this.answers(&home) {
-            if begun.elapsed() > READY || this.running.has_ended()? {
+        while !this.is_ready(&home) {
+            if begun.elapsed() > READY_TIMEOUT || this.running.has_ended()? {
                 bail!("the daemon did not start: {}", fs::read_to_string(home.join("serve.log"))?);
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -56,7 +56,7 @@ impl Daemon {
         Ok(this)
     }
 
-    fn answers(&mut self, home: &Path) -> bool {
+    fn is_ready(&mut self, home: &Path) -> bool {
         let read = |name: &str| fs::read_to_string(home.join(name)).ok();
         let (Some(address), Some(token)) = (read("run/http.addr"), read("token")) else {
             return false;
@@ -65,12 +65,12 @@ impl Daemon {
             return false;
         };
         (self.address, self.token) = (address, token.trim().to_owned());
-        let asked = self.client().and_then(|mut client| client.ask("GET", "/healthz", ""));
+        let asked = self.client().and_then(|mut client| client.request("GET", "/healthz", ""));
         asked.is_ok_and(|status| status == 200)
     }
 
-    pub(crate) fn client(&self) -> Result<Client> {
-        Client::connect(self.address, &self.token)
+    pub(crate) fn client(&self) -> Result<ApiClient> {
+        ApiClient::connect(self.address, &self.token)
     }
 
     pub(crate) fn pid(&self) -> u32 {

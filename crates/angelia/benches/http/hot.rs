@@ -4,9 +4,9 @@
 use std::{path::Path, thread::sleep, time::Duration};
 
 use angelia_testkit::{
-    measure::{
-        Place,
-        report::{self, Report, Series, ms},
+    benchmark::{
+        BenchHome,
+        report::{self, GoalReport, SampleSeries, ms},
     },
     model_server::ModelServer,
     programs,
@@ -15,9 +15,9 @@ use angelia_testkit::{
 use anyhow::{Context as _, Result};
 
 use crate::{
-    client::Client,
-    daemon::{Daemon, PROFILE},
-    direct::Direct,
+    client::ApiClient,
+    daemon::{PROFILE, ServeDaemon},
+    direct::DirectClaude,
 };
 
 const PROMPT: &str = "WORDS:20";
@@ -30,28 +30,28 @@ const REAL_TURNS: u32 = 6;
 /// would include that time.
 const PAUSE: Duration = Duration::from_millis(120);
 
-struct Stage {
-    direct: Direct,
-    client: Client,
-    _daemon: Daemon,
-    _place: Place,
+struct HotTurnSetup {
+    direct: DirectClaude,
+    client: ApiClient,
+    _daemon: ServeDaemon,
+    _place: BenchHome,
 }
 
 #[derive(Default)]
-struct Found {
-    direct: [Series; 2],
-    http: [Series; 2],
+struct HotTurnResults {
+    direct: [SampleSeries; 2],
+    http: [SampleSeries; 2],
 }
 
-impl Stage {
-    fn set(program: &Path, base_url: &str) -> Result<Self> {
-        let place = Place::new(program, base_url)?;
-        let direct = Direct::start(&place.program, &place.environment(), &place.work())?;
-        let daemon = Daemon::start(&place)?;
+impl HotTurnSetup {
+    fn prepare(program: &Path, base_url: &str) -> Result<Self> {
+        let place = BenchHome::new(program, base_url)?;
+        let direct = DirectClaude::start(&place.program, &place.environment(), &place.work_dir())?;
+        let daemon = ServeDaemon::start(&place)?;
         Ok(Self { direct, client: daemon.client()?, _daemon: daemon, _place: place })
     }
 
-    fn turns(&mut self, count: u32, pause: Duration, found: &mut Found) -> Result<()> {
+    fn turns(&mut self, count: u32, pause: Duration, found: &mut HotTurnResults) -> Result<()> {
         for number in 0..count {
             // Alternate the order, so that neither variant always runs after the other.
             for direct in [number % 2 == 0, number % 2 == 1] {
@@ -70,7 +70,7 @@ impl Stage {
     }
 }
 
-impl Found {
+impl HotTurnResults {
     fn print(&self, name: &str) {
         let rows = |which: usize| {
             [
@@ -78,16 +78,16 @@ impl Found {
                 ("angelia serve, /v1/messages over TCP", &self.http[which]),
             ]
         };
-        report::table(&format!("{name}: first text of a hot turn"), &rows(0));
-        report::table(&format!("{name}: whole 20-delta turn"), &rows(1));
+        report::print_table(&format!("{name}: first text of a hot turn"), &rows(0));
+        report::print_table(&format!("{name}: whole 20-delta turn"), &rows(1));
     }
 }
 
 /// Measures with the fake CLI, which takes no time itself: the difference is our own cost.
-pub(crate) fn fake(report: &mut Report, rounds: u32) -> Result<()> {
-    let mut stage = Stage::set(&programs::fake_cli()?, "http://127.0.0.1:9")?;
-    stage.turns(INSTANT_TURNS, Duration::ZERO, &mut Found::default())?;
-    let mut found = Found::default();
+pub(crate) fn fake(report: &mut GoalReport, rounds: u32) -> Result<()> {
+    let mut stage = HotTurnSetup::prepare(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    stage.turns(INSTANT_TURNS, Duration::ZERO, &mut HotTurnResults::default())?;
+    let mut found = HotTurnResults::default();
     for _ in 0..rounds {
         stage.turns(INSTANT_TURNS, Duration::ZERO, &mut found)?;
     }
@@ -99,12 +99,12 @@ pub(crate) fn fake(report: &mut Report, rounds: u32) -> Result<()> {
 }
 
 /// Measures with both supported versions of Claude Code against the scripted model.
-pub(crate) fn real(report: &mut Report, rounds: u32) -> Result<()> {
+pub(crate) fn real(report: &mut GoalReport, rounds: u32) -> Result<()> {
     for claude in RealClaude::all()? {
         let model = ModelServer::start().context("no scripted model")?;
-        let mut stage = Stage::set(&claude.path, &model.base_url())?;
-        stage.turns(2, PAUSE, &mut Found::default())?;
-        let mut found = Found::default();
+        let mut stage = HotTurnSetup::prepare(&claude.path, &model.base_url())?;
+        stage.turns(2, PAUSE, &mut HotTurnResults::default())?;
+        let mut found = HotTurnResults::default();
         for _ in 0..rounds {
             stage.turns(REAL_TURNS, PAUSE, &mut found)?;
         }

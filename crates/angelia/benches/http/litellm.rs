@@ -9,11 +9,11 @@ use std::{
 };
 
 use angelia_testkit::{
-    isolated::Isolated,
-    measure::{
-        Place, Running, processor,
-        report::{self, Series},
+    benchmark::{
+        BenchHome, MeasuredProcess, process_usage,
+        report::{self, SampleSeries},
     },
+    isolated_home::IsolatedHome,
     model_server::ModelServer,
     programs,
 };
@@ -21,31 +21,31 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 
 use crate::{
-    client::Client,
-    daemon::{Daemon, PROFILE},
+    client::ApiClient,
+    daemon::{PROFILE, ServeDaemon},
 };
 
-const READY: Duration = Duration::from_mins(2);
+const READY_TIMEOUT: Duration = Duration::from_mins(2);
 const TURNS: u32 = 40;
 const KEY: &str = "sk-benchmark-of-angelia-0123456789abcdef";
 
 /// A running proxy.
-struct Proxy {
-    running: Running,
+struct LiteLlmProxy {
+    running: MeasuredProcess,
     address: SocketAddr,
     /// From the start of the program to its first answer.
     ready: Duration,
-    home: Isolated,
+    home: IsolatedHome,
 }
 
-impl Proxy {
+impl LiteLlmProxy {
     #[expect(clippy::disallowed_methods, reason = "what is compared is started here")]
     fn start(model: &ModelServer) -> Result<Option<Self>> {
-        let program = programs::workspace().join("target/bench-python/litellm/bin/litellm");
+        let program = programs::workspace_root().join("target/bench-python/litellm/bin/litellm");
         if !program.is_file() {
             return Ok(None);
         }
-        let home = Isolated::new()?;
+        let home = IsolatedHome::new()?;
         let config = home.root().join("litellm.yaml");
         let settings = json!({"model_list": [{"model_name": "scripted", "litellm_params": {
             "model": "anthropic/claude-sonnet-4-5", "api_key": "dummy", "api_base": model.base_url(),
@@ -70,10 +70,14 @@ impl Proxy {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        let mut this =
-            Self { running: Running::start(&mut command)?, address, ready: Duration::ZERO, home };
-        while !this.answers() {
-            if begun.elapsed() > READY || this.running.has_ended()? {
+        let mut this = Self {
+            running: MeasuredProcess::start(&mut command)?,
+            address,
+            ready: Duration::ZERO,
+            home,
+        };
+        while !this.is_ready() {
+            if begun.elapsed() > READY_TIMEOUT || this.running.has_ended()? {
                 let log = this.home.root().join("litellm.log");
                 bail!("LiteLLM did not start: {}", fs::read_to_string(log)?);
             }
@@ -83,27 +87,28 @@ impl Proxy {
         Ok(Some(this))
     }
 
-    fn answers(&self) -> bool {
-        Client::connect(self.address, KEY)
-            .and_then(|mut client| client.ask("GET", "/health/liveliness", ""))
+    fn is_ready(&self) -> bool {
+        ApiClient::connect(self.address, KEY)
+            .and_then(|mut client| client.request("GET", "/health/liveliness", ""))
             .is_ok_and(|status| status == 200)
     }
 }
 
 pub(crate) fn measure(rounds: u32) -> Result<()> {
     let model = ModelServer::start().context("no scripted model")?;
-    let Some(proxy) = Proxy::start(&model)? else {
-        report::section("LiteLLM is not installed here; nothing is put beside us");
+    let Some(proxy) = LiteLlmProxy::start(&model)? else {
+        report::print_section("LiteLLM is not installed here; nothing is put beside us");
         return Ok(());
     };
-    let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
-    let daemon = Daemon::start(&place)?;
+    let place = BenchHome::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    let daemon = ServeDaemon::start(&place)?;
     let mut ours = daemon.client()?;
-    let mut theirs = Client::connect(proxy.address, KEY)?;
+    let mut theirs = ApiClient::connect(proxy.address, KEY)?;
     let body = json!({"model": "scripted", "max_tokens": 1000, "stream": true,
         "messages": [{"role": "user", "content": "WORDS:20"}]})
     .to_string();
-    let [mut our_first, mut our_end, mut their_first, mut their_end] = <[Series; 4]>::default();
+    let [mut our_first, mut our_end, mut their_first, mut their_end] =
+        <[SampleSeries; 4]>::default();
     for round in 0..=rounds {
         for _ in 0..TURNS {
             let mine = ours.turn(PROFILE, "beside", "WORDS:20")?.timing;
@@ -121,13 +126,13 @@ pub(crate) fn measure(rounds: u32) -> Result<()> {
         "angelia serve, instant agent, /v1/messages",
         "LiteLLM proxy, instant model, /v1/messages",
     ];
-    report::table("beside LiteLLM: first text", &[(we, &our_first), (they, &their_first)]);
-    report::table("beside LiteLLM: whole turn", &[(we, &our_end), (they, &their_end)]);
-    report::line(&format!(
+    report::print_table("beside LiteLLM: first text", &[(we, &our_first), (they, &their_first)]);
+    report::print_table("beside LiteLLM: whole turn", &[(we, &our_end), (they, &their_end)]);
+    report::print_line(&format!(
         "LiteLLM was ready after {:.1} s and holds {:.0} MB; angelia holds {:.0} MB",
         proxy.ready.as_secs_f64(),
-        processor::resident_megabytes(proxy.running.pid())?,
-        processor::resident_megabytes(daemon.pid())?,
+        process_usage::resident_megabytes(proxy.running.pid())?,
+        process_usage::resident_megabytes(daemon.pid())?,
     ));
     Ok(())
 }

@@ -18,7 +18,7 @@ mod load;
 
 use std::time::Duration;
 
-use angelia_testkit::measure::{Options, report::Report};
+use angelia_testkit::benchmark::{BenchOptions, report::GoalReport};
 use anyhow::Result;
 
 /// The timing of a turn as its client sees it.
@@ -33,9 +33,9 @@ struct Timing {
 const PARTS: [&str; 4] = ["real", "fake", "load", "litellm"];
 
 fn main() -> Result<()> {
-    let options = Options::read(&PARTS, &[])?;
-    let wants = |part: &str| options.wants(part);
-    let mut report = Report::default();
+    let options = BenchOptions::read(&PARTS, &[])?;
+    let wants = |part: &str| options.includes_part(part);
+    let mut report = GoalReport::default();
     if wants("fake") {
         hot::fake(&mut report, options.rounds.unwrap_or(10))?;
     }

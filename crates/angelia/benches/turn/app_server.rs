@@ -6,14 +6,14 @@ use std::{ffi::OsString, path::Path, time::Instant};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use crate::{Timing, direct::Pipes};
+use crate::{Timing, direct::ProcessPipes};
 
 const FLAGS: [&str; 5] =
     ["app-server", "-c", "thread_unload_delay_secs=0", "-c", "features.plugins=false"];
 
 /// A running app-server; killed when dropped.
 pub(crate) struct AppServer {
-    pipes: Pipes,
+    pipes: ProcessPipes,
     next: u64,
 }
 
@@ -24,7 +24,7 @@ impl AppServer {
         environment: &[(OsString, OsString)],
         folder: &Path,
     ) -> Result<Self> {
-        let pipes = Pipes::open(program, &FLAGS, environment, folder)?;
+        let pipes = ProcessPipes::open(program, &FLAGS, environment, folder)?;
         let mut this = Self { pipes, next: 1 };
         let info = json!({"name": "bench", "title": "Bench", "version": "1"});
         let params = json!({"clientInfo": info, "capabilities": {"experimentalApi": true}});

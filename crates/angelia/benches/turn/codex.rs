@@ -12,7 +12,7 @@ use std::{
 
 use angelia_core::model::SessionSpec;
 use angelia_testkit::{
-    codex_home::{self, KEY, Login},
+    codex_home::{self, CodexLogin, KEY_VARIABLE},
     model_server::ModelServer,
     real::RealCodex,
 };
@@ -20,105 +20,105 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::{
-    Place,
+    BenchHome,
+    angelia_variants::{AngeliaVariants, PROMPT, VariantResults},
     app_server::AppServer,
-    daemon::Daemon,
-    local::Local,
-    ours::{Ours, PROMPT, Way},
-    report::{self, Report, Series, ms},
-    rounds::Plan,
+    daemon::SocketDaemon,
+    local::InProcessEngine,
+    report::{self, GoalReport, SampleSeries, ms},
+    rounds::RoundPlan,
 };
 
 /// The time a pool needs to replace a process that was taken from it.
-const REFILL: Duration = Duration::from_millis(800);
+const POOL_REFILL: Duration = Duration::from_millis(800);
 
 /// The number of concurrent sessions of one profile.
 const SESSIONS: usize = 5;
 
-const PLAN: Plan<Stage, Found> = Plan {
+const PLAN: RoundPlan<CodexSetup, CodexResults> = RoundPlan {
     hot: [
-        Stage::hot_direct,
+        CodexSetup::hot_direct,
         |stage, found| stage.ours.hot_local(&mut found.local),
         |stage, found| stage.ours.hot_daemon(&mut found.daemon),
     ],
     others: [
-        Stage::started_direct,
+        CodexSetup::started_direct,
         |stage, found| stage.ours.new_local(&mut found.local),
-        Stage::new_direct,
+        CodexSetup::new_direct,
         |stage, found| stage.ours.new_daemon(&mut found.daemon),
     ],
     pause: Duration::from_millis(60),
 };
 
 #[derive(Default)]
-struct Found {
-    hot: Series,
-    hot_end: Series,
-    started: Series,
-    new: Series,
-    local: Way,
-    daemon: Way,
+struct CodexResults {
+    hot: SampleSeries,
+    hot_end: SampleSeries,
+    started: SampleSeries,
+    new: SampleSeries,
+    local: VariantResults,
+    daemon: VariantResults,
 }
 
-struct Stage {
+struct CodexSetup {
     direct: AppServer,
     thread: String,
-    ours: Ours,
-    place: Place,
+    ours: AngeliaVariants,
+    place: BenchHome,
 }
 
-impl Stage {
-    fn set(model: &ModelServer) -> Result<Self> {
+impl CodexSetup {
+    fn prepare(model: &ModelServer) -> Result<Self> {
         let codex = RealCodex::find()?;
-        let place = Place::new(&codex.path, &model.base_url())?;
+        let place = BenchHome::new(&codex.path, &model.base_url())?;
         // Each variant gets its own `CODEX_HOME`, because a process locks its conversations.
         let home = |name: &str| {
             let folder = place.angelia_home(&format!("codex-{name}"));
-            codex_home::make(folder, &model.base_url(), Login::Key, "")
+            codex_home::create(folder, &model.base_url(), CodexLogin::Key, "")
         };
         let mut environment = place.bare_environment();
         environment.push(("CODEX_HOME".into(), home("direct")?.into()));
-        environment.push((KEY.into(), OsString::from("dummy")));
-        let mut direct = AppServer::start(&codex.path, &environment, &place.work())?;
-        let thread = direct.thread(&place.work())?;
+        environment.push((KEY_VARIABLE.into(), OsString::from("dummy")));
+        let mut direct = AppServer::start(&codex.path, &environment, &place.work_dir())?;
+        let thread = direct.thread(&place.work_dir())?;
 
-        let variables = json!({"CODEX_HOME": home("daemon")?, KEY: "dummy"});
-        let profile = json!({"executor": "codex", "binary": codex.path, "cwd": place.work(),
+        let variables = json!({"CODEX_HOME": home("daemon")?, KEY_VARIABLE: "dummy"});
+        let profile = json!({"executor": "codex", "binary": codex.path, "cwd": place.work_dir(),
             "trust": "off", "env": variables, "warm": 1});
-        let daemon = Daemon::start_with(&place, &json!({"default": profile}))?;
+        let daemon = SocketDaemon::start_with(&place, &json!({"default": profile}))?;
 
-        let mut spec = SessionSpec::new("codex", place.work());
+        let mut spec = SessionSpec::new("codex", place.work_dir());
         spec.binary = Some(codex.path);
         spec.warm = 1;
         let folder = home("local")?.display().to_string();
         spec.env.insert("CODEX_HOME".into(), folder.into());
-        spec.env.insert(KEY.into(), "dummy".into());
-        let local = Local::start_with(&place, spec)?;
-        let ours = Ours::start(local, daemon, REFILL)?;
+        spec.env.insert(KEY_VARIABLE.into(), "dummy".into());
+        let local = InProcessEngine::start_with(&place, spec)?;
+        let ours = AngeliaVariants::start(local, daemon, POOL_REFILL)?;
         let mut this = Self { direct, thread, ours, place };
         // Warm up: one-time costs must not count.
-        PLAN.hot_turns(&mut this, &mut Found::default())?;
-        sleep(REFILL);
+        PLAN.hot_turns(&mut this, &mut CodexResults::default())?;
+        sleep(POOL_REFILL);
         Ok(this)
     }
 
-    fn hot_direct(&mut self, found: &mut Found) -> Result<()> {
+    fn hot_direct(&mut self, found: &mut CodexResults) -> Result<()> {
         let turn = self.direct.turn(&self.thread, PROMPT)?;
         found.hot.add(turn.first);
         found.hot_end.add(turn.end);
         Ok(())
     }
 
-    fn started_direct(&mut self, found: &mut Found) -> Result<()> {
-        let thread = self.direct.thread(&self.place.work())?;
+    fn started_direct(&mut self, found: &mut CodexResults) -> Result<()> {
+        let thread = self.direct.thread(&self.place.work_dir())?;
         sleep(PLAN.pause);
         found.started.add(self.direct.turn(&thread, PROMPT)?.first);
         Ok(())
     }
 
-    fn new_direct(&mut self, found: &mut Found) -> Result<()> {
+    fn new_direct(&mut self, found: &mut CodexResults) -> Result<()> {
         let begun = Instant::now();
-        let thread = self.direct.thread(&self.place.work())?;
+        let thread = self.direct.thread(&self.place.work_dir())?;
         let turn = self.direct.turn_since(begun, &thread, PROMPT)?;
         found.new.add(turn.first);
         Ok(())
@@ -130,12 +130,12 @@ impl Stage {
             let session = self.ours.client.create_session()?;
             self.ours.client.turn(&session, PROMPT)?;
         }
-        servers_of(self.ours.daemon.pid())
+        count_app_servers(self.ours.daemon.pid())
     }
 }
 
 /// Counts the children of a process that are app-servers.
-fn servers_of(parent: u32) -> Result<usize> {
+fn count_app_servers(parent: u32) -> Result<usize> {
     let parent = parent.to_string();
     let mut count = 0;
     for entry in fs::read_dir("/proc")? {
@@ -151,20 +151,20 @@ fn servers_of(parent: u32) -> Result<usize> {
     Ok(count)
 }
 
-pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
+pub(crate) fn measure(report: &mut GoalReport, rounds: u32) -> Result<()> {
     let model = ModelServer::start()?;
     model.set_recording(false);
-    let mut stage = Stage::set(&model)?;
-    let mut found = Found::default();
+    let mut stage = CodexSetup::prepare(&model)?;
+    let mut found = CodexResults::default();
     PLAN.run(rounds, &mut stage, &mut found)?;
     let processes = stage.processes()?;
-    tell(report, &found, processes);
+    report_results(report, &found, processes);
     Ok(())
 }
 
-fn tell(report: &mut Report, found: &Found, processes: usize) {
+fn report_results(report: &mut GoalReport, found: &CodexResults, processes: usize) {
     let version = RealCodex::VERSION;
-    report::table(
+    report::print_table(
         &format!("real: Codex {version}, first text delta"),
         &[
             ("(a)   hot thread, directly", &found.hot),
@@ -176,7 +176,7 @@ fn tell(report: &mut Report, found: &Found, processes: usize) {
             ("(c)   new session, angelia serve over its socket", &found.daemon.new),
         ],
     );
-    report::table(
+    report::print_table(
         &format!("real: Codex {version}, end of the turn"),
         &[
             ("(a)   hot thread, directly", &found.hot_end),
@@ -184,9 +184,9 @@ fn tell(report: &mut Report, found: &Found, processes: usize) {
             ("(b)   hot session, angelia serve over its socket", &found.daemon.hot_end),
         ],
     );
-    report::line(&format!("{SESSIONS} sessions and more: {processes} app-server"));
+    report::print_line(&format!("{SESSIONS} sessions and more: {processes} app-server"));
     let ways = [("engine", &found.local), ("socket", &found.daemon)];
-    for (way, Way { hot, hot_end, new }) in ways {
+    for (way, VariantResults { hot, hot_end, new }) in ways {
         for (what, ours, directly) in [("first", hot, &found.hot), ("end", hot_end, &found.hot_end)]
         {
             let limit = 1.02 * ms(directly.median());

@@ -7,53 +7,56 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_testkit::measure::Running;
+use angelia_testkit::benchmark::MeasuredProcess;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use crate::{Place, http::Client};
+use crate::{BenchHome, http::SocketClient};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_angelia");
 
-const READY: Duration = Duration::from_secs(20);
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running daemon; stopped when dropped.
-pub(crate) struct Daemon {
-    running: Running,
+pub(crate) struct SocketDaemon {
+    running: MeasuredProcess,
     socket: PathBuf,
     /// The time from the start of the program to its first answer.
-    pub(crate) ready: Duration,
+    pub(crate) startup_time: Duration,
 }
 
-impl Daemon {
+impl SocketDaemon {
     /// Starts a daemon with one profile: the agent program of this home, with `warm` pooled
     /// processes.
-    pub(crate) fn start(place: &Place, warm: u32) -> Result<Self> {
+    pub(crate) fn start(place: &BenchHome, warm: u32) -> Result<Self> {
         Self::start_with(place, &json!({"default": place.profile(warm)}))
     }
 
-    pub(crate) fn start_with(place: &Place, profiles: &serde_json::Value) -> Result<Self> {
+    pub(crate) fn start_with(place: &BenchHome, profiles: &serde_json::Value) -> Result<Self> {
         let config = json!({"listen": "127.0.0.1:0", "profiles": profiles});
-        let mut command = place.angelia(PROGRAM, "daemon", &config)?;
+        let mut command = place.configured_command(PROGRAM, "daemon", &config)?;
         let home = place.angelia_home("daemon");
         let log = fs::File::create(home.join("serve.log"))?;
         let socket = home.join("run/angelia.sock");
         command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let begun = Instant::now();
-        let mut this =
-            Self { running: Running::start(&mut command)?, socket, ready: Duration::ZERO };
-        while !answers(&this.socket) {
-            if begun.elapsed() > READY || this.running.has_ended()? {
+        let mut this = Self {
+            running: MeasuredProcess::start(&mut command)?,
+            socket,
+            startup_time: Duration::ZERO,
+        };
+        while !is_ready(&this.socket) {
+            if begun.elapsed() > READY_TIMEOUT || this.running.has_ended()? {
                 bail!("the daemon did not start: {}", fs::read_to_string(home.join("serve.log"))?);
             }
             std::thread::sleep(Duration::from_micros(200));
         }
-        this.ready = begun.elapsed();
+        this.startup_time = begun.elapsed();
         Ok(this)
     }
 
-    pub(crate) fn client(&self) -> Result<Client> {
-        Client::connect(&self.socket)
+    pub(crate) fn client(&self) -> Result<SocketClient> {
+        SocketClient::connect(&self.socket)
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -61,6 +64,6 @@ impl Daemon {
     }
 }
 
-fn answers(socket: &Path) -> bool {
-    Client::connect(socket).and_then(|mut client| client.is_healthy()).unwrap_or(false)
+fn is_ready(socket: &Path) -> bool {
+    SocketClient::connect(socket).and_then(|mut client| client.is_healthy()).unwrap_or(false)
 }

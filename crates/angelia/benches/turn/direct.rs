@@ -21,14 +21,14 @@ const FLAGS: &str = "-p --input-format stream-json --output-format stream-json -
      --setting-sources user --strict-mcp-config --exclude-dynamic-system-prompt-sections";
 
 /// A running program and its pipes; killed when dropped.
-pub(crate) struct Pipes {
+pub(crate) struct ProcessPipes {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
 }
 
-impl Pipes {
+impl ProcessPipes {
     #[expect(clippy::disallowed_methods, reason = "driving a program directly is the purpose")]
     pub(crate) fn open(
         program: &Path,
@@ -72,7 +72,7 @@ impl Pipes {
     }
 }
 
-impl Drop for Pipes {
+impl Drop for ProcessPipes {
     fn drop(&mut self) {
         // The process may have exited already.
         let _gone = self.child.kill();
@@ -81,9 +81,9 @@ impl Drop for Pipes {
 }
 
 /// A running Claude Code.
-pub(crate) struct Direct(Pipes);
+pub(crate) struct DirectClaude(ProcessPipes);
 
-impl Direct {
+impl DirectClaude {
     pub(crate) fn spawn(
         program: &Path,
         environment: &[(OsString, OsString)],
@@ -92,7 +92,7 @@ impl Direct {
         let session = Uuid::new_v4().to_string();
         let mut arguments: Vec<&str> = FLAGS.split_whitespace().collect();
         arguments.extend(["--session-id", &session]);
-        Pipes::open(program, &arguments, environment, folder).map(Self)
+        ProcessPipes::open(program, &arguments, environment, folder).map(Self)
     }
 
     /// Starts and initializes a process, as the pool does.

@@ -7,13 +7,13 @@ use angelia_testkit::programs;
 use anyhow::Result;
 
 use crate::{
-    Place,
-    daemon::Daemon,
-    direct::Direct,
-    http::Client,
-    local::Local,
-    processor,
-    report::{self, Report, Series, ms, us},
+    BenchHome,
+    daemon::SocketDaemon,
+    direct::DirectClaude,
+    http::SocketClient,
+    local::InProcessEngine,
+    process_usage,
+    report::{self, GoalReport, SampleSeries, ms, us},
 };
 
 /// Short turns of each variant in a round.
@@ -25,47 +25,47 @@ const VIEWERS: usize = 8;
 
 /// The results of one way to run the fake CLI.
 #[derive(Default)]
-struct Found {
-    first: Series,
-    end: Series,
-    long: Series,
+struct FakeCliResults {
+    first: SampleSeries,
+    end: SampleSeries,
+    long: SampleSeries,
     /// The events and processor time of all long turns.
     events: u32,
     processor: Duration,
 }
 
-struct Stage {
-    direct: Direct,
-    local: Local,
+struct FakeCliSetup {
+    direct: DirectClaude,
+    local: InProcessEngine,
     session: SessionId,
-    served: Option<Served>,
-    _place: Place,
+    served: Option<DaemonSetup>,
+    _place: BenchHome,
 }
 
-struct Served {
-    client: Client,
+struct DaemonSetup {
+    client: SocketClient,
     session: String,
-    daemon: Daemon,
+    daemon: SocketDaemon,
 }
 
-impl Stage {
-    fn set(with_daemon: bool) -> Result<Self> {
-        let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
-        let direct = Direct::start(&place.program, &place.environment(), &place.work())?;
-        let local = Local::start(&place, 0)?;
+impl FakeCliSetup {
+    fn prepare(with_daemon: bool) -> Result<Self> {
+        let place = BenchHome::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+        let direct = DirectClaude::start(&place.program, &place.environment(), &place.work_dir())?;
+        let local = InProcessEngine::start(&place, 0)?;
         let session = local.create_session()?;
         let served = if with_daemon {
-            let daemon = Daemon::start(&place, 0)?;
+            let daemon = SocketDaemon::start(&place, 0)?;
             let mut client = daemon.client()?;
             let session = client.create_session()?;
-            Some(Served { client, session, daemon })
+            Some(DaemonSetup { client, session, daemon })
         } else {
             None
         };
         Ok(Self { direct, local, session, served, _place: place })
     }
 
-    fn short_turns(&mut self, found: &mut [Found; 4]) -> Result<()> {
+    fn short_turns(&mut self, found: &mut [FakeCliResults; 4]) -> Result<()> {
         let prompt = "WORDS:20";
         for _ in 0..SHORT_TURNS {
             let direct = self.direct.turn(prompt)?;
@@ -82,33 +82,33 @@ impl Stage {
         Ok(())
     }
 
-    fn long_turns(&mut self, [direct, one, many, daemon]: &mut [Found; 4]) -> Result<()> {
+    fn long_turns(&mut self, [direct, one, many, daemon]: &mut [FakeCliResults; 4]) -> Result<()> {
         let prompt = format!("WORDS:{DELTAS}");
         for _ in 0..LONG_TURNS {
-            let before = processor::own_time()?;
+            let before = process_usage::own_cpu_time()?;
             direct.long.add(self.direct.turn(&prompt)?.end);
-            direct.add(DELTAS, before, processor::own_time()?);
+            direct.add(DELTAS, before, process_usage::own_cpu_time()?);
 
             for (viewers, found) in [(1, &mut *one), (VIEWERS, &mut *many)] {
-                let before = processor::own_time()?;
+                let before = process_usage::own_cpu_time()?;
                 let begun = Instant::now();
                 let events = self.local.watched_turn(self.session, &prompt, viewers)?;
                 found.long.add(begun.elapsed());
-                found.add(events, before, processor::own_time()?);
+                found.add(events, before, process_usage::own_cpu_time()?);
             }
 
             if let Some(served) = &mut self.served {
                 let pid = served.daemon.pid();
-                let before = processor::time_of(pid)?;
+                let before = process_usage::cpu_time(pid)?;
                 daemon.long.add(served.client.turn(&served.session, &prompt)?.end);
-                daemon.add(DELTAS, before, processor::time_of(pid)?);
+                daemon.add(DELTAS, before, process_usage::cpu_time(pid)?);
             }
         }
         Ok(())
     }
 }
 
-impl Found {
+impl FakeCliResults {
     fn add(&mut self, events: u32, before: Duration, after: Duration) {
         self.events += events;
         self.processor += after.saturating_sub(before);
@@ -130,13 +130,13 @@ impl Found {
     }
 }
 
-pub(crate) fn measure(report: &mut Report, rounds: u32, with_daemon: bool) -> Result<()> {
-    let mut stage = Stage::set(with_daemon)?;
+pub(crate) fn measure(report: &mut GoalReport, rounds: u32, with_daemon: bool) -> Result<()> {
+    let mut stage = FakeCliSetup::prepare(with_daemon)?;
     // Warm up: one-time costs must not count.
-    let mut thrown_away = <[Found; 4]>::default();
+    let mut thrown_away = <[FakeCliResults; 4]>::default();
     stage.short_turns(&mut thrown_away)?;
     stage.long_turns(&mut thrown_away)?;
-    let mut found = <[Found; 4]>::default();
+    let mut found = <[FakeCliResults; 4]>::default();
     for _ in 0..rounds {
         stage.short_turns(&mut found)?;
         stage.long_turns(&mut found)?;
@@ -145,22 +145,22 @@ pub(crate) fn measure(report: &mut Report, rounds: u32, with_daemon: bool) -> Re
 
     let names = ["pipe, directly", "engine in this process", "angelia serve, over its socket"];
     let [pipe, engine, socket] = names;
-    let rows = |pick: fn(&Found) -> &Series| {
+    let rows = |pick: fn(&FakeCliResults) -> &SampleSeries| {
         let mut rows = vec![(pipe, pick(direct)), (engine, pick(one))];
         rows.extend(with_daemon.then(|| (socket, pick(daemon))));
         rows
     };
-    report::table("fake: first delta of a 20-delta turn", &rows(|found| &found.first));
-    report::table("fake: whole 20-delta turn", &rows(|found| &found.end));
+    report::print_table("fake: first delta of a 20-delta turn", &rows(|found| &found.first));
+    report::print_table("fake: whole 20-delta turn", &rows(|found| &found.end));
     let mut long = rows(|found| &found.long);
     long.insert(2, ("engine in this process, 8 viewers", &many.long));
-    report::table("fake: whole 2000-delta turn", &long);
-    report::section("fake: processor time of our own process, 2000-delta turns");
-    report::line(&direct.throughput("reader of the pipe (parses nothing, stores nothing)"));
-    report::line(&one.throughput("engine, log and 1 viewer"));
-    report::line(&many.throughput("engine, log and 8 viewers"));
+    report::print_table("fake: whole 2000-delta turn", &long);
+    report::print_section("fake: processor time of our own process, 2000-delta turns");
+    report::print_line(&direct.throughput("reader of the pipe (parses nothing, stores nothing)"));
+    report::print_line(&one.throughput("engine, log and 1 viewer"));
+    report::print_line(&many.throughput("engine, log and 8 viewers"));
     if with_daemon {
-        report::line(&daemon.throughput("angelia serve: engine, log, 1 viewer by HTTP"));
+        report::print_line(&daemon.throughput("angelia serve: engine, log, 1 viewer by HTTP"));
     }
 
     report.at_most("fake, engine, first delta p50", ms(one.first.median()), 0.3, "ms");

@@ -11,10 +11,10 @@ use anyhow::Result;
 use uuid::Uuid;
 
 use crate::{
-    Place, Timing,
-    local::Local,
-    report::{self, Report, Series, ms},
-    ungoverned::Ungoverned,
+    BenchHome, Timing,
+    local::InProcessEngine,
+    report::{self, GoalReport, SampleSeries, ms},
+    ungoverned::UngovernedSession,
 };
 
 /// Turns of each variant in a round.
@@ -25,24 +25,24 @@ const PROMPT: &str = "WORDS:20";
 const GOAL_MS: f64 = 0.2;
 
 #[derive(Default)]
-struct Found {
-    first: Series,
-    end: Series,
+struct GovernanceResults {
+    first: SampleSeries,
+    end: SampleSeries,
 }
 
-impl Found {
+impl GovernanceResults {
     fn add(&mut self, timing: Timing) {
         self.first.add(timing.first);
         self.end.add(timing.end);
     }
 }
 
-type Pick = fn(&Found) -> &Series;
+type SeriesSelector = fn(&GovernanceResults) -> &SampleSeries;
 
-pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
-    let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
-    let local = Local::start(&place, 0)?;
-    let ungoverned = Ungoverned::start(&local)?;
+pub(crate) fn measure(report: &mut GoalReport, rounds: u32) -> Result<()> {
+    let place = BenchHome::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    let local = InProcessEngine::start(&place, 0)?;
+    let ungoverned = UngovernedSession::start(&local)?;
     let plain = local.create_session()?;
     let mut spec = local.spec.clone();
     spec.budgets.time = Some(Duration::from_hours(1));
@@ -55,7 +55,7 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
         input: None,
         window: Duration::from_hours(24),
     };
-    let round = |found: &mut [Found; 3]| -> Result<()> {
+    let round = |found: &mut [GovernanceResults; 3]| -> Result<()> {
         for _ in 0..TURNS {
             found[0].add(ungoverned.turn(&local, PROMPT)?);
             found[1].add(local.turn(plain, PROMPT)?);
@@ -65,17 +65,17 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
         Ok(())
     };
     // Warm up: one-time costs must not count.
-    round(&mut <[Found; 3]>::default())?;
-    let mut found = <[Found; 3]>::default();
+    round(&mut <[GovernanceResults; 3]>::default())?;
+    let mut found = <[GovernanceResults; 3]>::default();
     for _ in 0..rounds {
         round(&mut found)?;
     }
 
     let [bare, plain, whole] = &found;
-    let picks: [(&str, Pick); 2] =
+    let picks: [(&str, SeriesSelector); 2] =
         [("first delta", |found| &found.first), ("end", |found| &found.end)];
     for (what, pick) in picks {
-        report::table(
+        report::print_table(
             &format!("governance: {what} of a hot 20-delta turn"),
             &[
                 ("agent and store, nobody watches", pick(bare)),

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use crate::{Timing, direct::contains};
 
-const LIMIT: Duration = Duration::from_mins(1);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-pub(crate) struct Client {
+pub(crate) struct SocketClient {
     input: UnixStream,
     output: BufReader<UnixStream>,
     line: String,
@@ -23,31 +23,31 @@ pub(crate) struct Client {
 }
 
 /// The framing of a response body.
-enum Length {
+enum BodyFraming {
     Known(usize),
     Chunked,
 }
 
-impl Client {
+impl SocketClient {
     pub(crate) fn connect(socket: &Path) -> Result<Self> {
         let input = UnixStream::connect(socket)?;
-        input.set_read_timeout(Some(LIMIT))?;
+        input.set_read_timeout(Some(READ_TIMEOUT))?;
         let output = BufReader::with_capacity(1 << 16, input.try_clone()?);
         Ok(Self { input, output, line: String::new(), body: Vec::new() })
     }
 
     pub(crate) fn is_healthy(&mut self) -> Result<bool> {
-        Ok(self.ask("GET", "/healthz", None)?["status"] == "ok")
+        Ok(self.request("GET", "/healthz", None)?["status"] == "ok")
     }
 
     pub(crate) fn create_session(&mut self) -> Result<String> {
-        let session = self.ask("POST", "/api/sessions", Some(&json!({})))?;
+        let session = self.request("POST", "/api/sessions", Some(&json!({})))?;
         let id = session["id"].as_str();
         Ok(id.with_context(|| format!("no session: {session}"))?.to_owned())
     }
 
     pub(crate) fn delete_session(&mut self, session: &str) -> Result<()> {
-        self.ask("DELETE", &format!("/api/sessions/{session}"), None).map(drop)
+        self.request("DELETE", &format!("/api/sessions/{session}"), None).map(drop)
     }
 
     pub(crate) fn turn(&mut self, session: &str, prompt: &str) -> Result<Timing> {
@@ -62,12 +62,12 @@ impl Client {
         prompt: &str,
     ) -> Result<Timing> {
         let path = format!("/api/sessions/{session}/turns");
-        let accepted = self.ask("POST", &path, Some(&json!({"input": prompt})))?;
+        let accepted = self.request("POST", &path, Some(&json!({"input": prompt})))?;
         let turn = accepted["turn_id"].as_str().or_else(|| accepted["id"].as_str());
         let turn = turn.with_context(|| format!("no turn: {accepted}"))?;
         self.send("GET", &format!("/api/turns/{turn}/events"), None)?;
         let (status, length) = self.head()?;
-        ensure!(status == 200 && matches!(length, Length::Chunked), "no events: {status}");
+        ensure!(status == 200 && matches!(length, BodyFraming::Chunked), "no events: {status}");
         let mut first = None;
         let mut end = None;
         // An event never spans two chunks, because the daemon writes each batch as one chunk.
@@ -95,15 +95,15 @@ impl Client {
         })
     }
 
-    fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+    fn request(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         self.send(method, path, body)?;
         let (status, length) = self.head()?;
         match length {
-            Length::Known(bytes) => {
+            BodyFraming::Known(bytes) => {
                 self.body.resize(bytes, 0);
                 self.output.read_exact(&mut self.body)?;
             }
-            Length::Chunked => bail!("{method} {path} was answered with a stream"),
+            BodyFraming::Chunked => bail!("{method} {path} was answered with a stream"),
         }
         if !(200..300).contains(&status) {
             bail!("{method} {path}: {status} {}", String::from_utf8_lossy(&self.body));
@@ -121,16 +121,18 @@ impl Client {
         Ok(self.input.write_all(request.as_bytes())?)
     }
 
-    fn head(&mut self) -> Result<(u16, Length)> {
+    fn head(&mut self) -> Result<(u16, BodyFraming)> {
         let status = self.next_line()?.split(' ').nth(1).and_then(|word| word.parse().ok());
         let status = status.context("no status line")?;
-        let mut length = Length::Known(0);
+        let mut length = BodyFraming::Known(0);
         loop {
             let line = self.next_line()?.to_ascii_lowercase();
             match line.split_once(':') {
                 None => return Ok((status, length)),
-                Some(("content-length", value)) => length = Length::Known(value.trim().parse()?),
-                Some(("transfer-encoding", _)) => length = Length::Chunked,
+                Some(("content-length", value)) => {
+                    length = BodyFraming::Known(value.trim().parse()?);
+                }
+                Some(("transfer-encoding", _)) => length = BodyFraming::Chunked,
                 Some(_) => {}
             }
         }

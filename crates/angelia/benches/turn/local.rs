@@ -7,47 +7,47 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_backends::{owners::Owners, store::SqliteStore};
+use angelia_backends::{owners::OwnerRegistry, store::SqliteStore};
 use angelia_core::{
-    engine::{Engine, Limits, NewSession, Parts, RequestKey, Watch},
-    model::{Content, EventKind, Origin, SessionId, SessionSpec, Status, TurnOptions},
+    engine::{Engine, EngineLimits, EngineParts, NewSession, RequestKey, TurnWatch},
+    model::{Content, EventKind, SessionId, SessionSpec, TurnOptions, TurnOrigin, TurnStatus},
     ports::{Clock, Store},
     redact::Redactor,
-    task::Tasks,
+    task::TaskGroup,
 };
 use angelia_executors::{
-    Host,
+    ExecutorHost,
     process::{HomeId, OwnerId},
 };
 use angelia_testkit::clock::SystemClock;
 use anyhow::{Context as _, Result, bail};
 use tokio::{runtime::Runtime, task::JoinSet};
 
-use crate::{Place, Timing};
+use crate::{BenchHome, Timing};
 
 /// The number of worker threads that the daemon uses on a small machine.
 const WORKERS: usize = 2;
 
 pub(crate) const OPTIONS: TurnOptions = TurnOptions {
     can_ask: true,
-    origin: Origin::Owner,
+    origin: TurnOrigin::Owner,
     can_park: false,
     caller: None,
     max_cost_usd: None,
 };
 
-pub(crate) struct Local {
+pub(crate) struct InProcessEngine {
     pub(crate) runtime: Runtime,
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: TaskGroup,
     pub(crate) spec: SessionSpec,
 }
 
-impl Local {
+impl InProcessEngine {
     /// Starts an engine for the agent program of this home, with `warm` pooled processes.
-    pub(crate) fn start(place: &Place, warm: u32) -> Result<Self> {
-        let mut spec = SessionSpec::new("claude", place.work());
+    pub(crate) fn start(place: &BenchHome, warm: u32) -> Result<Self> {
+        let mut spec = SessionSpec::new("claude", place.work_dir());
         spec.binary = Some(place.program.clone());
         spec.warm = warm;
         let variables = place.variables().into_iter();
@@ -56,19 +56,19 @@ impl Local {
     }
 
     /// Starts an engine whose sessions have this specification.
-    pub(crate) fn start_with(place: &Place, spec: SessionSpec) -> Result<Self> {
+    pub(crate) fn start_with(place: &BenchHome, spec: SessionSpec) -> Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(WORKERS).enable_all().build()?;
         let inside = runtime.enter();
         let home = place.angelia_home("local");
         std::fs::create_dir_all(home.join("run"))?;
-        let owner = Arc::new(Owners::new(home.join("run/owners")).enter("bench")?);
+        let owner = Arc::new(OwnerRegistry::new(home.join("run/owners")).register("bench")?);
         let store = SqliteStore::open(&home.join("state.db"), Arc::clone(&owner))?;
         let store: Arc<dyn Store> = Arc::new(store);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let environment: BTreeMap<_, _> = place.bare_environment().into_iter().collect();
-        let tasks = Tasks::new();
-        let host = Host {
+        let tasks = TaskGroup::new();
+        let host = ExecutorHost {
             environment: Arc::new(environment),
             user_home: place.home(),
             home_id: HomeId::new("0123456789abcdef")?,
@@ -81,13 +81,13 @@ impl Local {
             current_exe: crate::daemon::PROGRAM.into(),
             keep_warm: spec.warm > 0,
         };
-        let kinds = angelia_executors::ALL.iter();
-        let engine = Engine::new(Parts {
+        let kinds = angelia_executors::EXECUTORS.iter();
+        let engine = Engine::new(EngineParts {
             store: Arc::clone(&store),
             clock,
             executors: kinds.map(|kind| (kind.build)(host.clone())).collect(),
-            limits: Limits::default(),
-            tasks: Tasks::new(),
+            limits: EngineLimits::default(),
+            tasks: TaskGroup::new(),
         });
         for executor in engine.executors() {
             if executor.name() == &*spec.executor {
@@ -162,9 +162,9 @@ impl Local {
             let submitted = self.engine.submit(session, input, OPTIONS).await?;
             let mut views = JoinSet::new();
             for _ in 1..viewers {
-                views.spawn(view(self.engine.watch(submitted.turn, 0).await?));
+                views.spawn(count_events(self.engine.watch(submitted.turn, 0).await?));
             }
-            views.spawn(view(submitted.watch));
+            views.spawn(count_events(submitted.watch));
             let mut events = None;
             while let Some(seen) = views.join_next().await {
                 let seen = seen??;
@@ -177,7 +177,7 @@ impl Local {
     }
 }
 
-async fn view(mut watch: Watch) -> Result<u32> {
+async fn count_events(mut watch: TurnWatch) -> Result<u32> {
     let mut events = 0;
     while let Some(batch) = watch.next().await? {
         for event in batch.iter() {
@@ -190,14 +190,14 @@ async fn view(mut watch: Watch) -> Result<u32> {
 
 pub(crate) fn check_end(kind: &EventKind) -> Result<()> {
     match kind {
-        EventKind::Finished(outcome) if !matches!(outcome.status, Status::Completed) => {
+        EventKind::Finished(outcome) if !matches!(outcome.status, TurnStatus::Completed) => {
             bail!("the turn did not complete: {outcome:?}")
         }
         _ => Ok(()),
     }
 }
 
-impl Drop for Local {
+impl Drop for InProcessEngine {
     fn drop(&mut self) {
         self.runtime.block_on(async {
             self.engine.shutdown().await;

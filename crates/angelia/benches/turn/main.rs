@@ -14,6 +14,7 @@
 //! Every variant runs in every round, so that other load on the machine affects all of them. Only
 //! numbers of one run are comparable.
 
+mod angelia_variants;
 mod app_server;
 mod codex;
 mod daemon;
@@ -22,7 +23,6 @@ mod fake;
 mod governance;
 mod http;
 mod local;
-mod ours;
 mod real;
 mod rounds;
 mod start;
@@ -30,7 +30,9 @@ mod ungoverned;
 
 use std::time::Duration;
 
-use angelia_testkit::measure::{Options, Place, processor, report, report::Report};
+use angelia_testkit::benchmark::{
+    BenchHome, BenchOptions, process_usage, report, report::GoalReport,
+};
 use anyhow::Result;
 
 /// The timing of a turn as its client sees it.
@@ -47,9 +49,9 @@ const PARTS: [&str; 5] = ["real", "fake", "engine", "governance", "start"];
 const EXECUTORS: [&str; 2] = ["claude", "codex"];
 
 fn main() -> Result<()> {
-    let options = Options::read(&PARTS, &EXECUTORS)?;
-    let wants = |part: &str| options.wants(part);
-    let mut report = Report::default();
+    let options = BenchOptions::read(&PARTS, &EXECUTORS)?;
+    let wants = |part: &str| options.includes_part(part);
+    let mut report = GoalReport::default();
     if options.executor.as_deref() == Some("codex") {
         codex::measure(&mut report, options.rounds.unwrap_or(20))?;
         report.print_goals();

@@ -11,114 +11,117 @@ use angelia_testkit::{model_server::ModelServer, real::RealClaude};
 use anyhow::{Context as _, Result};
 
 use crate::{
-    Place,
-    daemon::Daemon,
-    direct::Direct,
-    local::Local,
-    ours::{Ours, PROMPT, Way},
-    report::{self, Report, Series, ms},
-    rounds::Plan,
+    BenchHome,
+    angelia_variants::{AngeliaVariants, PROMPT, VariantResults},
+    daemon::SocketDaemon,
+    direct::DirectClaude,
+    local::InProcessEngine,
+    report::{self, GoalReport, SampleSeries, ms},
+    rounds::RoundPlan,
 };
 
 /// The idle time of a process that was started in advance, before its turn.
-const IDLE: Duration = Duration::from_millis(1500);
+const PREWARM_IDLE: Duration = Duration::from_millis(1500);
 
 /// The time a pool needs to replace a process that was taken from it, plus the replacement's idle
 /// time.
-const REFILL: Duration = Duration::from_secs(3);
+const POOL_REFILL: Duration = Duration::from_secs(3);
 
-const PLAN: Plan<Stage, Found> = Plan {
+const PLAN: RoundPlan<ClaudeSetup, ClaudeResults> = RoundPlan {
     hot: [
-        Stage::hot_direct,
+        ClaudeSetup::hot_direct,
         |stage, found| stage.ours.hot_local(&mut found.local),
         |stage, found| stage.ours.hot_daemon(&mut found.daemon),
     ],
     others: [
-        Stage::warm_direct,
+        ClaudeSetup::warm_direct,
         |stage, found| stage.ours.new_local(&mut found.local),
         |stage, found| stage.ours.new_daemon(&mut found.daemon),
-        Stage::cold,
+        ClaudeSetup::cold,
     ],
     pause: Duration::from_millis(120),
 };
 
 #[derive(Default)]
-struct Found {
-    hot: Series,
-    warm: Series,
-    cold: Series,
-    local: Way,
-    daemon: Way,
+struct ClaudeResults {
+    hot: SampleSeries,
+    warm: SampleSeries,
+    cold: SampleSeries,
+    local: VariantResults,
+    daemon: VariantResults,
 }
 
-struct Stage {
-    hot: Direct,
-    ours: Ours,
-    place: Place,
+struct ClaudeSetup {
+    hot: DirectClaude,
+    ours: AngeliaVariants,
+    place: BenchHome,
 }
 
-impl Stage {
-    fn set(claude: &RealClaude, model: &ModelServer) -> Result<Self> {
-        let place = Place::new(&claude.path, &model.base_url())?;
-        let hot = Direct::start(&place.program, &place.environment(), &place.work())?;
-        let daemon = Daemon::start(&place, 1)?;
-        let local = Local::start(&place, 1)?;
-        let ours = Ours::start(local, daemon, REFILL)?;
+impl ClaudeSetup {
+    fn prepare(claude: &RealClaude, model: &ModelServer) -> Result<Self> {
+        let place = BenchHome::new(&claude.path, &model.base_url())?;
+        let hot = DirectClaude::start(&place.program, &place.environment(), &place.work_dir())?;
+        let daemon = SocketDaemon::start(&place, 1)?;
+        let local = InProcessEngine::start(&place, 1)?;
+        let ours = AngeliaVariants::start(local, daemon, POOL_REFILL)?;
         let mut this = Self { hot, ours, place };
         // Warm up: one-time costs must not count.
-        PLAN.hot_turns(&mut this, &mut Found::default())?;
-        sleep(REFILL);
+        PLAN.hot_turns(&mut this, &mut ClaudeResults::default())?;
+        sleep(POOL_REFILL);
         Ok(this)
     }
 
-    fn prewarmed(&self) -> Result<Direct> {
-        Direct::start(&self.place.program, &self.place.environment(), &self.place.work())
+    fn prewarmed(&self) -> Result<DirectClaude> {
+        DirectClaude::start(&self.place.program, &self.place.environment(), &self.place.work_dir())
     }
 
-    fn hot_direct(&mut self, found: &mut Found) -> Result<()> {
+    fn hot_direct(&mut self, found: &mut ClaudeResults) -> Result<()> {
         found.hot.add(self.hot.turn(PROMPT)?.first);
         Ok(())
     }
 
-    fn warm_direct(&mut self, found: &mut Found) -> Result<()> {
+    fn warm_direct(&mut self, found: &mut ClaudeResults) -> Result<()> {
         let mut process = self.prewarmed()?;
-        sleep(IDLE);
+        sleep(PREWARM_IDLE);
         found.warm.add(process.turn(PROMPT)?.first);
         Ok(())
     }
 
     /// Starts a process and writes everything at once: the fastest unprepared way to a first
     /// answer.
-    fn cold(&mut self, found: &mut Found) -> Result<()> {
+    fn cold(&mut self, found: &mut ClaudeResults) -> Result<()> {
         let begun = Instant::now();
-        let mut process =
-            Direct::spawn(&self.place.program, &self.place.environment(), &self.place.work())?;
+        let mut process = DirectClaude::spawn(
+            &self.place.program,
+            &self.place.environment(),
+            &self.place.work_dir(),
+        )?;
         process.initialize()?;
         found.cold.add(process.turn_since(begun, PROMPT)?.first);
         Ok(())
     }
 }
 
-pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
+pub(crate) fn measure(report: &mut GoalReport, rounds: u32) -> Result<()> {
     let model = ModelServer::start()?;
     model.set_recording(false);
     for claude in RealClaude::all()? {
         let found = version(&claude, &model, rounds)
             .with_context(|| format!("Claude Code {}", claude.version))?;
-        tell(report, claude.version, &found);
+        report_results(report, claude.version, &found);
     }
     Ok(())
 }
 
-fn version(claude: &RealClaude, model: &ModelServer, rounds: u32) -> Result<Found> {
-    let mut stage = Stage::set(claude, model)?;
-    let mut found = Found::default();
+fn version(claude: &RealClaude, model: &ModelServer, rounds: u32) -> Result<ClaudeResults> {
+    let mut stage = ClaudeSetup::prepare(claude, model)?;
+    let mut found = ClaudeResults::default();
     PLAN.run(rounds, &mut stage, &mut found)?;
     Ok(found)
 }
 
-fn tell(report: &mut Report, version: &str, found: &Found) {
-    report::table(
+fn report_results(report: &mut GoalReport, version: &str, found: &ClaudeResults) {
+    report::print_table(
         &format!("real: Claude Code {version}, first text delta"),
         &[
             ("(a)  hot process, directly", &found.hot),

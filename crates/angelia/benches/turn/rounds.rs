@@ -10,7 +10,7 @@ const HOT_TURNS: u32 = 6;
 
 pub(crate) type Step<Stage, Found> = fn(&mut Stage, &mut Found) -> Result<()>;
 
-pub(crate) struct Plan<Stage, Found> {
+pub(crate) struct RoundPlan<Stage, Found> {
     pub(crate) hot: [Step<Stage, Found>; 3],
     pub(crate) others: [Step<Stage, Found>; 4],
     /// A program keeps working for a while after a turn; without a pause, the next turn would
@@ -18,7 +18,7 @@ pub(crate) struct Plan<Stage, Found> {
     pub(crate) pause: Duration,
 }
 
-impl<Stage, Found> Plan<Stage, Found> {
+impl<Stage, Found> RoundPlan<Stage, Found> {
     pub(crate) fn run(&self, rounds: u32, stage: &mut Stage, found: &mut Found) -> Result<()> {
         let mut steps = self.others;
         for _ in 0..rounds {

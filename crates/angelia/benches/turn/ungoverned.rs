@@ -14,7 +14,7 @@ use angelia_core::{
         Content, EventKind, Outcome, SessionId, SessionRecord, Turn, TurnEvent, TurnId, TurnRecord,
         TurnState, Usage,
     },
-    ports::{Agent, Emitted, EventSender, Lease, Opening, Store, TurnIo},
+    ports::{Agent, AgentEvent, EventSender, Lease, OpenRequest, Store, TurnIo},
 };
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -24,18 +24,18 @@ use uuid::Uuid;
 
 use crate::{
     Timing,
-    local::{Local, OPTIONS, check_end},
+    local::{InProcessEngine, OPTIONS, check_end},
 };
 
 type Batch = Result<Vec<TurnEvent>>;
 
-pub(crate) struct Ungoverned {
+pub(crate) struct UngovernedSession {
     session: SessionId,
     turns: mpsc::Sender<(Turn, mpsc::Sender<Batch>)>,
 }
 
-impl Ungoverned {
-    pub(crate) fn start(local: &Local) -> Result<Self> {
+impl UngovernedSession {
+    pub(crate) fn start(local: &InProcessEngine) -> Result<Self> {
         let now = Timestamp::now();
         let record = SessionRecord {
             id: SessionId::from_uuid(Uuid::now_v7()),
@@ -52,13 +52,13 @@ impl Ungoverned {
         let executor = executor.context("no such executor")?;
         let (lease, agent) = local.runtime.block_on(async {
             local.store.create_session(&record).await?;
-            let lease = local.store.acquire(record.id).await?;
-            let opening = Opening { session: record.id, spec: &record.spec, native: None };
+            let lease = local.store.acquire_lease(record.id).await?;
+            let opening = OpenRequest { session: record.id, spec: &record.spec, native: None };
             let agent = executor.open(opening).await?;
             anyhow::Ok((lease, agent))
         })?;
         let (turns, mut waiting) = mpsc::channel::<(Turn, mpsc::Sender<Batch>)>(1);
-        let mut driver = Driver { store: Arc::clone(&local.store), lease, agent };
+        let mut driver = UngovernedDriver { store: Arc::clone(&local.store), lease, agent };
         let inside = local.runtime.enter();
         local.tasks.spawn_until_stopped(async move {
             while let Some((turn, viewer)) = waiting.recv().await {
@@ -72,7 +72,7 @@ impl Ungoverned {
         Ok(Self { session: record.id, turns })
     }
 
-    pub(crate) fn turn(&self, local: &Local, prompt: &str) -> Result<Timing> {
+    pub(crate) fn turn(&self, local: &InProcessEngine, prompt: &str) -> Result<Timing> {
         let begun = Instant::now();
         local.runtime.block_on(async {
             let turn = Turn {
@@ -99,13 +99,13 @@ impl Ungoverned {
     }
 }
 
-struct Driver {
+struct UngovernedDriver {
     store: Arc<dyn Store>,
     lease: Lease,
     agent: Box<dyn Agent>,
 }
 
-impl Driver {
+impl UngovernedDriver {
     async fn run(&mut self, turn: &Turn, viewer: &mpsc::Sender<Batch>) -> Result<()> {
         let record = TurnRecord {
             id: turn.id,
@@ -120,7 +120,7 @@ impl Driver {
         let (_control, control) = mpsc::channel(1);
         let io =
             TurnIo { events: EventSender::new(events), control, cancel: CancellationToken::new() };
-        let mut seen = Seen {
+        let mut seen = EventRecorder {
             turn,
             store: &*self.store,
             lease: &self.lease,
@@ -132,12 +132,12 @@ impl Driver {
         let ended = loop {
             tokio::select! {
                 biased;
-                Some(batch) = batches.recv() => seen.take(batch).await?,
+                Some(batch) = batches.recv() => seen.record_batch(batch).await?,
                 ended = &mut run => break ended,
             }
         };
         while let Ok(batch) = batches.try_recv() {
-            seen.take(batch).await?;
+            seen.record_batch(batch).await?;
         }
         let outcome = Outcome {
             status: ended.status,
@@ -145,12 +145,12 @@ impl Driver {
             reason: ended.reason,
             usage: seen.usage.clone(),
         };
-        seen.show(vec![EventKind::Finished(outcome)]).await
+        seen.record_events(vec![EventKind::Finished(outcome)]).await
     }
 }
 
 /// Numbers, stores and shows the events of one turn.
-struct Seen<'a> {
+struct EventRecorder<'a> {
     turn: &'a Turn,
     store: &'a dyn Store,
     lease: &'a Lease,
@@ -159,23 +159,23 @@ struct Seen<'a> {
     usage: Usage,
 }
 
-impl Seen<'_> {
-    async fn take(&mut self, batch: Vec<Emitted>) -> Result<()> {
+impl EventRecorder<'_> {
+    async fn record_batch(&mut self, batch: Vec<AgentEvent>) -> Result<()> {
         let events = batch.into_iter().filter_map(|emitted| match emitted {
-            Emitted::Event(kind) => Some(kind),
+            AgentEvent::Event(kind) => Some(kind),
             _ => None,
         });
-        self.show(events.collect()).await
+        self.record_events(events.collect()).await
     }
 
-    async fn show(&mut self, kinds: Vec<EventKind>) -> Result<()> {
+    async fn record_events(&mut self, kinds: Vec<EventKind>) -> Result<()> {
         let at = Timestamp::now();
         let mut commit_first = false;
         let mut stored = Vec::new();
         let mut events = Vec::with_capacity(kinds.len());
         for kind in kinds {
             self.last += 1;
-            commit_first |= kind.is_committed_first();
+            commit_first |= kind.must_commit_first();
             if let EventKind::Usage(usage) = &kind {
                 self.usage = usage.clone();
             }

@@ -5,7 +5,7 @@
 //! - [`pid_file`]: allows one daemon at a time, and tells its pid.
 //! - [`client`]: the connection of commands to a running bus.
 
-pub(crate) mod alone;
-pub(crate) mod line;
+pub(crate) mod client;
 pub(crate) mod open;
 pub(crate) mod pid_file;
+pub(crate) mod standalone;

@@ -11,16 +11,16 @@ use std::{
 use angelia_backends::bus::{BusLimits, LocalBus, OpenBusError};
 use angelia_core::{
     ports::{Bus, Clock},
-    task::Tasks,
+    task::TaskGroup,
 };
 use angelia_frontends::bus::{
-    Door, DoorLimits,
-    listener::{self, BindError, Bound},
+    ListenerContext, ListenerLimits,
+    listener::{self, BindError, BoundSocket},
 };
 use angelia_frontends::http::BusApi;
 use tokio::sync::broadcast;
 
-use super::pid_file::{self, PidFile, Taken};
+use super::pid_file::{self, PidFile, PidFileState};
 use crate::{
     assemble::App,
     cli::error::{CommandError, Exit},
@@ -28,18 +28,18 @@ use crate::{
 };
 
 /// How many messages a watcher in this process may lag behind.
-const HEARD: usize = 1024;
+const MAX_WATCHER_LAG: usize = 1024;
 
 /// A bus that is open and does not accept connections yet.
 pub(crate) struct OpenBus {
     pub(crate) bus: Arc<dyn Bus>,
-    pub(crate) door: Door,
-    bound: Option<Bound>,
+    pub(crate) context: ListenerContext,
+    listener: Option<BoundSocket>,
     pid_files: Vec<PidFile>,
 }
 
 /// Returns the path of the socket that clients of hermes-bus use.
-pub(crate) fn socket(app: &App) -> Result<PathBuf, CommandError> {
+pub(crate) fn socket_path(app: &App) -> Result<PathBuf, CommandError> {
     let root = app.environment.hermes_bus_root().ok_or_else(|| {
         let what =
             "cannot find a folder for the bus's socket: neither HERMES_BUS_ROOT nor HOME is set";
@@ -49,7 +49,7 @@ pub(crate) fn socket(app: &App) -> Result<PathBuf, CommandError> {
 }
 
 /// The error when another process runs the bus.
-pub(crate) fn held(pid: Option<u32>) -> CommandError {
+pub(crate) fn already_running_error(pid: Option<u32>) -> CommandError {
     let who = pid.map_or(String::new(), |pid| format!(" (process {pid})"));
     let what = format!("the bus is already running{who}");
     CommandError::new(Exit::TryLater, what)
@@ -57,23 +57,27 @@ pub(crate) fn held(pid: Option<u32>) -> CommandError {
 }
 
 /// Opens the bus without accepting connections. `alone` means outside of `angelia serve`.
-pub(crate) async fn open(app: &App, tasks: &Tasks, alone: bool) -> Result<OpenBus, CommandError> {
+pub(crate) async fn open(
+    app: &App,
+    tasks: &TaskGroup,
+    alone: bool,
+) -> Result<OpenBus, CommandError> {
     app.home.prepare()?;
-    raise_limits();
+    raise_open_file_limit();
     let mut pid_files = Vec::new();
     if alone {
         // Inside `angelia serve` the daemon's own pid file does this.
-        pid_files.push(take(&app.home.bus_pid())?);
+        pid_files.push(acquire_pid_file(&app.home.bus_pid_file())?);
     }
     let settings = app.config.bus();
     let socket = if settings.hermes_socket {
-        let socket = socket(app)?;
+        let socket = socket_path(app)?;
         let run = socket.with_file_name("run");
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&run);
         made.map_err(|error| {
             CommandError::internal(format!("cannot make {}: {error}", run.display()))
         })?;
-        pid_files.push(take(&run.join("busd.pid"))?);
+        pid_files.push(acquire_pid_file(&run.join("busd.pid"))?);
         Some(socket)
     } else {
         None
@@ -84,21 +88,21 @@ pub(crate) async fn open(app: &App, tasks: &Tasks, alone: bool) -> Result<OpenBu
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bus = open_log(app, Arc::clone(&clock)).await?;
-    let door = Door {
+    let door = ListenerContext {
         bus: Arc::clone(&bus),
         clock,
         tasks: tasks.clone(),
-        heard: broadcast::channel(HEARD).0,
-        limits: DoorLimits::default(),
+        message_feed: broadcast::channel(MAX_WATCHER_LAG).0,
+        limits: ListenerLimits::default(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    Ok(OpenBus { bus, door, bound, pid_files })
+    Ok(OpenBus { bus, context: door, listener: bound, pid_files })
 }
 
-fn take(path: &Path) -> Result<PidFile, CommandError> {
-    match pid_file::take(path) {
-        Ok(Taken::Ours(file)) => Ok(file),
-        Ok(Taken::By(pid)) => Err(held(pid)),
+fn acquire_pid_file(path: &Path) -> Result<PidFile, CommandError> {
+    match pid_file::acquire(path) {
+        Ok(PidFileState::Acquired(file)) => Ok(file),
+        Ok(PidFileState::HeldBy(pid)) => Err(already_running_error(pid)),
         Err(error) => {
             let what = format!("cannot write {}: {error}", path.display());
             Err(CommandError::internal(what))
@@ -106,9 +110,9 @@ fn take(path: &Path) -> Result<PidFile, CommandError> {
     }
 }
 
-async fn bind(socket: &Path) -> Result<Bound, CommandError> {
+async fn bind(socket: &Path) -> Result<BoundSocket, CommandError> {
     listener::bind(socket).await.map_err(|error| match error {
-        BindError::Taken(_) => CommandError::new(Exit::TryLater, error.to_string())
+        BindError::InUse(_) => CommandError::new(Exit::TryLater, error.to_string())
             .with_hint("it is not ours: stop it with its own `hermes-busd stop`"),
         BindError::Failed { .. } => CommandError::new(Exit::Unavailable, error.to_string())
             .with_hint(
@@ -124,7 +128,7 @@ async fn open_log(app: &App, clock: Arc<dyn Clock>) -> Result<Arc<dyn Bus>, Comm
         max_queued: settings.max_queued.0 as usize,
         dedupe_window: settings.dedupe_window.duration(),
     };
-    let folder = app.home.bus();
+    let folder = app.home.bus_dir();
     let opened = tokio::task::spawn_blocking(move || LocalBus::open(&folder, limits, clock));
     let opened = opened.await.map_err(CommandError::internal)?;
     opened.map_err(|error| match error {
@@ -134,7 +138,7 @@ async fn open_log(app: &App, clock: Arc<dyn Clock>) -> Result<Arc<dyn Bus>, Comm
 }
 
 /// Raises the limit of open files to its maximum, because every endpoint is a connection.
-fn raise_limits() {
+fn raise_open_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -144,7 +148,7 @@ fn raise_limits() {
 }
 
 /// Opens the bus inside `angelia serve`, which logs a failure and continues without the bus.
-pub(crate) async fn for_serve(app: &App, tasks: &Tasks) -> Option<OpenBus> {
+pub(crate) async fn open_for_serve(app: &App, tasks: &TaskGroup) -> Option<OpenBus> {
     match open(app, tasks, false).await {
         Ok(bus) => Some(bus),
         Err(error) => {
@@ -159,17 +163,17 @@ impl OpenBus {
     pub(crate) fn api(&self) -> BusApi {
         BusApi {
             bus: Arc::clone(&self.bus),
-            heard: self.door.heard.clone(),
-            clock: Arc::clone(&self.door.clock),
+            incoming: self.context.message_feed.clone(),
+            clock: Arc::clone(&self.context.clock),
         }
     }
 
     /// Starts to accept connections. The pid files are held until the returned value is dropped.
     #[must_use]
     pub(crate) fn serve(self) -> RunningBus {
-        if let Some(bound) = self.bound {
+        if let Some(bound) = self.listener {
             tracing::info!("the bus listens on {}", bound.path().display());
-            listener::serve(bound, self.door);
+            listener::serve(bound, self.context);
         }
         RunningBus { bus: self.bus, _pid_files: self.pid_files }
     }

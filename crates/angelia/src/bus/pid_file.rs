@@ -16,14 +16,14 @@ pub(crate) struct PidFile {
 }
 
 #[derive(Debug)]
-pub(crate) enum Taken {
-    Ours(PidFile),
+pub(crate) enum PidFileState {
+    Acquired(PidFile),
     /// A living process holds the file; its pid, if it has written one.
-    By(Option<u32>),
+    HeldBy(Option<u32>),
 }
 
 /// Takes the file, unless a living process holds it.
-pub(crate) fn take(path: &Path) -> io::Result<Taken> {
+pub(crate) fn acquire(path: &Path) -> io::Result<PidFileState> {
     loop {
         let mut file = OpenOptions::new()
             .read(true)
@@ -34,17 +34,17 @@ pub(crate) fn take(path: &Path) -> io::Result<Taken> {
             .open(path)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Taken::By(number(&mut file))),
+            Err(TryLockError::WouldBlock) => return Ok(PidFileState::HeldBy(read_pid(&mut file))),
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // The previous holder may have removed the file between our open and our lock.
-        if !is_same(&file, path) {
+        if !is_same_file(&file, path) {
             continue;
         }
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())?;
-        return Ok(Taken::Ours(PidFile { file, path: path.to_path_buf() }));
+        return Ok(PidFileState::Acquired(PidFile { file, path: path.to_path_buf() }));
     }
 }
 
@@ -54,18 +54,18 @@ pub(crate) fn holder(path: &Path) -> Option<u32> {
     // A shared lock, so that two processes that check at once do not take each other for the
     // holder.
     match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => number(&mut file),
+        Err(TryLockError::WouldBlock) => read_pid(&mut file),
         Ok(()) | Err(TryLockError::Error(_)) => None,
     }
 }
 
-fn number(file: &mut File) -> Option<u32> {
+fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 
-fn is_same(file: &File, path: &Path) -> bool {
+fn is_same_file(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(named)) = (file.metadata(), fs::metadata(path)) else {
         return false;
     };
@@ -74,7 +74,7 @@ fn is_same(file: &File, path: &Path) -> bool {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        if is_same(&self.file, &self.path) {
+        if is_same_file(&self.file, &self.path) {
             let _gone = fs::remove_file(&self.path);
         }
     }
@@ -90,14 +90,14 @@ mod tests {
         let path = folder.path().join("bus.pid");
         fs::write(&path, "garbage").unwrap();
         assert_eq!(holder(&path), None);
-        let Taken::Ours(held) = take(&path).unwrap() else {
+        let PidFileState::Acquired(held) = acquire(&path).unwrap() else {
             panic!("nobody has it");
         };
         assert_eq!(holder(&path), Some(std::process::id()));
-        let second = take(&path).unwrap();
-        assert!(matches!(second, Taken::By(Some(_))), "{second:?}");
+        let second = acquire(&path).unwrap();
+        assert!(matches!(second, PidFileState::HeldBy(Some(_))), "{second:?}");
         drop(held);
         assert!(!path.exists());
-        assert!(matches!(take(&path).unwrap(), Taken::Ours(_)));
+        assert!(matches!(acquire(&path).unwrap(), PidFileState::Acquired(_)));
     }
 }

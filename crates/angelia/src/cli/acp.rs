@@ -5,22 +5,22 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use angelia_core::task::Tasks;
+use angelia_core::task::TaskGroup;
 use angelia_frontends::{
-    acp::{self, ExecutorModels, Settings},
-    stdio::{Input, Output},
+    acp::{self, AcpSettings, ExecutorModels},
+    stdio::{StdioInput, StdioOutput},
 };
-use angelia_wire::limits::MAX_FRAME;
+use angelia_wire::limits::MAX_FRAME_BYTES;
 use clap::Args;
 
 use super::{
     error::{CommandError, Exit},
-    run::signals::Wishes,
+    run::signals::StopSignals,
 };
-use crate::assemble::{App, Local};
+use crate::assemble::{App, LocalEngine};
 
 /// How long an editor may take to read the last messages at shutdown.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 pub(crate) struct AcpArgs {
@@ -34,15 +34,15 @@ pub(crate) struct AcpArgs {
 }
 
 pub(crate) async fn run(app: &Arc<App>, args: AcpArgs) -> Result<Exit, CommandError> {
-    let mut wishes = Wishes::listen().map_err(CommandError::internal)?;
-    let input = Input::open(io::stdin(), MAX_FRAME).map_err(CommandError::internal)?;
-    let output = Output::open(io::stdout()).map_err(CommandError::internal)?;
-    let local = Local::start(app, "acp", true).await?;
-    let tasks = Tasks::new();
-    let settings = Settings {
+    let mut wishes = StopSignals::listen().map_err(CommandError::internal)?;
+    let input = StdioInput::open(io::stdin(), MAX_FRAME_BYTES).map_err(CommandError::internal)?;
+    let output = StdioOutput::open(io::stdout()).map_err(CommandError::internal)?;
+    let local = LocalEngine::start(app, "acp", true).await?;
+    let tasks = TaskGroup::new();
+    let settings = AcpSettings {
         profile: args.profile.map(Into::into),
         model: args.model.map(Into::into),
-        models: models(),
+        models: executor_models(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let serving = acp::serve(
@@ -60,8 +60,8 @@ pub(crate) async fn run(app: &Arc<App>, args: AcpArgs) -> Result<Exit, CommandEr
     let leaving = async {
         // Turns end before the tasks do, so that their prompts are still answered.
         local.stop().await;
-        tasks.shutdown(LAST_WORDS).await;
-        let _gone = output.written(LAST_WORDS).await;
+        tasks.shutdown(FLUSH_TIMEOUT).await;
+        let _gone = output.flush(FLUSH_TIMEOUT).await;
     };
     tokio::select! {
         () = leaving => {}
@@ -71,12 +71,12 @@ pub(crate) async fn run(app: &Arc<App>, args: AcpArgs) -> Result<Exit, CommandEr
     Ok(if asked_to_go { Exit::Interrupted } else { Exit::Done })
 }
 
-fn models() -> Vec<ExecutorModels> {
-    let kinds = angelia_executors::ALL.iter();
+fn executor_models() -> Vec<ExecutorModels> {
+    let kinds = angelia_executors::EXECUTORS.iter();
     kinds
         .map(|kind| ExecutorModels {
             executor: kind.name.into(),
-            models: (kind.model_ids.listed.iter()).map(|model| Arc::from(*model)).collect(),
+            models: (kind.model_ids.listed_models.iter()).map(|model| Arc::from(*model)).collect(),
         })
         .collect()
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(
     file: Option<&Path>,
 ) -> Result<Exit, CommandError> {
     let load = || -> Result<Config, CommandError> {
-        let home = Home::of(environment)?;
+        let home = Home::from_environment(environment)?;
         Ok(Config::load(environment, &home, file, &[])?)
     };
     match command {
@@ -29,7 +29,7 @@ pub(crate) fn run(
 
 /// Writes the initial configuration file. An existing file is replaced only with `--force`.
 fn init(environment: &Environment, file: Option<&Path>, force: bool) -> Result<Exit, CommandError> {
-    let home = Home::of(environment)?;
+    let home = Home::from_environment(environment)?;
     let path = if let Some(path) = file {
         // Only Angelia's own home is created below; the folder of an explicit file must exist.
         path.to_path_buf()

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, sync::Arc};
 
 use angelia_core::{
     model::SessionSpec,
-    ports::{Executor, Health, Login},
+    ports::{Executor, ExecutorHealth, LoginState},
 };
 use serde::Serialize;
 
@@ -14,8 +14,8 @@ use super::{
     print, run,
 };
 use crate::{
-    assemble::{App, Local},
-    config::Call,
+    assemble::{App, LocalEngine},
+    config::ResolveContext,
 };
 
 /// One line of the report.
@@ -42,15 +42,15 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
             hint: None,
         });
     }
-    findings.push(daemon(app).await);
+    findings.push(daemon_finding(app).await);
     let mut agents = 0;
-    let local = Local::start(app, "doctor", false).await?;
+    let local = LocalEngine::start(app, "doctor", false).await?;
     for executor in local.engine.executors() {
         for spec in specs_for(app, executor.name()) {
             let health = executor.probe(&spec).await;
-            let finding = agent(&**executor, &health);
+            let finding = agent_finding(&**executor, &health);
             // The demo agent is always installed; it does not count as a ready agent.
-            agents += usize::from(finding.ok && health.login != Login::NotNeeded);
+            agents += usize::from(finding.ok && health.login != LoginState::NotNeeded);
             findings.push(finding);
         }
     }
@@ -74,8 +74,8 @@ pub(super) fn spec_for(app: &App, executor: &str) -> SessionSpec {
 /// line that its profiles name. Never empty.
 fn specs_for(app: &App, executor: &str) -> Vec<SessionSpec> {
     // A probe starts no turn, so the work folder stands in for a working directory.
-    let work = app.home.work();
-    let call = Call {
+    let work = app.home.work_dir();
+    let call = ResolveContext {
         environment: &app.environment,
         home: &app.home,
         named_cwd: None,
@@ -101,8 +101,8 @@ fn specs_for(app: &App, executor: &str) -> Vec<SessionSpec> {
     specs
 }
 
-async fn daemon(app: &Arc<App>) -> Finding {
-    let running = run::Place::daemon(app).await.is_some();
+async fn daemon_finding(app: &Arc<App>) -> Finding {
+    let running = run::TurnHost::find_daemon(app).await.is_some();
     let detail = if running { "running, used by every command" } else { "not running" };
     Finding {
         what: "daemon".to_owned(),
@@ -112,21 +112,21 @@ async fn daemon(app: &Arc<App>) -> Finding {
     }
 }
 
-fn agent(executor: &dyn Executor, health: &Health) -> Finding {
+fn agent_finding(executor: &dyn Executor, health: &ExecutorHealth) -> Finding {
     let login = match &health.login {
-        Login::In { lane: Some(lane) } => format!("logged in ({lane})"),
-        Login::In { lane: None } => "logged in".to_owned(),
-        Login::Out => "not logged in".to_owned(),
-        Login::Unknown => "login unknown".to_owned(),
-        Login::NotNeeded => "needs no login".to_owned(),
+        LoginState::LoggedIn { lane: Some(lane) } => format!("logged in ({lane})"),
+        LoginState::LoggedIn { lane: None } => "logged in".to_owned(),
+        LoginState::LoggedOut => "not logged in".to_owned(),
+        LoginState::Unknown => "login unknown".to_owned(),
+        LoginState::NotNeeded => "needs no login".to_owned(),
     };
-    let detail = match &health.installed {
+    let detail = match &health.installation {
         Some(installed) => {
             format!("{} at {}, {login}", installed.version, installed.path.display())
         }
         None => "not installed".to_owned(),
     };
-    let ok = health.is_ready() && health.login != Login::Out;
+    let ok = health.is_ready() && health.login != LoginState::LoggedOut;
     let problem = health.problem.as_ref();
     let hint = problem.map(|failure| match &failure.hint {
         Some(hint) => format!("{}; {hint}", failure.message),

@@ -97,9 +97,9 @@ impl From<StoreError> for CommandError {
         let exit = match &error {
             StoreError::Held(_) | StoreError::LeaseLost | StoreError::Conflict => Exit::TryLater,
             StoreError::NotFound(_) => Exit::Failed,
-            StoreError::TurnFinished | StoreError::Recorded { .. } | StoreError::Failed { .. } => {
-                Exit::Internal
-            }
+            StoreError::TurnFinished
+            | StoreError::DuplicateEvent { .. }
+            | StoreError::Failed { .. } => Exit::Internal,
         };
         Self::new(exit, error.to_string())
     }

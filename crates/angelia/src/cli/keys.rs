@@ -17,30 +17,30 @@ use super::{
     print,
 };
 use crate::config::{
-    Config, Environment, Home, KeyFields, KeyHash, KeyProfiles, is_key_name, new_token, with_key,
-    without_key,
+    Config, Environment, Home, KeyFields, KeyHash, KeyProfiles, add_key, is_key_name, new_token,
+    remove_key,
 };
 
-const SOON: &str = "a running `angelia serve` picks it up in a moment";
+const RELOAD_NOTE: &str = "a running `angelia serve` picks it up in a moment";
 
 pub(crate) fn run(
     command: &KeysCommand,
     environment: &Environment,
     file: Option<&Path>,
 ) -> Result<Exit, CommandError> {
-    let home = Home::of(environment)?;
+    let home = Home::from_environment(environment)?;
     let config = Config::load(environment, &home, file, &[])?;
-    let file = File {
+    let file = KeysFile {
         path: file.map_or_else(|| home.config_file(), Path::to_path_buf),
         home,
         environment,
-        explicit: file,
+        explicit_path: file,
     };
     match command {
         KeysCommand::List { json } => list(&config, *json),
         KeysCommand::Add { name, profiles, agent_mode, max_cost_usd_per_day } => {
-            not_an_agent(environment, "change who may call")?;
-            let wish = Wish {
+            refuse_agent(environment, "change who may call")?;
+            let wish = KeySpec {
                 name,
                 profiles,
                 agent_mode: *agent_mode,
@@ -49,7 +49,7 @@ pub(crate) fn run(
             add(&config, &file, &wish)
         }
         KeysCommand::Revoke { name } => {
-            not_an_agent(environment, "change who may call")?;
+            refuse_agent(environment, "change who may call")?;
             revoke(&file, name)
         }
     }
@@ -57,9 +57,9 @@ pub(crate) fn run(
 
 /// Fails in a process that an agent has started: an agent must not grant itself or anyone else
 /// access.
-pub(super) fn not_an_agent(environment: &Environment, to: &str) -> Result<(), CommandError> {
-    let mark = environment.non_empty(mark::VARIABLE);
-    if mark.is_none_or(|mark| mark == mark::RELEASED) {
+pub(super) fn refuse_agent(environment: &Environment, to: &str) -> Result<(), CommandError> {
+    let mark = environment.non_empty(mark::MARK_VARIABLE);
+    if mark.is_none_or(|mark| mark == mark::RELEASED_MARK) {
         return Ok(());
     }
     let message = format!("an agent's process cannot {to}");
@@ -67,26 +67,26 @@ pub(super) fn not_an_agent(environment: &Environment, to: &str) -> Result<(), Co
         .with_hint("do it yourself, in a terminal that no agent has started"))
 }
 
-struct Wish<'a> {
+struct KeySpec<'a> {
     name: &'a str,
     profiles: &'a [String],
     agent_mode: bool,
     max_cost_usd_per_day: Option<f64>,
 }
 
-fn add(config: &Config, file: &File<'_>, wish: &Wish<'_>) -> Result<Exit, CommandError> {
+fn add(config: &Config, file: &KeysFile<'_>, wish: &KeySpec<'_>) -> Result<Exit, CommandError> {
     if !is_key_name(wish.name) {
         let message = format!("`{}` cannot be the name of a key", wish.name);
         return Err(CommandError::usage(message).with_hint("use letters, digits, `_`, `-` and `.`"));
     }
-    if named(config, wish.name).is_some() {
+    if find_key(config, wish.name).is_some() {
         let message = format!("there is a key `{}` already", wish.name);
         return Err(CommandError::usage(message)
             .with_hint("choose another name, or revoke the old one first"));
     }
     let key = format!("angelia-{}", new_token());
     let hash = KeyHash(Sha256::digest(key.as_bytes()).into());
-    let mut item = vec![format!("name: {}", wish.name), format!("sha256: \"{}\"", hash.hex())];
+    let mut item = vec![format!("name: {}", wish.name), format!("sha256: \"{}\"", hash.to_hex())];
     if !wish.profiles.is_empty() {
         let quoted = wish.profiles.iter().map(|name| format!("{name:?}"));
         let quoted: Vec<String> = quoted.collect();
@@ -99,36 +99,38 @@ fn add(config: &Config, file: &File<'_>, wish: &Wish<'_>) -> Result<Exit, Comman
         item.push(format!("max_cost_usd_per_day: {limit}"));
     }
     let text = file.read()?;
-    let changed = with_key(&text, &item).map_err(|error| {
+    let changed = add_key(&text, &item).map_err(|error| {
         let by_hand = item.join("\n    ");
         CommandError::new(Exit::Config, error.to_string()).with_hint(format!(
             "write the file with `http:` and `keys:` on lines of their own; the key would be\n  - {by_hand}"
         ))
     })?;
-    file.write(&changed, |config| named(config, wish.name).is_some_and(|key| key.sha256 == hash))?;
+    file.write(&changed, |config| {
+        find_key(config, wish.name).is_some_and(|key| key.sha256 == hash)
+    })?;
     if wish.agent_mode && !config.http().agent_mode {
         print::note("agents that act on this machine stay off until `http.agent_mode: true`");
     }
-    print::note(&format!("the key `{}`, printed only once; {SOON}:", wish.name));
+    print::note(&format!("the key `{}`, printed only once; {RELOAD_NOTE}:", wish.name));
     print::line(&key)
 }
 
-fn revoke(file: &File<'_>, name: &str) -> Result<Exit, CommandError> {
+fn revoke(file: &KeysFile<'_>, name: &str) -> Result<Exit, CommandError> {
     let text = file.read()?;
-    let changed = without_key(&text, name)
+    let changed = remove_key(&text, name)
         .map_err(|error| CommandError::new(Exit::Config, error.to_string()))?;
     let Some(changed) = changed else {
         let message = format!("there is no key `{name}`");
         return Err(CommandError::usage(message).with_hint("`angelia keys list` shows them"));
     };
-    file.write(&changed, |config| named(config, name).is_none())?;
+    file.write(&changed, |config| find_key(config, name).is_none())?;
     print::note("a running `angelia serve` refuses it in a moment");
     print::line(&format!("revoked `{name}`"))
 }
 
 fn list(config: &Config, json: bool) -> Result<Exit, CommandError> {
     #[derive(Serialize)]
-    struct Row<'a> {
+    struct KeyRow<'a> {
         name: &'a str,
         profiles: &'a KeyProfiles,
         agent_mode: bool,
@@ -137,7 +139,7 @@ fn list(config: &Config, json: bool) -> Result<Exit, CommandError> {
     let mut out = Vec::new();
     for key in &config.http().keys {
         let key = &key.0;
-        let row = Row {
+        let row = KeyRow {
             name: &key.name,
             profiles: &key.profiles,
             agent_mode: key.agent_mode,
@@ -166,39 +168,39 @@ fn list(config: &Config, json: bool) -> Result<Exit, CommandError> {
     print::bytes(&out)
 }
 
-fn named<'a>(config: &'a Config, name: &str) -> Option<&'a KeyFields> {
+fn find_key<'a>(config: &'a Config, name: &str) -> Option<&'a KeyFields> {
     let keys = config.http().keys.iter().map(|key| &key.0);
     keys.into_iter().find(|key| key.name == name)
 }
 
 /// The configuration file that `keys` edits.
-struct File<'a> {
+struct KeysFile<'a> {
     path: PathBuf,
     home: Home,
     environment: &'a Environment,
-    explicit: Option<&'a Path>,
+    explicit_path: Option<&'a Path>,
 }
 
-impl File<'_> {
+impl KeysFile<'_> {
     fn read(&self) -> Result<String, CommandError> {
         match fs::read_to_string(&self.path) {
             Ok(text) => Ok(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(self.failed("read", &error)),
+            Err(error) => Err(self.io_error("read", &error)),
         }
     }
 
     /// Replaces the file atomically, after the new text has been loaded as a configuration for
     /// which `has` returns true.
     fn write(&self, text: &str, has: impl Fn(&Config) -> bool) -> Result<(), CommandError> {
-        if self.explicit.is_none() {
+        if self.explicit_path.is_none() {
             self.home.prepare()?;
         }
         // The draft is next to the file, so that the rename stays on one file system.
         let draft = self.path.with_extension(format!("yaml.{}", std::process::id()));
-        let written = write_new(&draft, text, &self.path);
+        let written = write_draft(&draft, text, &self.path);
         let checked = written
-            .map_err(|error| self.failed("write", &error))
+            .map_err(|error| self.io_error("write", &error))
             .and_then(|()| {
                 let config = Config::load(self.environment, &self.home, Some(&draft), &[])?;
                 if has(&config) {
@@ -209,7 +211,7 @@ impl File<'_> {
                 ))
             })
             .and_then(|()| {
-                fs::rename(&draft, &self.path).map_err(|error| self.failed("replace", &error))
+                fs::rename(&draft, &self.path).map_err(|error| self.io_error("replace", &error))
             });
         if checked.is_err() {
             let _left_behind = fs::remove_file(&draft);
@@ -217,14 +219,14 @@ impl File<'_> {
         checked
     }
 
-    fn failed(&self, what: &str, error: &io::Error) -> CommandError {
+    fn io_error(&self, what: &str, error: &io::Error) -> CommandError {
         let message = format!("cannot {what} {}: {error}", self.path.display());
         CommandError::new(Exit::Failed, message)
     }
 }
 
 /// Writes the draft with the permissions of the file it replaces, or 0600 if there is no old file.
-fn write_new(draft: &Path, text: &str, old: &Path) -> io::Result<()> {
+fn write_draft(draft: &Path, text: &str, old: &Path) -> io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mode = match fs::metadata(old) {
         Ok(old) => old.permissions().mode() & 0o777,

@@ -34,7 +34,7 @@ mod turns;
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
-use angelia_core::task::as_task;
+use angelia_core::task::run_as_task;
 use clap::{CommandFactory, Parser};
 
 use self::{
@@ -53,11 +53,11 @@ pub(crate) fn main() -> ExitCode {
         return angelia_executors::parrot::main(args).into();
     }
     if let Some(ended) =
-        notify::by_name(called_as().as_deref(), std::env::args_os().skip(1).collect())
+        notify::run_by_name(program_name().as_deref(), std::env::args_os().skip(1).collect())
     {
         return ended;
     }
-    let cli = match Cli::try_parse_from(as_typed()) {
+    let cli = match Cli::try_parse_from(expand_alias()) {
         Ok(cli) => cli,
         Err(error) => {
             // clap also returns `--help` and `--version` as errors, but they are not failures.
@@ -77,15 +77,15 @@ pub(crate) fn main() -> ExitCode {
 
 /// Other names of this program, and the commands they stand for. The names of the send-only
 /// programs are in [`notify`].
-const NAMES: [(&str, &[&str]); 2] =
+const PROGRAM_ALIASES: [(&str, &[&str]); 2] =
     [("hermes-busd", &["bus"]), ("hermes-bus-server", &["bus", "run"])];
 
 /// Returns the arguments with the program's name replaced by the command it stands for, if it is an
 /// alias.
-fn as_typed() -> Vec<OsString> {
+fn expand_alias() -> Vec<OsString> {
     let mut args: Vec<OsString> = std::env::args_os().collect();
-    let name = called_as();
-    let stands_for = NAMES.iter().find(|(other, _)| name.as_deref() == Some(*other));
+    let name = program_name();
+    let stands_for = PROGRAM_ALIASES.iter().find(|(other, _)| name.as_deref() == Some(*other));
     if let Some((_, command)) = stands_for {
         let after_name = args.len().min(1);
         args.splice(after_name..after_name, command.iter().map(OsString::from));
@@ -95,7 +95,7 @@ fn as_typed() -> Vec<OsString> {
 
 /// Returns the file name this program was started as. One binary has several names, and the name
 /// selects the command.
-fn called_as() -> Option<String> {
+fn program_name() -> Option<String> {
     let path = std::env::args_os().next()?;
     let name = std::path::Path::new(&path).file_name()?;
     name.to_str().map(str::to_owned)
@@ -113,7 +113,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
         command => command,
     };
     let environment = Environment::capture();
-    crate::log::start(&environment, is_talkative(&command));
+    crate::log::init(&environment, is_verbose(&command));
     // `config` and `keys` read or edit the file itself, so they run without a complete `App`.
     if let Command::Config(command) = command {
         return config::run(&command, &environment, cli.config.as_deref());
@@ -127,8 +127,8 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     };
     let flags: Vec<(&str, &str)> = listen.iter().map(|addr| ("listen", addr.as_str())).collect();
     let app = Arc::new(App::load(environment, cli.config.as_deref(), &flags)?);
-    let runtime = runtime(&command)?;
-    let exit = runtime.block_on(as_task(async move {
+    let runtime = build_runtime(&command)?;
+    let exit = runtime.block_on(run_as_task(async move {
         match command {
             Command::Run(args) => run::run(&app, args).await,
             Command::Serve(_) => crate::daemon::serve(&app).await,
@@ -158,13 +158,13 @@ fn is_daemon(command: &Command) -> bool {
 }
 
 /// Returns whether this command logs to stderr at the level of a daemon.
-fn is_talkative(command: &Command) -> bool {
+fn is_verbose(command: &Command) -> bool {
     is_daemon(command) || matches!(command, Command::Bridge(args) if args.verbose)
 }
 
 /// Builds the runtime: one thread for a command, up to four worker threads for a daemon, which
 /// serves many clients at once.
-fn runtime(command: &Command) -> Result<tokio::runtime::Runtime, CommandError> {
+fn build_runtime(command: &Command) -> Result<tokio::runtime::Runtime, CommandError> {
     let mut builder = match command {
         daemon if is_daemon(daemon) => {
             let mut builder = tokio::runtime::Builder::new_multi_thread();

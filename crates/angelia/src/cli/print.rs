@@ -10,7 +10,7 @@ use super::error::{CommandError, Exit};
 /// Writes to stdout.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<Exit, CommandError> {
     let mut out = io::stdout().lock();
-    done(out.write_all(bytes).and_then(|()| out.flush()))
+    exit_for_write(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// Writes a line to stdout.
@@ -19,7 +19,7 @@ pub(crate) fn line(text: &str) -> Result<Exit, CommandError> {
 }
 
 /// Maps the result of a write to stdout to the command's exit code. A closed pipe is a success.
-pub(crate) fn done(written: io::Result<()>) -> Result<Exit, CommandError> {
+pub(crate) fn exit_for_write(written: io::Result<()>) -> Result<Exit, CommandError> {
     match written {
         Ok(()) => Ok(Exit::Done),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
@@ -48,6 +48,6 @@ pub(crate) fn json_line(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(),
 }
 
 /// Formats a timestamp to the minute, as the lists show it.
-pub(crate) fn minute(at: Timestamp) -> impl std::fmt::Display {
+pub(crate) fn format_minute(at: Timestamp) -> impl std::fmt::Display {
     at.strftime("%Y-%m-%d %H:%MZ")
 }

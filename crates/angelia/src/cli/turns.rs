@@ -4,7 +4,7 @@ use std::{io::Write as _, sync::Arc};
 
 use angelia_core::{
     engine::EngineError,
-    model::{Status, TurnId, TurnRecord, TurnState},
+    model::{TurnId, TurnRecord, TurnState, TurnStatus},
     ports::Page,
 };
 use angelia_frontends::http::resources;
@@ -13,23 +13,23 @@ use super::{
     args::{ListArgs, TurnsCommand},
     error::{CommandError, Exit},
     print, run,
-    sessions::parse as parse_session,
+    sessions::parse_session_id as parse_session,
 };
-use crate::assemble::{App, Local};
+use crate::assemble::{App, LocalEngine};
 
 pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
     match command {
         TurnsCommand::List { list: args, session } => {
-            list(&Local::start(app, "show", false).await?, &args, session.as_deref()).await
+            list(&LocalEngine::start(app, "show", false).await?, &args, session.as_deref()).await
         }
         TurnsCommand::Show { id, json } => {
-            show(&Local::start(app, "show", false).await?, parse(&id)?, json).await
+            show(&LocalEngine::start(app, "show", false).await?, parse_turn_id(&id)?, json).await
         }
-        TurnsCommand::Watch { id, json } => run::watch(app, parse(&id)?, json).await,
+        TurnsCommand::Watch { id, json } => run::watch(app, parse_turn_id(&id)?, json).await,
         TurnsCommand::Interrupt { id, kill } => {
-            let id = parse(&id)?;
-            let Some(daemon) = run::Place::daemon(app).await else {
-                let local = Local::start(app, "show", false).await?;
+            let id = parse_turn_id(&id)?;
+            let Some(daemon) = run::TurnHost::find_daemon(app).await else {
+                let local = LocalEngine::start(app, "show", false).await?;
                 let interrupted = interrupt_parked(&local, id).await;
                 local.stop().await;
                 return interrupted.map(|()| Exit::Done);
@@ -40,7 +40,7 @@ pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, C
     }
 }
 
-fn parse(id: &str) -> Result<TurnId, CommandError> {
+fn parse_turn_id(id: &str) -> Result<TurnId, CommandError> {
     id.parse().map_err(|_| {
         CommandError::usage(format!("`{id}` is not a turn id"))
             .with_hint("`angelia turns list` prints them")
@@ -49,8 +49,8 @@ fn parse(id: &str) -> Result<TurnId, CommandError> {
 
 /// Interrupts a parked turn. Without a daemon, a running turn belongs to the terminal it was
 /// started from; a parked one runs in no process, so this process may end it.
-async fn interrupt_parked(local: &Local, id: TurnId) -> Result<(), CommandError> {
-    match find(local, id).await?.state {
+async fn interrupt_parked(local: &LocalEngine, id: TurnId) -> Result<(), CommandError> {
+    match find_turn(local, id).await?.state {
         TurnState::Finished { .. } => {
             Err(CommandError::new(Exit::Failed, "the turn is over already"))
         }
@@ -68,7 +68,7 @@ async fn interrupt_parked(local: &Local, id: TurnId) -> Result<(), CommandError>
 }
 
 async fn list(
-    records: &Local,
+    records: &LocalEngine,
     args: &ListArgs,
     session: Option<&str>,
 ) -> Result<Exit, CommandError> {
@@ -76,14 +76,14 @@ async fn list(
     let mut out = Vec::new();
     for turn in records.store.turns(session, Page::first(args.limit)).await? {
         if args.json {
-            print::json_line(&resources::Turn::from(&turn), &mut out)?;
+            print::json_line(&resources::TurnResource::from(&turn), &mut out)?;
         } else {
             // Writing to a vector cannot fail.
             let _infallible = writeln!(
                 out,
                 "{}  {}  {:17}  {}",
                 turn.id,
-                print::minute(turn.created_at),
+                print::format_minute(turn.created_at),
                 turn.state.as_str(),
                 turn.session
             );
@@ -92,16 +92,16 @@ async fn list(
     print::bytes(&out)
 }
 
-async fn find(records: &Local, id: TurnId) -> Result<TurnRecord, CommandError> {
+async fn find_turn(records: &LocalEngine, id: TurnId) -> Result<TurnRecord, CommandError> {
     let turn = records.store.turn(id).await?;
     turn.ok_or_else(|| EngineError::NotFound("turn").into())
 }
 
-async fn show(records: &Local, id: TurnId, json: bool) -> Result<Exit, CommandError> {
-    let turn = find(records, id).await?;
+async fn show(records: &LocalEngine, id: TurnId, json: bool) -> Result<Exit, CommandError> {
+    let turn = find_turn(records, id).await?;
     let mut out = Vec::new();
     if json {
-        print::json_line(&resources::Turn::from(&turn), &mut out)?;
+        print::json_line(&resources::TurnResource::from(&turn), &mut out)?;
         return print::bytes(&out);
     }
     let _infallible = writeln!(out, "id       {}\nsession  {}", turn.id, turn.session);
@@ -109,7 +109,7 @@ async fn show(records: &Local, id: TurnId, json: bool) -> Result<Exit, CommandEr
         writeln!(out, "created  {}\nstatus   {}", turn.created_at, turn.state.as_str());
     if let Some(outcome) = turn.state.outcome() {
         let _infallible = writeln!(out, "reason   {}", outcome.reason);
-        if let Status::Failed(failure) = &outcome.status {
+        if let TurnStatus::Failed(failure) = &outcome.status {
             let _infallible = writeln!(out, "failure  {failure}");
         }
         let _infallible = writeln!(out, "\n{}", outcome.text);

@@ -20,20 +20,20 @@ use tokio::net::UnixStream;
 
 use super::ClientError;
 
-pub(super) type Outgoing = Full<Bytes>;
+pub(super) type RequestBody = Full<Bytes>;
 
-pub(super) struct Connection {
-    sender: http1::SendRequest<Outgoing>,
-    driver: Driver,
+pub(super) struct DaemonConnection {
+    sender: http1::SendRequest<RequestBody>,
+    driver: ConnectionDriver,
 }
 
 /// The part of a connection that reads and writes; `None` once it has ended.
-struct Driver(Option<Pin<Box<Http>>>);
+struct ConnectionDriver(Option<Pin<Box<HttpConnection>>>);
 
-type Http = http1::Connection<TokioIo<UnixStream>, Outgoing>;
+type HttpConnection = http1::Connection<TokioIo<UnixStream>, RequestBody>;
 
-impl Driver {
-    fn advance(&mut self, cx: &mut Context<'_>) {
+impl ConnectionDriver {
+    fn poll_connection(&mut self, cx: &mut Context<'_>) {
         if let Some(connection) = &mut self.0
             && let Poll::Ready(ended) = connection.as_mut().poll(cx)
         {
@@ -45,46 +45,46 @@ impl Driver {
     }
 
     /// Waits for `work`, which depends on this connection, and polls the connection meanwhile.
-    async fn until<T>(&mut self, work: impl Future<Output = T>) -> T {
+    async fn drive_until<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {
-            self.advance(cx);
+            self.poll_connection(cx);
             work.as_mut().poll(cx)
         })
         .await
     }
 }
 
-impl Connection {
+impl DaemonConnection {
     pub(super) async fn open(socket: &Path) -> std::io::Result<Self> {
         let stream = TokioIo::new(UnixStream::connect(socket).await?);
         let (sender, connection) = http1::handshake(stream).await.map_err(std::io::Error::other)?;
-        Ok(Self { sender, driver: Driver(Some(Box::pin(connection))) })
+        Ok(Self { sender, driver: ConnectionDriver(Some(Box::pin(connection))) })
     }
 
     /// Returns the connection, unless the daemon has closed it meanwhile.
     pub(super) async fn if_usable(mut self) -> Option<Self> {
         // Polls the connection once, so that it notices a close.
-        self.driver.until(std::future::ready(())).await;
+        self.driver.drive_until(std::future::ready(())).await;
         (!self.sender.is_closed()).then_some(self)
     }
 
     pub(super) async fn send(
         &mut self,
-        request: Request<Outgoing>,
+        request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, ClientError> {
-        self.driver.until(self.sender.ready()).await?;
+        self.driver.drive_until(self.sender.ready()).await?;
         let sent = self.sender.send_request(request);
-        Ok(self.driver.until(sent).await?)
+        Ok(self.driver.drive_until(sent).await?)
     }
 
     /// Returns the next chunk of a body, or `None` at its end. Cancel safe.
-    pub(super) async fn piece(
+    pub(super) async fn next_chunk(
         &mut self,
         body: &mut Incoming,
     ) -> Option<Result<Bytes, ClientError>> {
         loop {
-            match self.driver.until(body.frame()).await? {
+            match self.driver.drive_until(body.frame()).await? {
                 Ok(frame) => {
                     if let Ok(data) = frame.into_data() {
                         return Some(Ok(data));
@@ -95,16 +95,16 @@ impl Connection {
         }
     }
 
-    pub(super) async fn read(&mut self, mut body: Incoming) -> Result<Vec<u8>, ClientError> {
+    pub(super) async fn read_body(&mut self, mut body: Incoming) -> Result<Vec<u8>, ClientError> {
         let mut bytes = Vec::new();
-        while let Some(piece) = self.piece(&mut body).await {
+        while let Some(piece) = self.next_chunk(&mut body).await {
             bytes.extend_from_slice(&piece?);
         }
         Ok(bytes)
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for DaemonConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("closed", &self.sender.is_closed())

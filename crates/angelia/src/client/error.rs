@@ -9,25 +9,25 @@ use crate::cli::error::{CommandError, Exit};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("cannot reach the daemon: {0}")]
-    Gone(std::io::Error),
+    Unreachable(std::io::Error),
     #[error("the connection to the daemon broke: {0}")]
-    Broken(#[from] hyper::Error),
+    ConnectionLost(#[from] hyper::Error),
     #[error("the daemon does not answer")]
-    Silent,
+    Timeout,
     /// The daemon refuses the request and gives a reason.
     #[error("{}", .0.message)]
     Refused(ErrorDetail),
     #[error("this version does not understand the daemon's answer: {0}")]
-    Odd(serde_json::Error),
+    InvalidResponse(serde_json::Error),
     #[error("the daemon answered with status {0} and gave no reason")]
-    Unexplained(StatusCode),
+    UnexpectedStatus(StatusCode),
 }
 
 impl ClientError {
-    pub(super) fn refused(status: StatusCode, body: &[u8]) -> Self {
+    pub(super) fn from_response(status: StatusCode, body: &[u8]) -> Self {
         match serde_json::from_slice::<ErrorBody>(body) {
             Ok(body) => Self::Refused(body.error),
-            Err(_other_shape) => Self::Unexplained(status),
+            Err(_other_shape) => Self::UnexpectedStatus(status),
         }
     }
 }
@@ -37,26 +37,28 @@ impl From<ClientError> for CommandError {
         let message = error.to_string();
         match error {
             ClientError::Refused(detail) => {
-                let failed = Self::new(exit(&detail.kind), message);
+                let failed = Self::new(exit_for_kind(&detail.kind), message);
                 match detail.hint {
                     Some(hint) => failed.with_hint(hint),
                     None => failed,
                 }
             }
-            ClientError::Gone(_) | ClientError::Broken(_) | ClientError::Silent => {
+            ClientError::Unreachable(_) | ClientError::ConnectionLost(_) | ClientError::Timeout => {
                 Self::new(Exit::TryLater, message).with_hint(
                     "check whether `angelia serve` still runs; `angelia turns list` shows what \
                      became of its turns",
                 )
             }
-            ClientError::Odd(_) | ClientError::Unexplained(_) => Self::new(Exit::Internal, message)
-                .with_hint("stop the daemon and start it again with this version"),
+            ClientError::InvalidResponse(_) | ClientError::UnexpectedStatus(_) => {
+                Self::new(Exit::Internal, message)
+                    .with_hint("stop the daemon and start it again with this version")
+            }
         }
     }
 }
 
 /// Returns the same exit code as a command that does the work itself.
-fn exit(kind: &str) -> Exit {
+fn exit_for_kind(kind: &str) -> Exit {
     match (FailureKind::parse(kind), kind) {
         (Some(kind), _) => Exit::of_failure(kind),
         (None, "busy") => Exit::TryLater,

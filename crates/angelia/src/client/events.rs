@@ -10,46 +10,53 @@ use bytes::BufMut;
 use hyper::{Method, StatusCode, body::Incoming};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::{ClientError, Daemon, TIMEOUT, connection::Connection, request};
+use super::{ClientError, DaemonClient, REQUEST_TIMEOUT, connection::DaemonConnection, request};
 
 /// How long to try to reconnect to a daemon that is gone.
-const PATIENCE: Duration = Duration::from_secs(10);
-const RETRY: Duration = Duration::from_millis(100);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
 /// The daemon sends something every 15 seconds; one that is silent for this long hangs.
-const SILENCE: Duration = Duration::from_mins(1);
+const MAX_SILENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
-pub(crate) struct Events {
-    daemon: Daemon,
+pub(crate) struct TurnEvents {
+    daemon: DaemonClient,
     turn: TurnId,
-    seen: Seq,
-    stream: Option<Stream>,
+    last_seq: Seq,
+    stream: Option<EventStream>,
     /// When the stream was lost.
-    lost: Option<Instant>,
-    over: bool,
+    lost_at: Option<Instant>,
+    is_finished: bool,
     /// The daemon ends the turn when this value is dropped.
-    hold: bool,
+    holds_turn: bool,
 }
 
 #[derive(Debug)]
-struct Stream {
-    connection: Connection,
+struct EventStream {
+    connection: DaemonConnection,
     body: Incoming,
-    decoder: sse::Decoder,
+    decoder: sse::SseDecoder,
     /// When data arrived last.
-    heard: Instant,
+    last_data_at: Instant,
 }
 
-impl Events {
+impl TurnEvents {
     pub(super) async fn open(
-        daemon: Daemon,
+        daemon: DaemonClient,
         turn: TurnId,
         after: Seq,
         hold: bool,
     ) -> Result<Self, ClientError> {
-        let mut events =
-            Self { daemon, turn, seen: after, stream: None, lost: None, over: false, hold };
+        let mut events = Self {
+            daemon,
+            turn,
+            last_seq: after,
+            stream: None,
+            lost_at: None,
+            is_finished: false,
+            holds_turn: hold,
+        };
         events.connect().await?;
         Ok(events)
     }
@@ -57,23 +64,24 @@ impl Events {
     /// Returns the next events, as many as have arrived, or `None` after the turn's last one.
     /// Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<ApiEvent>>, ClientError> {
-        while !self.over {
+        while !self.is_finished {
             let Some(stream) = &mut self.stream else {
-                self.find_again().await?;
+                self.reconnect().await?;
                 continue;
             };
-            let events = take(&mut stream.decoder, &mut self.seen, &mut self.over);
+            let events =
+                decode_events(&mut stream.decoder, &mut self.last_seq, &mut self.is_finished);
             if !events.is_empty() {
                 return Ok(Some(events));
             }
-            if self.over {
+            if self.is_finished {
                 break;
             }
-            let piece = stream.connection.piece(&mut stream.body);
-            match timeout_at(stream.heard + SILENCE, piece).await {
+            let piece = stream.connection.next_chunk(&mut stream.body);
+            match timeout_at(stream.last_data_at + MAX_SILENCE, piece).await {
                 Ok(Some(Ok(bytes))) => {
                     stream.decoder.buffer().put_slice(&bytes);
-                    stream.heard = Instant::now();
+                    stream.last_data_at = Instant::now();
                 }
                 ended => {
                     tracing::debug!(turn = %self.turn, ?ended, "lost a turn's events");
@@ -85,30 +93,32 @@ impl Events {
     }
 
     async fn connect(&mut self) -> Result<(), ClientError> {
-        let hold = if self.hold { "?hold=true" } else { "" };
+        let hold = if self.holds_turn { "?hold=true" } else { "" };
         let path = format!("/api/turns/{}/events{hold}", self.turn);
-        let request = request(Method::GET, &path).resuming_after(self.seen);
-        let sent = timeout(TIMEOUT, self.daemon.send(request)).await;
-        let (connection, response) = sent.unwrap_or(Err(ClientError::Silent))?;
-        self.lost = None;
+        let request = request(Method::GET, &path).resuming_after(self.last_seq);
+        let sent = timeout(REQUEST_TIMEOUT, self.daemon.send(request)).await;
+        let (connection, response) = sent.unwrap_or(Err(ClientError::Timeout))?;
+        self.lost_at = None;
         if response.status() == StatusCode::NO_CONTENT {
-            self.over = true;
+            self.is_finished = true;
             return Ok(());
         }
-        self.stream = Some(Stream {
+        self.stream = Some(EventStream {
             connection,
             body: response.into_body(),
-            decoder: sse::Decoder::new(limits::MAX_FRAME),
-            heard: Instant::now(),
+            decoder: sse::SseDecoder::new(limits::MAX_FRAME_BYTES),
+            last_data_at: Instant::now(),
         });
         Ok(())
     }
 
-    async fn find_again(&mut self) -> Result<(), ClientError> {
-        let lost = *self.lost.get_or_insert_with(Instant::now);
+    async fn reconnect(&mut self) -> Result<(), ClientError> {
+        let lost = *self.lost_at.get_or_insert_with(Instant::now);
         match self.connect().await {
-            Err(ClientError::Gone(_) | ClientError::Broken(_)) if lost.elapsed() < PATIENCE => {
-                sleep(RETRY).await;
+            Err(ClientError::Unreachable(_) | ClientError::ConnectionLost(_))
+                if lost.elapsed() < RECONNECT_TIMEOUT =>
+            {
+                sleep(RECONNECT_DELAY).await;
                 Ok(())
             }
             done => done,
@@ -117,7 +127,7 @@ impl Events {
 }
 
 /// Decodes the events that have arrived completely.
-fn take(decoder: &mut sse::Decoder, seen: &mut Seq, over: &mut bool) -> Vec<ApiEvent> {
+fn decode_events(decoder: &mut sse::SseDecoder, seen: &mut Seq, over: &mut bool) -> Vec<ApiEvent> {
     let mut events = Vec::new();
     for event in decoder {
         let event = match event {

@@ -9,7 +9,7 @@ mod connection;
 mod error;
 mod events;
 #[cfg(test)]
-pub(crate) mod stage;
+pub(crate) mod test_daemon;
 #[cfg(test)]
 mod tests;
 
@@ -22,26 +22,26 @@ use std::{
 
 use angelia_core::model::{ApprovalId, Decision, Seq, SessionId, TurnId};
 use angelia_frontends::http::{
-    Hello, TERMINAL_HEADER,
-    resources::{Accepted, List, Session, Turn},
+    HealthStatus, TERMINAL_HEADER,
+    resources::{AcceptedTurnResource, ResourceList, SessionResource, TurnResource},
 };
 use hyper::{Method, Request, Response, body::Incoming};
 use serde::{Serialize, de::DeserializeOwned};
 
-use self::connection::{Connection, Outgoing};
-pub(crate) use self::{error::ClientError, events::Events};
+use self::connection::{DaemonConnection, RequestBody};
+pub(crate) use self::{error::ClientError, events::TurnEvents};
 
 /// A working daemon answers `/healthz` at once; one that does not cannot be used.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// For all other requests. Long, because deleting a session waits for its agent to end.
-const TIMEOUT: Duration = Duration::from_mins(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A client of the daemon. Cheap to clone; all clones share one spare connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Daemon {
+pub(crate) struct DaemonClient {
     socket: Arc<Path>,
-    spare: Arc<Mutex<Option<Connection>>>,
+    spare_connection: Arc<Mutex<Option<DaemonConnection>>>,
 }
 
 /// The body of a request for a new session.
@@ -77,50 +77,57 @@ pub(crate) struct HostTurn<'a> {
     pub(crate) key: Option<&'a str>,
 }
 
-impl Daemon {
+impl DaemonClient {
     /// Connects to the daemon. Returns `None` at once if nothing listens on the socket.
     pub(crate) async fn connect(socket: &Path) -> Option<Self> {
-        let connection = Connection::open(socket).await.ok()?;
-        Some(Self { socket: socket.into(), spare: Arc::new(Mutex::new(Some(connection))) })
+        let connection = DaemonConnection::open(socket).await.ok()?;
+        Some(Self {
+            socket: socket.into(),
+            spare_connection: Arc::new(Mutex::new(Some(connection))),
+        })
     }
 
-    pub(crate) async fn hello(&self) -> Result<Hello, ClientError> {
-        tokio::time::timeout(HELLO_TIMEOUT, self.call(request(Method::GET, "/healthz")))
+    pub(crate) async fn hello(&self) -> Result<HealthStatus, ClientError> {
+        tokio::time::timeout(HELLO_TIMEOUT, self.call_json(request(Method::GET, "/healthz")))
             .await
-            .unwrap_or(Err(ClientError::Silent))
+            .unwrap_or(Err(ClientError::Timeout))
     }
 
-    pub(crate) async fn session(&self, id: &str) -> Result<Session, ClientError> {
-        let path = format!("/api/sessions/{}", escaped(id));
-        self.call(request(Method::GET, &path)).await
+    pub(crate) async fn session(&self, id: &str) -> Result<SessionResource, ClientError> {
+        let path = format!("/api/sessions/{}", percent_encode(id));
+        self.call_json(request(Method::GET, &path)).await
     }
 
     /// Returns the session with this name.
-    pub(crate) async fn named(&self, name: &str) -> Result<Option<Session>, ClientError> {
-        let path = format!("/api/sessions?name={}", escaped(name));
-        let found: List<Session> = self.call(request(Method::GET, &path)).await?;
+    pub(crate) async fn find_by_name(
+        &self,
+        name: &str,
+    ) -> Result<Option<SessionResource>, ClientError> {
+        let path = format!("/api/sessions?name={}", percent_encode(name));
+        let found: ResourceList<SessionResource> =
+            self.call_json(request(Method::GET, &path)).await?;
         Ok(found.data.into_iter().next())
     }
 
     pub(crate) async fn create_session(
         &self,
         new: &NewSessionRequest,
-    ) -> Result<Session, ClientError> {
+    ) -> Result<SessionResource, ClientError> {
         let mut request = request(Method::POST, "/api/sessions").json(new)?;
         if new.at_terminal {
-            request = request.spoken_by_owner();
+            request = request.mark_from_terminal();
         }
-        self.call(request).await
+        self.call_json(request).await
     }
 
-    pub(crate) async fn fork(&self, session: SessionId) -> Result<Session, ClientError> {
+    pub(crate) async fn fork(&self, session: SessionId) -> Result<SessionResource, ClientError> {
         let path = format!("/api/sessions/{session}/fork");
-        self.call(request(Method::POST, &path)).await
+        self.call_json(request(Method::POST, &path)).await
     }
 
     pub(crate) async fn delete(&self, session: SessionId) -> Result<(), ClientError> {
         let path = format!("/api/sessions/{session}");
-        self.answer(request(Method::DELETE, &path)).await.map(drop)
+        self.send_and_read(request(Method::DELETE, &path)).await.map(drop)
     }
 
     /// Submits a turn that the owner typed.
@@ -129,16 +136,16 @@ impl Daemon {
         session: SessionId,
         text: &str,
         can_ask: bool,
-    ) -> Result<Accepted, ClientError> {
+    ) -> Result<AcceptedTurnResource, ClientError> {
         #[derive(Serialize)]
-        struct Body<'a> {
+        struct SubmitBody<'a> {
             input: &'a str,
             can_ask: bool,
         }
         let path = format!("/api/sessions/{session}/turns");
-        let body = Body { input: text, can_ask };
-        let request = request(Method::POST, &path).json(&body)?.spoken_by_owner();
-        self.call(request).await
+        let body = SubmitBody { input: text, can_ask };
+        let request = request(Method::POST, &path).json(&body)?.mark_from_terminal();
+        self.call_json(request).await
     }
 
     /// Submits a turn that an agent or another program delegates.
@@ -146,9 +153,9 @@ impl Daemon {
         &self,
         session: SessionId,
         task: &DelegatedTurn<'_>,
-    ) -> Result<Accepted, ClientError> {
+    ) -> Result<AcceptedTurnResource, ClientError> {
         let path = format!("/api/sessions/{session}/turns");
-        self.call(request(Method::POST, &path).json(task)?).await
+        self.call_json(request(Method::POST, &path).json(task)?).await
     }
 
     /// Submits a turn of a host application. Returns `true` if it was submitted before, under the
@@ -157,15 +164,15 @@ impl Daemon {
         &self,
         session: SessionId,
         turn: &HostTurn<'_>,
-    ) -> Result<(Accepted, bool), ClientError> {
+    ) -> Result<(AcceptedTurnResource, bool), ClientError> {
         #[derive(Serialize)]
-        struct Body<'a> {
+        struct HostTurnBody<'a> {
             input: &'a str,
             can_ask: bool,
             can_park: bool,
         }
         let path = format!("/api/sessions/{session}/turns");
-        let mut request = request(Method::POST, &path).json(&Body {
+        let mut request = request(Method::POST, &path).json(&HostTurnBody {
             input: turn.text,
             can_ask: true,
             can_park: false,
@@ -177,37 +184,37 @@ impl Daemon {
         let asked = async {
             let (mut connection, response) = self.send(request).await?;
             let repeats = response.headers().contains_key("x-angelia-repeat");
-            let body = connection.read(response.into_body()).await?;
-            self.keep(connection);
-            let accepted = serde_json::from_slice(&body).map_err(ClientError::Odd)?;
+            let body = connection.read_body(response.into_body()).await?;
+            self.keep_connection(connection);
+            let accepted = serde_json::from_slice(&body).map_err(ClientError::InvalidResponse)?;
             Ok((accepted, repeats))
         };
-        tokio::time::timeout(TIMEOUT, asked).await.unwrap_or(Err(ClientError::Silent))
+        tokio::time::timeout(REQUEST_TIMEOUT, asked).await.unwrap_or(Err(ClientError::Timeout))
     }
 
     /// Follows the events of a turn with a number above `after`.
-    pub(crate) async fn events(&self, turn: TurnId, after: Seq) -> Result<Events, ClientError> {
-        Events::open(self.clone(), turn, after, false).await
+    pub(crate) async fn events(&self, turn: TurnId, after: Seq) -> Result<TurnEvents, ClientError> {
+        TurnEvents::open(self.clone(), turn, after, false).await
     }
 
     /// Follows all events of a turn. The daemon ends the turn when the returned value is dropped.
-    pub(crate) async fn hold(&self, turn: TurnId) -> Result<Events, ClientError> {
-        Events::open(self.clone(), turn, 0, true).await
+    pub(crate) async fn hold_turn(&self, turn: TurnId) -> Result<TurnEvents, ClientError> {
+        TurnEvents::open(self.clone(), turn, 0, true).await
     }
 
     /// Returns the current state of a turn.
-    pub(crate) async fn turn(&self, turn: TurnId) -> Result<Turn, ClientError> {
-        self.call(request(Method::GET, &format!("/api/turns/{turn}"))).await
+    pub(crate) async fn turn(&self, turn: TurnId) -> Result<TurnResource, ClientError> {
+        self.call_json(request(Method::GET, &format!("/api/turns/{turn}"))).await
     }
 
     pub(crate) async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), ClientError> {
         #[derive(Serialize)]
-        struct Body {
+        struct InterruptBody {
             kill: bool,
         }
         let path = format!("/api/turns/{turn}/interrupt");
-        let request = request(Method::POST, &path).json(&Body { kill })?;
-        let _as_it_is_now: Turn = self.call(request).await?;
+        let request = request(Method::POST, &path).json(&InterruptBody { kill })?;
+        let _as_it_is_now: TurnResource = self.call_json(request).await?;
         Ok(())
     }
 
@@ -217,91 +224,97 @@ impl Daemon {
         decision: &Decision,
     ) -> Result<(), ClientError> {
         #[derive(Serialize)]
-        struct Body<'a> {
+        struct DecisionBody<'a> {
             verdict: &'static str,
             note: Option<&'a str>,
             answers: BTreeMap<&'a str, &'a str>,
         }
         let answers = decision.answers.iter();
-        let body = Body {
+        let body = DecisionBody {
             verdict: decision.verdict.as_str(),
             note: decision.note.as_deref(),
             answers: answers.map(|one| (&*one.question, &*one.answer)).collect(),
         };
         let path = format!("/api/approvals/{approval}");
         let request = request(Method::POST, &path).json(&body)?;
-        self.answer(request).await.map(drop)
+        self.send_and_read(request).await.map(drop)
     }
 
     /// Sends a request and reads the response as JSON.
-    async fn call<T: DeserializeOwned>(&self, request: Ask) -> Result<T, ClientError> {
-        let body = self.answer(request).await?;
-        serde_json::from_slice(&body).map_err(ClientError::Odd)
+    async fn call_json<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ClientError> {
+        let body = self.send_and_read(request).await?;
+        serde_json::from_slice(&body).map_err(ClientError::InvalidResponse)
     }
 
     /// Sends a request and reads the whole response. The connection is kept for the next request.
-    async fn answer(&self, request: Ask) -> Result<Vec<u8>, ClientError> {
+    async fn send_and_read(&self, request: RequestBuilder) -> Result<Vec<u8>, ClientError> {
         let asked = async {
             let (mut connection, response) = self.send(request).await?;
-            let body = connection.read(response.into_body()).await?;
-            self.keep(connection);
+            let body = connection.read_body(response.into_body()).await?;
+            self.keep_connection(connection);
             Ok(body)
         };
-        tokio::time::timeout(TIMEOUT, asked).await.unwrap_or(Err(ClientError::Silent))
+        tokio::time::timeout(REQUEST_TIMEOUT, asked).await.unwrap_or(Err(ClientError::Timeout))
     }
 
     /// Sends a request on the spare connection or a new one. A response with another status than
     /// success becomes an error.
-    async fn send(&self, ask: Ask) -> Result<(Connection, Response<Incoming>), ClientError> {
+    async fn send(
+        &self,
+        ask: RequestBuilder,
+    ) -> Result<(DaemonConnection, Response<Incoming>), ClientError> {
         let request = ask.request;
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let spare = self.spare_connection.lock().unwrap_or_else(PoisonError::into_inner).take();
         let spare = match spare {
             Some(spare) => spare.if_usable().await,
             None => None,
         };
         let mut connection = match spare {
             Some(usable) => usable,
-            None => Connection::open(&self.socket).await.map_err(ClientError::Gone)?,
+            None => DaemonConnection::open(&self.socket).await.map_err(ClientError::Unreachable)?,
         };
         let response = connection.send(request).await?;
         let status = response.status();
         if status.is_success() {
             return Ok((connection, response));
         }
-        let body = connection.read(response.into_body()).await?;
-        self.keep(connection);
-        Err(ClientError::refused(status, &body))
+        let body = connection.read_body(response.into_body()).await?;
+        self.keep_connection(connection);
+        Err(ClientError::from_response(status, &body))
     }
 
-    fn keep(&self, connection: Connection) {
-        *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+    fn keep_connection(&self, connection: DaemonConnection) {
+        *self.spare_connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
     }
 }
 
 /// A request that is being built.
-struct Ask {
-    request: Request<Outgoing>,
+struct RequestBuilder {
+    request: Request<RequestBody>,
 }
 
-fn request(method: Method, path: &str) -> Ask {
-    let mut request = Request::new(Outgoing::default());
+fn request(method: Method, path: &str) -> RequestBuilder {
+    let mut request = Request::new(RequestBody::default());
     *request.method_mut() = method;
     // Always parses: these are our own paths, with all foreign text in them escaped.
     *request.uri_mut() = path.parse().unwrap_or_default();
     let headers = request.headers_mut();
     headers.insert("host", hyper::header::HeaderValue::from_static("localhost"));
-    Ask { request }
+    RequestBuilder { request }
 }
 
-impl Ask {
+impl RequestBuilder {
     fn json(mut self, body: &impl Serialize) -> Result<Self, ClientError> {
-        let json = serde_json::to_vec(body).map_err(ClientError::Odd)?;
-        *self.request.body_mut() = Outgoing::from(json);
+        let json = serde_json::to_vec(body).map_err(ClientError::InvalidResponse)?;
+        *self.request.body_mut() = RequestBody::from(json);
         Ok(self)
     }
 
     /// Marks the request as made from the owner's own terminal.
-    fn spoken_by_owner(mut self) -> Self {
+    fn mark_from_terminal(mut self) -> Self {
         let yes = hyper::header::HeaderValue::from_static("1");
         self.request.headers_mut().insert(TERMINAL_HEADER, yes);
         self
@@ -314,7 +327,7 @@ impl Ask {
 }
 
 /// Percent-encodes text for one segment or query value of a URL.
-fn escaped(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

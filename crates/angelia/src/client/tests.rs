@@ -9,10 +9,11 @@ use std::{
 
 use angelia_core::{
     model::{
-        Answer, ApprovalKind, Decision, EventKind, Origin, Status, TurnEvent, TurnId, Verdict,
+        ApprovalKind, Decision, EventKind, QuestionAnswer, TurnEvent, TurnId, TurnOrigin,
+        TurnStatus, Verdict,
     },
-    ports::{Emitted, Ended, TurnControl},
-    task::Tasks,
+    ports::{AgentEvent, AgentOutcome, TurnControl},
+    task::TaskGroup,
 };
 use tokio::{
     io::{AsyncWriteExt, copy_bidirectional},
@@ -22,18 +23,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ClientError, Daemon, Events, NewSessionRequest,
-    stage::{DEADLINE, Stage, question},
+    ClientError, DaemonClient, NewSessionRequest, TurnEvents,
+    test_daemon::{DEADLINE, TestDaemon, approval_request},
 };
 use crate::cli::error::{CommandError, Exit};
 
-impl Stage {
+impl TestDaemon {
     /// Opens a second socket to the same daemon, whose connections the test can cut.
-    fn cuttable(&self) -> Line {
-        let line = Line {
+    fn open_proxy(&self) -> SocketProxy {
+        let line = SocketProxy {
             socket: self.folder.path().join("line.sock"),
             cut: Arc::default(),
-            tasks: Tasks::new(),
+            tasks: TaskGroup::new(),
         };
         let listener = UnixListener::bind(&line.socket).unwrap();
         let (tasks, cut, target) = (line.tasks.clone(), Arc::clone(&line.cut), self.socket());
@@ -51,15 +52,15 @@ impl Stage {
     }
 }
 
-struct Line {
+struct SocketProxy {
     socket: PathBuf,
     cut: Arc<std::sync::Mutex<CancellationToken>>,
-    tasks: Tasks,
+    tasks: TaskGroup,
 }
 
-impl Line {
+impl SocketProxy {
     /// Ends all current connections; new ones are possible.
-    fn cut(&self) {
+    fn cut_connections(&self) {
         std::mem::take(&mut *self.cut.lock().unwrap()).cancel();
     }
 
@@ -70,12 +71,12 @@ impl Line {
     }
 }
 
-async fn next(events: &mut Events) -> Vec<TurnEvent> {
+async fn next_events(events: &mut TurnEvents) -> Vec<TurnEvent> {
     let next = timeout(DEADLINE, events.next()).await.unwrap();
     next.unwrap().expect("the turn goes on")
 }
 
-async fn rest(events: &mut Events) -> Vec<TurnEvent> {
+async fn remaining_events(events: &mut TurnEvents) -> Vec<TurnEvent> {
     let mut all = Vec::new();
     while let Some(some) = timeout(DEADLINE, events.next()).await.unwrap().unwrap() {
         all.extend(some);
@@ -97,16 +98,16 @@ async fn where_nobody_listens_there_is_no_daemon() {
     std::fs::create_dir(path("folder")).unwrap();
     let began = Instant::now();
     for name in ["absent", "stale", "file", "folder", "absent/below", &"x".repeat(200)] {
-        assert!(Daemon::connect(&path(name)).await.is_none(), "{name}");
+        assert!(DaemonClient::connect(&path(name)).await.is_none(), "{name}");
     }
     assert!(began.elapsed() < Duration::from_millis(100));
-    assert!(Daemon::connect(Path::new("")).await.is_none());
+    assert!(DaemonClient::connect(Path::new("")).await.is_none());
 }
 
 #[tokio::test]
 async fn the_daemon_says_who_it_is() {
-    let stage = Stage::new();
-    let hello = stage.daemon().await.hello().await.unwrap();
+    let stage = TestDaemon::new();
+    let hello = stage.client().await.hello().await.unwrap();
     assert_eq!(hello.version, "1.2.3");
     assert_eq!(hello.config_sha256.as_deref(), Some("c0ffee"));
     assert_eq!(hello.pid, Some(std::process::id()));
@@ -117,17 +118,17 @@ async fn a_daemon_that_hangs_is_given_up_soon() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("angelia.sock");
     let _never_accepts = UnixListener::bind(&socket).unwrap();
-    let daemon = Daemon::connect(&socket).await.unwrap();
+    let daemon = DaemonClient::connect(&socket).await.unwrap();
     let began = Instant::now();
     let error = daemon.hello().await.unwrap_err();
-    assert!(matches!(error, ClientError::Silent), "{error}");
+    assert!(matches!(error, ClientError::Timeout), "{error}");
     assert_eq!(began.elapsed().as_secs(), 2);
 }
 
 #[tokio::test]
 async fn sessions_are_made_found_forked_and_deleted() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
     let new = NewSessionRequest {
         model: Some("oak".to_owned()),
         cwd: Some(PathBuf::from("/elsewhere")),
@@ -135,13 +136,13 @@ async fn sessions_are_made_found_forked_and_deleted() {
         at_terminal: true,
         ..NewSessionRequest::default()
     };
-    assert!(daemon.named("my work/ä?&=%").await.unwrap().is_none());
+    assert!(daemon.find_by_name("my work/ä?&=%").await.unwrap().is_none());
     let session = daemon.create_session(&new).await.unwrap();
     assert_eq!(session.model.as_deref(), Some("oak"));
     assert_eq!(session.cwd, Path::new("/elsewhere"));
     let spec = stage.engine.session(session.id).await.unwrap().spec;
     assert!(spec.trust, "at a terminal");
-    assert_eq!(daemon.named("my work/ä?&=%").await.unwrap().as_ref(), Some(&session));
+    assert_eq!(daemon.find_by_name("my work/ä?&=%").await.unwrap().as_ref(), Some(&session));
     assert_eq!(daemon.session(&session.id.to_string()).await.unwrap(), session);
     let forked = daemon.fork(session.id).await.unwrap();
     assert_eq!(forked.forked_from, Some(session.id));
@@ -159,26 +160,26 @@ async fn sessions_are_made_found_forked_and_deleted() {
 
 #[tokio::test]
 async fn a_turn_is_followed_decided_and_ends() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
     let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
     assert_eq!(turn.status, "running");
-    let mut run = stage.strings.next_run().await;
-    assert_eq!(run.turn.options.origin, Origin::Owner);
+    let mut run = stage.control.next_turn().await;
+    assert_eq!(run.turn.options.origin, TurnOrigin::Owner);
     assert!(run.turn.options.can_ask);
     let mut events = daemon.events(turn.id, 0).await.unwrap();
-    run.start().await;
-    run.emit(vec![Emitted::Ask(question(ApprovalKind::Tool))]).await;
+    run.emit_started().await;
+    run.emit(vec![AgentEvent::ApprovalRequest(approval_request(ApprovalKind::Tool))]).await;
     let approval = loop {
-        let some = next(&mut events).await;
+        let some = next_events(&mut events).await;
         if let Some(EventKind::Approval(approval)) = some.last().map(|event| &event.kind) {
             break approval.clone();
         }
     };
     assert_eq!(&*approval.title, "paint");
     let mut decision = Decision::new(Verdict::Once, "owner").with_note("but carefully");
-    decision.answers.push(Answer { question: "how?".into(), answer: "slowly".into() });
+    decision.answers.push(QuestionAnswer { question: "how?".into(), answer: "slowly".into() });
     // While the events are followed, on another connection.
     daemon.decide(approval.id, &decision).await.unwrap();
     let Some(TurnControl::Decide { decision: told, .. }) = run.io.control.recv().await else {
@@ -188,87 +189,91 @@ async fn a_turn_is_followed_decided_and_ends() {
     let late = daemon.decide(approval.id, &decision).await.unwrap_err();
     assert_eq!(CommandError::from(late).exit, Exit::Failed);
     run.complete("painted");
-    let all = rest(&mut events).await;
+    let all = remaining_events(&mut events).await;
     let Some(EventKind::Finished(outcome)) = all.last().map(|event| &event.kind) else {
         panic!("{all:?}");
     };
-    assert_eq!((&outcome.status, &*outcome.text), (&Status::Completed, "painted"));
+    assert_eq!((&outcome.status, &*outcome.text), (&TurnStatus::Completed, "painted"));
     assert!(events.next().await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn a_turn_is_interrupted_and_cannot_be_twice() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
     let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     for kill in [false, true] {
         let turn = daemon.submit(session.id, "wait", false).await.unwrap();
-        let run = stage.strings.next_run().await;
+        let run = stage.control.next_turn().await;
         assert!(!run.turn.options.can_ask);
         let mut events = daemon.events(turn.id, 0).await.unwrap();
         daemon.interrupt(turn.id, kill).await.unwrap();
         if !kill {
             run.io.cancel.cancelled().await;
-            run.end(Ended { status: Status::Interrupted, text: None, reason: "asked to".into() });
+            run.end(AgentOutcome {
+                status: TurnStatus::Interrupted,
+                text: None,
+                reason: "asked to".into(),
+            });
         }
-        let all = rest(&mut events).await;
+        let all = remaining_events(&mut events).await;
         let last = all.last().map(|event| &event.kind);
         let Some(EventKind::Finished(outcome)) = last else {
             panic!("{all:?}");
         };
-        assert_eq!(outcome.status, Status::Interrupted);
+        assert_eq!(outcome.status, TurnStatus::Interrupted);
         assert!(daemon.interrupt(turn.id, kill).await.is_err());
     }
 }
 
 #[tokio::test]
 async fn a_cut_line_loses_and_repeats_nothing() {
-    let stage = Stage::new();
-    let line = stage.cuttable();
-    let daemon = Daemon::connect(&line.socket).await.unwrap();
+    let stage = TestDaemon::new();
+    let line = stage.open_proxy();
+    let daemon = DaemonClient::connect(&line.socket).await.unwrap();
     let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "talk", true).await.unwrap();
-    let run = stage.strings.next_run().await;
-    run.start().await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
-    let mut seen = next(&mut events).await;
+    let mut seen = next_events(&mut events).await;
     for block in 0..20 {
-        run.say(block, "something").await;
+        run.emit_answer(block, "something").await;
         if block % 2 == 0 {
-            line.cut();
+            line.cut_connections();
         }
-        seen.extend(next(&mut events).await);
+        seen.extend(next_events(&mut events).await);
         if block % 3 == 0 {
-            line.cut();
+            line.cut_connections();
         }
     }
     // The spare connection has been cut as well.
     daemon.hello().await.unwrap();
     run.complete("done");
-    seen.extend(rest(&mut events).await);
+    seen.extend(remaining_events(&mut events).await);
     assert_eq!(seqs(&seen), (1..=42).collect::<Vec<_>>());
     // From the middle, and from after the last event.
     let mut tail = daemon.events(turn.id, 41).await.unwrap();
-    assert_eq!(seqs(&rest(&mut tail).await), [42]);
+    assert_eq!(seqs(&remaining_events(&mut tail).await), [42]);
     let mut nothing = daemon.events(turn.id, 42).await.unwrap();
-    assert!(rest(&mut nothing).await.is_empty());
+    assert!(remaining_events(&mut nothing).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_daemon_that_stays_away_is_missed_for_a_while() {
-    let stage = Stage::new();
-    let line = stage.cuttable();
-    let daemon = Daemon::connect(&line.socket).await.unwrap();
+    let stage = TestDaemon::new();
+    let line = stage.open_proxy();
+    let daemon = DaemonClient::connect(&line.socket).await.unwrap();
     let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "talk", true).await.unwrap();
-    let run = stage.strings.next_run().await;
-    run.start().await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
-    next(&mut events).await;
+    next_events(&mut events).await;
     line.remove().await;
     let began = Instant::now();
     let error = events.next().await.unwrap_err();
-    assert!(matches!(error, ClientError::Gone(_)), "{error}");
+    assert!(matches!(error, ClientError::Unreachable(_)), "{error}");
     assert!(began.elapsed() >= Duration::from_secs(10));
     assert_eq!(CommandError::from(error).exit, Exit::TryLater);
     let error = CommandError::from(daemon.hello().await.unwrap_err());
@@ -280,7 +285,7 @@ async fn a_daemon_that_falls_silent_in_a_turn_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("angelia.sock");
     let listener = UnixListener::bind(&socket).unwrap();
-    let daemon = Daemon::connect(&socket).await.unwrap();
+    let daemon = DaemonClient::connect(&socket).await.unwrap();
     let (mut near, _) = listener.accept().await.unwrap();
     let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     let turn = TurnId::from_uuid(uuid::Uuid::from_u128(1));
@@ -288,22 +293,22 @@ async fn a_daemon_that_falls_silent_in_a_turn_is_noticed() {
     written.unwrap();
     let began = Instant::now();
     let error = events.unwrap().next().await.unwrap_err();
-    assert!(matches!(error, ClientError::Silent), "{error}");
+    assert!(matches!(error, ClientError::Timeout), "{error}");
     assert_eq!(began.elapsed().as_secs(), 60 + 120);
 }
 
 /// A command that shows a turn also waits for keys and signals, and drops the future each time.
 #[tokio::test]
 async fn a_wait_that_is_dropped_loses_nothing() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
     let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "talk", true).await.unwrap();
-    let run = stage.strings.next_run().await;
+    let run = stage.control.next_turn().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
-    run.start().await;
+    run.emit_started().await;
     for block in 0..50 {
-        run.say(block, "something").await;
+        run.emit_answer(block, "something").await;
     }
     run.complete("done");
     let mut seen = Vec::new();

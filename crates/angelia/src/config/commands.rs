@@ -3,14 +3,14 @@
 
 use super::{
     load::Config,
-    node::Origin,
+    node::ValueOrigin,
     problem::Problem,
     types::{ExecutorName, Mode},
 };
 
-const NEEDED: &str =
+const COMMAND_MISSING: &str =
     "needs a `command`: the agent's program and its arguments, such as [gemini, --acp]";
-const NOT_THEIRS: &str = "is only for `executor: acp`; set that, or remove it";
+const COMMAND_NOT_ALLOWED: &str = "is only for `executor: acp`; set that, or remove it";
 const NO_MODEL_MODE: &str = "cannot be `model` for `executor: acp`: nothing in that protocol turns an \
                              agent's own tools off; use `mode: agent`";
 
@@ -20,15 +20,15 @@ impl Config {
         for (name, entry) in &self.profiles {
             for (executor, profile) in &entry.candidates {
                 let (key, what) = match (executor, &profile.command) {
-                    (ExecutorName::Acp, None) => ("executor", NEEDED),
+                    (ExecutorName::Acp, None) => ("executor", COMMAND_MISSING),
                     (ExecutorName::Acp, Some(_)) if profile.mode == Mode::Model => {
                         ("mode", NO_MODEL_MODE)
                     }
                     (ExecutorName::Acp, Some(_)) | (_, None) => continue,
-                    (_, Some(_)) => ("command", NOT_THEIRS),
+                    (_, Some(_)) => ("command", COMMAND_NOT_ALLOWED),
                 };
                 let path = format!("profiles.{name}.{key}");
-                problems.push(Problem::new(self.said(name, *executor, key), &path, what));
+                problems.push(Problem::new(self.key_origin(name, *executor, key), &path, what));
                 break;
             }
         }
@@ -37,7 +37,7 @@ impl Config {
 
     /// Returns the origin of a profile's key, from the profile itself or from its executor's
     /// defaults.
-    fn said(&self, profile: &str, executor: ExecutorName, key: &str) -> &Origin {
+    fn key_origin(&self, profile: &str, executor: ExecutorName, key: &str) -> &ValueOrigin {
         let own = self.tree.at(["profiles", profile, key]);
         let node = own
             .or_else(|| self.tree.at(["executors", executor.as_str(), key]))

@@ -9,7 +9,7 @@ use super::{
     problem::{Problem, nearest},
     types::{Mode, Profile, Trust},
 };
-use crate::delegation::Reach;
+use crate::delegation::Privileges;
 
 impl Config {
     /// Returns the profiles that this one may delegate to on the given executor.
@@ -35,18 +35,23 @@ impl Config {
     }
 
     /// Returns what a profile may do on each of its executors.
-    fn reaches(&self, profile: &str, home: Option<&Path>) -> Vec<Reach> {
+    fn profile_privileges(&self, profile: &str, home: Option<&Path>) -> Vec<Privileges> {
         let candidates = self.profiles.get(profile).map(|entry| &entry.candidates);
         let candidates = candidates.into_iter().flatten();
-        candidates.map(|(_, profile)| reach(profile, home)).collect()
+        candidates.map(|(_, profile)| privileges_of(profile, home)).collect()
     }
 
     /// Describes how the target profile, or one of its fallbacks, exceeds the caller on any
     /// executor.
-    fn exceeds(&self, target: &str, caller: &Reach, home: Option<&Path>) -> Option<String> {
+    fn find_excess(
+        &self,
+        target: &str,
+        caller: &Privileges,
+        home: Option<&Path>,
+    ) -> Option<String> {
         let names = self.with_fallbacks(target).into_iter();
-        let mut reaches = names.flat_map(|name| self.reaches(name, home));
-        reaches.find_map(|reach| reach.beyond(caller))
+        let mut reaches = names.flat_map(|name| self.profile_privileges(name, home));
+        reaches.find_map(|reach| reach.excess_over(caller))
     }
 
     /// Returns a profile and the profiles that take over from it.
@@ -72,7 +77,7 @@ impl Config {
         for (name, entry) in &self.profiles {
             let mut said: Vec<String> = Vec::new();
             for (executor, profile) in &entry.candidates {
-                let caller = reach(profile, home);
+                let caller = privileges_of(profile, home);
                 let inherited = self.tree.at(["executors", executor.as_str(), "delegate_to"]);
                 let origin = (self.tree.at(["profiles", &**name, "delegate_to"]))
                     .or_else(|| self.tree.at([&**name, "delegate_to"]))
@@ -85,7 +90,7 @@ impl Config {
                     continue;
                 }
                 for target in &profile.delegate_to {
-                    let Some(what) = self.wrong(target, profile.mode, &caller, home) else {
+                    let Some(what) = self.check_target(target, profile.mode, &caller, home) else {
                         continue;
                     };
                     if said.contains(&what) {
@@ -100,11 +105,11 @@ impl Config {
         problems
     }
 
-    fn wrong(
+    fn check_target(
         &self,
         target: &str,
         mode: Mode,
-        caller: &Reach,
+        caller: &Privileges,
         home: Option<&Path>,
     ) -> Option<String> {
         if mode == Mode::Model {
@@ -116,7 +121,7 @@ impl Config {
                 .map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
             return Some(format!("names no profile: there is no `{target}`{hint}"));
         }
-        let excess = self.exceeds(target, caller, home)?;
+        let excess = self.find_excess(target, caller, home)?;
         Some(format!(
             "names `{target}`, which may do more than this profile: {excess}; narrow it, or leave \
              it out"
@@ -124,8 +129,8 @@ impl Config {
     }
 }
 
-fn reach(profile: &Profile, home: Option<&Path>) -> Reach {
-    Reach {
+fn privileges_of(profile: &Profile, home: Option<&Path>) -> Privileges {
+    Privileges {
         mode: profile.mode.into(),
         permissions: super::resolve::permissions(profile),
         tools: profile.tools.0.clone(),

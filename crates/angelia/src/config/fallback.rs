@@ -27,7 +27,7 @@ impl Config {
                 let hint =
                     nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
                 format!("names no profile: there is no `{next}`{hint}")
-            } else if self.comes_back(name) {
+            } else if self.has_fallback_cycle(name) {
                 format!("leads back to `{name}` itself; end the chain somewhere")
             } else {
                 continue;
@@ -46,7 +46,7 @@ impl Config {
     }
 
     /// Returns whether the chain of fallbacks from this profile leads back to it, on any executor.
-    fn comes_back(&self, start: &str) -> bool {
+    fn has_fallback_cycle(&self, start: &str) -> bool {
         let mut open = vec![start];
         let mut seen: Vec<&str> = Vec::new();
         while let Some(name) = open.pop() {

@@ -10,13 +10,13 @@ use std::{
 
 use super::{
     home::Home,
-    node::{Node, Origin},
+    node::{Node, ValueOrigin},
     problem::Problem,
     yaml,
 };
 
 /// A larger file is not a configuration.
-const MAX_FILE: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Reads the home's file, or the one named. A missing file in the home is an empty configuration; a
 /// named file must exist.
@@ -36,30 +36,30 @@ pub(crate) fn read(home: &Home, explicit: Option<&Path>) -> Result<Node, Problem
             return Err(Problem::file(&path.display().to_string(), what));
         }
     };
-    if bytes.len() as u64 > MAX_FILE {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(Problem::file(&name, "is larger than 1 MiB; is it the right file?"));
     }
-    yaml::parse(text(&bytes, &name)?, &name)
+    yaml::parse(decode_text(&bytes, &name)?, &name)
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn text<'a>(bytes: &'a [u8], name: &Arc<str>) -> Result<&'a str, Problem> {
+fn decode_text<'a>(bytes: &'a [u8], name: &Arc<str>) -> Result<&'a str, Problem> {
     let line = |at: usize| {
         let before = bytes.get(..at).unwrap_or_default();
         let lines = before.split(|byte| *byte == b'\n').count();
-        Origin::File { name: Arc::clone(name), line: lines as u64 }
+        ValueOrigin::File { name: Arc::clone(name), line: lines as u64 }
     };
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         let what = "has a NUL byte: this is not a text file";
-        return Err(Problem::whole(line(at), what));
+        return Err(Problem::at_origin(line(at), what));
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let what = "is not UTF-8 text; save the file as UTF-8";
-        Problem::whole(line(error.valid_up_to()), what)
+        Problem::at_origin(line(error.valid_up_to()), what)
     })
 }

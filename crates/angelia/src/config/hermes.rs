@@ -3,16 +3,16 @@
 
 use super::{
     environment::Environment,
-    node::{Node, Origin},
+    node::{Node, ValueOrigin},
     problem::Problem,
-    setting::{Place, Setting as _},
+    setting::{Setting as _, ValueCursor},
 };
 
 /// The block's key in the file, and the name of the profile it becomes.
-pub(crate) const BRIDGE: &str = "claude_code_bridge";
+pub(crate) const BRIDGE_KEY: &str = "claude_code_bridge";
 
-pub(crate) const PREFIX: &str = "HERMES_CLAUDE_CODE_";
-const SWITCH: &str = "HERMES_CLAUDE_CODE_BRIDGE";
+pub(crate) const VARIABLE_PREFIX: &str = "HERMES_CLAUDE_CODE_";
+const SWITCH_VARIABLE: &str = "HERMES_CLAUDE_CODE_BRIDGE";
 
 /// The variable's name after the prefix, and the key of the block that it sets.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
@@ -38,22 +38,22 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
 /// Applies the variables on top of the block. Without a block, and with the switch off, the other
 /// variables are ignored: they are meant for Hermes itself.
 pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) -> Vec<Problem> {
-    let has_block = tree.get(BRIDGE).is_some_and(|block| !block.is_null());
+    let has_block = tree.get(BRIDGE_KEY).is_some_and(|block| !block.is_null());
     if !has_block && !is_switched_on(environment) {
         return Vec::new();
     }
     let mut problems = Vec::new();
     for (suffix, key) in VARIABLES {
-        let name = format!("{PREFIX}{suffix}");
+        let name = format!("{VARIABLE_PREFIX}{suffix}");
         let Some(value) = environment.non_empty(&name) else {
             continue;
         };
-        let origin = Origin::Variable(name.into());
+        let origin = ValueOrigin::Variable(name.into());
         match value.to_str() {
-            Some(text) => tree.set(&[BRIDGE, key], Node::loose(text.trim(), origin)),
+            Some(text) => tree.set(&[BRIDGE_KEY, key], Node::untyped(text.trim(), origin)),
             None => problems.push(Problem::new(
                 &origin,
-                &format!("{BRIDGE}.{key}"),
+                &format!("{BRIDGE_KEY}.{key}"),
                 "is not UTF-8 text",
             )),
         }
@@ -64,24 +64,26 @@ pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) -> Vec
 /// Returns whether the switch is on. An unreadable value counts as on, so that it is then refused
 /// by name.
 fn is_switched_on(environment: &Environment) -> bool {
-    let Some(value) = environment.non_empty(SWITCH).and_then(|value| value.to_str()) else {
+    let Some(value) = environment.non_empty(SWITCH_VARIABLE).and_then(|value| value.to_str())
+    else {
         return false;
     };
-    let node = Node::loose(value.trim(), Origin::Variable(SWITCH.into()));
-    bool::read(&Place::root(&node), &mut Vec::new()).unwrap_or(true)
+    let node = Node::untyped(value.trim(), ValueOrigin::Variable(SWITCH_VARIABLE.into()));
+    bool::read(&ValueCursor::root(&node), &mut Vec::new()).unwrap_or(true)
 }
 
 /// Returns warnings about variables that are set and have no effect.
 pub(crate) fn warnings(tree: &Node, environment: &Environment) -> Vec<Problem> {
-    if tree.get(BRIDGE).is_none_or(Node::is_null) {
+    if tree.get(BRIDGE_KEY).is_none_or(Node::is_null) {
         return Vec::new();
     }
     // Other programs use the same prefix, so an unknown variable is not an error.
     let strangers = environment.iter().filter_map(|(name, _)| {
-        let suffix = name.to_str()?.strip_prefix(PREFIX)?;
+        let suffix = name.to_str()?.strip_prefix(VARIABLE_PREFIX)?;
         let known = VARIABLES.iter().any(|(known, _)| *known == suffix);
-        let origin = Origin::Variable(name.to_str()?.into());
-        (!known).then(|| Problem::whole(origin, "is not one of the bridge's variables; ignored"))
+        let origin = ValueOrigin::Variable(name.to_str()?.into());
+        (!known)
+            .then(|| Problem::at_origin(origin, "is not one of the bridge's variables; ignored"))
     });
     strangers.collect()
 }

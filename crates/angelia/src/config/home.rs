@@ -24,11 +24,11 @@ pub(crate) enum HomeError {
     #[error(
         "there is no folder for Angelia: neither ANGELIA_HOME nor HOME is set; set one of them"
     )]
-    Nowhere,
+    NoHome,
     #[error(
         "{0} is too long for a socket in it (at most {LONGEST_SOCKET} bytes); set ANGELIA_HOME to a shorter path"
     )]
-    TooLong(PathBuf),
+    SocketPathTooLong(PathBuf),
     #[error("{} is not a folder; remove it, or set ANGELIA_HOME to another path", .0.display())]
     NotAFolder(PathBuf),
     #[error("{} holds no token; remove it and the next start makes a new one", .0.display())]
@@ -66,8 +66,8 @@ impl fmt::Debug for Token {
 }
 
 impl Home {
-    pub(crate) fn of(environment: &Environment) -> Result<Self, HomeError> {
-        let dir = environment.angelia_home().ok_or(HomeError::Nowhere)?;
+    pub(crate) fn from_environment(environment: &Environment) -> Result<Self, HomeError> {
+        let dir = environment.angelia_home().ok_or(HomeError::NoHome)?;
         let dir =
             std::path::absolute(&dir).map_err(|source| HomeError::Io { path: dir, source })?;
         Ok(Self { dir })
@@ -82,7 +82,7 @@ impl Home {
     }
 
     /// Sessions as files, if `sessions.snapshots` is on.
-    pub(crate) fn snapshots(&self) -> PathBuf {
+    pub(crate) fn snapshots_dir(&self) -> PathBuf {
         self.dir.join("snapshots")
     }
 
@@ -96,74 +96,75 @@ impl Home {
     }
 
     /// Messages that wait for their receivers.
-    pub(crate) fn bus(&self) -> PathBuf {
+    pub(crate) fn bus_dir(&self) -> PathBuf {
         self.dir.join("bus")
     }
 
     /// The pid file of a bus that runs on its own.
-    pub(crate) fn bus_pid(&self) -> PathBuf {
-        self.run().join("bus.pid")
+    pub(crate) fn bus_pid_file(&self) -> PathBuf {
+        self.run_dir().join("bus.pid")
     }
 
     pub(crate) fn bus_log(&self) -> PathBuf {
-        self.logs().join("bus.log")
+        self.logs_dir().join("bus.log")
     }
 
     pub(crate) fn token_file(&self) -> PathBuf {
         self.dir.join("token")
     }
 
-    pub(crate) fn run(&self) -> PathBuf {
+    pub(crate) fn run_dir(&self) -> PathBuf {
         self.dir.join("run")
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        self.run().join("angelia.sock")
+        self.run_dir().join("angelia.sock")
     }
 
     pub(crate) fn pid_file(&self) -> PathBuf {
-        self.run().join("angelia.pid")
+        self.run_dir().join("angelia.pid")
     }
 
     /// The address that the daemon actually listens on.
-    pub(crate) fn http_addr(&self) -> PathBuf {
-        self.run().join("http.addr")
+    pub(crate) fn http_addr_file(&self) -> PathBuf {
+        self.run_dir().join("http.addr")
     }
 
     /// One locked file for each process that owns agents.
-    pub(crate) fn owners(&self) -> PathBuf {
-        self.run().join("owners")
+    pub(crate) fn owners_dir(&self) -> PathBuf {
+        self.run_dir().join("owners")
     }
 
     /// Files that tell which agent works for which session.
-    pub(crate) fn bindings(&self) -> PathBuf {
-        self.run().join("agents")
+    pub(crate) fn bindings_dir(&self) -> PathBuf {
+        self.run_dir().join("agents")
     }
 
-    pub(crate) fn work(&self) -> PathBuf {
+    pub(crate) fn work_dir(&self) -> PathBuf {
         self.dir.join("work")
     }
 
-    pub(crate) fn logs(&self) -> PathBuf {
+    pub(crate) fn logs_dir(&self) -> PathBuf {
         self.dir.join("logs")
     }
 
     /// Creates the missing folders, and narrows the permissions of those that others can use.
     pub(crate) fn prepare(&self) -> Result<(), HomeError> {
-        let folders = [self.dir.clone(), self.run(), self.owners(), self.work(), self.logs()];
+        let folders =
+            [self.dir.clone(), self.run_dir(), self.owners_dir(), self.work_dir(), self.logs_dir()];
         folders.iter().try_for_each(|path| make_folder(path))
     }
 
     /// Returns the empty working folder of a profile in model mode.
-    pub(crate) fn work_folder(&self, profile: &str) -> Result<PathBuf, HomeError> {
-        let path = self.work().join(profile);
-        make_folder(&self.work())?;
+    pub(crate) fn profile_work_dir(&self, profile: &str) -> Result<PathBuf, HomeError> {
+        let path = self.work_dir().join(profile);
+        make_folder(&self.work_dir())?;
         make_folder(&path)?;
         Ok(path)
     }
 
     /// Returns the owner's token, created on first use.
-    pub(crate) fn token(&self) -> Result<Token, HomeError> {
+    pub(crate) fn load_or_create_token(&self) -> Result<Token, HomeError> {
         let path = self.token_file();
         let failed = |source| HomeError::Io { path: path.clone(), source };
         if !path.try_exists().map_err(failed)? {
@@ -180,7 +181,7 @@ impl Home {
     /// Checks that a daemon can listen here. Everything else works with a path of any length.
     pub(crate) fn check_socket(&self) -> Result<(), HomeError> {
         if self.socket().as_os_str().len() > LONGEST_SOCKET {
-            return Err(HomeError::TooLong(self.dir.clone()));
+            return Err(HomeError::SocketPathTooLong(self.dir.clone()));
         }
         Ok(())
     }

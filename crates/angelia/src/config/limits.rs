@@ -1,11 +1,11 @@
 //! Converts a profile's clocks and budgets to the engine's types.
 
-use angelia_core::model::{Budgets, Clocks};
+use angelia_core::model::{Budgets, TurnTimeouts};
 
 use super::types::{Limit, Profile};
 
-pub(crate) fn clocks(profile: &Profile) -> Clocks {
-    Clocks {
+pub(crate) fn clocks(profile: &Profile) -> TurnTimeouts {
+    TurnTimeouts {
         timeout: profile.timeout.duration(),
         first_event: profile.first_event_timeout.duration(),
         silence: profile.inter_event_silence_timeout.duration(),

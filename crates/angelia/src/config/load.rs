@@ -9,15 +9,15 @@ use sha2::{Digest as _, Sha256};
 use super::{
     environment::Environment,
     file,
-    hermes::{self, BRIDGE},
+    hermes::{self, BRIDGE_KEY},
     home::Home,
-    node::{Node, Origin},
+    node::{Node, ValueOrigin},
     plano,
     problem::{ConfigErrors, Problem},
-    setting::{Block as _, Place, Setting as _},
+    setting::{Setting as _, SettingsBlock as _, ValueCursor},
     types::{
-        Bridge, BusSettings, ConfigFile, ExecutorName, Hermes, Http, McpServer, Mode, Profile,
-        ProfileName, ServerName, Sessions,
+        BridgeProfile, BusSettings, ConfigFile, ExecutorName, Hermes, Http, McpServer, Mode,
+        Profile, ProfileName, ServerName, Sessions,
     },
 };
 
@@ -58,19 +58,19 @@ impl Config {
         for (path, value) in flags {
             let keys: Vec<&str> = path.split('.').collect();
             let name = keys.last().copied().unwrap_or_default().replace('_', "-");
-            tree.set(&keys, Node::loose(value, Origin::Flag(name.into())));
+            tree.set(&keys, Node::untyped(value, ValueOrigin::Flag(name.into())));
         }
-        let file = ConfigFile::read(&Place::root(&tree), &mut problems);
-        if let (Some(own), Some(block)) = (tree.at(["profiles", BRIDGE]), tree.get(BRIDGE))
+        let file = ConfigFile::read(&ValueCursor::root(&tree), &mut problems);
+        if let (Some(own), Some(block)) = (tree.at(["profiles", BRIDGE_KEY]), tree.get(BRIDGE_KEY))
             && !block.is_null()
         {
             let what = format!("is defined a second time, by {}; keep one of them", block.origin);
-            problems.push(Problem::new(&own.origin, &format!("profiles.{BRIDGE}"), what));
+            problems.push(Problem::new(&own.origin, &format!("profiles.{BRIDGE_KEY}"), what));
         }
         match file {
             Some(file) if problems.is_empty() => {
                 let warnings = hermes::warnings(&tree, environment);
-                let config = Self::complete(file, tree, warnings);
+                let config = Self::merge_defaults(file, tree, warnings);
                 problems = config.check_fallbacks();
                 problems.extend(config.check_commands());
                 problems.extend(config.check_delegates(environment.home().as_deref()));
@@ -88,7 +88,7 @@ impl Config {
 
     /// Merges every profile with the defaults it inherits. The parts are valid, so the result is
     /// too.
-    fn complete(mut file: ConfigFile, mut tree: Node, warnings: Vec<Problem>) -> Self {
+    fn merge_defaults(mut file: ConfigFile, mut tree: Node, warnings: Vec<Problem>) -> Self {
         let default_name = ProfileName(DEFAULT_PROFILE.into());
         file.profiles.entry(default_name).or_default();
         let executors = tree.get("executors").cloned().unwrap_or_else(Node::empty_map);
@@ -96,7 +96,7 @@ impl Config {
         for (ProfileName(name), profile) in &mut file.profiles {
             let own = tree.at(["profiles", &**name]).cloned();
             let default = Profile::default();
-            let (complete, entry) = inherit(&executors, own, profile.executor, &default);
+            let (complete, entry) = inherit_defaults(&executors, own, profile.executor, &default);
             if let Some((node, complete)) = complete {
                 tree.set(&["profiles", &**name], node);
                 *profile = complete;
@@ -105,21 +105,21 @@ impl Config {
         }
         let mut default_profile = DEFAULT_PROFILE.into();
         if let Some(bridge) = &mut file.claude_code_bridge {
-            let entry = complete_bridge(&executors, &mut tree, bridge);
-            profiles.insert(BRIDGE.into(), entry);
+            let entry = merge_bridge_defaults(&executors, &mut tree, bridge);
+            profiles.insert(BRIDGE_KEY.into(), entry);
             if bridge.hermes.enabled {
-                default_profile = BRIDGE.into();
+                default_profile = BRIDGE_KEY.into();
             }
         }
         Self { effective: file, tree, profiles, default_profile, warnings }
     }
 
     /// Returns the entry of an executor with its own defaults, for callers that name no profile.
-    pub(super) fn plain(&self, executor: &str, mode: Mode) -> Option<ProfileEntry> {
-        let executor = ExecutorName::named(executor)?;
+    pub(super) fn executor_entry(&self, executor: &str, mode: Mode) -> Option<ProfileEntry> {
+        let executor = ExecutorName::from_name(executor)?;
         let executors = self.tree.get("executors").cloned();
         let executors = executors.unwrap_or_else(Node::empty_map);
-        let (_, mut entry) = inherit(&executors, None, executor, &Profile::default());
+        let (_, mut entry) = inherit_defaults(&executors, None, executor, &Profile::default());
         for (_, profile) in &mut entry.candidates {
             profile.mode = mode;
         }
@@ -158,7 +158,7 @@ impl Config {
     /// Summarizes each profile for lists; the executor is `auto` until it is chosen.
     pub(crate) fn summaries(&self) -> Vec<ProfileSummary> {
         let bridge = self.effective.claude_code_bridge.as_ref();
-        let bridge = bridge.map(|bridge| (BRIDGE, &bridge.profile));
+        let bridge = bridge.map(|bridge| (BRIDGE_KEY, &bridge.profile));
         let own = self.effective.profiles.iter();
         let own = own.map(|(name, profile)| (&*name.0, profile));
         let summary = |(name, profile): (&str, &Profile)| ProfileSummary {
@@ -175,8 +175,8 @@ impl Config {
     /// concern only the daemon.
     pub(crate) fn sha256(&self) -> String {
         let mut tree = self.tree.clone();
-        tree.take("listen");
-        tree.take("http");
+        tree.remove("listen");
+        tree.remove("http");
         let mut hash = Sha256::new();
         tree.write_to(&mut |part| hash.update(part));
         format!("{:x}", hash.finalize())
@@ -200,7 +200,7 @@ impl fmt::Debug for Config {
 
 /// Returns a profile on each executor that it may run on; if there is only one, also its complete
 /// form.
-fn inherit(
+fn inherit_defaults(
     executors: &Node,
     own: Option<Node>,
     executor: ExecutorName,
@@ -211,7 +211,7 @@ fn inherit(
         let below = executors.get(candidate.as_str()).filter(|node| !node.is_null());
         let mut node = below.cloned().unwrap_or_else(Node::empty_map);
         node.overlay(own.clone());
-        let place = Place::new(&node, "", "profiles.*");
+        let place = ValueCursor::new(&node, "", "profiles.*");
         let mut profile = Profile::read_over(default.clone(), &place, &mut Vec::new())
             .unwrap_or_else(|| default.clone());
         profile.executor = executor;
@@ -227,15 +227,20 @@ fn inherit(
     (complete, entry)
 }
 
-fn complete_bridge(executors: &Node, tree: &mut Node, bridge: &mut Bridge) -> ProfileEntry {
-    let mut own = tree.get(BRIDGE).cloned().unwrap_or_else(Node::empty_map);
+fn merge_bridge_defaults(
+    executors: &Node,
+    tree: &mut Node,
+    bridge: &mut BridgeProfile,
+) -> ProfileEntry {
+    let mut own = tree.get(BRIDGE_KEY).cloned().unwrap_or_else(Node::empty_map);
     for key in Hermes::KEYS {
-        own.take(key);
+        own.remove(key);
     }
-    let default = Bridge::default().profile;
-    let (complete, mut entry) = inherit(executors, Some(own), bridge.profile.executor, &default);
+    let default = BridgeProfile::default().profile;
+    let (complete, mut entry) =
+        inherit_defaults(executors, Some(own), bridge.profile.executor, &default);
     if let Some((node, complete)) = complete {
-        tree.set(&[BRIDGE], node);
+        tree.set(&[BRIDGE_KEY], node);
         bridge.profile = complete;
     }
     entry.resume = bridge.hermes.resume_claude_sessions;

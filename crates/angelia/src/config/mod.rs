@@ -18,13 +18,11 @@
 
 mod commands;
 mod delegates;
-mod edit;
 mod environment;
 mod fallback;
 mod file;
 mod hermes;
 mod home;
-mod later;
 mod limits;
 mod load;
 mod node;
@@ -37,17 +35,19 @@ mod setting;
 mod show;
 mod template;
 mod types;
+mod unsupported;
 mod yaml;
+mod yaml_edit;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use edit::{with_key, without_key};
 pub(crate) use environment::Environment;
 pub(crate) use home::{Home, HomeError, new_token};
 pub(crate) use load::Config;
 pub(crate) use problem::ConfigErrors;
-pub(crate) use resolve::{Call, ResolveError};
+pub(crate) use resolve::{ResolveContext, ResolveError};
 pub(crate) use schema::schema;
 pub(crate) use template::initial_file;
 pub(crate) use types::{ApiKey, KeyFields, KeyHash, KeyProfiles, Period, is_key_name};
+pub(crate) use yaml_edit::{add_key, remove_key};

@@ -5,14 +5,14 @@ use std::{fmt, sync::Arc};
 
 /// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ValueOrigin {
     Default,
     File { name: Arc<str>, line: u64 },
     Variable(Arc<str>),
     Flag(Arc<str>),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -25,15 +25,15 @@ impl fmt::Display for Origin {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) value: Value,
-    pub(crate) origin: Origin,
+    pub(crate) value: NodeValue,
+    pub(crate) origin: ValueOrigin,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum NodeValue {
     Scalar(Scalar),
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Vec<NodeEntry>),
 }
 
 /// A single value, with its text as it was written: `1.10` stays `1.10` where text is wanted.
@@ -57,14 +57,14 @@ pub(crate) enum ScalarKind {
     Number,
     Text,
     /// From a variable or a flag, which have no types: parsed as whatever the key expects.
-    Loose,
+    Untyped,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct NodeEntry {
     pub(crate) key: String,
     /// The origin of the key itself.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ValueOrigin,
     pub(crate) node: Node,
 }
 
@@ -74,27 +74,27 @@ const REPLACED_WHOLE: &str = "mcp_servers";
 
 impl Node {
     pub(crate) fn empty_map() -> Self {
-        Self { value: Value::Map(Vec::new()), origin: Origin::Default }
+        Self { value: NodeValue::Map(Vec::new()), origin: ValueOrigin::Default }
     }
 
-    pub(crate) fn loose(text: &str, origin: Origin) -> Self {
-        let value = Value::Scalar(Scalar { kind: ScalarKind::Loose, text: text.to_owned() });
+    pub(crate) fn untyped(text: &str, origin: ValueOrigin) -> Self {
+        let value = NodeValue::Scalar(Scalar { kind: ScalarKind::Untyped, text: text.to_owned() });
         Self { value, origin }
     }
 
     pub(crate) fn is_null(&self) -> bool {
-        matches!(&self.value, Value::Scalar(scalar) if scalar.kind == ScalarKind::Null)
+        matches!(&self.value, NodeValue::Scalar(scalar) if scalar.kind == ScalarKind::Null)
     }
 
     /// Returns the entries of a map; none for anything else.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[NodeEntry] {
         match &self.value {
-            Value::Map(entries) => entries,
-            Value::Scalar(_) | Value::List(_) => &[],
+            NodeValue::Map(entries) => entries,
+            NodeValue::Scalar(_) | NodeValue::List(_) => &[],
         }
     }
 
-    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, key: &str) -> Option<&NodeEntry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
@@ -103,8 +103,8 @@ impl Node {
     }
 
     /// Removes an entry of a map.
-    pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
-        let Value::Map(entries) = &mut self.value else {
+    pub(crate) fn remove(&mut self, key: &str) -> Option<NodeEntry> {
+        let NodeValue::Map(entries) = &mut self.value else {
             return None;
         };
         let at = entries.iter().position(|entry| entry.key == key)?;
@@ -114,8 +114,8 @@ impl Node {
     /// Returns the node at a path of keys, if it was set.
     pub(crate) fn at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
         path.into_iter().try_fold(self, |node, key| match &node.value {
-            Value::List(items) => items.get(key.parse::<usize>().ok()?),
-            Value::Map(_) | Value::Scalar(_) => node.get(key),
+            NodeValue::List(items) => items.get(key.parse::<usize>().ok()?),
+            NodeValue::Map(_) | NodeValue::Scalar(_) => node.get(key),
         })
     }
 
@@ -123,7 +123,7 @@ impl Node {
     pub(crate) fn set(&mut self, path: &[&str], node: Self) {
         let origin = node.origin.clone();
         let layer = path.iter().rev().fold(node, |inner, key| Self {
-            value: Value::Map(vec![Entry {
+            value: NodeValue::Map(vec![NodeEntry {
                 key: (*key).to_owned(),
                 origin: origin.clone(),
                 node: inner,
@@ -136,23 +136,23 @@ impl Node {
     /// Passes an unambiguous encoding of the values, without their origins, to `out`.
     pub(crate) fn write_to(&self, out: &mut impl FnMut(&[u8])) {
         match &self.value {
-            Value::Scalar(Scalar { kind, text }) => {
+            NodeValue::Scalar(Scalar { kind, text }) => {
                 let is_null = *kind == ScalarKind::Null;
-                framed(if is_null { "null" } else { "scalar" }, out);
-                framed(text, out);
+                write_framed(if is_null { "null" } else { "scalar" }, out);
+                write_framed(text, out);
             }
-            Value::List(items) => {
-                framed("list", out);
-                framed(&items.len().to_string(), out);
+            NodeValue::List(items) => {
+                write_framed("list", out);
+                write_framed(&items.len().to_string(), out);
                 for item in items {
                     item.write_to(out);
                 }
             }
-            Value::Map(entries) => {
-                framed("map", out);
-                framed(&entries.len().to_string(), out);
+            NodeValue::Map(entries) => {
+                write_framed("map", out);
+                write_framed(&entries.len().to_string(), out);
                 for entry in entries {
-                    framed(&entry.key, out);
+                    write_framed(&entry.key, out);
                     entry.node.write_to(out);
                 }
             }
@@ -166,14 +166,14 @@ impl Node {
     }
 
     fn merge(&mut self, top: Self, whole_entries: bool) {
-        if top.is_null() && matches!(self.value, Value::Map(_)) {
+        if top.is_null() && matches!(self.value, NodeValue::Map(_)) {
             return;
         }
-        let (Value::Map(below), Value::Map(_)) = (&mut self.value, &top.value) else {
+        let (NodeValue::Map(below), NodeValue::Map(_)) = (&mut self.value, &top.value) else {
             *self = top;
             return;
         };
-        let Value::Map(above) = top.value else { return };
+        let NodeValue::Map(above) = top.value else { return };
         for entry in above {
             match below.iter_mut().find(|old| old.key == entry.key) {
                 Some(old) if whole_entries => *old = entry,
@@ -188,7 +188,7 @@ impl Node {
 }
 
 /// Writes text with its length before it, so that no two sequences have the same encoding.
-fn framed(text: &str, out: &mut impl FnMut(&[u8])) {
+fn write_framed(text: &str, out: &mut impl FnMut(&[u8])) {
     out(&(text.len() as u64).to_le_bytes());
     out(text.as_bytes());
 }

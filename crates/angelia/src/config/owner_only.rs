@@ -9,25 +9,25 @@ use std::{
 
 use uuid::Uuid;
 
-const FOLDER: u32 = 0o700;
-const FILE: u32 = 0o600;
-const OTHERS: u32 = 0o077;
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+const OTHERS_MASK: u32 = 0o077;
 
 /// Creates a folder, and the missing folders above it.
 pub(super) fn create_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER).create(path)
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
 }
 
 pub(super) fn narrow_folder(path: &Path) -> io::Result<()> {
-    narrow(path, FOLDER)
+    narrow(path, FOLDER_MODE)
 }
 
 pub(super) fn narrow_file(path: &Path) -> io::Result<()> {
-    narrow(path, FILE)
+    narrow(path, FILE_MODE)
 }
 
 fn narrow(path: &Path, mode: u32) -> io::Result<()> {
-    if fs::metadata(path)?.permissions().mode() & OTHERS == 0 {
+    if fs::metadata(path)?.permissions().mode() & OTHERS_MASK == 0 {
         return Ok(());
     }
     fs::set_permissions(path, Permissions::from_mode(mode))
@@ -48,7 +48,7 @@ pub(super) fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
     file.write_all(content)?;
     file.sync_all()
 }

@@ -5,44 +5,48 @@ use std::net::SocketAddr;
 
 use super::{
     environment::Environment,
-    node::{Node, Origin},
+    node::{Node, ValueOrigin},
 };
 
 /// The variable, the key it sets, and the function that converts its value.
-const VARIABLES: [(&str, &[&str], Reader); 6] = [
-    ("CLAUDE_CLI_LISTEN_ADDR", &["listen"], address),
-    ("CLAUDE_CLI_BIN", &["executors", "claude", "binary"], program),
-    ("CLAUDE_CLI_PERMISSION_MODE", &["executors", "claude", "permissions"], permissions),
-    ("CLAUDE_CLI_SESSION_TTL_SECS", &["sessions", "idle_ttl"], life),
-    ("CLAUDE_CLI_WATCHDOG_SECS", &["executors", "claude", "inter_event_silence_timeout"], count),
-    ("CLAUDE_CLI_MAX_SESSIONS", &["sessions", "max_live"], places),
+const VARIABLES: [(&str, &[&str], ValueConverter); 6] = [
+    ("CLAUDE_CLI_LISTEN_ADDR", &["listen"], convert_address),
+    ("CLAUDE_CLI_BIN", &["executors", "claude", "binary"], convert_program),
+    ("CLAUDE_CLI_PERMISSION_MODE", &["executors", "claude", "permissions"], convert_permissions),
+    ("CLAUDE_CLI_SESSION_TTL_SECS", &["sessions", "idle_ttl"], convert_session_ttl),
+    (
+        "CLAUDE_CLI_WATCHDOG_SECS",
+        &["executors", "claude", "inter_event_silence_timeout"],
+        convert_positive,
+    ),
+    ("CLAUDE_CLI_MAX_SESSIONS", &["sessions", "max_live"], convert_max_sessions),
 ];
 
-type Reader = fn(&str) -> Option<String>;
+type ValueConverter = fn(&str) -> Option<String>;
 
 pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) {
     for (name, path, read) in VARIABLES {
         let value = environment.non_empty(name).and_then(|value| value.to_str());
         if let Some(value) = value.and_then(|value| read(value.trim())) {
-            let origin = Origin::Variable(name.into());
-            tree.set(path, Node::loose(&value, origin));
+            let origin = ValueOrigin::Variable(name.into());
+            tree.set(path, Node::untyped(&value, origin));
         }
     }
 }
 
-fn address(text: &str) -> Option<String> {
+fn convert_address(text: &str) -> Option<String> {
     let address: SocketAddr = text.parse().ok()?;
     Some(address.to_string())
 }
 
-fn program(text: &str) -> Option<String> {
+fn convert_program(text: &str) -> Option<String> {
     let named = !text.contains('/');
     (named || text.starts_with('/') || text.starts_with("~/")).then(|| text.to_owned())
 }
 
 /// Converts Claude Code's own permission modes. We never use its bypass flag: `bypassPermissions`
 /// becomes `unattended`, where Angelia approves every request.
-fn permissions(text: &str) -> Option<String> {
+fn convert_permissions(text: &str) -> Option<String> {
     let word = match text {
         "default" | "plan" | "dontAsk" => "ask",
         "acceptEdits" => "edit",
@@ -53,19 +57,19 @@ fn permissions(text: &str) -> Option<String> {
 }
 
 /// In Plano, 0 means forever.
-fn life(text: &str) -> Option<String> {
+fn convert_session_ttl(text: &str) -> Option<String> {
     match text.parse::<u32>().ok()? {
         0 => Some("3650d".to_owned()),
         seconds => Some(seconds.to_string()),
     }
 }
 
-fn count(text: &str) -> Option<String> {
+fn convert_positive(text: &str) -> Option<String> {
     let number: u32 = text.parse().ok()?;
     (number > 0).then(|| number.to_string())
 }
 
-fn places(text: &str) -> Option<String> {
+fn convert_max_sessions(text: &str) -> Option<String> {
     let number: u32 = text.parse().ok()?;
     (1..=4096).contains(&number).then(|| number.to_string())
 }

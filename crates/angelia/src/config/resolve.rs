@@ -11,7 +11,7 @@ use std::{
 
 use angelia_core::{
     model::{Permissions, SessionSpec, SystemPrompt, ToolSet},
-    ports::Target,
+    ports::ExecutorTarget,
 };
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
 
 /// The context of a request for an agent: the environment, the home and the directories.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct ResolveContext<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) home: &'a Home,
     /// A directory that was asked for by name; wins over the profile's.
@@ -67,26 +67,26 @@ impl Config {
     pub(crate) fn resolve(
         &self,
         profile: Option<&str>,
-        call: &Call<'_>,
+        call: &ResolveContext<'_>,
     ) -> Result<Vec<SessionSpec>, ResolveError> {
         let name = profile.unwrap_or_else(|| self.default_profile());
         let Some((name, entry)) = self.profiles.get_key_value(name) else {
-            return Err(self.unknown(name));
+            return Err(self.unknown_profile_error(name));
         };
         let on = |(executor, profile): &(ExecutorName, Profile)| {
-            self.specify(name, entry, *executor, profile, call)
+            self.build_spec(name, entry, *executor, profile, call)
         };
         entry.candidates.iter().map(on).collect()
     }
 
     /// Returns the specification of an executor in a mode, with the executor's own defaults.
-    pub(crate) fn resolve_plain(
+    pub(crate) fn resolve_target(
         &self,
-        target: &Target,
-        call: &Call<'_>,
+        target: &ExecutorTarget,
+        call: &ResolveContext<'_>,
     ) -> Result<Vec<SessionSpec>, ResolveError> {
         let mode = Mode::from(target.mode);
-        let Some(entry) = self.plain(&target.executor, mode) else {
+        let Some(entry) = self.executor_entry(&target.executor, mode) else {
             return Err(ResolveError::UnknownExecutor(Arc::clone(&target.executor)));
         };
         let name = match mode {
@@ -94,12 +94,12 @@ impl Config {
             Mode::Agent => format!("{}-agent", target.executor).into(),
         };
         let on = |(executor, profile): &(ExecutorName, Profile)| {
-            self.specify(&name, &entry, *executor, profile, call)
+            self.build_spec(&name, &entry, *executor, profile, call)
         };
         entry.candidates.iter().map(on).collect()
     }
 
-    fn unknown(&self, name: &str) -> ResolveError {
+    fn unknown_profile_error(&self, name: &str) -> ResolveError {
         ResolveError::UnknownProfile {
             name: name.to_owned(),
             nearest: nearest(name, self.profile_names()).map(str::to_owned),
@@ -107,15 +107,15 @@ impl Config {
         }
     }
 
-    fn specify(
+    fn build_spec(
         &self,
         name: &Arc<str>,
         entry: &ProfileEntry,
         executor: ExecutorName,
         profile: &Profile,
-        call: &Call<'_>,
+        call: &ResolveContext<'_>,
     ) -> Result<SessionSpec, ResolveError> {
-        let subject = Subject { name, profile, call };
+        let subject = ProfileResolver { name, profile, context: call };
         let is_model = profile.mode == Mode::Model;
         let mut spec = SessionSpec::new(executor.as_str(), subject.cwd()?);
         spec.profile = Arc::clone(name);
@@ -133,7 +133,7 @@ impl Config {
         spec.stable_prompt = profile.exclude_dynamic_system_prompt_sections;
         spec.resume = entry.resume;
         spec.warm = profile.warm.0;
-        spec.clocks = limits::clocks(profile);
+        spec.timeouts = limits::clocks(profile);
         spec.budgets = limits::budgets(profile);
         if is_model {
             // An MCP server provides tools, and in model mode only the caller has tools.
@@ -142,37 +142,39 @@ impl Config {
             spec.tools = profile.tools.0.clone();
             let servers = self.mcp_servers().iter().chain(&profile.mcp_servers);
             spec.mcp_servers = servers
-                .filter_map(|(name, server)| Some((name.0.clone(), server.raw()?)))
+                .filter_map(|(name, server)| Some((name.0.clone(), server.to_raw_json()?)))
                 .collect();
         }
         Ok(spec)
     }
 }
 
-struct Subject<'a> {
+struct ProfileResolver<'a> {
     name: &'a Arc<str>,
     profile: &'a Profile,
-    call: &'a Call<'a>,
+    context: &'a ResolveContext<'a>,
 }
 
-impl Subject<'_> {
+impl ProfileResolver<'_> {
     fn cwd(&self) -> Result<PathBuf, ResolveError> {
         if self.profile.mode == Mode::Model {
-            if self.call.named_cwd.is_some() {
+            if self.context.named_cwd.is_some() {
                 return Err(ResolveError::DirectoryInModelMode(self.name.clone()));
             }
-            return Ok(self.call.home.work_folder(self.name)?);
+            return Ok(self.context.home.profile_work_dir(self.name)?);
         }
         let own = match &self.profile.cwd {
-            Some(path) => Some(self.expanded("cwd", path.expand(self.user_home().as_deref()))?),
+            Some(path) => {
+                Some(self.require_expanded("cwd", path.expand(self.user_home().as_deref()))?)
+            }
             None => None,
         };
         let path = self
-            .call
+            .context
             .named_cwd
             .map(Path::to_path_buf)
             .or(own)
-            .or_else(|| self.call.caller_cwd.map(Path::to_path_buf))
+            .or_else(|| self.context.caller_cwd.map(Path::to_path_buf))
             .ok_or_else(|| ResolveError::NoDirectory(self.name.clone()))?;
         // Agents name conversations after the directory, so its canonical form is used. Reading the
         // directory proves that we may enter it.
@@ -187,7 +189,7 @@ impl Subject<'_> {
         match self.profile.trust {
             Trust::On => true,
             Trust::Off => false,
-            Trust::Auto => self.call.at_terminal,
+            Trust::Auto => self.context.at_terminal,
         }
     }
 
@@ -197,7 +199,8 @@ impl Subject<'_> {
             let nothing = SystemPrompt::Replace("".into());
             return Ok(if replaces { nothing } else { SystemPrompt::Default });
         };
-        let path = self.expanded("system_prompt_path", path.expand(self.user_home().as_deref()))?;
+        let path =
+            self.require_expanded("system_prompt_path", path.expand(self.user_home().as_deref()))?;
         let text: Arc<str> = match fs::read_to_string(&path) {
             Ok(text) => text.into(),
             Err(source) => {
@@ -219,7 +222,7 @@ impl Subject<'_> {
         let Some(binary) = &self.profile.binary else {
             return Ok(None);
         };
-        self.expanded("binary", binary.expand(self.user_home().as_deref())).map(Some)
+        self.require_expanded("binary", binary.expand(self.user_home().as_deref())).map(Some)
     }
 
     fn env(&self) -> BTreeMap<Arc<str>, Arc<str>> {
@@ -228,10 +231,14 @@ impl Subject<'_> {
     }
 
     fn user_home(&self) -> Option<PathBuf> {
-        self.call.environment.home()
+        self.context.environment.home()
     }
 
-    fn expanded(&self, key: &'static str, path: Option<PathBuf>) -> Result<PathBuf, ResolveError> {
+    fn require_expanded(
+        &self,
+        key: &'static str,
+        path: Option<PathBuf>,
+    ) -> Result<PathBuf, ResolveError> {
         path.ok_or_else(|| ResolveError::NoHome { profile: self.name.clone(), key })
     }
 }
@@ -244,6 +251,6 @@ pub(super) fn permissions(profile: &Profile) -> Permissions {
     }
 }
 
-fn patterns(list: &[super::types::Pattern]) -> Vec<angelia_core::model::ToolPattern> {
+fn patterns(list: &[super::types::ToolPatternSetting]) -> Vec<angelia_core::model::ToolPattern> {
     list.iter().map(|pattern| pattern.0.clone()).collect()
 }

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    later,
-    node::{Entry, Node, Scalar, ScalarKind, Value},
+    node::{Node, NodeEntry, NodeValue, Scalar, ScalarKind},
     problem::{Problem, nearest},
+    unsupported,
 };
 
 /// One value of the configuration.
@@ -17,22 +17,26 @@ pub(crate) trait Setting: Sized {
     fn expects() -> String;
 
     /// Reads the value; returns `None` after pushing a problem.
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self>;
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self>;
 }
 
 /// A block of settings with fixed keys.
-pub(crate) trait Block: Setting + Default {
+pub(crate) trait SettingsBlock: Setting + Default {
     const KEYS: &'static [&'static str];
 
-    fn fields() -> Vec<Field>;
+    fn fields() -> Vec<SettingDoc>;
 
     /// Reads the block with the given defaults instead of its own.
-    fn read_over(default: Self, place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self>;
+    fn read_over(
+        default: Self,
+        place: &ValueCursor<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Self>;
 }
 
 /// A key of a block, as the reference describes it.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct SettingDoc {
     pub(crate) key: &'static str,
     pub(crate) about: String,
     pub(crate) expects: String,
@@ -40,7 +44,7 @@ pub(crate) struct Field {
 
 /// A node of the tree with its path, while it is read into a type.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ValueCursor<'a> {
     pub(crate) node: &'a Node,
     /// The path for messages: `profiles.default.model`.
     pub(crate) path: String,
@@ -48,7 +52,7 @@ pub(crate) struct Place<'a> {
     pub(crate) shape: String,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ValueCursor<'a> {
     pub(crate) fn root(node: &'a Node) -> Self {
         Self { node, path: String::new(), shape: String::new() }
     }
@@ -63,8 +67,8 @@ impl<'a> Place<'a> {
 
     pub(crate) fn scalar(&self) -> Option<&'a Scalar> {
         match &self.node.value {
-            Value::Scalar(scalar) => Some(scalar),
-            Value::List(_) | Value::Map(_) => None,
+            NodeValue::Scalar(scalar) => Some(scalar),
+            NodeValue::List(_) | NodeValue::Map(_) => None,
         }
     }
 
@@ -105,14 +109,14 @@ fn join(path: &str, key: &str) -> String {
 /// Reads the keys of a block, then reports the unknown ones.
 #[derive(Debug)]
 pub(crate) struct Section<'a, 'p> {
-    place: &'a Place<'a>,
+    place: &'a ValueCursor<'a>,
     problems: &'p mut Vec<Problem>,
 }
 
 impl<'a, 'p> Section<'a, 'p> {
     /// A null counts as an empty block, because all its keys may be commented out.
-    pub(crate) fn open(place: &'a Place<'a>, problems: &'p mut Vec<Problem>) -> Option<Self> {
-        if !matches!(place.node.value, Value::Map(_)) && !place.node.is_null() {
+    pub(crate) fn open(place: &'a ValueCursor<'a>, problems: &'p mut Vec<Problem>) -> Option<Self> {
+        if !matches!(place.node.value, NodeValue::Map(_)) && !place.node.is_null() {
             problems.push(place.mismatch("a mapping"));
             return None;
         }
@@ -138,10 +142,10 @@ impl<'a, 'p> Section<'a, 'p> {
 }
 
 /// Returns the problem for a key that the block does not have.
-pub(crate) fn unknown_key(entry: &Entry, block: &Place<'_>, known: &[&str]) -> Problem {
+pub(crate) fn unknown_key(entry: &NodeEntry, block: &ValueCursor<'_>, known: &[&str]) -> Problem {
     let path = join(&block.path, &entry.key);
     let shape = join(&block.shape, &entry.key);
-    if let Some(refusal) = later::refusal(&shape, &path, &entry.origin, "remove it") {
+    if let Some(refusal) = unsupported::refusal(&shape, &path, &entry.origin, "remove it") {
         return refusal;
     }
     let what = match nearest(&entry.key, known.iter().copied()) {
@@ -172,11 +176,11 @@ macro_rules! settings {
             }
         }
 
-        impl $crate::config::setting::Block for $name {
+        impl $crate::config::setting::SettingsBlock for $name {
             const KEYS: &'static [&'static str] = &[$( stringify!($key), )+];
 
-            fn fields() -> Vec<$crate::config::setting::Field> {
-                vec![$( $crate::config::setting::Field {
+            fn fields() -> Vec<$crate::config::setting::SettingDoc> {
+                vec![$( $crate::config::setting::SettingDoc {
                     key: stringify!($key),
                     about: [$( $doc, )+].concat().trim().to_owned(),
                     expects: <$type as $crate::config::setting::Setting>::expects(),
@@ -185,7 +189,7 @@ macro_rules! settings {
 
             fn read_over(
                 default: Self,
-                place: &$crate::config::setting::Place<'_>,
+                place: &$crate::config::setting::ValueCursor<'_>,
                 problems: &mut Vec<$crate::config::problem::Problem>,
             ) -> Option<Self> {
                 let mut section = $crate::config::setting::Section::open(place, problems)?;
@@ -201,10 +205,10 @@ macro_rules! settings {
             }
 
             fn read(
-                place: &$crate::config::setting::Place<'_>,
+                place: &$crate::config::setting::ValueCursor<'_>,
                 problems: &mut Vec<$crate::config::problem::Problem>,
             ) -> Option<Self> {
-                $crate::config::setting::Block::read_over(Self::default(), place, problems)
+                $crate::config::setting::SettingsBlock::read_over(Self::default(), place, problems)
             }
         }
     };
@@ -216,8 +220,8 @@ impl Setting for bool {
         "true or false".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let loose = place.scalar().is_some_and(|scalar| scalar.kind == ScalarKind::Loose);
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let loose = place.scalar().is_some_and(|scalar| scalar.kind == ScalarKind::Untyped);
         place.parse(problems, &Self::expects(), |text| match text.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
             "false" | "no" | "off" => Some(false),
@@ -233,7 +237,7 @@ impl Setting for String {
         "text".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         place.parse(problems, &Self::expects(), |text| (!text.is_empty()).then(|| text.to_owned()))
     }
 }
@@ -243,7 +247,7 @@ impl<T: Setting> Setting for Option<T> {
         format!("null, or {}", T::expects())
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         if place.node.is_null() {
             return Some(None);
         }
@@ -256,18 +260,20 @@ impl<T: Setting> Setting for Vec<T> {
         format!("a list, each item {}", T::expects())
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         let from_variable;
         let items = match &place.node.value {
-            Value::List(items) => items,
-            Value::Scalar(scalar) if scalar.kind == ScalarKind::Loose => {
+            NodeValue::List(items) => items,
+            NodeValue::Scalar(scalar) if scalar.kind == ScalarKind::Untyped => {
                 from_variable = split_list(&scalar.text)
-                    .map(|item| Node::loose(item, place.node.origin.clone()))
+                    .map(|item| Node::untyped(item, place.node.origin.clone()))
                     .collect();
                 &from_variable
             }
-            Value::Scalar(scalar) if scalar.kind == ScalarKind::Null => return Some(Self::new()),
-            Value::Scalar(_) | Value::Map(_) => {
+            NodeValue::Scalar(scalar) if scalar.kind == ScalarKind::Null => {
+                return Some(Self::new());
+            }
+            NodeValue::Scalar(_) | NodeValue::Map(_) => {
                 problems.push(place.mismatch(&Self::expects()));
                 return None;
             }
@@ -277,7 +283,7 @@ impl<T: Setting> Setting for Vec<T> {
             .iter()
             .enumerate()
             .filter_map(|(index, node)| {
-                let place = Place {
+                let place = ValueCursor {
                     node,
                     path: format!("{}[{index}]", place.path),
                     shape: format!("{}[]", place.shape),
@@ -306,18 +312,18 @@ fn split_list(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A key of a map whose names the owner chooses.
-pub(crate) trait Name: Ord + Sized {
+pub(crate) trait MapKey: Ord + Sized {
     fn expects() -> &'static str;
     fn parse(text: &str) -> Option<Self>;
 }
 
-impl<K: Name, T: Setting> Setting for BTreeMap<K, T> {
+impl<K: MapKey, T: Setting> Setting for BTreeMap<K, T> {
     fn expects() -> String {
         format!("a mapping of {} to {}", K::expects(), T::expects())
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        if !matches!(place.node.value, Value::Map(_)) && !place.node.is_null() {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        if !matches!(place.node.value, NodeValue::Map(_)) && !place.node.is_null() {
             problems.push(place.mismatch(&Self::expects()));
             return None;
         }

@@ -5,9 +5,9 @@ use std::{fmt::Write as _, sync::Arc};
 use serde::Serialize;
 
 use super::{
-    hermes::BRIDGE,
+    hermes::BRIDGE_KEY,
     load::Config,
-    node::{Entry, Node, Origin, Scalar, ScalarKind, Value},
+    node::{Node, NodeEntry, NodeValue, Scalar, ScalarKind, ValueOrigin},
     yaml,
 };
 
@@ -15,14 +15,14 @@ impl Config {
     /// Returns the effective configuration as a file with the same meaning.
     pub(crate) fn show(&self) -> String {
         let mut text = String::new();
-        nested(&self.shown(), 0, &mut text);
+        write_nested(&self.effective_tree(), 0, &mut text);
         text
     }
 
     /// Returns each value on a line of its own, with its origin.
     pub(crate) fn show_origin(&self) -> String {
         let mut text = String::new();
-        self.flat(&self.shown(), &mut Vec::new(), &mut text);
+        self.write_flat(&self.effective_tree(), &mut Vec::new(), &mut text);
         text
     }
 
@@ -40,63 +40,66 @@ impl Config {
         text
     }
 
-    fn shown(&self) -> Node {
-        let mut shown = tree_of(&self.effective);
+    fn effective_tree(&self) -> Node {
+        let mut shown = to_tree(&self.effective);
         if self.effective.claude_code_bridge.is_none() {
-            shown.take(BRIDGE);
+            shown.remove(BRIDGE_KEY);
         }
         shown
     }
 
-    fn flat<'a>(&self, node: &'a Node, path: &mut Vec<&'a str>, text: &mut String) {
+    fn write_flat<'a>(&self, node: &'a Node, path: &mut Vec<&'a str>, text: &mut String) {
         let entries = node.entries();
         if entries.is_empty() {
             let said = self.tree.at(path.iter().copied());
-            let origin = said.map_or(&Origin::Default, |node| &node.origin);
-            let _infallible = writeln!(text, "{}: {}  # {origin}", path.join("."), flow(node));
+            let origin = said.map_or(&ValueOrigin::Default, |node| &node.origin);
+            let _infallible =
+                writeln!(text, "{}: {}  # {origin}", path.join("."), format_flow(node));
         }
-        for Entry { key, node, .. } in entries {
+        for NodeEntry { key, node, .. } in entries {
             path.push(key);
-            self.flat(node, path, text);
+            self.write_flat(node, path, text);
             path.pop();
         }
     }
 }
 
 /// Converts a typed block to a tree, its keys in the order of their declaration.
-pub(super) fn tree_of(block: &impl Serialize) -> Node {
+pub(super) fn to_tree(block: &impl Serialize) -> Node {
     let text = serde_saphyr::to_string(block).unwrap_or_default();
     let name = Arc::from("settings");
     yaml::parse(&text, &name).unwrap_or_else(|_| Node::empty_map())
 }
 
-fn nested(node: &Node, depth: usize, text: &mut String) {
-    for Entry { key, node, .. } in node.entries() {
+fn write_nested(node: &Node, depth: usize, text: &mut String) {
+    for NodeEntry { key, node, .. } in node.entries() {
         let indent = "  ".repeat(depth);
-        let key = plain(key);
+        let key = format_text(key);
         let _infallible = if node.entries().is_empty() {
-            writeln!(text, "{indent}{key}: {}", flow(node))
+            writeln!(text, "{indent}{key}: {}", format_flow(node))
         } else {
             writeln!(text, "{indent}{key}:")
         };
-        nested(node, depth + 1, text);
+        write_nested(node, depth + 1, text);
     }
 }
 
 /// Formats a value on one line.
-pub(super) fn flow(node: &Node) -> String {
+pub(super) fn format_flow(node: &Node) -> String {
     match &node.value {
-        Value::Scalar(Scalar { kind, text }) => match kind {
+        NodeValue::Scalar(Scalar { kind, text }) => match kind {
             ScalarKind::Null => "null".to_owned(),
             ScalarKind::Bool | ScalarKind::Number => text.clone(),
-            ScalarKind::Text | ScalarKind::Loose => plain(text),
+            ScalarKind::Text | ScalarKind::Untyped => format_text(text),
         },
-        Value::List(items) => {
-            let items: Vec<String> = items.iter().map(flow).collect();
+        NodeValue::List(items) => {
+            let items: Vec<String> = items.iter().map(format_flow).collect();
             format!("[{}]", items.join(", "))
         }
-        Value::Map(entries) => {
-            let pair = |entry: &Entry| format!("{}: {}", plain(&entry.key), flow(&entry.node));
+        NodeValue::Map(entries) => {
+            let pair = |entry: &NodeEntry| {
+                format!("{}: {}", format_text(&entry.key), format_flow(&entry.node))
+            };
             let entries: Vec<String> = entries.iter().map(pair).collect();
             format!("{{{}}}", entries.join(", "))
         }
@@ -104,7 +107,7 @@ pub(super) fn flow(node: &Node) -> String {
 }
 
 /// Formats text as YAML, quoted where it could be read as another type.
-fn plain(text: &str) -> String {
+fn format_text(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "_-./~".contains(c);
     let is_word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || "_/~".contains(c))
         && text.chars().all(|c| harmless(c) || c == ':')

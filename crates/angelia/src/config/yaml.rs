@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
 
 use super::{
-    node::{Entry, Node, Origin, Scalar, ScalarKind, Value},
+    node::{Node, NodeEntry, NodeValue, Scalar, ScalarKind, ValueOrigin},
     problem::Problem,
 };
 
@@ -27,62 +27,63 @@ pub(crate) fn parse(text: &str, file: &Arc<str>) -> Result<Node, Problem> {
             max_events: 4 * MAX_NODES,
         },
     };
-    let source = Source { text, file };
-    let raw: Spanned<Raw> = serde_saphyr::from_str_with_options(text, options)
+    let source = YamlSource { text, file };
+    let raw: Spanned<RawNode> = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| source.problem(&error))?;
     let root = source.node(raw);
     if root.is_null() {
         return Ok(Node::empty_map());
     }
     match &root.value {
-        Value::Map(_) => Ok(root),
-        Value::List(_) | Value::Scalar(_) => {
-            Err(Problem::whole(root.origin, "is not a configuration: expected `key: value` lines"))
-        }
+        NodeValue::Map(_) => Ok(root),
+        NodeValue::List(_) | NodeValue::Scalar(_) => Err(Problem::at_origin(
+            root.origin,
+            "is not a configuration: expected `key: value` lines",
+        )),
     }
 }
 
 #[derive(Clone, Copy)]
-struct Source<'a> {
+struct YamlSource<'a> {
     text: &'a str,
     file: &'a Arc<str>,
 }
 
-impl Source<'_> {
-    fn origin(&self, at: Location) -> Origin {
-        Origin::File { name: Arc::clone(self.file), line: at.line() }
+impl YamlSource<'_> {
+    fn origin(&self, at: Location) -> ValueOrigin {
+        ValueOrigin::File { name: Arc::clone(self.file), line: at.line() }
     }
 
-    fn node(&self, raw: Spanned<Raw>) -> Node {
+    fn node(&self, raw: Spanned<RawNode>) -> Node {
         let origin = self.origin(raw.referenced);
         let scalar = |kind| {
-            let text = self.written(raw.defined).to_owned();
-            Value::Scalar(Scalar { kind, text })
+            let text = self.source_text(raw.defined).to_owned();
+            NodeValue::Scalar(Scalar { kind, text })
         };
         let value = match raw.value {
-            Raw::Null => scalar(ScalarKind::Null),
-            Raw::Bool => scalar(ScalarKind::Bool),
-            Raw::Number => scalar(ScalarKind::Number),
-            Raw::Text(text) => Value::Scalar(Scalar { kind: ScalarKind::Text, text }),
-            Raw::List(items) => {
-                Value::List(items.into_iter().map(|item| self.node(item)).collect())
+            RawNode::Null => scalar(ScalarKind::Null),
+            RawNode::Bool => scalar(ScalarKind::Bool),
+            RawNode::Number => scalar(ScalarKind::Number),
+            RawNode::Text(text) => NodeValue::Scalar(Scalar { kind: ScalarKind::Text, text }),
+            RawNode::List(items) => {
+                NodeValue::List(items.into_iter().map(|item| self.node(item)).collect())
             }
-            Raw::Map(entries) => {
-                Value::Map(entries.into_iter().map(|(key, value)| self.entry(key, value)).collect())
-            }
+            RawNode::Map(entries) => NodeValue::Map(
+                entries.into_iter().map(|(key, value)| self.entry(key, value)).collect(),
+            ),
         };
         Node { value, origin }
     }
 
-    fn entry(&self, key: Spanned<String>, value: Spanned<Raw>) -> Entry {
+    fn entry(&self, key: Spanned<String>, value: Spanned<RawNode>) -> NodeEntry {
         let origin = self.origin(key.referenced);
         let mut node = self.node(value);
         // The key's line is what a reader looks for, even if its value begins on the next line.
         node.origin = origin.clone();
-        Entry { key: key.value, origin, node }
+        NodeEntry { key: key.value, origin, node }
     }
 
-    fn written(&self, at: Location) -> &str {
+    fn source_text(&self, at: Location) -> &str {
         let span = at.span();
         let range = || {
             let start = usize::try_from(span.byte_offset()?).ok()?;
@@ -94,7 +95,7 @@ impl Source<'_> {
 
     fn problem(&self, error: &Error) -> Problem {
         let line = error.location().map_or(1, |at| at.line());
-        let origin = Origin::File { name: Arc::clone(self.file), line };
+        let origin = ValueOrigin::File { name: Arc::clone(self.file), line };
         let what = match error.without_snippet() {
             Error::DuplicateMappingKey { key, .. } => {
                 let key = key.as_deref().unwrap_or("a key");
@@ -115,7 +116,7 @@ impl Source<'_> {
                 format!("is not valid YAML: {message}")
             }
         };
-        Problem::whole(origin, what)
+        Problem::at_origin(origin, what)
     }
 
     fn is_indented_by_tab(&self, line: u64) -> bool {
@@ -128,7 +129,7 @@ impl Source<'_> {
 
 /// A value as the parser reports it. The text of booleans and numbers is taken from the source, so
 /// that it stays as written.
-enum Raw {
+enum RawNode {
     Null,
     Bool,
     Number,
@@ -137,58 +138,58 @@ enum Raw {
     Map(Vec<(Spanned<String>, Spanned<Self>)>),
 }
 
-impl<'de> Deserialize<'de> for Raw {
+impl<'de> Deserialize<'de> for RawNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RawVisitor)
+        deserializer.deserialize_any(RawNodeVisitor)
     }
 }
 
-struct RawVisitor;
+struct RawNodeVisitor;
 
-impl<'de> de::Visitor<'de> for RawVisitor {
-    type Value = Raw;
+impl<'de> de::Visitor<'de> for RawNodeVisitor {
+    type Value = RawNode;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_unit<E>(self) -> Result<RawNode, E> {
+        Ok(RawNode::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Raw, E> {
-        Ok(Raw::Bool)
+    fn visit_bool<E>(self, _: bool) -> Result<RawNode, E> {
+        Ok(RawNode::Bool)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Raw, E> {
-        Ok(Raw::Number)
+    fn visit_i64<E>(self, _: i64) -> Result<RawNode, E> {
+        Ok(RawNode::Number)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
-        Ok(Raw::Number)
+    fn visit_u64<E>(self, _: u64) -> Result<RawNode, E> {
+        Ok(RawNode::Number)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
-        Ok(Raw::Number)
+    fn visit_f64<E>(self, _: f64) -> Result<RawNode, E> {
+        Ok(RawNode::Number)
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
-        Ok(Raw::Text(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<RawNode, E> {
+        Ok(RawNode::Text(text.to_owned()))
     }
 
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<RawNode, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Raw::List(list))
+        Ok(RawNode::List(list))
     }
 
-    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<RawNode, A::Error> {
         let mut map = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             map.push(entry);
         }
-        Ok(Raw::Map(map))
+        Ok(RawNode::Map(map))
     }
 }

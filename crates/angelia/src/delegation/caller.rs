@@ -7,42 +7,42 @@ use angelia_core::{
     model::{EventKind, SessionId, SessionRecord, TurnId, TurnRecord, Usage},
     ports::Store,
 };
-use angelia_frontends::mcp::{Refused, lineage};
+use angelia_frontends::mcp::{ToolCallError, lineage};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// How many events of the calling turn are read at once.
-const PAGE: usize = 256;
+const EVENTS_PER_PAGE: usize = 256;
 
 /// The session of an agent that delegates, and what is left of its budgets.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct DelegatingSession {
     pub(crate) session: SessionRecord,
     /// A person can answer the approvals of its turn.
     pub(crate) can_ask: bool,
     pub(crate) depth: usize,
-    pub(crate) cost_usd: Option<f64>,
-    pub(crate) until: Option<Instant>,
+    pub(crate) remaining_cost_usd: Option<f64>,
+    pub(crate) deadline: Option<Instant>,
 }
 
-impl Caller {
-    pub(crate) async fn look_up(store: &dyn Store, id: SessionId) -> Result<Self, Refused> {
+impl DelegatingSession {
+    pub(crate) async fn load(store: &dyn Store, id: SessionId) -> Result<Self, ToolCallError> {
         let session = store.session(id).await?;
         let session =
-            session.ok_or_else(|| Refused::new("the calling session has been deleted"))?;
-        let depth = lineage::depth(store, id).await?;
+            session.ok_or_else(|| ToolCallError::new("the calling session has been deleted"))?;
+        let depth = lineage::delegation_depth(store, id).await?;
         let turn = lineage::current_turn(store, id).await?;
         let can_ask = turn.as_ref().is_some_and(|turn| turn.options.can_ask);
-        let mut caller = Self { session, can_ask, depth, cost_usd: None, until: None };
+        let mut caller = Self { session, can_ask, depth, remaining_cost_usd: None, deadline: None };
         if let Some(turn) = turn {
-            caller.until = caller.time_left(&turn)?;
-            caller.cost_usd = caller.money_left(store, &turn).await?;
+            caller.deadline = caller.turn_deadline(&turn)?;
+            caller.remaining_cost_usd = caller.remaining_cost(store, &turn).await?;
         }
         Ok(caller)
     }
 
     /// Returns the deadline of the calling turn, with all its automatic resumes.
-    fn time_left(&self, turn: &TurnRecord) -> Result<Option<Instant>, Refused> {
+    fn turn_deadline(&self, turn: &TurnRecord) -> Result<Option<Instant>, ToolCallError> {
         let budgets = &self.session.spec.budgets;
         let Some(time) = budgets.time else {
             return Ok(None);
@@ -52,39 +52,39 @@ impl Caller {
         let used = used.try_into().unwrap_or_default();
         match all.checked_sub(used) {
             Some(left) => Ok(Instant::now().checked_add(left)),
-            None => Err(Refused::new("the time of the calling turn is used up")),
+            None => Err(ToolCallError::new("the time of the calling turn is used up")),
         }
     }
 
     /// Returns what the calling turn may still cost: its limit less its own cost and the cost of
     /// the turns it has delegated.
-    async fn money_left(
+    async fn remaining_cost(
         &self,
         store: &dyn Store,
         turn: &TurnRecord,
-    ) -> Result<Option<f64>, Refused> {
+    ) -> Result<Option<f64>, ToolCallError> {
         let limits = [self.session.spec.budgets.cost_usd, turn.options.max_cost_usd];
         let Some(limit) = limits.into_iter().flatten().reduce(f64::min) else {
             return Ok(None);
         };
-        let own = usage(store, turn.id).await?.cost_usd.unwrap_or(0.0);
+        let own = turn_usage(store, turn.id).await?.cost_usd.unwrap_or(0.0);
         let name: Arc<str> = lineage::caller_name(self.session.id);
-        let handed_on = store.spent(&name, turn.created_at).await?;
+        let handed_on = store.cost_since(&name, turn.created_at).await?;
         let left = limit - own - handed_on;
         if left <= 0.0 {
             let what = "the cost limit of the calling turn (max_cost_usd) is used up";
-            return Err(Refused::new(what));
+            return Err(ToolCallError::new(what));
         }
         Ok(Some(left))
     }
 }
 
 /// Returns the usage of a turn so far, which is that of its last usage event.
-async fn usage(store: &dyn Store, turn: TurnId) -> Result<Usage, Refused> {
+async fn turn_usage(store: &dyn Store, turn: TurnId) -> Result<Usage, ToolCallError> {
     let mut used = Usage::default();
     let mut after = 0;
     loop {
-        let events = store.replay(turn, after, PAGE).await?;
+        let events = store.replay(turn, after, EVENTS_PER_PAGE).await?;
         let Some(last) = events.last() else {
             return Ok(used);
         };

@@ -6,16 +6,16 @@
 //!   delegates, and what is left of its budgets.
 
 mod caller;
-mod offer;
-mod reach;
-mod starter;
+mod own_mcp_server;
+mod privileges;
+mod process_origin;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::{
-    caller::Caller,
-    offer::{Offer, OnBus},
-    reach::Reach,
-    starter::Starter,
+    caller::DelegatingSession,
+    own_mcp_server::{BusProfiles, OwnMcpServer},
+    privileges::Privileges,
+    process_origin::ProcessOrigin,
 };

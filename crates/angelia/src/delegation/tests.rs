@@ -2,7 +2,7 @@
 
 use angelia_core::model::{Mode, PermissionLevel, Permissions, SessionSpec, ToolSet};
 
-use super::Reach;
+use super::Privileges;
 
 fn spec(level: PermissionLevel) -> SessionSpec {
     let mut spec = SessionSpec::new("fake", "/project");
@@ -19,8 +19,8 @@ fn permissions(allowed: &[&str], disallowed: &[&str]) -> Permissions {
     }
 }
 
-fn beyond(target: &SessionSpec, caller: &SessionSpec) -> Option<String> {
-    Reach::of(target).beyond(&Reach::of(caller))
+fn excess(target: &SessionSpec, caller: &SessionSpec) -> Option<String> {
+    Privileges::of(target).excess_over(&Privileges::of(caller))
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn levels_are_compared() {
     let levels = [Ask, Edit, Unattended];
     for (rank, target) in levels.into_iter().enumerate() {
         for (other, caller) in levels.into_iter().enumerate() {
-            let more = beyond(&spec(target), &spec(caller));
+            let more = excess(&spec(target), &spec(caller));
             assert_eq!(more.is_some(), rank > other, "{target:?} {caller:?}");
         }
     }
@@ -53,12 +53,12 @@ fn rules_are_compared() {
         let (mut target, mut caller) = (spec(PermissionLevel::Ask), spec(PermissionLevel::Ask));
         target.permissions = permissions(allowed, disallowed);
         caller.permissions = permissions(callers, refused);
-        assert_eq!(beyond(&target, &caller).is_some(), *more, "{allowed:?}");
+        assert_eq!(excess(&target, &caller).is_some(), *more, "{allowed:?}");
     }
     // An unattended caller needs no approvals, so no allowed tool of the target is more.
     let mut target = spec(PermissionLevel::Unattended);
     target.permissions.allowed = permissions(&["Bash"], &[]).allowed;
-    assert_eq!(beyond(&target, &spec(PermissionLevel::Unattended)), None);
+    assert_eq!(excess(&target, &spec(PermissionLevel::Unattended)), None);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn places_trust_tools_and_modes_are_compared() {
     let changed = |change: &dyn Fn(&mut SessionSpec)| {
         let mut target = caller.clone();
         change(&mut target);
-        beyond(&target, &caller)
+        excess(&target, &caller)
     };
     assert_eq!(changed(&|_| {}), None);
     assert_eq!(changed(&|it| it.cwd = "/project/part".into()), None);
@@ -85,5 +85,5 @@ fn places_trust_tools_and_modes_are_compared() {
     assert_eq!(changed(&model), None);
     let mut lesser = caller.clone();
     lesser.mode = Mode::Model;
-    assert!(beyond(&caller, &lesser).is_some());
+    assert!(excess(&caller, &lesser).is_some());
 }

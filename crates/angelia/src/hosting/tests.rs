@@ -10,12 +10,12 @@ use std::{
 };
 
 use angelia_core::{
-    engine::rules::Ink,
-    model::bus::{Destination, Message},
-    ports::Commands,
-    task::Tasks,
+    engine::rules::ColourMode,
+    model::bus::{BusMessage, Destination},
+    ports::CommandRunner,
+    task::TaskGroup,
 };
-use angelia_frontends::bus_rules::{LiveRules, Reactor, Screen};
+use angelia_frontends::bus_rules::{LiveRules, RuleRunner, Screen};
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 
@@ -24,29 +24,29 @@ use crate::{cli::notify, config::Environment};
 const DEADLINE: Duration = Duration::from_mins(1);
 
 #[derive(Default)]
-struct Lines(Mutex<Vec<String>>);
+struct RecordingScreen(Mutex<Vec<String>>);
 
-impl Screen for Lines {
-    fn ink(&self) -> Ink {
-        Ink::Plain
+impl Screen for RecordingScreen {
+    fn ink(&self) -> ColourMode {
+        ColourMode::Plain
     }
 
     fn show(&self, line: &str) {
         self.0.lock().unwrap().push(line.to_owned());
     }
 
-    fn remark(&self, line: &str) {
+    fn show_notice(&self, line: &str) {
         self.show(line);
     }
 }
 
-struct Stage {
+struct HostingFixture {
     folder: TempDir,
     environment: Environment,
-    tasks: Tasks,
+    tasks: TaskGroup,
 }
 
-impl Stage {
+impl HostingFixture {
     fn new(more: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().to_str().unwrap().to_owned();
@@ -56,7 +56,7 @@ impl Stage {
             .chain(more)
             .map(|(name, value)| (OsString::from(name), OsString::from(value)))
             .collect();
-        Self { folder, environment, tasks: Tasks::new() }
+        Self { folder, environment, tasks: TaskGroup::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -70,17 +70,18 @@ impl Stage {
         path.to_str().unwrap().to_owned()
     }
 
-    fn commands(&self) -> Arc<dyn Commands> {
-        Arc::new(notify::commands(&self.environment).unwrap())
+    fn commands(&self) -> Arc<dyn CommandRunner> {
+        Arc::new(notify::sender_commands(&self.environment).unwrap())
     }
 
-    fn reactor(&self, rules: &str) -> (Reactor, Arc<Lines>) {
+    fn reactor(&self, rules: &str) -> (RuleRunner, Arc<RecordingScreen>) {
         fs::create_dir_all(self.path(".angelia")).unwrap();
         fs::write(self.path(".angelia/bus-rules.yaml"), rules).unwrap();
-        let lines = Arc::<Lines>::default();
+        let lines = Arc::<RecordingScreen>::default();
         let home = self.path(".angelia");
         let screen = Arc::clone(&lines) as _;
-        let reactor = super::reactor(&self.environment, home, self.commands(), screen, &self.tasks);
+        let reactor =
+            super::build_reactor(&self.environment, home, self.commands(), screen, &self.tasks);
         (reactor, lines)
     }
 
@@ -98,9 +99,9 @@ impl Stage {
     }
 }
 
-fn message(body: &str) -> Message {
+fn message(body: &str) -> BusMessage {
     let envelope = format!(r#"{{"type":"message","ts":1700000000.9,"body":{body}}}"#);
-    Message {
+    BusMessage {
         id: "m-1".into(),
         from: Some("alice".into()),
         verified: true,
@@ -111,7 +112,7 @@ fn message(body: &str) -> Message {
 
 #[tokio::test]
 async fn a_command_is_given_all_six_variables() {
-    let stage = Stage::new(&[]);
+    let stage = HostingFixture::new(&[]);
     let rules = r#"
 callbacks:
 - match_type: go
@@ -120,7 +121,7 @@ callbacks:
 "#;
     let (reactor, lines) = stage.reactor(rules);
     let sent = message(r#"{"type":"go","text":"$(touch run) 'q'","channel":"x:1"}"#);
-    reactor.react(&sent).await;
+    reactor.apply(&sent).await;
     let out = stage.file("out", 6).await;
     let whole = String::from_utf8(sent.envelope.to_vec()).unwrap();
     assert_eq!(out, format!("go\nalice\nx:1\n$(touch run) 'q'\n1700000000\n{whole}\n"));
@@ -130,7 +131,7 @@ callbacks:
 
 #[tokio::test]
 async fn a_script_finds_the_words_or_the_text_stands() {
-    let stage = Stage::new(&[]);
+    let stage = HostingFixture::new(&[]);
     let words = stage.script("words.sh", r#"echo "$FORMAT_MODE $FROM $TYPE $TEXT $TS""#);
     stage.script("broken.sh", "echo half; exit 1");
     let hangs = stage.script("hangs.sh", "echo half; exec sleep 600");
@@ -145,9 +146,9 @@ async fn a_script_finds_the_words_or_the_text_stands() {
     let (reactor, lines) = stage.reactor(&rules);
     for kind in ["words", "broken", "hangs", "missing"] {
         let body = format!(r#"{{"type":"{kind}","text":"the text"}}"#);
-        reactor.react(&message(&body)).await;
+        reactor.apply(&message(&body)).await;
     }
-    let left = reactor.react(&message(r#"{"type":"told","text":"hi"}"#)).await;
+    let left = reactor.apply(&message(r#"{"type":"told","text":"hi"}"#)).await;
     assert_eq!(left.context.unwrap().0, "context alice told hi 1700000000");
     assert_eq!(
         *lines.0.lock().unwrap(),
@@ -159,7 +160,7 @@ async fn a_script_finds_the_words_or_the_text_stands() {
 async fn hooks_read_every_message() {
     let hook_text = "import sys, os\nopen('seen', 'a').write(sys.stdin.read() + '\\n')\n";
     let setting = |folder: &std::path::Path| folder.join("hook.py").display().to_string();
-    let mut stage = Stage::new(&[]);
+    let mut stage = HostingFixture::new(&[]);
     fs::write(stage.path("hook.py"), hook_text).unwrap();
     let hook = setting(stage.folder.path());
     let variables = stage.environment.iter();
@@ -167,7 +168,7 @@ async fn hooks_read_every_message() {
     let named = (OsString::from("HERMES_BUS_HOOKS"), OsString::from(hook));
     stage.environment = variables.chain([named]).collect();
     let (heard, _) = broadcast::channel(16);
-    super::hooks(&stage.environment, stage.commands(), &heard, &stage.tasks);
+    super::spawn_hooks(&stage.environment, stage.commands(), &heard, &stage.tasks);
     for text in ["one", "two"] {
         heard.send(message(&format!("\"{text}\""))).unwrap();
     }
@@ -178,14 +179,14 @@ async fn hooks_read_every_message() {
 
 #[test]
 fn hooks_and_names_come_from_where_they_were_before() {
-    let stage = Stage::new(&[]);
+    let stage = HostingFixture::new(&[]);
     fs::create_dir_all(stage.path(".hermes/hermes-bus")).unwrap();
     fs::write(stage.path(".hermes/hermes-bus/hooks.yaml"), "hooks:\n- /a/b.py\n").unwrap();
-    assert_eq!(*super::hook_list(&stage.environment).0, ["/a/b.py".into()]);
+    assert_eq!(*super::load_hook_list(&stage.environment).0, ["/a/b.py".into()]);
 
     let rules = LiveRules::new(Vec::new());
     let name = |more: &[(&str, &str)], gateway| {
-        let stage = Stage::new(more);
+        let stage = HostingFixture::new(more);
         super::endpoint_name(&stage.environment, &rules, gateway).unwrap().to_string()
     };
     assert_eq!(name(&[], false), "hermes-bus");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{editor::Editor, stage::Machine};
+use crate::{editor::Editor, machine::Machine};
 
 fn current<'a>(options: &'a Value, id: &str) -> &'a Value {
     let options = options["configOptions"].as_array().unwrap();
@@ -19,7 +19,7 @@ fn a_mode_is_how_much_may_be_done_unasked() {
     let [told] = &*editor.updates("config_option_update") else { panic!() };
     assert_eq!(current(told, "mode"), "unattended");
     editor.prompt(&session, "!ask ls").unwrap();
-    assert!(editor.words("agent_message_chunk").contains("You allowed"));
+    assert!(editor.update_text("agent_message_chunk").contains("You allowed"));
     let odd = editor.call("session/set_mode", mode("bypass")).unwrap_err();
     assert_eq!(odd["code"], -32602);
     // Back in the first mode, the user is asked again.
@@ -28,9 +28,9 @@ fn a_mode_is_how_much_may_be_done_unasked() {
     assert_eq!(current(&options, "mode"), "ask");
     let [told] = &*editor.updates("current_mode_update") else { panic!() };
     assert_eq!(told["currentModeId"], "ask");
-    editor.chooses = "reject_once";
+    editor.permission_choice = "reject_once";
     editor.prompt(&session, "!ask ls").unwrap();
-    assert!(editor.words("agent_message_chunk").contains("You refused"));
+    assert!(editor.update_text("agent_message_chunk").contains("You refused"));
 }
 
 /// A mode can also be chosen while a turn runs.
@@ -39,13 +39,13 @@ fn a_mode_counts_at_once() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let id = editor.ask_prompt(&session, "!ask first\n!ask second");
-    let asked = editor.until(|line| line["method"] == "session/request_permission");
+    let id = editor.send_prompt(&session, "!ask first\n!ask second");
+    let asked = editor.read_until(|line| line["method"] == "session/request_permission");
     let mode = json!({"sessionId": session, "modeId": "unattended"});
     editor.call("session/set_mode", mode).unwrap();
-    editor.choose(&asked, "allow_once");
+    editor.answer_permission(&asked, "allow_once");
     editor.answer(id).unwrap();
-    let words = editor.words("agent_message_chunk");
+    let words = editor.update_text("agent_message_chunk");
     assert!(words.contains("You allowed `second`"), "{words}");
 }
 
@@ -69,12 +69,12 @@ fn a_model_is_taken_from_the_next_prompt_on() {
     let mut editor = Editor::open_with(&machine, &["--model", "first"], &json!({}));
     let session = editor.session(&machine);
     editor.prompt(&session, "!who").unwrap();
-    assert!(editor.words("agent_message_chunk").contains("model first"));
+    assert!(editor.update_text("agent_message_chunk").contains("model first"));
     let option = json!({"sessionId": session, "configId": "model", "value": "second"});
     let options = editor.call("session/set_config_option", option).unwrap();
     assert_eq!(current(&options, "model"), "second");
     editor.prompt(&session, "!who").unwrap();
-    assert!(editor.words("agent_message_chunk").contains("model second"));
+    assert!(editor.update_text("agent_message_chunk").contains("model second"));
     for (id, value) in [("model", json!("")), ("model", json!(true)), ("speed", json!("fast"))] {
         let mut option = json!({"sessionId": session, "configId": id, "value": value});
         if value.is_boolean() {

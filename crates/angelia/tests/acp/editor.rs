@@ -11,8 +11,8 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
+    machine::{ANGELIA, DEADLINE, Machine},
     schema,
-    stage::{ANGELIA, DEADLINE, Machine},
 };
 
 pub(crate) struct Editor {
@@ -21,22 +21,22 @@ pub(crate) struct Editor {
     lines: mpsc::Receiver<Value>,
     gate: Gate,
     /// The methods of our requests, by request id.
-    asked: HashMap<i64, &'static str>,
+    sent_requests: HashMap<i64, &'static str>,
     /// Answers that the test has not read yet.
     answers: HashMap<i64, Value>,
     /// Every message of the agent except the answers to our requests.
-    pub(crate) heard: Vec<Value>,
+    pub(crate) received: Vec<Value>,
     /// The kind of option that is chosen for a permission request.
-    pub(crate) chooses: &'static str,
+    pub(crate) permission_choice: &'static str,
 }
 
 /// Whether the editor reads the agent's output.
 type Gate = Arc<(Mutex<bool>, Condvar)>;
 
 /// While this guard exists, the editor reads nothing.
-pub(crate) struct Paused(Gate);
+pub(crate) struct PauseGuard(Gate);
 
-impl Drop for Paused {
+impl Drop for PauseGuard {
     fn drop(&mut self) {
         *self.0.0.lock().unwrap() = false;
         self.0.1.notify_all();
@@ -44,7 +44,7 @@ impl Drop for Paused {
 }
 
 /// An answer to a request.
-pub(crate) type Answer = Result<Value, Value>;
+pub(crate) type RpcResult = Result<Value, Value>;
 
 impl Editor {
     /// Starts the agent and initializes it.
@@ -87,45 +87,45 @@ impl Editor {
             child,
             lines,
             gate,
-            asked: HashMap::new(),
+            sent_requests: HashMap::new(),
             answers: HashMap::new(),
-            heard: Vec::new(),
-            chooses: "none",
+            received: Vec::new(),
+            permission_choice: "none",
         }
     }
 
     /// Stops reading, except for lines that have been read already.
-    pub(crate) fn pause(&self) -> Paused {
+    pub(crate) fn pause(&self) -> PauseGuard {
         *self.gate.0.lock().unwrap() = true;
-        Paused(Arc::clone(&self.gate))
+        PauseGuard(Arc::clone(&self.gate))
     }
 
     /// Writes bytes unchanged.
-    pub(crate) fn say(&mut self, bytes: &[u8]) {
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(bytes).unwrap();
         stdin.flush().unwrap();
     }
 
     fn line(&mut self, line: &Value) {
-        self.say(format!("{line}\n").as_bytes());
+        self.write_bytes(format!("{line}\n").as_bytes());
     }
 
     /// Returns a request as a line, to be sent later.
     pub(crate) fn request_line(&mut self, method: &'static str, params: &Value) -> (i64, String) {
-        let id = i64::try_from(self.asked.len()).unwrap();
-        self.asked.insert(id, method);
+        let id = i64::try_from(self.sent_requests.len()).unwrap();
+        self.sent_requests.insert(id, method);
         let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         (id, format!("{line}\n"))
     }
 
-    pub(crate) fn ask(&mut self, method: &'static str, params: &Value) -> i64 {
+    pub(crate) fn send_request(&mut self, method: &'static str, params: &Value) -> i64 {
         let (id, line) = self.request_line(method, params);
-        self.say(line.as_bytes());
+        self.write_bytes(line.as_bytes());
         id
     }
 
-    pub(crate) fn tell(&mut self, method: &str, params: &Value) {
+    pub(crate) fn notify(&mut self, method: &str, params: &Value) {
         self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
@@ -133,8 +133,8 @@ impl Editor {
         clippy::needless_pass_by_value,
         reason = "parameters are written down where they are used"
     )]
-    pub(crate) fn call(&mut self, method: &'static str, params: Value) -> Answer {
-        let id = self.ask(method, &params);
+    pub(crate) fn call(&mut self, method: &'static str, params: Value) -> RpcResult {
+        let id = self.send_request(method, &params);
         self.answer(id)
     }
 
@@ -142,34 +142,34 @@ impl Editor {
     #[track_caller]
     pub(crate) fn next(&mut self) -> Value {
         let line = self.lines.recv_timeout(DEADLINE).unwrap();
-        schema::hold(&line, |id| self.asked.get(&id.as_i64()?).copied());
+        schema::assert_valid(&line, |id| self.sent_requests.get(&id.as_i64()?).copied());
         line
     }
 
     /// Reads until a message matches, and answers the agent's requests meanwhile.
     #[track_caller]
-    pub(crate) fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+    pub(crate) fn read_until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
         loop {
             let line = self.next();
             let found = is_it(&line);
             if line.get("method").is_some() {
-                self.heard.push(line.clone());
+                self.received.push(line.clone());
             } else if let Some(id) = line["id"].as_i64() {
                 self.answers.insert(id, line.clone());
             }
             if found {
                 return line;
             }
-            if line["method"] == "session/request_permission" && self.chooses != "none" {
-                self.choose(&line, self.chooses);
+            if line["method"] == "session/request_permission" && self.permission_choice != "none" {
+                self.answer_permission(&line, self.permission_choice);
             }
         }
     }
 
     #[track_caller]
-    pub(crate) fn answer(&mut self, id: i64) -> Answer {
+    pub(crate) fn answer(&mut self, id: i64) -> RpcResult {
         if !self.answers.contains_key(&id) {
-            self.until(|line| line["id"] == id && line.get("method").is_none());
+            self.read_until(|line| line["id"] == id && line.get("method").is_none());
         }
         let line = self.answers.remove(&id).unwrap();
         match line.get("error") {
@@ -179,16 +179,16 @@ impl Editor {
     }
 
     /// Answers a permission request by the kind of an option.
-    pub(crate) fn choose(&mut self, request: &Value, kind: &str) {
+    pub(crate) fn answer_permission(&mut self, request: &Value, kind: &str) {
         let options = request["params"]["options"].as_array().unwrap();
         let outcome = match options.iter().find(|option| option["kind"] == kind) {
             Some(option) => json!({"outcome": "selected", "optionId": option["optionId"]}),
             None => json!({"outcome": "cancelled"}),
         };
-        self.reply(request, &json!({"outcome": outcome}));
+        self.send_result(request, &json!({"outcome": outcome}));
     }
 
-    pub(crate) fn reply(&mut self, request: &Value, result: &Value) {
+    pub(crate) fn send_result(&mut self, request: &Value, result: &Value) {
         self.line(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
@@ -200,25 +200,25 @@ impl Editor {
         new["sessionId"].as_str().unwrap().to_owned()
     }
 
-    pub(crate) fn ask_prompt(&mut self, session: &str, text: &str) -> i64 {
+    pub(crate) fn send_prompt(&mut self, session: &str, text: &str) -> i64 {
         let prompt = [json!({"type": "text", "text": text})];
-        self.ask("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+        self.send_request("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
     }
 
     #[track_caller]
-    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> Answer {
-        let id = self.ask_prompt(session, text);
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> RpcResult {
+        let id = self.send_prompt(session, text);
         self.answer(id)
     }
 
     /// Returns the updates of one kind so far.
     pub(crate) fn updates(&self, kind: &str) -> Vec<&Value> {
-        let updates = self.heard.iter().map(|line| &line["params"]["update"]);
+        let updates = self.received.iter().map(|line| &line["params"]["update"]);
         updates.filter(|update| update["sessionUpdate"] == kind).collect()
     }
 
     /// Returns the text of all chunks of one kind so far.
-    pub(crate) fn words(&self, kind: &str) -> String {
+    pub(crate) fn update_text(&self, kind: &str) -> String {
         let chunks = self.updates(kind).into_iter();
         chunks.filter_map(|chunk| chunk["content"]["text"].as_str()).collect()
     }
@@ -229,7 +229,7 @@ impl Editor {
         drop(self.stdin.take());
         let mut rest = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(DEADLINE) {
-            schema::hold(&line, |id| self.asked.get(&id.as_i64()?).copied());
+            schema::assert_valid(&line, |id| self.sent_requests.get(&id.as_i64()?).copied());
             rest.push(line);
         }
         let status = self.child.wait().unwrap();

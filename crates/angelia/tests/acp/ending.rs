@@ -9,9 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::{
-    agents,
+    agent_processes,
     editor::Editor,
-    stage::{ANGELIA, Machine, until},
+    machine::{ANGELIA, Machine, until},
 };
 
 #[test]
@@ -19,13 +19,13 @@ fn the_end_of_the_input_is_an_orderly_end() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let id = editor.ask_prompt(&session, "!words 2\n!hang");
-    editor.until(|line| line["params"]["update"]["content"]["text"] == "word2");
+    let id = editor.send_prompt(&session, "!words 2\n!hang");
+    editor.read_until(|line| line["params"]["update"]["content"]["text"] == "word2");
     let (rest, code) = editor.end();
     assert_eq!(code, Some(0));
     let answer = rest.iter().find(|line| line["id"] == id).unwrap();
     assert_eq!(answer["result"]["stopReason"], "cancelled");
-    assert!(agents::marked(&machine).is_empty());
+    assert!(agent_processes::agent_pids(&machine).is_empty());
     let turns = machine.list("turns");
     assert_eq!(turns[0]["status"], "interrupted");
 }
@@ -37,7 +37,7 @@ fn what_was_asked_before_the_end_is_answered() {
     let hello =
         r#"{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":1}}"#;
     let ran = machine.angelia_with_input(&["acp"], format!("{hello}\n").as_bytes());
-    ran.is(0).says(r#""id":"a""#).says("protocolVersion");
+    ran.assert_code(0).assert_stdout(r#""id":"a""#).assert_stdout("protocolVersion");
     assert_eq!(ran.stderr, "");
 }
 
@@ -47,13 +47,13 @@ fn a_signal_is_an_orderly_end() {
         let machine = Machine::new();
         let mut editor = Editor::open(&machine);
         let session = editor.session(&machine);
-        editor.ask_prompt(&session, "!words 2\n!hang");
-        editor.until(|line| line["params"]["update"]["content"]["text"] == "word2");
+        editor.send_prompt(&session, "!words 2\n!hang");
+        editor.read_until(|line| line["params"]["update"]["content"]["text"] == "word2");
         let pid = Pid::from_raw(editor.child.id().try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         let status = editor.child.wait().unwrap();
         assert_eq!(status.code(), Some(130));
-        assert!(agents::marked(&machine).is_empty());
+        assert!(agent_processes::agent_pids(&machine).is_empty());
     }
 }
 
@@ -78,6 +78,6 @@ fn an_editor_that_is_killed_leaves_nothing_behind() {
     // The editor closes the output while the input stays open.
     drop(stdout);
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    until("no agent is left", || agents::marked(&machine).is_empty());
+    until("no agent is left", || agent_processes::agent_pids(&machine).is_empty());
     drop(stdin);
 }

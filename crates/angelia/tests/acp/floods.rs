@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     editor::Editor,
-    stage::{Machine, until},
+    machine::{Machine, until},
 };
 
 /// No line is longer than every client can read.
@@ -19,8 +19,8 @@ fn a_megabyte_goes_in_and_comes_back() {
     editor.prompt(&session, &text).unwrap();
     let at = json!({"sessionId": session, "cwd": machine.work(), "mcpServers": []});
     editor.call("session/load", at).unwrap();
-    assert!(editor.words("user_message_chunk") == text, "not as it was said");
-    let longest = editor.heard.iter().map(|line| line.to_string().len()).max();
+    assert!(editor.update_text("user_message_chunk") == text, "not as it was said");
+    let longest = editor.received.iter().map(|line| line.to_string().len()).max();
     assert!(longest.unwrap() < 64 * 1024, "{longest:?} bytes");
 }
 
@@ -36,7 +36,7 @@ fn fifty_megabytes_of_an_answer_come_whole() {
     let session = editor.session(&machine);
     let answer = editor.prompt(&session, "BIG:50000000").unwrap();
     assert_eq!(answer["stopReason"], "end_turn");
-    assert_eq!(editor.words("agent_message_chunk").len(), 50_000_000);
+    assert_eq!(editor.update_text("agent_message_chunk").len(), 50_000_000);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn nonsense_is_answered_and_what_follows_is_served() {
         (b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"initialize\"}", -32600),
         (b"{\"jsonrpc\":\"2.0\"}", -32600),
     ] {
-        editor.say(&[line, b"\n"].concat());
+        editor.write_bytes(&[line, b"\n"].concat());
         let answer = editor.next();
         assert_eq!(answer["id"], Value::Null, "{answer}");
         assert_eq!(answer["error"]["code"], code, "{}", String::from_utf8_lossy(line));
@@ -65,9 +65,9 @@ fn nonsense_is_answered_and_what_follows_is_served() {
     let stranger = editor.prompt("no-session", "x").unwrap_err();
     assert_eq!(stranger["code"], -32002);
     // Notifications, and answers without a request, get no answer.
-    editor.tell("$/whatever", &json!({}));
-    editor.tell("session/cancel", &json!({"sessionId": "no-session"}));
-    editor.say(b"{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\n\r\n");
+    editor.notify("$/whatever", &json!({}));
+    editor.notify("session/cancel", &json!({"sessionId": "no-session"}));
+    editor.write_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\n\r\n");
     let session = editor.session(&machine);
     editor.prompt(&session, "still there").unwrap();
 }
@@ -76,7 +76,7 @@ fn nonsense_is_answered_and_what_follows_is_served() {
 fn a_line_that_is_cut_off_is_an_error_and_an_end() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
-    editor.say(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/li");
+    editor.write_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/li");
     let (rest, code) = editor.end();
     assert_eq!((rest[0]["error"]["code"].as_i64(), code), (Some(-32700), Some(0)));
 }
@@ -87,9 +87,9 @@ fn a_line_that_is_too_long_is_skipped() {
     let mut editor = Editor::open(&machine);
     let piece = vec![b'x'; 1024 * 1024];
     for _ in 0..65 {
-        editor.say(&piece);
+        editor.write_bytes(&piece);
     }
-    editor.say(b"\n");
+    editor.write_bytes(b"\n");
     let answer = editor.next();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     editor.session(&machine);
@@ -115,7 +115,7 @@ fn a_thousand_requests_at_once_are_a_thousand_answers() {
         ids.push(id);
         lines.push_str(&line);
     }
-    editor.say(lines.as_bytes());
+    editor.write_bytes(lines.as_bytes());
     for id in ids {
         let refused = editor.answer(id).is_err();
         assert_eq!(refused, (id - 2) % 4 == 2, "{id}");
@@ -127,13 +127,13 @@ fn a_session_has_one_prompt_at_a_time() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let first = editor.ask_prompt(&session, "!words 1\n!hang");
-    editor.until(|line| line["params"]["update"]["content"]["text"] == "word1");
+    let first = editor.send_prompt(&session, "!words 1\n!hang");
+    editor.read_until(|line| line["params"]["update"]["content"]["text"] == "word1");
     let second = editor.prompt(&session, "me too").unwrap_err();
     assert_eq!(second["code"], -32600);
     let at = json!({"sessionId": session, "cwd": machine.work(), "mcpServers": []});
     assert!(editor.call("session/load", at).is_err());
-    editor.tell("session/cancel", &json!({"sessionId": session}));
+    editor.notify("session/cancel", &json!({"sessionId": session}));
     editor.answer(first).unwrap();
 }
 
@@ -142,21 +142,21 @@ fn sessions_run_beside_each_other() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let sessions: Vec<_> = (0..8).map(|_| editor.session(&machine)).collect();
-    let hanging = editor.ask_prompt(&sessions[0], "!hang");
+    let hanging = editor.send_prompt(&sessions[0], "!hang");
     let ids: Vec<_> =
-        sessions[1..].iter().map(|session| editor.ask_prompt(session, "!words 50 1")).collect();
+        sessions[1..].iter().map(|session| editor.send_prompt(session, "!words 50 1")).collect();
     for id in ids {
         assert_eq!(editor.answer(id).unwrap()["stopReason"], "end_turn");
     }
     for session in &sessions[1..] {
         let theirs =
-            editor.heard.iter().filter(|line| line["params"]["sessionId"] == json!(session));
+            editor.received.iter().filter(|line| line["params"]["sessionId"] == json!(session));
         let words: String = theirs
             .filter_map(|line| line["params"]["update"]["content"]["text"].as_str())
             .collect();
         assert!(words.ends_with("word50"), "{words}");
     }
-    editor.tell("session/cancel", &json!({"sessionId": sessions[0]}));
+    editor.notify("session/cancel", &json!({"sessionId": sessions[0]}));
     editor.answer(hanging).unwrap();
 }
 
@@ -168,7 +168,7 @@ fn an_editor_that_does_not_read_stalls_nobody() {
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
     let stopped = editor.pause();
-    let id = editor.ask_prompt(&session, "!words 100000");
+    let id = editor.send_prompt(&session, "!words 100000");
     // The turn has ended for other viewers while the editor has read none of it.
     until("the turn is over", || {
         let turns = machine.list("turns");
@@ -178,7 +178,7 @@ fn an_editor_that_does_not_read_stalls_nobody() {
     assert!(memory < 200 * 1024, "{memory} KiB");
     drop(stopped);
     editor.answer(id).unwrap();
-    let words = editor.words("agent_message_chunk");
+    let words = editor.update_text("agent_message_chunk");
     assert_eq!(words.split_whitespace().count(), 100_000);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{editor::Editor, stage::Machine};
+use crate::{editor::Editor, machine::Machine};
 
 fn at(machine: &Machine, session: &str) -> Value {
     json!({"sessionId": session, "cwd": machine.work(), "mcpServers": []})
@@ -22,21 +22,21 @@ fn a_fork_is_a_session_of_its_own_with_what_was_said_before() {
     let mode = json!({"sessionId": session, "modeId": "edit"});
     editor.call("session/set_mode", mode).unwrap();
     editor.prompt(&session, "first").unwrap();
-    editor.heard.clear();
+    editor.received.clear();
     let forked = editor.call("session/fork", at(&machine, &session)).unwrap();
     assert_eq!(forked["modes"]["currentModeId"], "edit");
     let forked = forked["sessionId"].as_str().unwrap().to_owned();
     // The editor has shown the earlier messages already, so they are not replayed.
-    assert!(editor.heard.is_empty(), "{:?}", editor.heard);
+    assert!(editor.received.is_empty(), "{:?}", editor.received);
     editor.prompt(&forked, "on the fork").unwrap();
     editor.prompt(&session, "beside it").unwrap();
     editor.end();
 
     let mut editor = Editor::open(&machine);
     for (session, said) in [(&forked, "firston the fork"), (&session, "firstbeside it")] {
-        editor.heard.clear();
+        editor.received.clear();
         editor.call("session/load", at(&machine, session)).unwrap();
-        assert_eq!(editor.words("user_message_chunk"), said);
+        assert_eq!(editor.update_text("user_message_chunk"), said);
     }
 }
 
@@ -52,9 +52,9 @@ fn any_known_session_can_be_forked() {
     let mut editor = Editor::open(&machine);
     let twice = fork(&mut editor, &machine, &once);
     editor.prompt(&twice, "again").unwrap();
-    editor.heard.clear();
+    editor.received.clear();
     editor.call("session/load", at(&machine, &twice)).unwrap();
-    assert_eq!(editor.words("user_message_chunk"), "helloagain");
+    assert_eq!(editor.update_text("user_message_chunk"), "helloagain");
 }
 
 #[test]
@@ -75,11 +75,11 @@ fn what_cannot_be_forked_is_refused() {
         let error = editor.call("session/fork", at(&machine, unknown));
         assert_eq!(error.unwrap_err()["code"], -32002, "{unknown}");
     }
-    let id = editor.ask_prompt(&session, "!words 1\n!hang");
-    editor.until(|line| line["params"]["update"]["content"]["text"] == "word1");
+    let id = editor.send_prompt(&session, "!words 1\n!hang");
+    editor.read_until(|line| line["params"]["update"]["content"]["text"] == "word1");
     let error = editor.call("session/fork", at(&machine, &session)).unwrap_err();
     assert!(error["message"].as_str().unwrap().contains("a prompt runs"), "{error}");
-    editor.tell("session/cancel", &json!({"sessionId": session}));
+    editor.notify("session/cancel", &json!({"sessionId": session}));
     editor.answer(id).unwrap();
     let all = editor.call("session/list", json!({})).unwrap();
     assert_eq!(all["sessions"].as_array().unwrap().len(), 1, "{all}");

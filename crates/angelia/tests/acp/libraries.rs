@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_testkit::{model_server::ModelServer, programs::workspace, real::RealClaude};
+use angelia_testkit::{model_server::ModelServer, programs::workspace_root, real::RealClaude};
 
 use crate::{
-    agents,
-    stage::{ANGELIA, Machine, Ran, Running, until},
+    agent_processes,
+    machine::{ANGELIA, Machine, ProgramOutput, RunningCommand, until},
 };
 
 /// A red square of eight pixels.
@@ -21,14 +21,14 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4o
     gl1GAWqNFmsAAAAASUVORK5CYII=";
 
 /// The time limit of a whole script.
-const PATIENCE: Duration = Duration::from_mins(2);
+const SCRIPT_TIMEOUT: Duration = Duration::from_mins(2);
 
-pub(crate) struct Bench {
+pub(crate) struct LibraryFixture {
     pub(crate) machine: Machine,
     pub(crate) server: ModelServer,
 }
 
-impl Bench {
+impl LibraryFixture {
     pub(crate) fn new(claude: &RealClaude) -> Self {
         let server = ModelServer::start().unwrap();
         let machine = Machine::with_shell();
@@ -60,7 +60,7 @@ impl Bench {
     #[track_caller]
     fn run(&self, mut command: Command) {
         command.env("ANGELIA", ANGELIA).env("ANGELIA_PNG", PNG).env("PYTHONDONTWRITEBYTECODE", "1");
-        let ran = patiently(Running::of(command, Stdio::null()));
+        let ran = wait_for_script(RunningCommand::spawn(command, Stdio::null()));
         assert!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
         let asked = self.server.model_requests();
         let bodies = asked.iter().map(|request| String::from_utf8_lossy(&request.body));
@@ -74,11 +74,11 @@ impl Bench {
         assert!(saw(&[before, on]), "a fork does not know what was said");
         assert!(saw(&[before, beside]), "the original forgot what was said");
         assert!(!saw(&[on, beside]), "a fork and its original are mixed up");
-        until("no agent is left", || agents::marked(&self.machine).is_empty());
+        until("no agent is left", || agent_processes::agent_pids(&self.machine).is_empty());
     }
 
     fn typescript(&self) {
-        let packages = workspace().join("target/npm/acp/node_modules");
+        let packages = workspace_root().join("target/npm/acp/node_modules");
         assert!(packages.exists(), "run `cargo xtask setup` first");
         // Node.js looks for packages beside the script, so the script is copied there.
         let folder = self.machine.place.root().join("javascript");
@@ -92,7 +92,7 @@ impl Bench {
     }
 
     fn python(&self) {
-        let python = workspace().join("target/python/acp/bin/python");
+        let python = workspace_root().join("target/python/acp/bin/python");
         assert!(python.exists(), "run `cargo xtask setup` first");
         let mut command = self.machine.program(python);
         command.arg(scripts().join("client.py"));
@@ -101,8 +101,8 @@ impl Bench {
 }
 
 /// A whole script starts fifteen agents.
-fn patiently(mut running: Running) -> Ran {
-    let end = Instant::now() + PATIENCE;
+fn wait_for_script(mut running: RunningCommand) -> ProgramOutput {
+    let end = Instant::now() + SCRIPT_TIMEOUT;
     while running.child.try_wait().unwrap().is_none() && Instant::now() < end {
         thread::sleep(Duration::from_millis(5));
     }
@@ -110,7 +110,7 @@ fn patiently(mut running: Running) -> Ran {
 }
 
 fn scripts() -> PathBuf {
-    workspace().join("tests/clients/acp")
+    workspace_root().join("tests/clients/acp")
 }
 
 mod real_newest {
@@ -122,7 +122,7 @@ mod real_newest {
     /// The agent starts the MCP servers that the editor passes, and only in that session.
     #[test]
     fn servers_of_the_editor_are_the_agents() {
-        let bench = Bench::new(&RealClaude::newest().unwrap());
+        let bench = LibraryFixture::new(&RealClaude::newest().unwrap());
         let marker = bench.machine.work().join("started");
         let server = json!({"name": "mine", "command": "/bin/sh", "env": [],
             "args": ["-c", format!("echo started >> '{}'", marker.display())]});
@@ -140,7 +140,7 @@ mod real_newest {
     /// A missing login is reported as the protocol's error.
     #[test]
     fn without_a_login_a_prompt_asks_for_one() {
-        let bench = Bench::new(&RealClaude::newest().unwrap());
+        let bench = LibraryFixture::new(&RealClaude::newest().unwrap());
         let config = bench.machine.home().join("config.yaml");
         let text = fs::read_to_string(&config).unwrap();
         let lines = text.lines().filter(|line| !line.contains("ANTHROPIC_API_KEY"));
@@ -157,12 +157,12 @@ mod real_newest {
 
     #[test]
     fn typescript() {
-        Bench::new(&RealClaude::newest().unwrap()).typescript();
+        LibraryFixture::new(&RealClaude::newest().unwrap()).typescript();
     }
 
     #[test]
     fn python() {
-        Bench::new(&RealClaude::newest().unwrap()).python();
+        LibraryFixture::new(&RealClaude::newest().unwrap()).python();
     }
 }
 
@@ -171,11 +171,11 @@ mod real_oldest {
 
     #[test]
     fn typescript() {
-        Bench::new(&RealClaude::oldest().unwrap()).typescript();
+        LibraryFixture::new(&RealClaude::oldest().unwrap()).typescript();
     }
 
     #[test]
     fn python() {
-        Bench::new(&RealClaude::oldest().unwrap()).python();
+        LibraryFixture::new(&RealClaude::oldest().unwrap()).python();
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{editor::Editor, stage::Machine};
+use crate::{editor::Editor, machine::Machine};
 
 #[test]
 fn whoever_is_logged_in_is_told_so() {

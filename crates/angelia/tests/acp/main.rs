@@ -5,8 +5,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/agents.rs"]
-mod agents;
+#[path = "../cli/agent_processes.rs"]
+mod agent_processes;
 mod choosing;
 #[expect(dead_code, reason = "shared with the tests of the translator")]
 #[path = "../../../angelia-executors/tests/claude_translate/driver.rs"]
@@ -20,6 +20,9 @@ mod floods;
 mod forking;
 mod libraries;
 mod login;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/machine.rs"]
+mod machine;
 mod prompts;
 #[expect(dead_code, reason = "shared with the tests of the translators")]
 #[path = "../../../angelia-executors/tests/translated/recorded.rs"]
@@ -27,9 +30,6 @@ mod recorded;
 mod recordings;
 mod schema;
 mod sessions;
-#[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/stage.rs"]
-mod stage;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/transcript.rs"]
 mod transcript;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{editor::Editor, stage::Machine};
+use crate::{editor::Editor, machine::Machine};
 
 #[test]
 fn what_works_is_advertised_and_nothing_else() {
@@ -23,8 +23,8 @@ fn a_turn_is_shown_as_it_happens() {
     let answer = editor.prompt(&session, script).unwrap();
     assert_eq!(answer["stopReason"], "end_turn");
     assert!(answer["usage"]["totalTokens"].as_u64().unwrap() > 0, "{answer}");
-    assert_eq!(editor.words("agent_thought_chunk"), "about it");
-    let words = editor.words("agent_message_chunk");
+    assert_eq!(editor.update_text("agent_thought_chunk"), "about it");
+    let words = editor.update_text("agent_message_chunk");
     assert!(words.contains("You said: hello") && words.ends_with("word1 word2 word3"), "{words}");
     let [call] = &*editor.updates("tool_call") else { panic!() };
     assert_eq!((&call["kind"], &call["name"]), (&json!("read"), &json!("Read")));
@@ -41,16 +41,16 @@ fn a_tool_runs_when_it_is_allowed_and_only_then() {
     for (kind, says, status) in
         [("allow_once", "You allowed", "completed"), ("reject_once", "You refused", "failed")]
     {
-        editor.heard.clear();
-        editor.chooses = kind;
+        editor.received.clear();
+        editor.permission_choice = kind;
         let answer = editor.prompt(&session, "!ask ls").unwrap();
         assert_eq!(answer["stopReason"], "end_turn");
-        let words = editor.words("agent_message_chunk");
+        let words = editor.update_text("agent_message_chunk");
         assert!(words.contains(says), "{kind}: {words}");
         let updates = editor.updates("tool_call_update");
         assert_eq!(updates.last().unwrap()["status"], status, "{kind}");
         let asked =
-            editor.heard.iter().filter(|line| line["method"] == "session/request_permission");
+            editor.received.iter().filter(|line| line["method"] == "session/request_permission");
         let asked: Vec<_> = asked.collect();
         let [asked] = &*asked else { panic!("{asked:?}") };
         let tool = &asked["params"]["toolCall"];
@@ -65,11 +65,11 @@ fn what_was_allowed_for_the_session_is_not_asked_again() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    editor.chooses = "allow_always";
+    editor.permission_choice = "allow_always";
     editor.prompt(&session, "!ask ls").unwrap();
-    editor.heard.clear();
+    editor.received.clear();
     editor.prompt(&session, "!ask ls").unwrap();
-    assert!(!editor.heard.iter().any(|line| line["method"] == "session/request_permission"));
+    assert!(!editor.received.iter().any(|line| line["method"] == "session/request_permission"));
 }
 
 /// An editor gives this answer when the user cancels during a permission request.
@@ -78,7 +78,7 @@ fn a_permission_that_is_cancelled_ends_the_turn() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    editor.chooses = "cancel";
+    editor.permission_choice = "cancel";
     let answer = editor.prompt(&session, "!ask ls\n!hang").unwrap();
     assert_eq!(answer["stopReason"], "cancelled");
 }
@@ -88,8 +88,8 @@ fn a_question_is_a_choice_among_its_options() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let id = editor.ask_prompt(&session, "!question");
-    let asked = editor.until(|line| line["method"] == "session/request_permission");
+    let id = editor.send_prompt(&session, "!question");
+    let asked = editor.read_until(|line| line["method"] == "session/request_permission");
     let names: Vec<_> = asked["params"]["options"]
         .as_array()
         .unwrap()
@@ -97,9 +97,9 @@ fn a_question_is_a_choice_among_its_options() {
         .map(|option| option["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["Green", "Red", "Blue", "Skip"]);
-    editor.reply(&asked, &json!({"outcome": {"outcome": "selected", "optionId": "1"}}));
+    editor.send_result(&asked, &json!({"outcome": {"outcome": "selected", "optionId": "1"}}));
     editor.answer(id).unwrap();
-    assert!(editor.words("agent_message_chunk").contains("You chose Red"));
+    assert!(editor.update_text("agent_message_chunk").contains("You chose Red"));
 }
 
 #[test]
@@ -112,13 +112,13 @@ fn a_question_is_a_form_where_the_editor_has_forms() {
         (json!({"action": "accept", "content": {"Colour": "Blue"}}), "You chose Blue"),
         (json!({"action": "decline"}), "did not"),
     ] {
-        editor.heard.clear();
-        let id = editor.ask_prompt(&session, "!question");
-        let asked = editor.until(|line| line["method"] == "elicitation/create");
+        editor.received.clear();
+        let id = editor.send_prompt(&session, "!question");
+        let asked = editor.read_until(|line| line["method"] == "elicitation/create");
         assert_eq!(asked["params"]["sessionId"], json!(session));
-        editor.reply(&asked, &answer);
+        editor.send_result(&asked, &answer);
         editor.answer(id).unwrap();
-        let words = editor.words("agent_message_chunk");
+        let words = editor.update_text("agent_message_chunk");
         assert!(words.contains(says), "{says}: {words}");
     }
 }
@@ -128,19 +128,19 @@ fn cancelling_ends_the_turn_and_withdraws_what_was_asked() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let id = editor.ask_prompt(&session, "!words 2\n!hang");
-    editor.until(|line| line["params"]["update"]["content"]["text"] == "word2");
-    editor.tell("session/cancel", &json!({"sessionId": session}));
+    let id = editor.send_prompt(&session, "!words 2\n!hang");
+    editor.read_until(|line| line["params"]["update"]["content"]["text"] == "word2");
+    editor.notify("session/cancel", &json!({"sessionId": session}));
     assert_eq!(editor.answer(id).unwrap()["stopReason"], "cancelled");
 
-    let id = editor.ask_prompt(&session, "!ask ls");
-    let asked = editor.until(|line| line["method"] == "session/request_permission");
-    editor.tell("session/cancel", &json!({"sessionId": session}));
-    let withdrawn = editor.until(|line| line["method"] == "$/cancel_request");
+    let id = editor.send_prompt(&session, "!ask ls");
+    let asked = editor.read_until(|line| line["method"] == "session/request_permission");
+    editor.notify("session/cancel", &json!({"sessionId": session}));
+    let withdrawn = editor.read_until(|line| line["method"] == "$/cancel_request");
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     assert_eq!(editor.answer(id).unwrap()["stopReason"], "cancelled");
     // The cancel comes too late and has no effect.
-    editor.choose(&asked, "allow_once");
+    editor.answer_permission(&asked, "allow_once");
     assert_eq!(editor.prompt(&session, "again").unwrap()["stopReason"], "end_turn");
 }
 
@@ -156,7 +156,7 @@ fn a_prompt_is_cancelled_however_early() {
     for _ in 0..20 {
         let params = json!({"sessionId": session, "prompt": prompt});
         let (id, line) = editor.request_line("session/prompt", &params);
-        editor.say(format!("{line}{cancel}\n").as_bytes());
+        editor.write_bytes(format!("{line}{cancel}\n").as_bytes());
         assert_eq!(editor.answer(id).unwrap()["stopReason"], "cancelled");
     }
 }
@@ -221,7 +221,7 @@ fn text_images_resources_and_links_are_input() {
     ]);
     let params = json!({"sessionId": session, "prompt": prompt});
     editor.call("session/prompt", params).unwrap();
-    let words = editor.words("agent_message_chunk");
+    let words = editor.update_text("agent_message_chunk");
     for part in ["one", "[a.txt](file:///w/a.txt)", "<resource uri=\"file:///w/b.txt\">"] {
         assert!(words.contains(part), "{part}: {words}");
     }

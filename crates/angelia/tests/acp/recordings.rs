@@ -7,9 +7,9 @@ use angelia_core::{
     model::{
         Approval, ApprovalId, ApprovalRequest, EventKind, SessionId, TextChannel, TurnEvent, TurnId,
     },
-    ports::Emitted,
+    ports::AgentEvent,
 };
-use angelia_frontends::acp::{Features, Updates};
+use angelia_frontends::acp::{EditorFeatures, UpdateEncoder};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -29,16 +29,17 @@ fn approval(request: &ApprovalRequest, number: usize) -> Approval {
 }
 
 /// Shows the emitted events, turn by turn.
-fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a Emitted)>) {
+fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a AgentEvent)>) {
     let session = SessionId::from_uuid(Uuid::from_u128(1));
-    let mut updates = Updates::new(session, Path::new("/workspace"), Features { notices: true });
+    let mut updates =
+        UpdateEncoder::new(session, Path::new("/workspace"), EditorFeatures { notices: true });
     let mut said: HashMap<(usize, u32), String> = HashMap::new();
     let mut heard: HashMap<String, String> = HashMap::new();
     for (number, (turn, emitted)) in emitted.enumerate() {
         let kind = match emitted {
-            Emitted::Event(kind) => kind.clone(),
-            Emitted::Ask(request) => EventKind::Approval(approval(request, number)),
-            Emitted::Withdraw(_) | Emitted::Activity(_) => continue,
+            AgentEvent::Event(kind) => kind.clone(),
+            AgentEvent::ApprovalRequest(request) => EventKind::Approval(approval(request, number)),
+            AgentEvent::ApprovalWithdrawn(_) | AgentEvent::Activity(_) => continue,
         };
         if let EventKind::Block { block, channel: TextChannel::Answer, text } = &kind {
             said.insert((turn, *block), text.to_string());
@@ -51,10 +52,10 @@ fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a Emitted)>) {
             kind,
         };
         let mut out = Vec::new();
-        updates.event(&event, &mut out);
+        updates.encode_event(&event, &mut out);
         for line in String::from_utf8(out).unwrap().lines() {
             let line: Value = serde_json::from_str(line).unwrap();
-            schema::hold(&line, |_| None);
+            schema::assert_valid(&line, |_| None);
             let update = &line["params"]["update"];
             if update["sessionUpdate"] == "agent_message_chunk" {
                 let id = update["messageId"].as_str().unwrap().to_owned();
@@ -72,7 +73,7 @@ fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a Emitted)>) {
 
 #[test]
 fn claude_code_as_recorded() {
-    for fixture in claude_driver::all() {
+    for fixture in claude_driver::all_recordings() {
         let steps = claude_driver::run(&fixture);
         let emitted = steps.iter().flat_map(|step| {
             let of_turn = move |emitted| (step.turn, emitted);

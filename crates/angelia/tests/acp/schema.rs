@@ -60,7 +60,7 @@ fn checks() -> &'static Checks {
 
 /// Checks one line; `answers` returns the method of the request with that id.
 #[track_caller]
-pub(crate) fn hold(line: &Value, answers: impl Fn(&Value) -> Option<&'static str>) {
+pub(crate) fn assert_valid(line: &Value, answers: impl Fn(&Value) -> Option<&'static str>) {
     assert_eq!(line["jsonrpc"], "2.0", "{line}");
     let checks = checks();
     if let Some(method) = line.get("method") {

@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
-    agents,
+    agent_processes,
     editor::Editor,
-    stage::{Machine, until},
+    machine::{Machine, until},
 };
 
 fn at(machine: &Machine, session: &str) -> Value {
@@ -19,12 +19,12 @@ fn a_conversation_is_shown_again_in_another_process() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    editor.chooses = "allow_once";
+    editor.permission_choice = "allow_once";
     editor.prompt(&session, "first\n!think hm\n!ask ls").unwrap();
     editor.prompt(&session, "second").unwrap();
     let said = |editor: &Editor| {
         let kinds = ["agent_message_chunk", "agent_thought_chunk"];
-        kinds.map(|kind| editor.words(kind))
+        kinds.map(|kind| editor.update_text(kind))
     };
     let before = said(&editor);
     assert_eq!(editor.end().1, Some(0));
@@ -33,7 +33,7 @@ fn a_conversation_is_shown_again_in_another_process() {
     let loaded = editor.call("session/load", at(&machine, &session)).unwrap();
     assert_eq!(loaded["modes"]["currentModeId"], "ask");
     assert_eq!(said(&editor), before);
-    assert_eq!(editor.words("user_message_chunk"), "first\n!think hm\n!ask lssecond");
+    assert_eq!(editor.update_text("user_message_chunk"), "first\n!think hm\n!ask lssecond");
     assert_eq!(editor.updates("tool_call").len(), 1);
     let done = editor.updates("tool_call_update");
     assert_eq!(done.last().unwrap()["status"], "completed");
@@ -51,7 +51,7 @@ fn resuming_shows_nothing_again() {
     editor.end();
     let mut editor = Editor::open(&machine);
     editor.call("session/resume", at(&machine, &session)).unwrap();
-    assert!(editor.heard.is_empty(), "{:?}", editor.heard);
+    assert!(editor.received.is_empty(), "{:?}", editor.received);
     editor.prompt(&session, "second").unwrap();
 }
 
@@ -100,9 +100,9 @@ fn a_closed_session_has_no_process_and_can_be_opened_again() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let id = editor.ask_prompt(&session, "!words 2\n!hang");
-    editor.until(|line| line["params"]["update"]["content"]["text"] == "word2");
-    let closing = editor.ask("session/close", &json!({"sessionId": session}));
+    let id = editor.send_prompt(&session, "!words 2\n!hang");
+    editor.read_until(|line| line["params"]["update"]["content"]["text"] == "word2");
+    let closing = editor.send_request("session/close", &json!({"sessionId": session}));
     assert_eq!(editor.answer(id).unwrap()["stopReason"], "cancelled");
     editor.answer(closing).unwrap();
     assert!(editor.prompt(&session, "hello").is_err());
@@ -112,7 +112,7 @@ fn a_closed_session_has_no_process_and_can_be_opened_again() {
     let gone = editor.call("session/load", at(&machine, &session));
     assert_eq!(gone.unwrap_err()["code"], -32002);
     editor.end();
-    until("no agent is left", || agents::marked(&machine).is_empty());
+    until("no agent is left", || agent_processes::agent_pids(&machine).is_empty());
 }
 
 #[test]
@@ -137,17 +137,17 @@ fn a_session_that_another_process_uses_is_waited_for() {
     let machine = Machine::new();
     let mut first = Editor::open(&machine);
     let session = first.session(&machine);
-    let id = first.ask_prompt(&session, "!words 1\n!hang");
-    first.until(|line| line["params"]["update"]["content"]["text"] == "word1");
+    let id = first.send_prompt(&session, "!words 1\n!hang");
+    first.read_until(|line| line["params"]["update"]["content"]["text"] == "word1");
     let mut second = Editor::open(&machine);
     second.call("session/resume", at(&machine, &session)).unwrap();
     // A prompt that waits for the session can be cancelled.
-    let id_2 = second.ask_prompt(&session, "me too");
-    second.tell("session/cancel", &json!({"sessionId": session}));
+    let id_2 = second.send_prompt(&session, "me too");
+    second.notify("session/cancel", &json!({"sessionId": session}));
     assert_eq!(second.answer(id_2).unwrap()["stopReason"], "cancelled");
     let error = second.prompt(&session, "me too").unwrap_err();
     assert!(error["message"].as_str().unwrap().contains("angelia acp"), "{error}");
-    first.tell("session/cancel", &json!({"sessionId": session}));
+    first.notify("session/cancel", &json!({"sessionId": session}));
     first.answer(id).unwrap();
     first.end();
     second.prompt(&session, "now").unwrap();

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use angelia_testkit::{
-    model_server::{Usage, directive::tool_call},
+    model_server::{ReplyUsage, directive::tool_call_directive},
     real::RealClaude,
 };
 
-use crate::{editor::Editor, libraries::Bench, stage::Machine};
+use crate::{editor::Editor, libraries::LibraryFixture, machine::Machine};
 
 /// The parrot counts words.
 #[test]
@@ -31,9 +31,9 @@ fn what_was_stopped_has_used_something_too() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let id = editor.ask_prompt(&session, "!tool Read\n!words 2\n!hang");
-    editor.until(|line| line["params"]["update"]["content"]["text"] == "word2");
-    editor.tell("session/cancel", &json!({"sessionId": session}));
+    let id = editor.send_prompt(&session, "!tool Read\n!words 2\n!hang");
+    editor.read_until(|line| line["params"]["update"]["content"]["text"] == "word2");
+    editor.notify("session/cancel", &json!({"sessionId": session}));
     let answer = editor.answer(id).unwrap();
     assert_eq!(answer["stopReason"], "cancelled");
     assert!(total(&answer["usage"]) > 0, "{answer}");
@@ -58,10 +58,10 @@ fn total(usage: &Value) -> u64 {
 
 /// Two prompts, the second of which asks the model twice; then the session is opened again.
 fn the_editor_is_told_how_full_the_context_is(claude: &RealClaude) {
-    let bench = Bench::new(claude);
+    let bench = LibraryFixture::new(claude);
     let file = bench.machine.work().join("notes");
     std::fs::write(&file, "hello").unwrap();
-    bench.server.set_usage(Usage {
+    bench.server.set_usage(ReplyUsage {
         input: 7,
         output: 5,
         cache_read: 4321,
@@ -72,8 +72,8 @@ fn the_editor_is_told_how_full_the_context_is(claude: &RealClaude) {
     let session = editor.session(&bench.machine);
     let read = json!({"file_path": file});
     let mut spent = 0.0;
-    for prompt in ["ECHO:hello".to_owned(), tool_call("Read", &read)] {
-        editor.heard.clear();
+    for prompt in ["ECHO:hello".to_owned(), tool_call_directive("Read", &read)] {
+        editor.received.clear();
         let answer = editor.prompt(&session, &prompt).unwrap();
         spent += answer["_meta"]["angelia"]["costUsd"].as_f64().unwrap();
         // The update comes before the answer and covers one request, also where the prompt took
@@ -81,7 +81,7 @@ fn the_editor_is_told_how_full_the_context_is(claude: &RealClaude) {
         assert_eq!(editor.updates("usage_update"), [&full(spent)], "{prompt}");
     }
     assert!(spent > 0.0);
-    editor.heard.clear();
+    editor.received.clear();
     let again = json!({"sessionId": session, "cwd": bench.machine.work(), "mcpServers": []});
     editor.call("session/load", again).unwrap();
     assert_eq!(editor.updates("usage_update").last(), Some(&&full(spent)));

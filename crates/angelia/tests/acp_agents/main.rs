@@ -3,17 +3,17 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod acp_fixture;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/agents.rs"]
-mod agents;
-mod lab;
+#[path = "../cli/agent_processes.rs"]
+mod agent_processes;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/machine.rs"]
+mod machine;
 mod ourselves;
 mod real_claude_agent_acp;
 mod real_gemini;
 mod real_opencode;
-#[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/stage.rs"]
-mod stage;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/transcript.rs"]
 mod transcript;

@@ -3,11 +3,11 @@
 use angelia_testkit::acp_agents::AcpAgent;
 
 use crate::{
-    lab::Lab,
-    stage::{ANGELIA, Machine},
+    acp_fixture::AcpAgentFixture,
+    machine::{ANGELIA, Machine},
 };
 
-fn lab() -> Lab {
+fn lab() -> AcpAgentFixture {
     let inner = |machine: &Machine, _: &str| AcpAgent {
         command: vec![ANGELIA.to_owned(), "acp".to_owned()],
         env: vec![
@@ -18,7 +18,7 @@ fn lab() -> Lab {
             ("PATH".to_owned(), machine.place.root().to_str().unwrap().to_owned()),
         ],
     };
-    Lab::new(inner)
+    AcpAgentFixture::new(inner)
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn words_tools_and_questions_pass_through_both() {
 fn a_conversation_goes_on_in_the_next_process() {
     let lab = lab();
     let first = lab.turn("hello");
-    let second = lab.turn_of(&["-s", first.completed().session(), "again"]);
+    let second = lab.run_turn_with(&["-s", first.completed().session(), "again"]);
     second.completed();
     assert_eq!(second.first("turn.started")["resumed"], true);
     assert!(second.text().contains("again") && !second.text().contains("hello"), "{second:#?}");
@@ -52,9 +52,9 @@ fn a_conversation_goes_on_in_the_next_process() {
 fn what_is_interrupted_inside_is_interrupted_outside() {
     let lab = lab();
     let running = lab.machine.start(&["run", "--json", "say\n!words 2\n!hang"]);
-    running.until_says("word2");
+    running.wait_for_stdout("word2");
     running.signal(rustix::process::Signal::INT);
     let ran = running.wait();
-    ran.is(130);
-    assert_eq!(crate::agents::marked(&lab.machine), [0_u32; 0]);
+    ran.assert_code(130);
+    assert_eq!(crate::agent_processes::agent_pids(&lab.machine), [0_u32; 0]);
 }

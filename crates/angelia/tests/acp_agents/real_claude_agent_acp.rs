@@ -3,10 +3,10 @@
 use angelia_testkit::acp_agents::AcpAgent;
 use serde_json::json;
 
-use crate::lab::Lab;
+use crate::acp_fixture::AcpAgentFixture;
 
-fn lab() -> Lab {
-    Lab::new(|machine, url| AcpAgent::claude_with_key(&machine.place, url).unwrap())
+fn lab() -> AcpAgentFixture {
+    AcpAgentFixture::new(|machine, url| AcpAgent::claude_with_key(&machine.place, url).unwrap())
 }
 
 #[test]
@@ -15,10 +15,10 @@ fn words_and_a_conversation_that_goes_on() {
     let first = lab.turn("ECHO:the first words");
     assert_eq!(first.completed().text(), "the first words");
     assert_eq!(first.first("turn.started")["executor"], "acp");
-    let second = lab.turn_of(&["-s", first.session(), "ECHO:the second words"]);
+    let second = lab.run_turn_with(&["-s", first.session(), "ECHO:the second words"]);
     assert_eq!(second.completed().text(), "the second words");
     assert_eq!(second.first("turn.started")["resumed"], true);
-    assert!(lab.told().contains("the first words"));
+    assert!(lab.last_model_request().contains("the first words"));
     assert!(second.of_type("notice").is_empty(), "{second:#?}");
 }
 
@@ -26,7 +26,7 @@ fn words_and_a_conversation_that_goes_on() {
 fn a_tool_runs_and_money_is_counted() {
     let lab = lab();
     let input = json!({"command": "mkdir made", "description": "a test"});
-    let turn = lab.tool("Bash", &input);
+    let turn = lab.run_tool_turn("Bash", &input);
     assert!(turn.completed().text().ends_with("done"), "{turn:#?}");
     assert!(lab.machine.work().join("made").is_dir());
     let started = turn.first("tool.started");
@@ -42,7 +42,7 @@ fn a_tool_runs_and_money_is_counted() {
 
 #[test]
 fn without_a_login_it_says_so() {
-    let lab = Lab::new(|machine, url| AcpAgent::claude(&machine.place, url).unwrap());
+    let lab = AcpAgentFixture::new(|machine, url| AcpAgent::claude(&machine.place, url).unwrap());
     let ran = lab.machine.angelia(&["run", "hello"]);
-    ran.is(77).complains("log in");
+    ran.assert_code(77).assert_stderr("log in");
 }

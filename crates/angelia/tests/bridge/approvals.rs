@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::{
-    host::{Host, ended, of_type, run},
-    stage::Machine,
+    host::{Host, assert_final, of_type, run_request},
+    machine::Machine,
 };
 
-fn asked(host: &mut Host) -> Value {
-    host.until_type("approval_requested").pop().unwrap()
+fn next_approval_request(host: &mut Host) -> Value {
+    host.read_until_type("approval_requested").pop().unwrap()
 }
 
 #[test]
@@ -21,42 +21,42 @@ fn every_verdict_has_its_effect() {
         ("deny", "completed", "You refused `rm x`: not that one"),
         ("stop", "interrupted", ""),
     ] {
-        host.send(&run(verdict, verdict, "!ask rm x"));
-        let asked = asked(&mut host);
+        host.send(&run_request(verdict, verdict, "!ask rm x"));
+        let asked = next_approval_request(&mut host);
         assert_eq!(asked["kind"], "tool");
         assert_eq!(asked["tool"], "Bash");
         assert_eq!(asked["choices"], json!(["once", "session", "deny", "stop"]));
         assert!(asked["detail"].is_string() && asked["expires_at"].is_string());
         host.send(&json!({"type": "approve", "approval_id": asked["approval_id"],
             "verdict": verdict, "note": "not that one"}));
-        let events = host.until_type("final");
+        let events = host.read_until_type("final");
         let resolved = of_type(&events, "approval_resolved")[0];
         assert_eq!(resolved["verdict"], verdict);
         assert_eq!(resolved["approval_id"], asked["approval_id"]);
-        let end = ended(&events, status);
+        let end = assert_final(&events, status);
         assert!(end["response"].as_str().unwrap().contains(says), "{end}");
     }
     // A tool that was allowed for the session is not asked about again.
     let events = host.run("r", "session", "!ask rm x");
-    ended(&events, "completed");
+    assert_final(&events, "completed");
     assert!(of_type(&events, "approval_requested").is_empty());
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
 fn a_question_is_answered_by_its_text() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &[]);
-    host.send(&run("r", "s", "!question"));
-    let asked = asked(&mut host);
+    host.send(&run_request("r", "s", "!question"));
+    let asked = next_approval_request(&mut host);
     assert_eq!(asked["kind"], "question");
     let question = asked["questions"][0]["text"].as_str().unwrap();
     host.send(&json!({"type": "approve", "approval_id": asked["approval_id"],
         "verdict": "once", "answers": {question: "Blue"}}));
-    let events = host.until_type("final");
-    let end = ended(&events, "completed");
+    let events = host.read_until_type("final");
+    let end = assert_final(&events, "completed");
     assert!(end["response"].as_str().unwrap().contains("Blue"), "{end}");
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn only_what_is_asked_here_can_be_decided_and_only_once() {
     let error = host.next();
     assert_eq!(error["code"], "unknown_approval");
     assert_eq!(error["request_id"], "a");
-    host.send(&run("r", "s", "!ask rm x"));
-    let asked = asked(&mut host);
+    host.send(&run_request("r", "s", "!ask rm x"));
+    let asked = next_approval_request(&mut host);
     for verdict in ["deny", "once"] {
         host.send(&json!({"type": "approve", "approval_id": asked["approval_id"],
             "verdict": verdict, "request_id": verdict}));
     }
-    let events = host.until_type("final");
+    let events = host.read_until_type("final");
     let errors = of_type(&events, "error");
     let late = |event: &Value| {
         assert_eq!(event["code"], "unknown_approval");
@@ -87,7 +87,7 @@ fn only_what_is_asked_here_can_be_decided_and_only_once() {
         None => late(&host.next()),
     }
     assert_eq!(of_type(&events, "approval_resolved")[0]["verdict"], "deny");
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -95,14 +95,14 @@ fn what_the_owner_decides_elsewhere_is_told() {
     let machine = Machine::new();
     let serving = machine.serve();
     let mut host = Host::start(&machine, &[]);
-    host.send(&run("r", "s", "!ask rm x"));
-    let asked = asked(&mut host);
+    host.send(&run_request("r", "s", "!ask rm x"));
+    let asked = next_approval_request(&mut host);
     let id = asked["approval_id"].as_str().unwrap();
-    machine.angelia(&["approvals", "approve", id]).is(0);
-    let events = host.until_type("final");
+    machine.angelia(&["approvals", "approve", id]).assert_code(0);
+    let events = host.read_until_type("final");
     let resolved = of_type(&events, "approval_resolved")[0];
     assert_eq!(resolved["by"], "owner");
-    ended(&events, "completed");
-    host.quit();
-    serving.stop().is(0);
+    assert_final(&events, "completed");
+    host.shut_down();
+    serving.stop().assert_code(0);
 }

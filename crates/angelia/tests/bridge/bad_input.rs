@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    host::{Host, ended, response, run},
-    stage::Machine,
+    host::{Host, assert_final, response, run_request},
+    machine::Machine,
 };
 
 /// Writes a line and returns the error it causes.
@@ -82,8 +82,8 @@ fn b16_a_bad_request_is_an_error_with_its_id_and_the_process_goes_on() {
         assert_eq!(event["code"], code, "{line}: {event}");
         assert_eq!(event.get("request_id").and_then(Value::as_str), request_id, "{line}: {event}");
     }
-    ended(&host.run("r", "s", "still there"), "completed");
-    host.quit();
+    assert_final(&host.run("r", "s", "still there"), "completed");
+    host.shut_down();
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn b16_a_session_id_is_told_too_where_it_can_be() {
     assert_eq!(event["code"], "invalid", "{event}");
     assert_eq!(event["session_id"], "s");
     assert!(event["message"].as_str().unwrap().contains("default"), "{event}");
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -109,10 +109,10 @@ fn b17_every_text_comes_back_as_it_was() {
     let events = host.run("r\u{0}\n", "s \u{2028}\u{1f600}", odd);
     assert_eq!(events[0]["request_id"], "r\u{0}\n");
     assert_eq!(events[0]["session_id"], "s \u{2028}\u{1f600}");
-    let end = ended(&events, "completed");
+    let end = assert_final(&events, "completed");
     assert_eq!(end["messages"][0]["content"], odd);
     assert!(response(&events).contains("bell\u{7} line\u{2028}break"), "{end}");
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -126,29 +126,29 @@ fn bytes_that_are_no_text_are_an_error() {
     let event = error(&mut host, line);
     assert_eq!(event["code"], "invalid_utf8");
     assert_eq!(event["request_id"], "r");
-    ended(&host.run("r", "s", "hello"), "completed");
-    host.quit();
+    assert_final(&host.run("r", "s", "hello"), "completed");
+    host.shut_down();
 }
 
 #[test]
 fn a_line_may_come_in_halves_but_not_end_in_one() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &[]);
-    let line = format!("{}\n", run("r", "s", "in pieces ✂"));
+    let line = format!("{}\n", run_request("r", "s", "in pieces ✂"));
     for piece in line.as_bytes().chunks(7) {
         host.write(piece);
     }
-    ended(&host.until_type("final"), "completed");
+    assert_final(&host.read_until_type("final"), "completed");
     host.write(br#"{"type":"run","request_id":"cut","session_id":"s","mess"#);
     host.close_stdin();
-    let end = host.end();
+    let end = host.wait_for_exit();
     assert_eq!(end.code, Some(0));
     assert_eq!(end.events.len(), 1, "{end:?}");
     assert_eq!(end.events[0]["code"], "incomplete_line");
     assert_eq!(end.events[0]["request_id"], "cut");
     // A complete request without the final newline counts as a request.
     let ran = machine.angelia_with_input(&["bridge"], br#"{"type":"ping","request_id":"p"}"#);
-    ran.is(0);
+    ran.assert_code(0);
     assert_eq!(ran.stdout, "{\"type\":\"pong\",\"request_id\":\"p\"}\n");
 }
 
@@ -159,11 +159,11 @@ fn a_line_that_is_too_long_is_passed_over() {
     let mut line = br#"{"type":"run","request_id":"big","session_id":"s","message":""#.to_vec();
     line.resize(65 << 20, b'x');
     line.extend_from_slice(b"\"}\n{\"type\":\"ping\",\"request_id\":\"p\"}\n");
-    let writing = host.write_aside(line);
+    let writing = host.write_in_thread(line);
     let event = host.next();
     assert_eq!(event["code"], "too_long", "{event}");
     assert_eq!(event["request_id"], "big");
     assert_eq!(host.next()["type"], "pong");
-    host.take_back(writing.join().unwrap());
-    host.quit();
+    host.restore_stdin(writing.join().unwrap());
+    host.shut_down();
 }

@@ -5,8 +5,11 @@ use std::fs;
 use serde_json::json;
 
 use crate::{
-    host::{Host, ended, joined, of_type, refused, response, run, run_with, types},
-    stage::Machine,
+    host::{
+        Host, assert_error, assert_final, joined_text, of_type, response, run_request,
+        run_request_with, types,
+    },
+    machine::Machine,
 };
 
 #[test]
@@ -20,8 +23,8 @@ fn b01_one_event_per_line_and_nothing_else_on_stdout() {
     host.write(b"\r\n\n{\"type\":\"ping\"}\r\n");
     assert_eq!(host.next(), json!({"type": "pong"}));
     let events = host.run("r", "s", "!fail server");
-    ended(&events, "failed");
-    let rest = host.quit();
+    assert_final(&events, "failed");
+    let rest = host.shut_down();
     assert_eq!(types(&rest.events), ["shutdown_ack"], "{rest:?}");
 }
 
@@ -37,15 +40,15 @@ fn b02_a_run_is_a_turn_and_its_events_carry_both_ids() {
         assert_eq!(event["request_id"], "r 1", "{event}");
         assert_eq!(event["session_id"], "ß/1", "{event}");
     }
-    let end = ended(&events, "completed");
+    let end = assert_final(&events, "completed");
     assert!(response(&events).contains("You said: hello"), "{end}");
-    host.quit();
+    host.shut_down();
     // The turn is recorded like any other, and the owner finds the session by its name.
     let turn = events[0]["turn_id"].as_str().unwrap();
     let shown = machine.angelia(&["turns", "show", turn]);
-    shown.is(0).says("completed");
+    shown.assert_code(0).assert_stdout("completed");
     let ran = machine.angelia(&["run", "-s", "bridge:ß/1", "!who"]);
-    ran.is(0).says(&conversation(&events));
+    ran.assert_code(0).assert_stdout(&conversation(&events));
 }
 
 /// Returns the agent's own id of the conversation, as `!who` reports it.
@@ -58,30 +61,30 @@ pub(crate) fn conversation(events: &[serde_json::Value]) -> String {
 fn b03_ping_is_answered_during_a_run() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &[]);
-    host.send(&run("r", "s", "!hang"));
-    host.until_type("run_started");
+    host.send(&run_request("r", "s", "!hang"));
+    host.read_until_type("run_started");
     for n in 0..10 {
         let id = format!("p{n}");
         host.send(&json!({"type": "ping", "request_id": id}));
         assert_eq!(host.next(), json!({"type": "pong", "request_id": id}));
     }
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
 fn b04_an_interrupt_is_acknowledged_before_the_end_it_causes() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &[]);
-    host.send(&run("r", "s", "said before\n!tool Wait\n!hang"));
-    host.until_type("tool_finished");
+    host.send(&run_request("r", "s", "said before\n!tool Wait\n!hang"));
+    host.read_until_type("tool_finished");
     host.send(&json!({"type": "interrupt", "session_id": "s", "message": "enough"}));
-    let events = host.until_type("final");
+    let events = host.read_until_type("final");
     let ack = &events[0];
     assert_eq!(ack["type"], "interrupt_ack", "{events:#?}");
     assert_eq!(ack["request_id"], "r");
     assert_eq!(ack["session_id"], "s");
     assert_eq!(ack["message"], "enough");
-    let end = ended(&events, "interrupted");
+    let end = assert_final(&events, "interrupted");
     assert_eq!(end["interrupt_message"], "enough");
     assert!(end["response"].as_str().unwrap().contains("said before"));
     // The session continues, and there is no run left to interrupt.
@@ -90,8 +93,8 @@ fn b04_an_interrupt_is_acknowledged_before_the_end_it_causes() {
     assert_eq!(error["code"], "not_running");
     assert_eq!(error["request_id"], "i");
     assert_eq!(error["session_id"], "s");
-    ended(&host.run("r2", "s", "and on"), "completed");
-    host.quit();
+    assert_final(&host.run("r2", "s", "and on"), "completed");
+    host.shut_down();
 }
 
 #[test]
@@ -102,15 +105,15 @@ fn b04_a_run_that_has_not_begun_can_be_interrupted_too() {
         let session = format!("s{n}");
         // In one write, so that the second request arrives right after the first was accepted.
         let interrupt = json!({"type": "interrupt", "session_id": session, "request_id": "i"});
-        host.write(format!("{}\n{interrupt}\n", run("r", &session, "!hang")).as_bytes());
-        let events = host.until_type("final");
+        host.write(format!("{}\n{interrupt}\n", run_request("r", &session, "!hang")).as_bytes());
+        let events = host.read_until_type("final");
         let kinds = types(&events);
         let ack = kinds.iter().position(|kind| *kind == "interrupt_ack");
         assert!(ack.unwrap() < kinds.len() - 1, "{kinds:?}");
         assert_eq!(of_type(&events, "interrupt_ack")[0]["run_request_id"], "r");
-        ended(&events, "interrupted");
+        assert_final(&events, "interrupted");
     }
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn b05_each_word_for_the_end_is_acknowledged_and_ends() {
         let machine = Machine::new();
         let mut host = Host::start(&machine, &[]);
         host.send(&json!({"type": word, "request_id": "end"}));
-        let ended = host.end();
+        let ended = host.wait_for_exit();
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let ack = json!({"type": "shutdown_ack", "request_id": "end"});
         assert_eq!(ended.events, [ack]);
@@ -134,10 +137,10 @@ fn b06_a_session_goes_on_also_in_a_new_process() {
     let first = host.run("r1", "s", "!who");
     let second = host.run("r2", "s", "!who");
     let other = host.run("r3", "other", "!who");
-    host.quit();
+    host.shut_down();
     let mut host = Host::start(&machine, &[]);
     let third = host.run("r1", "s", "!who");
-    host.quit();
+    host.shut_down();
     // For the agent, all of this is one conversation.
     assert_eq!(conversation(&first), conversation(&second));
     assert_eq!(conversation(&first), conversation(&third));
@@ -151,24 +154,24 @@ fn b06_a_session_goes_on_also_in_a_new_process() {
 fn b07_a_busy_session_refuses_and_others_run_meanwhile() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &[]);
-    host.send(&run("r1", "s", "!hang"));
-    host.send(&run("r2", "s", "hello"));
-    let events = host.until_type("error");
-    let error = refused(&events, "session_busy");
+    host.send(&run_request("r1", "s", "!hang"));
+    host.send(&run_request("r2", "s", "hello"));
+    let events = host.read_until_type("error");
+    let error = assert_error(&events, "session_busy");
     assert_eq!(error["request_id"], "r2");
     assert_eq!(error["session_id"], "s");
     assert!(error["message"].as_str().unwrap().contains("r1"), "{error}");
-    host.send(&run("r3", "another", "hello"));
-    let events = host.until_type("final");
-    assert_eq!(ended(&events, "completed")["request_id"], "r3");
+    host.send(&run_request("r3", "another", "hello"));
+    let events = host.read_until_type("final");
+    assert_eq!(assert_final(&events, "completed")["request_id"], "r3");
     host.send(&json!({"type": "interrupt", "session_id": "s"}));
-    let events = host.until_type("final");
-    assert_eq!(ended(&events, "interrupted")["request_id"], "r1");
+    let events = host.read_until_type("final");
+    assert_eq!(assert_final(&events, "interrupted")["request_id"], "r1");
     // A host that has read the end can start the next run at once.
     for n in 0..20 {
-        ended(&host.run(&format!("x{n}"), "s", "next"), "completed");
+        assert_final(&host.run(&format!("x{n}"), "s", "next"), "completed");
     }
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn b08_the_directory_is_the_requests_or_the_flags_or_where_we_are() {
     let mut host = Host::start(&machine, &[]);
     let here = works_in(&host.run("r", "here", "hello"));
     assert_eq!(here, fs::canonicalize(machine.work()).unwrap().to_str().unwrap());
-    host.quit();
+    host.shut_down();
     let one = root.join("one");
     let mut host = Host::start(&machine, &["--cwd", one.to_str().unwrap()]);
     assert_eq!(works_in(&host.run("r", "flag", "hello")), one.to_str().unwrap());
@@ -192,13 +195,13 @@ fn b08_the_directory_is_the_requests_or_the_flags_or_where_we_are() {
     let events = host.run_with("r", "relative", "hello", json!({"cwd": "below"}));
     assert_eq!(works_in(&events), root.join("one/below").to_str().unwrap());
     // A session keeps its directory: the same one is accepted, another one is refused.
-    ended(&host.run_with("r", "request", "hello", two), "completed");
+    assert_final(&host.run_with("r", "request", "hello", two), "completed");
     let events = host.run_with("r", "request", "hello", json!({"cwd": one}));
-    let error = refused(&events, "session_differs");
+    let error = assert_error(&events, "session_differs");
     assert!(error["message"].as_str().unwrap().contains("two"), "{error}");
     let events = host.run_with("r", "new", "hello", json!({"cwd": "/no/such"}));
-    refused(&events, "invalid");
-    host.quit();
+    assert_error(&events, "invalid");
+    host.shut_down();
 }
 
 #[test]
@@ -212,8 +215,8 @@ fn b09_native_deltas_are_the_agents_own() {
         .map(|event| event["text"].as_str().unwrap().trim())
         .collect();
     assert_eq!(pieces, ["word1", "word2", "word3", "word4", "word5"]);
-    assert_eq!(joined(&events, "assistant_delta"), response(&events));
-    host.quit();
+    assert_eq!(joined_text(&events, "assistant_delta"), response(&events));
+    host.shut_down();
 }
 
 #[test]
@@ -223,12 +226,12 @@ fn b10_a_finished_text_is_cut_into_pieces() {
     let more = json!({"assistant_delta": true});
     let events = host.run_with("r", "s", "!tool Read\n👨‍👩‍👧‍👦👨‍👩‍👧‍👦x", more);
     let text = response(&events);
-    assert_eq!(joined(&events, "assistant_delta"), text);
+    assert_eq!(joined_text(&events, "assistant_delta"), text);
     let pieces = of_type(&events, "assistant_delta");
     assert_eq!(pieces[0]["text"], "The");
     let whole = |event: &&&serde_json::Value| event["text"].as_str().unwrap().contains("👨‍👩‍👧‍👦");
     assert!(pieces.iter().any(|event| whole(&event)), "{pieces:?}");
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -241,7 +244,7 @@ fn b11_without_deltas_there_are_whole_messages_only() {
     let more = json!({"assistant_delta": false, "native_stream": true,
         "native_assistant_delta": true});
     assert_eq!(types(&host.run_with("r", "s", "hello", more)), expected);
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -259,14 +262,14 @@ fn b12_deltas_end_and_the_whole_message_follows() {
             let of_it: Vec<_> =
                 events.iter().filter(|event| event["index"] == index).cloned().collect();
             // The deltas add up to the text, and nothing is sent twice.
-            assert_eq!(joined(&of_it, "assistant_delta"), message["text"]);
+            assert_eq!(joined_text(&of_it, "assistant_delta"), message["text"]);
             let kinds = types(&of_it);
             let (pieces, end) = kinds.split_at(kinds.len() - 2);
             assert!(pieces.iter().all(|kind| *kind == "assistant_delta"));
             assert_eq!(end, ["assistant_delta_end", "assistant_message"]);
         }
         assert_eq!(messages[2]["text"], response(&events));
-        host.quit();
+        host.shut_down();
     }
 }
 
@@ -287,7 +290,7 @@ fn b14_tools_are_told_when_they_start_and_finish() {
     assert_eq!(tools[0]["tool_id"], tools[1]["tool_id"]);
     assert_eq!(tools[1]["ok"], true);
     assert!(tools[1]["output"].as_str().unwrap().contains("pretended"));
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -295,7 +298,7 @@ fn b15_the_end_has_everything_and_says_how_it_came() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &["--max-iterations", "2"]);
     let events = host.run("r1", "s1", "!tool Read\nanswer");
-    let end = ended(&events, "completed");
+    let end = assert_final(&events, "completed");
     assert_eq!(end["api_calls"], 2);
     assert!(end["usage"]["output_tokens"].as_u64().unwrap() > 0);
     assert!(end.get("error").is_none());
@@ -308,19 +311,19 @@ fn b15_the_end_has_everything_and_says_how_it_came() {
     assert_eq!(messages[3]["content"], end["response"]);
 
     let events = host.run("r2", "s2", "said\n!tool A\n!tool B\n!tool C 60000");
-    let end = ended(&events, "partial");
+    let end = assert_final(&events, "partial");
     assert!(end["response"].as_str().unwrap().contains("said"), "{end}");
 
     let events = host.run("r3", "s3", "said\n!tool A\n!fail auth");
-    let end = ended(&events, "failed");
+    let end = assert_final(&events, "failed");
     assert_eq!(end["error"]["kind"], "auth");
     assert!(end["error"]["message"].is_string());
 
-    host.send(&run("r4", "s4", "!hang"));
-    host.until_type("run_started");
+    host.send(&run_request("r4", "s4", "!hang"));
+    host.read_until_type("run_started");
     host.send(&json!({"type": "interrupt", "session_id": "s4"}));
-    ended(&host.until_type("final"), "interrupted");
-    host.quit();
+    assert_final(&host.read_until_type("final"), "interrupted");
+    host.shut_down();
 }
 
 #[test]
@@ -335,26 +338,26 @@ fn the_same_key_is_run_once() {
     assert_eq!(response(&again), response(&first));
     assert!(again.iter().all(|event| event["request_id"] == "r2"));
     let error = host.run_with("r3", "s", "something else", key.clone());
-    refused(&error, "key_reused");
+    assert_error(&error, "key_reused");
     // The same while the run is active: both requests get its events and its end.
     let slow = json!({"idempotency_key": "2"});
-    host.send(&run_with("r4", "s", "!hang", slow.clone()));
-    host.until_type("run_started");
-    host.send(&run_with("r5", "s", "!hang", slow));
+    host.send(&run_request_with("r4", "s", "!hang", slow.clone()));
+    host.read_until_type("run_started");
+    host.send(&run_request_with("r5", "s", "!hang", slow));
     let started = host.next();
     assert_eq!((&started["request_id"], &started["repeats"]), (&json!("r5"), &json!(true)));
     host.send(&json!({"type": "interrupt", "session_id": "s"}));
-    let one = host.until_type("final");
-    let other = host.until_type("final");
-    ended(&one, "interrupted");
-    ended(&other, "interrupted");
-    host.quit();
+    let one = host.read_until_type("final");
+    let other = host.read_until_type("final");
+    assert_final(&one, "interrupted");
+    assert_final(&other, "interrupted");
+    host.shut_down();
     // A later process finds it too.
     let mut host = Host::start(&machine, &[]);
     let again = host.run_with("r6", "s", "!who", key);
     assert_eq!(again[0]["turn_id"], first[0]["turn_id"]);
     assert_eq!(response(&again), response(&first));
-    host.quit();
+    host.shut_down();
     assert_eq!(machine.list("turns").len(), 2);
 }
 
@@ -369,6 +372,6 @@ fn a_field_that_means_nothing_here_is_not_ignored_in_silence() {
     assert_eq!(notice["code"], "unknown_field");
     let text = notice["text"].as_str().unwrap();
     assert!(text.contains("temperature") && text.contains("asistant_delta"), "{text}");
-    ended(&events, "completed");
-    host.quit();
+    assert_final(&events, "completed");
+    host.shut_down();
 }

@@ -5,8 +5,11 @@ use serde_json::json;
 
 use crate::{
     checklist::conversation,
-    host::{Host, NATIVE, ended, joined, of_type, refused, response, run, run_with, types},
-    stage::{Machine, until},
+    host::{
+        Host, NATIVE, assert_error, assert_final, joined_text, of_type, response, run_request,
+        run_request_with, types,
+    },
+    machine::{Machine, until},
 };
 
 #[test]
@@ -15,15 +18,15 @@ fn a_session_is_the_same_with_and_without_it() {
     let turn = |flags: &[&str]| {
         let mut host = Host::start(&machine, flags);
         let events = host.run("r", "s", "!who");
-        ended(&events, "completed");
-        host.quit();
+        assert_final(&events, "completed");
+        host.shut_down();
         conversation(&events)
     };
     let first = turn(&[]);
     let serving = machine.serve();
     assert_eq!(turn(&[]), first);
     assert_eq!(turn(&NATIVE), first);
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
     assert_eq!(turn(&[]), first);
     assert_eq!(machine.list("sessions").len(), 1);
 }
@@ -37,9 +40,9 @@ fn a_host_is_told_the_same() {
         let told = |session: &str, flags: &[&str]| {
             let mut host = Host::start(&machine, flags);
             let events = host.run("r", session, prompt);
-            host.quit();
-            ended(&events, "completed");
-            let deltas = joined(&events, "assistant_delta");
+            host.shut_down();
+            assert_final(&events, "completed");
+            let deltas = joined_text(&events, "assistant_delta");
             let kinds: Vec<_> = types(&events).into_iter().map(str::to_owned).collect();
             (kinds, deltas)
         };
@@ -47,7 +50,7 @@ fn a_host_is_told_the_same() {
         let alone = [flags, &["--max-iterations", "50"]].concat();
         assert_eq!(told("there", flags), told("here", &alone));
     }
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
 }
 
 #[test]
@@ -56,39 +59,39 @@ fn everything_works_through_it() {
     let serving = machine.serve();
     let mut host = Host::start(&machine, &[]);
     // Approvals.
-    host.send(&run("r", "s", "!ask rm x"));
-    let asked = host.until_type("approval_requested").pop().unwrap();
+    host.send(&run_request("r", "s", "!ask rm x"));
+    let asked = host.read_until_type("approval_requested").pop().unwrap();
     let id = &asked["approval_id"];
     host.send(&json!({"type": "approve", "approval_id": id, "verdict": "deny", "note": "no"}));
-    let events = host.until_type("final");
+    let events = host.read_until_type("final");
     assert_eq!(of_type(&events, "approval_resolved")[0]["verdict"], "deny");
     assert!(response(&events).contains("You refused `rm x`: no"), "{events:?}");
     // Interrupts.
-    host.send(&run("r", "s", "!hang"));
-    host.until_type("run_started");
+    host.send(&run_request("r", "s", "!hang"));
+    host.read_until_type("run_started");
     host.send(&json!({"type": "interrupt", "session_id": "s"}));
-    let events = host.until_type("final");
+    let events = host.read_until_type("final");
     assert_eq!(events[0]["type"], "interrupt_ack");
-    ended(&events, "interrupted");
+    assert_final(&events, "interrupted");
     // Keys, and the guard.
     let key = json!({"idempotency_key": "k"});
     let first = host.run_with("r1", "s", "!who", key.clone());
     let again = host.run_with("r2", "s", "!who", key.clone());
     assert_eq!(again[0]["turn_id"], first[0]["turn_id"]);
     assert_eq!(again[0]["repeats"], true);
-    refused(&host.run_with("r3", "s", "other", key), "key_reused");
-    refused(&host.run_with("r4", "s", "hi", json!({"model": "another"})), "session_differs");
-    refused(&host.run_with("r5", "new", "hi", json!({"profile": "nobody"})), "invalid");
-    host.send(&run_with("r6", "s", "!hang", json!({})));
-    host.until_type("run_started");
-    host.send(&run("r7", "s", "hello"));
+    assert_error(&host.run_with("r3", "s", "other", key), "key_reused");
+    assert_error(&host.run_with("r4", "s", "hi", json!({"model": "another"})), "session_differs");
+    assert_error(&host.run_with("r5", "new", "hi", json!({"profile": "nobody"})), "invalid");
+    host.send(&run_request_with("r6", "s", "!hang", json!({})));
+    host.read_until_type("run_started");
+    host.send(&run_request("r7", "s", "hello"));
     assert_eq!(host.next()["code"], "session_busy");
     // The end of the bridge does not end the daemon.
-    let end = host.quit();
+    let end = host.shut_down();
     assert_eq!(types(&end.events), ["final", "shutdown_ack"]);
     assert_eq!(end.events[0]["status"], "interrupted");
     assert_eq!(machine.list("turns").len(), 4);
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
 }
 
 #[test]
@@ -96,12 +99,12 @@ fn what_a_killed_bridge_ran_does_not_go_on_in_it() {
     let machine = Machine::new();
     let serving = machine.serve();
     let mut host = Host::start(&machine, &[]);
-    host.send(&run("r", "s", "said\n!tool Wait\n!hang"));
-    host.until_type("tool_finished");
+    host.send(&run_request("r", "s", "said\n!tool Wait\n!hang"));
+    host.read_until_type("tool_finished");
     host.signal(Signal::KILL);
     drop(host);
     until("the daemon has ended the turn", || machine.list("turns")[0]["status"] == "interrupted");
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
 }
 
 #[test]
@@ -109,14 +112,14 @@ fn a_daemon_that_goes_away_ends_the_run_and_the_bridge_says_so() {
     let machine = Machine::new();
     let serving = machine.serve();
     let mut host = Host::start(&machine, &[]);
-    host.send(&run("r", "s", "said\n!tool Wait\n!hang"));
-    host.until_type("tool_finished");
+    host.send(&run_request("r", "s", "said\n!tool Wait\n!hang"));
+    host.read_until_type("tool_finished");
     serving.kill();
-    let events = host.until_type("final");
-    let end = ended(&events, "failed");
+    let events = host.read_until_type("final");
+    let end = assert_final(&events, "failed");
     assert!(end["error"]["message"].is_string(), "{end}");
     let events = host.run("r2", "s", "hello");
-    let error = refused(&events, "unavailable");
+    let error = assert_error(&events, "unavailable");
     assert!(error["message"].as_str().unwrap().contains("daemon"), "{error}");
-    host.quit();
+    host.shut_down();
 }

@@ -6,8 +6,8 @@ use angelia_testkit::programs;
 use serde_json::json;
 
 use crate::{
-    host::{Host, NATIVE, ended, of_type, refused, types},
-    stage::Machine,
+    host::{Host, NATIVE, assert_error, assert_final, of_type, types},
+    machine::Machine,
 };
 
 #[test]
@@ -22,15 +22,15 @@ fn b18_the_model_and_the_profile_are_defaults() {
     assert_eq!((&events[0]["model"], &events[0]["profile"]), (&json!("m2"), &json!("default")));
     // A request whose explicit settings differ from those of its session is refused.
     let events = host.run_with("r", "s", "hello", json!({"model": "m2"}));
-    refused(&events, "session_differs");
-    host.quit();
+    assert_error(&events, "session_differs");
+    host.shut_down();
     // Flags that differ only cause a notice, and the session keeps its settings.
     let mut host = Host::start(&machine, &["--model", "m3"]);
     let events = host.run("r", "s", "hello");
     assert_eq!(events[0]["model"], "m1");
     assert_eq!(events[1]["code"], "session_keeps", "{events:#?}");
-    ended(&events, "completed");
-    host.quit();
+    assert_final(&events, "completed");
+    host.shut_down();
 }
 
 #[test]
@@ -38,11 +38,11 @@ fn b18_an_address_and_a_key_are_refused_with_a_reason() {
     let machine = Machine::new();
     for flag in ["--base-url", "--api-key"] {
         let ran = machine.angelia(&["bridge", flag, "something"]);
-        ran.is(2).complains(flag).complains("its own login").complains("env");
+        ran.assert_code(2).assert_stderr(flag).assert_stderr("its own login").assert_stderr("env");
         assert_eq!(ran.stdout, "");
     }
     // Some hosts always pass them.
-    machine.angelia(&["bridge", "--base-url", "", "--api-key", ""]).is(0);
+    machine.angelia(&["bridge", "--base-url", "", "--api-key", ""]).assert_code(0);
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn b18_iterations_are_tool_calls_and_end_a_run_as_partial() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &["--max-iterations", "3"]);
     let events = host.run("r", "s", "said\n!tool A\n!tool B\n!tool C\n!tool D 60000");
-    let end = ended(&events, "partial");
+    let end = assert_final(&events, "partial");
     assert_eq!(end["reason"], "budget_tool_count");
     assert!(of_type(&events, "notice").iter().all(|notice| notice["code"] != "resumed"));
-    host.quit();
-    machine.angelia(&["bridge", "--max-iterations", "0"]).is(2);
+    host.shut_down();
+    machine.angelia(&["bridge", "--max-iterations", "0"]).assert_code(2);
 }
 
 #[test]
@@ -63,13 +63,13 @@ fn b18_disabled_tools_are_refused_without_asking() {
     let mut host = Host::start(&machine, &["--disabled-toolsets", "Edit, Bash(rm *)"]);
     let events = host.run("r", "s", "!ask rm x");
     assert!(of_type(&events, "approval_requested").is_empty(), "{events:#?}");
-    let end = ended(&events, "completed");
+    let end = assert_final(&events, "completed");
     assert!(end["response"].as_str().unwrap().contains("disallowed_tools"), "{end}");
-    host.quit();
+    host.shut_down();
     machine
         .angelia(&["bridge", "--disabled-toolsets", "Bash("])
-        .is(2)
-        .complains("not a tool pattern");
+        .assert_code(2)
+        .assert_stderr("not a tool pattern");
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn b18_toolsets_reach_the_agent() {
     ));
     for (toolsets, wanted) in [("Bash, Read", "Bash,Read"), ("none", "")] {
         let mut host = Host::start(&machine, &["--toolsets", toolsets, "--once"]);
-        ended(&host.run("r", toolsets, "ECHO:hi"), "completed");
-        assert_eq!(host.end().code, Some(0));
+        assert_final(&host.run("r", toolsets, "ECHO:hi"), "completed");
+        assert_eq!(host.wait_for_exit().code, Some(0));
         let logged = fs::read_to_string(&log).unwrap();
         let mut arguments = logged.lines().filter(|line| line.contains("--tools"));
         let last = arguments.next_back().unwrap_or_else(|| panic!("{logged}"));
@@ -97,8 +97,8 @@ fn b18_toolsets_reach_the_agent() {
 fn b19_verbose_logs_to_stderr_only() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &["--verbose"]);
-    ended(&host.run("r", "s", "hello secret words"), "completed");
-    let end = host.quit();
+    assert_final(&host.run("r", "s", "hello secret words"), "completed");
+    let end = host.shut_down();
     assert!(end.stderr.contains("INFO"), "{end:?}");
     assert!(!end.stderr.contains("secret words"), "{end:?}");
 }
@@ -108,19 +108,25 @@ fn b19_the_clocks_of_the_stream_can_be_set() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &["--stream-timeout", "1"]);
     let events = host.run("r", "s", "!hang");
-    let end = ended(&events, "failed");
+    let end = assert_final(&events, "failed");
     assert_eq!(end["error"]["kind"], "timeout");
     let message = end["error"].to_string();
     assert!(message.contains("inter_event_silence_timeout"), "{message}");
-    host.quit();
+    host.shut_down();
     let mut host = Host::start(&machine, &["--timeout", "2s"]);
     let events = host.run("r", "s2", "!words 10000 5");
-    let end = ended(&events, "failed");
+    let end = assert_final(&events, "failed");
     assert_eq!(end["error"]["kind"], "timeout");
     assert!(end["response"].as_str().unwrap().contains("word1"));
-    host.quit();
-    machine.angelia(&["bridge", "--stream-timeout", "0"]).is(2).complains("switched off");
-    machine.angelia(&["bridge", "--first-event-timeout", "soon"]).is(2).complains("90s");
+    host.shut_down();
+    machine
+        .angelia(&["bridge", "--stream-timeout", "0"])
+        .assert_code(2)
+        .assert_stderr("switched off");
+    machine
+        .angelia(&["bridge", "--first-event-timeout", "soon"])
+        .assert_code(2)
+        .assert_stderr("90s");
 }
 
 #[test]
@@ -134,9 +140,9 @@ fn b19_an_agent_that_says_nothing_is_given_up() {
     ));
     let mut host = Host::start(&machine, &["--first-event-timeout", "1"]);
     let events = host.run("r", "s", "hello");
-    let end = ended(&events, "failed");
+    let end = assert_final(&events, "failed");
     assert_eq!(end["error"]["kind"], "timeout", "{end}");
-    host.quit();
+    host.shut_down();
 }
 
 #[test]
@@ -146,9 +152,9 @@ fn b20_the_switches_are_defaults_that_a_request_may_override() {
         let mut host = Host::start(&machine, flags);
         let prompt = "!words 12";
         let events = host.run_with("r", "s", prompt, more);
-        ended(&events, "completed");
+        assert_final(&events, "completed");
         let deltas = of_type(&events, "assistant_delta").len();
-        host.quit();
+        host.shut_down();
         deltas
     };
     let sized: Vec<&str> = vec!["--assistant-delta", "--assistant-delta-chunk-size", "10"];
@@ -177,11 +183,11 @@ fn b20_the_switches_are_defaults_that_a_request_may_override() {
 fn the_schema_is_printed() {
     let machine = Machine::new();
     let ran = machine.angelia(&["bridge", "--schema"]);
-    ran.is(0);
+    ran.assert_code(0);
     let schema: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert!(schema["$defs"]["Request"].is_object(), "{schema}");
     assert!(schema["$defs"]["Event"].is_object(), "{schema}");
     let mut host = Host::start(&machine, &[]);
     assert_eq!(types(&host.run("r", "s", "hello"))[0], "run_started");
-    host.quit();
+    host.shut_down();
 }

@@ -11,7 +11,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::stage::{DEADLINE, Machine};
+use crate::machine::{DEADLINE, Machine};
 
 /// Both flags that native deltas need.
 pub(crate) const NATIVE: [&str; 2] = ["--native-stream", "--native-assistant-delta"];
@@ -27,7 +27,7 @@ pub(crate) struct Host {
 
 /// A bridge that has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct BridgeExit {
     pub(crate) code: Option<i32>,
     /// The events that the test had not read yet.
     pub(crate) events: Vec<Value>,
@@ -36,13 +36,13 @@ pub(crate) struct Ended {
 
 impl Host {
     pub(crate) fn start(machine: &Machine, flags: &[&str]) -> Self {
-        let mut host = Self::unread(machine, flags);
+        let mut host = Self::start_unread(machine, flags);
         host.read();
         host
     }
 
     /// Starts a bridge whose output is not read until [`Self::read`] is called.
-    pub(crate) fn unread(machine: &Machine, flags: &[&str]) -> Self {
+    pub(crate) fn start_unread(machine: &Machine, flags: &[&str]) -> Self {
         let mut command = machine.command(&[&["bridge"], flags].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -98,7 +98,7 @@ impl Host {
     }
 
     /// Like [`Host::write`], on a separate thread.
-    pub(crate) fn write_aside(&mut self, bytes: Vec<u8>) -> JoinHandle<ChildStdin> {
+    pub(crate) fn write_in_thread(&mut self, bytes: Vec<u8>) -> JoinHandle<ChildStdin> {
         let mut stdin = self.stdin.take().unwrap();
         thread::spawn(move || {
             stdin.write_all(&bytes).unwrap();
@@ -106,7 +106,7 @@ impl Host {
         })
     }
 
-    pub(crate) fn take_back(&mut self, stdin: ChildStdin) {
+    pub(crate) fn restore_stdin(&mut self, stdin: ChildStdin) {
         self.stdin = Some(stdin);
     }
 
@@ -137,7 +137,7 @@ impl Host {
 
     /// Returns the events up to and including the first one that is `wanted`.
     #[track_caller]
-    pub(crate) fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub(crate) fn read_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut events = Vec::new();
         loop {
             let event = self.next();
@@ -150,8 +150,8 @@ impl Host {
     }
 
     #[track_caller]
-    pub(crate) fn until_type(&mut self, kind: &str) -> Vec<Value> {
-        self.until(|event| event["type"] == kind)
+    pub(crate) fn read_until_type(&mut self, kind: &str) -> Vec<Value> {
+        self.read_until(|event| event["type"] == kind)
     }
 
     /// Runs a turn to its end; no other run may be active.
@@ -168,8 +168,8 @@ impl Host {
         message: &str,
         more: Value,
     ) -> Vec<Value> {
-        self.send(&run_with(request_id, session, message, more));
-        self.until(|event| event["type"] == "final" || event["type"] == "error")
+        self.send(&run_request_with(request_id, session, message, more));
+        self.read_until(|event| event["type"] == "final" || event["type"] == "error")
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -183,7 +183,7 @@ impl Host {
 
     /// Waits for the bridge to exit by itself.
     #[track_caller]
-    pub(crate) fn end(mut self) -> Ended {
+    pub(crate) fn wait_for_exit(mut self) -> BridgeExit {
         let over = Instant::now() + DEADLINE;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -193,7 +193,7 @@ impl Host {
             thread::sleep(Duration::from_millis(2));
         };
         let events = self.events.take();
-        Ended {
+        BridgeExit {
             code: status.code(),
             events: events.map(|left| left.iter().collect()).unwrap_or_default(),
             stderr: self.stderr.take().unwrap().join().unwrap(),
@@ -202,9 +202,9 @@ impl Host {
 
     /// Closes stdin and waits for the bridge to exit.
     #[track_caller]
-    pub(crate) fn quit(mut self) -> Ended {
+    pub(crate) fn shut_down(mut self) -> BridgeExit {
         self.send(&json!({"type": "shutdown"}));
-        let ended = self.end();
+        let ended = self.wait_for_exit();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
         ended
@@ -219,12 +219,17 @@ impl Drop for Host {
     }
 }
 
-pub(crate) fn run(request_id: &str, session: &str, message: &str) -> Value {
+pub(crate) fn run_request(request_id: &str, session: &str, message: &str) -> Value {
     json!({"type": "run", "request_id": request_id, "session_id": session, "message": message})
 }
 
-pub(crate) fn run_with(request_id: &str, session: &str, message: &str, more: Value) -> Value {
-    let mut request = run(request_id, session, message);
+pub(crate) fn run_request_with(
+    request_id: &str,
+    session: &str,
+    message: &str,
+    more: Value,
+) -> Value {
+    let mut request = run_request(request_id, session, message);
     let Value::Object(more) = more else { panic!("more fields are an object") };
     request.as_object_mut().unwrap().extend(more);
     request
@@ -240,7 +245,7 @@ pub(crate) fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 /// Returns the last event, which must be the end of a run with this status.
 #[track_caller]
-pub(crate) fn ended<'a>(events: &'a [Value], status: &str) -> &'a Value {
+pub(crate) fn assert_final<'a>(events: &'a [Value], status: &str) -> &'a Value {
     let end = events.last().unwrap();
     assert_eq!(end["type"], "final", "{events:#?}");
     assert_eq!(end["status"], status, "{events:#?}");
@@ -252,7 +257,7 @@ pub(crate) fn ended<'a>(events: &'a [Value], status: &str) -> &'a Value {
 
 /// Returns the last event, which must be an error with this code.
 #[track_caller]
-pub(crate) fn refused<'a>(events: &'a [Value], code: &str) -> &'a Value {
+pub(crate) fn assert_error<'a>(events: &'a [Value], code: &str) -> &'a Value {
     let error = events.last().unwrap();
     assert_eq!(error["type"], "error", "{events:#?}");
     assert_eq!(error["code"], code, "{events:#?}");
@@ -264,7 +269,7 @@ pub(crate) fn response(events: &[Value]) -> &str {
 }
 
 /// Returns the texts of all events of a type, joined.
-pub(crate) fn joined(events: &[Value], kind: &str) -> String {
+pub(crate) fn joined_text(events: &[Value], kind: &str) -> String {
     let texts = of_type(events, kind).into_iter();
     texts.map(|event| event["text"].as_str().unwrap()).collect()
 }

@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/agents.rs"]
-mod agents;
+#[path = "../cli/agent_processes.rs"]
+mod agent_processes;
 mod approvals;
 mod bad_input;
 mod checklist;
@@ -14,14 +14,14 @@ mod ending;
 mod examples;
 mod flags;
 mod host;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/machine.rs"]
+mod machine;
 mod much;
 mod once;
 mod order;
 mod owners;
 mod real_claude;
-#[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/stage.rs"]
-mod stage;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/transcript.rs"]
 mod transcript;

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::{
-    host::{Host, ended, of_type, refused, run, types},
-    stage::Machine,
+    host::{Host, assert_error, assert_final, of_type, run_request, types},
+    machine::Machine,
 };
 
 #[test]
@@ -14,10 +14,10 @@ fn b19_once_serves_one_request_and_exits() {
         [("hello", "completed", 0), ("!fail auth", "failed", 77), ("!fail server", "failed", 69)]
     {
         let mut host = Host::start(&machine, &["--once"]);
-        host.send(&run("r", "s", prompt));
-        ended(&host.until_type("final"), status);
+        host.send(&run_request("r", "s", prompt));
+        assert_final(&host.read_until_type("final"), status);
         // Stdin is still open; the bridge does not wait for its end.
-        let end = host.end();
+        let end = host.wait_for_exit();
         assert_eq!(end.code, Some(code), "{prompt}: {end:?}");
         assert!(end.events.is_empty());
     }
@@ -26,35 +26,35 @@ fn b19_once_serves_one_request_and_exits() {
 #[test]
 fn b19_once_finishes_its_run_though_input_has_ended() {
     let machine = Machine::new();
-    let line = format!("{}\n", run("r", "s", "!words 20 10"));
+    let line = format!("{}\n", run_request("r", "s", "!words 20 10"));
     let ran = machine.angelia_with_input(&["bridge", "--once"], line.as_bytes());
-    ran.is(0).says("word20").says(r#""status":"completed""#);
+    ran.assert_code(0).assert_stdout("word20").assert_stdout(r#""status":"completed""#);
     assert_eq!(ran.stderr, "");
     // Without `--once`, the end of input ends the bridge.
-    let line = format!("{}\n", run("r", "s", "!words 20\n!hang"));
+    let line = format!("{}\n", run_request("r", "s", "!words 20\n!hang"));
     let ran = machine.angelia_with_input(&["bridge"], line.as_bytes());
-    ran.is(0).says(r#""status":"interrupted""#);
+    ran.assert_code(0).assert_stdout(r#""status":"interrupted""#);
 }
 
 #[test]
 fn b19_once_has_nobody_to_ask_when_input_has_ended() {
     let machine = Machine::new();
-    let line = format!("{}\n", run("r", "s", "!ask rm x"));
+    let line = format!("{}\n", run_request("r", "s", "!ask rm x"));
     let ran = machine.angelia_with_input(&["bridge", "--once"], line.as_bytes());
-    ran.is(0).says("You refused `rm x`").says(r#""by":"nobody""#);
+    ran.assert_code(0).assert_stdout("You refused `rm x`").assert_stdout(r#""by":"nobody""#);
     // A host that is still connected is asked for approval.
     let mut host = Host::start(&machine, &["--once"]);
-    host.send(&run("r", "s", "!ask rm x"));
-    let asked = host.until_type("approval_requested").pop().unwrap();
+    host.send(&run_request("r", "s", "!ask rm x"));
+    let asked = host.read_until_type("approval_requested").pop().unwrap();
     host.send(&json!({"type": "ping"}));
     assert_eq!(host.next()["type"], "pong");
-    host.send(&run("r2", "s2", "another"));
+    host.send(&run_request("r2", "s2", "another"));
     assert_eq!(host.next()["code"], "only_once");
     let id = &asked["approval_id"];
     host.send(&json!({"type": "approve", "approval_id": id, "verdict": "once"}));
-    let events = host.until_type("final");
+    let events = host.read_until_type("final");
     assert_eq!(of_type(&events, "approval_resolved")[0]["verdict"], "once");
-    assert_eq!(host.end().code, Some(0));
+    assert_eq!(host.wait_for_exit().code, Some(0));
 }
 
 #[test]
@@ -62,17 +62,17 @@ fn b19_once_takes_what_is_no_run_for_its_request_too() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &["--once"]);
     host.send(&json!({"type": "ping"}));
-    let end = host.end();
+    let end = host.wait_for_exit();
     assert_eq!((end.code, types(&end.events)), (Some(0), vec!["pong"]));
     let mut host = Host::start(&machine, &["--once"]);
     host.write(b"nonsense\n");
-    let end = host.end();
+    let end = host.wait_for_exit();
     assert_eq!(end.code, Some(1));
-    refused(&end.events, "bad_json");
+    assert_error(&end.events, "bad_json");
     let mut host = Host::start(&machine, &["--once"]);
     host.send(&json!({"type": "run", "request_id": "r", "session_id": "s", "message": "hello",
         "profile": "nobody"}));
-    let end = host.end();
+    let end = host.wait_for_exit();
     assert_eq!(end.code, Some(1));
-    refused(&end.events, "invalid");
+    assert_error(&end.events, "invalid");
 }

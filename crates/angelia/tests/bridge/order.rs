@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     host::{Host, NATIVE},
-    stage::Machine,
+    machine::Machine,
 };
 
 const RUNS: usize = 100;
@@ -12,7 +12,7 @@ const PROMPT: &str = "first\n!think a little\n!tool Read\n!words 7\n!tool Edit\n
     !question\nlast 🇫🇷";
 
 /// Removes the values that differ from run to run: identifiers, times, and hashes of paths.
-fn normal(events: &[Value]) -> String {
+fn normalize(events: &[Value]) -> String {
     let mut text = String::new();
     let mut names: Vec<String> = Vec::new();
     for event in events {
@@ -50,10 +50,10 @@ fn hide(value: &mut Value, names: &mut Vec<String>) {
 }
 
 /// Runs one turn and answers its questions.
-fn played(host: &mut Host, number: usize) -> String {
+fn run_and_answer(host: &mut Host, number: usize) -> String {
     let request_id = format!("r{number}");
     let session = format!("s{}", number % 10);
-    host.send(&crate::host::run(&request_id, &session, PROMPT));
+    host.send(&crate::host::run_request(&request_id, &session, PROMPT));
     let mut events = Vec::new();
     loop {
         let event = host.next();
@@ -70,7 +70,7 @@ fn played(host: &mut Host, number: usize) -> String {
             }
             "final" => {
                 events.push(event);
-                return normal(&events);
+                return normalize(&events);
             }
             _ => events.push(event),
         }
@@ -83,12 +83,12 @@ fn b13_a_hundred_runs_tell_the_same_in_every_mode() {
     for flags in modes {
         let machine = Machine::new();
         let mut host = Host::start(&machine, flags);
-        let first = played(&mut host, 0);
+        let first = run_and_answer(&mut host, 0);
         assert!(first.contains("Green") && first.contains("rm x"), "{first}");
         for number in 1..RUNS {
-            let again = played(&mut host, number);
+            let again = run_and_answer(&mut host, number);
             assert!(again == first, "run {number} of {flags:?}:\n{again}\n--- not\n{first}");
         }
-        host.quit();
+        host.shut_down();
     }
 }

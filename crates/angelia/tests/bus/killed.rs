@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use angelia_testkit::bus_peer::{BusPeer, encoded};
+use angelia_testkit::bus_peer::{BusPeer, encode_frames};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::stage::Machine;
+use crate::bus_machine::BusMachine;
 
 const MESSAGES: usize = 10_000;
 const KILLS: usize = 20;
@@ -26,7 +26,7 @@ fn message(number: usize) -> Value {
 }
 
 /// Sends every message, and resends those that were not accepted when the bus died.
-async fn send(machine: Arc<Machine>, accepted: Arc<AtomicUsize>) {
+async fn send(machine: Arc<BusMachine>, accepted: Arc<AtomicUsize>) {
     let mut pending: VecDeque<usize> = VecDeque::new();
     let mut next = 0;
     while accepted.load(Ordering::SeqCst) < MESSAGES {
@@ -34,7 +34,7 @@ async fn send(machine: Arc<Machine>, accepted: Arc<AtomicUsize>) {
             continue;
         };
         let again: Vec<Value> = pending.iter().map(|number| message(*number)).collect();
-        if peer.send_bytes(&encoded(&again)).await.is_err() {
+        if peer.send_bytes(&encode_frames(&again)).await.is_err() {
             continue;
         }
         loop {
@@ -43,11 +43,11 @@ async fn send(machine: Arc<Machine>, accepted: Arc<AtomicUsize>) {
                 let new: Vec<Value> = (next..next + count).map(message).collect();
                 pending.extend(next..next + count);
                 next += count;
-                if peer.send_bytes(&encoded(&new)).await.is_err() {
+                if peer.send_bytes(&encode_frames(&new)).await.is_err() {
                     break;
                 }
             }
-            let Ok(Some(answer)) = peer.next().await else {
+            let Ok(Some(answer)) = peer.next_frame().await else {
                 break;
             };
             match answer["type"].as_str().unwrap() {
@@ -66,14 +66,14 @@ async fn send(machine: Arc<Machine>, accepted: Arc<AtomicUsize>) {
 }
 
 /// Returns the messages in the order of their first arrival.
-async fn receive(machine: Arc<Machine>) -> Vec<usize> {
+async fn receive(machine: Arc<BusMachine>) -> Vec<usize> {
     let mut order = Vec::new();
     let mut seen = HashSet::new();
     while order.len() < MESSAGES {
         let Some(mut peer) = register(&machine, "r").await else {
             continue;
         };
-        while let Ok(Some(frame)) = peer.next().await {
+        while let Ok(Some(frame)) = peer.next_frame().await {
             if frame["type"] != "message" {
                 continue;
             }
@@ -91,11 +91,11 @@ async fn receive(machine: Arc<Machine>) -> Vec<usize> {
     order
 }
 
-async fn register(machine: &Machine, name: &str) -> Option<BusPeer> {
-    let mut peer = BusPeer::connect_soon(&machine.socket()).await;
+async fn register(machine: &BusMachine, name: &str) -> Option<BusPeer> {
+    let mut peer = BusPeer::connect_with_retry(&machine.socket()).await;
     let frame = json!({"type": "register", "endpoint": name, "ack": true});
     peer.send(&frame).await.ok()?;
-    let reply = peer.next().await.ok()??;
+    let reply = peer.next_frame().await.ok()??;
     assert_eq!(reply["type"], "registered", "{reply}");
     Some(peer)
 }
@@ -113,8 +113,8 @@ fn moments() -> Vec<usize> {
     reason = "both go on while the daemon is killed, and are awaited at the end"
 )]
 async fn nothing_accepted_is_lost_when_the_bus_is_killed_twenty_times() {
-    let machine = Arc::new(Machine::new());
-    let mut daemon = machine.daemon();
+    let machine = Arc::new(BusMachine::new());
+    let mut daemon = machine.start_daemon();
     let accepted = Arc::new(AtomicUsize::new(0));
     let sending = tokio::spawn(send(Arc::clone(&machine), Arc::clone(&accepted)));
     let receiving = tokio::spawn(receive(Arc::clone(&machine)));
@@ -125,7 +125,7 @@ async fn nothing_accepted_is_lost_when_the_bus_is_killed_twenty_times() {
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
         daemon.kill();
-        daemon = machine.daemon();
+        daemon = machine.start_daemon();
     }
     let patience = Duration::from_mins(2);
     tokio::time::timeout(patience, sending).await.unwrap().unwrap();

@@ -9,19 +9,19 @@ use std::{
 
 use angelia_testkit::bus_peer::BusPeer;
 
-use crate::stage::{Machine, text};
+use crate::bus_machine::{BusMachine, text};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-struct Listening {
+struct ListenProcess {
     child: Child,
     output: Option<BufReader<ChildStdout>>,
     notes: BufReader<ChildStderr>,
 }
 
-impl Listening {
+impl ListenProcess {
     /// Starts listening and returns when the name is registered.
-    fn start(machine: &Machine, arguments: &[&str]) -> Self {
+    fn start(machine: &BusMachine, arguments: &[&str]) -> Self {
         let mut child = machine
             .program(env!("CARGO_BIN_EXE_angelia"))
             .args(["bus", "listen"])
@@ -53,29 +53,29 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListenProcess {
     fn drop(&mut self) {
         let _gone = self.child.kill();
         let _gone = self.child.wait();
     }
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WAIT_TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-fn send(machine: &Machine, arguments: &[&str]) {
+fn send(machine: &BusMachine, arguments: &[&str]) {
     let sent = machine.angelia(&[&["notify", "--to", "r", "--from", "me"], arguments].concat());
     assert!(sent.status.success(), "{sent:?}");
 }
 
 /// Sends frames that none of our senders would write.
-async fn send_raw(machine: &Machine, frames: &[&str]) {
-    let mut peer = BusPeer::connect_soon(&machine.socket()).await;
+async fn send_raw(machine: &BusMachine, frames: &[&str]) {
+    let mut peer = BusPeer::connect_with_retry(&machine.socket()).await;
     for frame in frames {
         let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
         peer.send_bytes(&length).await.unwrap();
@@ -83,7 +83,7 @@ async fn send_raw(machine: &Machine, frames: &[&str]) {
     }
     // The answer to the last message shows that all were handled.
     let ping = serde_json::json!({"type": "ping"});
-    assert_eq!(peer.ask(ping).await["type"], "pong");
+    assert_eq!(peer.request(ping).await["type"], "pong");
 }
 
 const RULES: &str = "\
@@ -96,15 +96,15 @@ callbacks:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_message_is_shown_or_acted_on() {
-    let machine = Machine::new();
-    let _running = machine.started();
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
     let ran = machine.root().join("ran");
     let rules = RULES.replace("RAN", ran.to_str().unwrap());
     fs::write(machine.home().join("bus-rules.yaml"), rules).unwrap();
     // Some messages are sent before the listener starts.
     send(&machine, &["early"]);
     send(&machine, &["--type", "nobody knows it", "unmatched"]);
-    let mut listening = Listening::start(&machine, &["r"]);
+    let mut listening = ListenProcess::start(&machine, &["r"]);
     assert_eq!(listening.note(), "listening as r");
     send(&machine, &["--type", "told", "hello {from}"]);
     send(&machine, &["--type", "ask", "why?"]);
@@ -142,20 +142,20 @@ async fn every_message_is_shown_or_acted_on() {
     assert!(rest[0].contains("[[[1]]]"), "{}", rest[0]);
     assert!(rest[1].contains(r"\ud83d"), "{}", rest[1]);
     assert_eq!(rest[2..4], ["odd", "to everyone"]);
-    until("the command has run", || {
+    wait_until("the command has run", || {
         let ran = fs::read_to_string(&ran);
         ran.is_ok_and(|ran| ran == "run me a command\n")
     });
-    until("all are acknowledged", || machine.status()["queued"] == 0);
+    wait_until("all are acknowledged", || machine.status()["queued"] == 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_json_every_message_is_one_line() {
-    let machine = Machine::new();
+    let machine = BusMachine::new();
     // A listener starts the bus if it does not run.
-    let mut listening = Listening::start(&machine, &["r", "--json"]);
+    let mut listening = ListenProcess::start(&machine, &["r", "--json"]);
     assert_eq!(listening.note(), "listening as r");
-    let _stopped_at_the_end = machine.started();
+    let _stopped_at_the_end = machine.start_in_background();
     let broken =
         "{\"type\":\"message\",\n\"to\":\"r\",\r\n\"id\":\"1\",\"ts\":1,\"body\":\"a\\nb\"}";
     let half = r#"{"type":"message","to":"r","id":"2","ts":1,"body":"\ud83d"}"#;
@@ -163,16 +163,16 @@ async fn as_json_every_message_is_one_line() {
     let line: serde_json::Value = serde_json::from_str(&listening.line()).unwrap();
     assert_eq!((&line["body"], &line["verified"]), (&"a\nb".into(), &false.into()));
     assert!(listening.line().contains(r#""id":"2""#));
-    until("all are acknowledged", || machine.status()["queued"] == 0);
+    wait_until("all are acknowledged", || machine.status()["queued"] == 0);
 }
 
 #[test]
 fn it_comes_back_under_its_name_after_the_bus_was_restarted() {
-    let machine = Machine::new();
-    let _running = machine.started();
-    let mut first = Listening::start(&machine, &["r"]);
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
+    let mut first = ListenProcess::start(&machine, &["r"]);
     assert_eq!(first.note(), "listening as r");
-    let mut second = Listening::start(&machine, &["r", "--suffix"]);
+    let mut second = ListenProcess::start(&machine, &["r", "--suffix"]);
     assert_eq!(second.note(), "listening as r-2");
     let restarted = machine.angelia(&["bus", "restart"]);
     assert!(restarted.status.success(), "{restarted:?}");
@@ -190,18 +190,18 @@ fn it_comes_back_under_its_name_after_the_bus_was_restarted() {
 
 #[test]
 fn what_nobody_reads_is_not_taken() {
-    let machine = Machine::new();
-    let _running = machine.started();
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
     for arguments in [&["r"][..], &["r", "--json"]] {
-        let mut listening = Listening::start(&machine, arguments);
+        let mut listening = ListenProcess::start(&machine, arguments);
         assert_eq!(listening.note(), "listening as r");
         send(&machine, &["first"]);
         assert!(listening.line().contains("first"));
-        until("the first is done", || machine.status()["queued"] == 0);
+        wait_until("the first is done", || machine.status()["queued"] == 0);
         // Close the pipe as `| head -1` does.
         drop(listening.output.take());
         // A process that is being started elsewhere may briefly hold the pipe open.
-        until("it has noticed", || {
+        wait_until("it has noticed", || {
             send(&machine, &["second"]);
             listening.child.try_wait().unwrap().is_some()
         });
@@ -209,8 +209,8 @@ fn what_nobody_reads_is_not_taken() {
         let mut rest = String::new();
         listening.notes.read_to_string(&mut rest).unwrap();
         assert_ne!(machine.status()["queued"], 0, "{rest}");
-        let mut again = Listening::start(&machine, arguments);
+        let mut again = ListenProcess::start(&machine, arguments);
         assert!(again.line().contains("second"));
-        until("it is done", || machine.status()["queued"] == 0);
+        wait_until("it is done", || machine.status()["queued"] == 0);
     }
 }

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bus_machine;
 mod killed;
 mod listening;
 mod real_hermes;
 mod service;
 mod serving;
-mod stage;
 mod stopping;

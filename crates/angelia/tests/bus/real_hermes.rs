@@ -9,15 +9,15 @@ use std::{
 use angelia_testkit::programs;
 use serde_json::json;
 
-use crate::stage::{Machine, text};
+use crate::bus_machine::{BusMachine, text};
 
 fn installed(program: &str) -> PathBuf {
-    let path = programs::workspace().join("target/python/hermes/bin").join(program);
+    let path = programs::workspace_root().join("target/python/hermes/bin").join(program);
     assert!(path.exists(), "{} is missing; run `cargo xtask setup`", path.display());
     path
 }
 
-fn python(machine: &Machine, script: &str) -> Command {
+fn python(machine: &BusMachine, script: &str) -> Command {
     let mut command = machine.program(installed("python"));
     command.args(["-c", script]);
     command
@@ -29,7 +29,7 @@ fn run(mut command: Command) -> Output {
     ran
 }
 
-const HEAD: &str = "
+const PYTHON_PRELUDE: &str = "
 import json, os, sys, threading, time
 from hermes_bus.client import BusClient, send_message
 
@@ -42,10 +42,10 @@ def until(condition, what):
 
 #[test]
 fn clients_of_the_library_send_and_receive() {
-    let machine = Machine::new();
-    let _running = machine.started();
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
     let script = format!(
-        "{HEAD}
+        "{PYTHON_PRELUDE}
 a, b = BusClient('a'), BusClient('b')
 assert a.connect() and b.connect()
 assert a.bus_session_id and len(a.bus_session_id) == 36
@@ -69,10 +69,10 @@ a.disconnect(); b.disconnect()
 /// these messages are lost.
 #[test]
 fn a_client_that_comes_and_goes_misses_nothing() {
-    let machine = Machine::new();
-    let _running = machine.started();
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
     let script = format!(
-        "{HEAD}
+        "{PYTHON_PRELUDE}
 b = BusClient('b')
 assert b.connect()
 for n in range(8):
@@ -93,10 +93,10 @@ until(all_came, 'only %d came' % len(seen))
 
 #[test]
 fn a_message_to_somebody_absent_is_taken_and_waits() {
-    let machine = Machine::new();
-    let _running = machine.started();
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
     let script = format!(
-        "{HEAD}
+        "{PYTHON_PRELUDE}
 assert send_message('late', {{'text': 'early'}}, from_ep='me')
 late = BusClient('late')
 assert late.connect()
@@ -110,24 +110,24 @@ assert got[0]['body'] == {{'text': 'early'}} and got[0]['from'] == 'me', got
 
 #[tokio::test]
 async fn notify_hermes_reaches_our_clients() {
-    let machine = Machine::new();
-    let _running = machine.started();
-    let mut receiver = machine.registered("r").await;
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
+    let mut receiver = machine.register("r").await;
     let mut notify = machine.program(installed("notify-hermes"));
     notify.args(["--to", "r", "--type", "done", "--channel", "x:y", "--from", "me", "hello"]);
     let ran = run(notify);
     assert_eq!(text(&ran.stdout).trim(), "OK: notified r");
-    let got = receiver.hear().await;
+    let got = receiver.expect_frame().await;
     assert_eq!(got["body"], json!({"text": "hello", "type": "done", "channel": "x:y"}));
     assert_eq!((&got["from"], &got["verified"]), (&json!("me"), &json!(false)));
 }
 
 #[test]
 fn a_sender_starts_our_daemon_when_none_runs() {
-    let machine = Machine::new();
-    let script = format!("{HEAD}\nassert send_message('x', {{'text': 'hello'}})\n");
+    let machine = BusMachine::new();
+    let script = format!("{PYTHON_PRELUDE}\nassert send_message('x', {{'text': 'hello'}})\n");
     run(python(&machine, &script));
-    let _stopped_at_the_end = machine.started();
+    let _stopped_at_the_end = machine.start_in_background();
     let status = machine.status();
     assert_eq!((&status["running"], &status["queued"]), (&json!(true), &json!(1)));
 }
@@ -135,8 +135,8 @@ fn a_sender_starts_our_daemon_when_none_runs() {
 /// hermes-bus's own `hermes-busd` treats our daemon as its own, and gets correct answers from it.
 #[test]
 fn their_own_daemon_command_knows_ours() {
-    let machine = Machine::new();
-    let _running = machine.started();
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
     let pid = machine.status()["pid"].clone();
     let busd = |verb: &str| {
         let mut command = machine.program(installed("hermes-busd"));
@@ -152,11 +152,11 @@ fn their_own_daemon_command_knows_ours() {
 
 #[tokio::test]
 async fn the_plugin_registers_listens_and_sends() {
-    let machine = Machine::new();
-    let _running = machine.started();
-    let mut peer = machine.registered("peer").await;
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
+    let mut peer = machine.register("peer").await;
     let script = format!(
-        "{HEAD}
+        "{PYTHON_PRELUDE}
 import hermes_bus_plugin as plugin
 
 class Context:
@@ -188,7 +188,7 @@ sys.stdin.readline()
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let heard = tokio::time::timeout(std::time::Duration::from_mins(1), peer.next()).await;
+    let heard = tokio::time::timeout(std::time::Duration::from_mins(1), peer.next_frame()).await;
     let Ok(Ok(Some(got))) = heard else {
         let _gone = child.kill();
         panic!("{heard:?}: {:?}", child.wait_with_output());
@@ -199,7 +199,7 @@ sys.stdin.readline()
     let sent = json!({"type": "message", "to": "plugged", "id": "1", "body": {"text": "to the plugin", "type": "unknown"}});
     peer.send(&sent).await.unwrap();
     // The plugin waits three seconds before it reads; the message is delivered once it has read it.
-    peer.hear_of("delivered").await;
+    peer.expect_frame_of_type("delivered").await;
     let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
     while machine.status()["queued"] != json!(0) {
         assert!(std::time::Instant::now() < deadline);

@@ -7,11 +7,11 @@ use std::{
 
 use serde_json::json;
 
-use crate::stage::{Daemon, Machine, text};
+use crate::bus_machine::{BusDaemon, BusMachine, text};
 
 const ANGELIA: &str = env!("CARGO_BIN_EXE_angelia");
 
-fn serving(machine: &Machine) -> Daemon {
+fn serving(machine: &BusMachine) -> BusDaemon {
     let child = machine
         .program(ANGELIA)
         .args(["serve", "--listen", "127.0.0.1:0"])
@@ -19,7 +19,7 @@ fn serving(machine: &Machine) -> Daemon {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let daemon = Daemon(child);
+    let daemon = BusDaemon(child);
     let address = machine.home().join("run/http.addr");
     let deadline = Instant::now() + Duration::from_mins(1);
     while !address.exists() {
@@ -31,12 +31,12 @@ fn serving(machine: &Machine) -> Daemon {
 
 #[tokio::test]
 async fn the_bus_is_there_and_the_bus_commands_leave_it_alone() {
-    let machine = Machine::new();
+    let machine = BusMachine::new();
     let daemon = serving(&machine);
-    let mut peer = machine.registered("r").await;
+    let mut peer = machine.register("r").await;
     let sent = machine.angelia(&["bus", "send", "--to", "r", "hello"]);
     assert!(sent.status.success(), "{sent:?}");
-    assert_eq!(peer.hear().await["body"], json!({"text": "hello"}));
+    assert_eq!(peer.expect_frame().await["body"], json!({"text": "hello"}));
     let pid = daemon.0.id();
     assert_eq!(machine.status()["pid"], pid);
     let start = machine.angelia(&["bus", "start"]);
@@ -51,8 +51,8 @@ async fn the_bus_is_there_and_the_bus_commands_leave_it_alone() {
 
 #[test]
 fn serve_goes_on_without_a_bus_that_somebody_else_has() {
-    let machine = Machine::new();
-    let _alone = machine.started();
+    let machine = BusMachine::new();
+    let _alone = machine.start_in_background();
     let pid = machine.status()["pid"].clone();
     let _serving = serving(&machine);
     assert_eq!(machine.status()["pid"], pid);

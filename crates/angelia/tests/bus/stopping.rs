@@ -10,7 +10,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::stage::{Daemon, Machine, text};
+use crate::bus_machine::{BusDaemon, BusMachine, text};
 
 fn signal(pid: u64, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -19,8 +19,8 @@ fn signal(pid: u64, signal: Signal) {
 
 #[test]
 fn a_bus_whose_files_were_removed_is_still_known_and_stopped() {
-    let machine = Machine::new();
-    let _running = machine.started();
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
     let pid = machine.status()["pid"].as_u64().unwrap();
     fs::remove_file(machine.home().join("run/bus.pid")).unwrap();
     fs::remove_file(machine.root().join("hermes/run/busd.pid")).unwrap();
@@ -37,30 +37,30 @@ fn a_bus_whose_files_were_removed_is_still_known_and_stopped() {
 
 #[test]
 fn a_bus_that_hangs_is_stopped_by_force() {
-    let machine = Machine::new();
-    let _running = machine.started();
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
     let pid = machine.status()["pid"].as_u64().unwrap();
     signal(pid, Signal::STOP);
     let stop = machine.angelia(&["bus", "stop"]);
     assert_eq!(stop.status.code(), Some(0), "{stop:?}");
     assert_eq!(machine.status()["running"], json!(false));
     assert!(!machine.socket().exists());
-    let _again = machine.started();
+    let _again = machine.start_in_background();
     assert_ne!(machine.status()["pid"], pid);
 }
 
 #[tokio::test]
 async fn hermes_bus_server_runs_in_the_foreground_until_it_is_told_to_end() {
-    let machine = Machine::new();
+    let machine = BusMachine::new();
     let child = machine
         .program(machine.root().join("bin/hermes-bus-server"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut daemon = Daemon(child);
-    let mut peer = machine.registered("r").await;
-    let listed = peer.ask(json!({"type": "list_endpoints"})).await;
+    let mut daemon = BusDaemon(child);
+    let mut peer = machine.register("r").await;
+    let listed = peer.request(json!({"type": "list_endpoints"})).await;
     assert!(listed["endpoints"]["r"].is_string(), "{listed}");
     assert_eq!(machine.status()["pid"], daemon.0.id());
     signal(daemon.0.id().into(), Signal::TERM);
@@ -70,7 +70,7 @@ async fn hermes_bus_server_runs_in_the_foreground_until_it_is_told_to_end() {
 
 #[test]
 fn profiles_share_one_socket_that_is_their_owners() {
-    let machine = Machine::new();
+    let machine = BusMachine::new();
     let home = machine.home();
     let user = home.parent().unwrap();
     let run = |arguments: &[&str]| {
@@ -114,7 +114,7 @@ fn children(pid: u32) -> usize {
 
 #[tokio::test]
 async fn hooks_see_every_message_slow_nobody_and_leave_nothing_behind() {
-    let machine = Machine::new();
+    let machine = BusMachine::new();
     let seen = machine.root().join("seen");
     let note = machine.root().join("note.sh");
     let slow = machine.root().join("slow.sh");
@@ -127,14 +127,14 @@ async fn hooks_see_every_message_slow_nobody_and_leave_nothing_behind() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let daemon = Daemon(child);
-    let mut receiver = machine.registered("r").await;
-    let mut sender = machine.registered("s").await;
+    let daemon = BusDaemon(child);
+    let mut receiver = machine.register("r").await;
+    let mut sender = machine.register("s").await;
     for number in 0..20 {
         let id = number.to_string();
         let message = json!({"type": "message", "to": "r", "id": id, "body": {"text": id}});
         sender.send(&message).await.unwrap();
-        assert_eq!(receiver.hear_of("message").await["id"], id);
+        assert_eq!(receiver.expect_frame_of_type("message").await["id"], id);
     }
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use angelia_testkit::programs;
 
-use crate::{agents::marked, stage::Machine, transcript::Transcript};
+use crate::{agent_processes::agent_pids, machine::Machine, transcript::Transcript};
 
 /// Reads a line and answers it as a control request.
 const INITIALIZE: &str = r#"
@@ -34,19 +34,19 @@ fn machine_with(script: &str) -> Machine {
     machine
 }
 
-fn fails(machine: &Machine, code: i32) -> Transcript {
+fn assert_turn_fails(machine: &Machine, code: i32) -> Transcript {
     let ran = machine.angelia(&["run", "--json", "hello"]);
-    ran.is(code);
+    ran.assert_code(code);
     let turn = Transcript::read(&ran.stdout);
     turn.failed("agent");
     let shown = machine.angelia(&["run", "hello"]);
-    shown.is(code).complains("angelia: ").complains("hint: ");
+    shown.assert_code(code).assert_stderr("angelia: ").assert_stderr("hint: ");
     for session in machine.list("sessions") {
         for turn in machine.export(session["id"].as_str().unwrap()) {
             turn.ends_once();
         }
     }
-    assert!(marked(machine).is_empty(), "nothing is left");
+    assert!(agent_pids(machine).is_empty(), "nothing is left");
     turn
 }
 
@@ -54,7 +54,7 @@ fn fails(machine: &Machine, code: i32) -> Transcript {
 fn one_that_ends_at_once() {
     for script in ["exit 0", "exit 3", "kill -9 $$", "echo 'no such option' >&2; exit 1"] {
         let machine = machine_with(script);
-        let turn = fails(&machine, 1);
+        let turn = assert_turn_fails(&machine, 1);
         let message = turn.end()["failure"]["message"].as_str().unwrap();
         assert!(message.contains("ended"), "{message}");
     }
@@ -64,7 +64,7 @@ fn one_that_ends_at_once() {
 fn what_it_says_on_stderr_is_passed_on_without_secrets() {
     let machine =
         machine_with("echo 'bad key sk-ant-api03-abcdefghijklmnopqrstuvwxyz' >&2; exit 1");
-    let message = fails(&machine, 1).end()["failure"]["message"].to_string();
+    let message = assert_turn_fails(&machine, 1).end()["failure"]["message"].to_string();
     assert!(message.contains("bad key") && !message.contains("abcdefgh"), "{message}");
 }
 
@@ -77,8 +77,8 @@ fn one_that_prints_garbage() {
         "\"$FAKE\" long-line 68157440",
         "\"$FAKE\" half-line '{\"type\":\"sys'",
     ] {
-        fails(&machine_with(script), 1);
-        fails(&machine_with(&format!("{INITIALIZE}\nread -r turn\n{script}")), 1);
+        assert_turn_fails(&machine_with(script), 1);
+        assert_turn_fails(&machine_with(&format!("{INITIALIZE}\nread -r turn\n{script}")), 1);
     }
 }
 
@@ -104,7 +104,7 @@ fn one_that_dies_in_the_middle_of_a_line() {
     let script = format!(
         "{INITIALIZE}\nread -r turn\necho '{delta}'\nexec \"$FAKE\" half-line '{{\"type\":\"res' kill"
     );
-    let turn = fails(&machine_with(&script), 1);
+    let turn = assert_turn_fails(&machine_with(&script), 1);
     assert_eq!(turn.text(), "half of the answer");
     let message = turn.end()["failure"]["message"].as_str().unwrap();
     assert!(message.contains("SIGKILL") || message.contains("signal"), "{message}");
@@ -118,13 +118,13 @@ fn one_that_will_not_go() {
          say '{{\"type\":\"x\"}}' hang"
     ));
     let running = machine.start(&["run", "--json", "hello"]);
-    running.until_says("\"native\"");
+    running.wait_for_stdout("\"native\"");
     running.signal(rustix::process::Signal::INT);
     running.signal(rustix::process::Signal::TERM);
     let ran = running.wait();
-    ran.is(130);
+    ran.assert_code(130);
     Transcript::read(&ran.stdout);
-    assert!(marked(&machine).is_empty(), "{:?}", marked(&machine));
+    assert!(agent_pids(&machine).is_empty(), "{:?}", agent_pids(&machine));
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn a_bad_agent_does_not_hurt_the_daemon() {
     let machine = machine_with("head -c 100000 /dev/urandom; exit 3");
     let serving = machine.serve();
     for _ in 0..3 {
-        machine.angelia(&["run", "hello"]).is(1).complains("hint: ");
+        machine.angelia(&["run", "hello"]).assert_code(1).assert_stderr("hint: ");
     }
-    machine.angelia(&["doctor"]).is(0).says("running");
-    serving.stop().is(0);
+    machine.angelia(&["doctor"]).assert_code(0).assert_stdout("running");
+    serving.stop().assert_code(0);
 }

@@ -3,16 +3,16 @@
 //! The small file system is mounted in the test's own namespace. Where that is not allowed, a limit
 //! on the file size replaces it.
 
-use crate::stage::{Machine, Ran};
+use crate::machine::{Machine, ProgramOutput};
 
 /// Mounts 1 MiB over the home and runs the script there; `None` where mounting is not allowed.
-fn on_a_small_disk(machine: &Machine, script: &str) -> Option<Ran> {
+fn on_a_small_disk(machine: &Machine, script: &str) -> Option<ProgramOutput> {
     let home = machine.place.home();
     let mount = format!("mount -t tmpfs -o size=1m none '{}' || exit 99; ", home.display());
     in_a_namespace(machine, &format!("{mount}{script}"))
 }
 
-fn in_a_namespace(machine: &Machine, script: &str) -> Option<Ran> {
+fn in_a_namespace(machine: &Machine, script: &str) -> Option<ProgramOutput> {
     for options in ["--mount", "--user --map-root-user --mount"] {
         let script = script.replace('\'', r"'\''");
         let ran = machine.shell(&format!("exec unshare {options} /bin/sh -c '{script}'"));
@@ -25,7 +25,7 @@ fn in_a_namespace(machine: &Machine, script: &str) -> Option<Ran> {
 
 const CODE: &str = "echo \"code $?\"";
 
-fn codes(ran: &Ran) -> Vec<u8> {
+fn codes(ran: &ProgramOutput) -> Vec<u8> {
     let lines = ran.stdout.lines().filter_map(|line| line.strip_prefix("code "));
     lines.map(|code| code.parse().unwrap()).collect()
 }
@@ -50,28 +50,31 @@ fn a_full_disk_is_said_and_loses_nothing() {
     let Some(ran) = on_a_small_disk(&machine, &script) else {
         return a_limit_stands_in(&machine);
     };
-    ran.is(0).complains("disk is full").complains("free some space").complains("No space left");
+    ran.assert_code(0)
+        .assert_stderr("disk is full")
+        .assert_stderr("free some space")
+        .assert_stderr("No space left");
     let codes = codes(&ran);
     assert_eq!((codes[0], codes[5]), (0, 0), "{ran:#?}");
     assert!(codes[1..5].iter().all(|code| [70, 78].contains(code)), "{ran:#?}");
-    ran.says("\"turn.finished\"").says("remember me");
+    ran.assert_stdout("\"turn.finished\"").assert_stdout("remember me");
     // The next start has closed the turn whose end could not be recorded.
     assert_eq!(ran.stdout.matches("completed").count(), 2, "{ran:#?}");
     assert!(!ran.stdout.contains("running"), "{ran:#?}");
 }
 
 fn a_limit_stands_in(machine: &Machine) {
-    machine.angelia(&["run", "-s", "work", "remember me"]).is(0);
+    machine.angelia(&["run", "-s", "work", "remember me"]).assert_code(0);
     let limited = "trap '' XFSZ; ulimit -f 200; exec \"$ANGELIA\" run -s work '!words 60000'";
-    machine.shell(limited).is(70).complains("state.db");
-    machine.angelia(&["run", "-s", "work", "room again"]).is(0);
+    machine.shell(limited).assert_code(70).assert_stderr("state.db");
+    machine.angelia(&["run", "-s", "work", "room again"]).assert_code(0);
     assert_eq!(machine.list("turns").len(), 3);
 }
 
 #[test]
 fn a_home_that_may_only_be_read_is_said() {
     let machine = Machine::with_shell();
-    machine.angelia(&["run", "hello"]).is(0);
+    machine.angelia(&["run", "hello"]).assert_code(0);
     let home = machine.place.home();
     let script = format!(
         r#"
@@ -84,7 +87,7 @@ fn a_home_that_may_only_be_read_is_said() {
         home = home.display()
     );
     if let Some(ran) = in_a_namespace(&machine, &script) {
-        ran.is(0).complains("Read-only").complains("may be written");
+        ran.assert_code(0).assert_stderr("Read-only").assert_stderr("may be written");
         let codes = codes(&ran);
         assert!(codes[..3].iter().all(|code| [70, 78].contains(code)), "{ran:#?}");
         assert_eq!(codes[3], 0, "looking at the configuration needs no writing: {ran:#?}");

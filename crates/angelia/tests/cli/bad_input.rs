@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::stage::Machine;
+use crate::machine::Machine;
 
 #[test]
 fn binary_garbage_is_not_a_prompt() {
@@ -11,12 +11,12 @@ fn binary_garbage_is_not_a_prompt() {
         (0..100_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
     for arguments in [&["run", "-"][..], &["run"]] {
         let ran = machine.angelia_with_input(arguments, &garbage);
-        ran.is(2).complains("not UTF-8").complains("file");
+        ran.assert_code(2).assert_stderr("not UTF-8").assert_stderr("file");
     }
     assert!(!machine.home().join("state.db").exists(), "nothing was begun");
     // Control characters are accepted as text.
     let ran = machine.angelia_with_input(&["run", "--json", "-"], b"a\0b\x1b[2Jc\r\n\x07");
-    ran.is(0);
+    ran.assert_code(0);
     let turn = crate::transcript::Transcript::read(&ran.stdout);
     assert!(turn.text().contains("a\0b\x1b[2Jc"), "{turn:#?}");
 }
@@ -27,8 +27,8 @@ fn an_argument_that_is_not_text_is_refused() {
     let machine = Machine::new();
     let mut command = machine.command(&["run"]);
     command.arg(std::ffi::OsStr::from_bytes(b"not \xff text"));
-    let ran = crate::stage::Running::of(command, std::process::Stdio::null()).wait();
-    ran.is(2).complains("UTF-8");
+    let ran = crate::machine::RunningCommand::spawn(command, std::process::Stdio::null()).wait();
+    ran.assert_code(2).assert_stderr("UTF-8");
 }
 
 #[test]
@@ -36,9 +36,9 @@ fn a_line_of_100_megabytes_is_refused_and_a_long_one_is_not() {
     let machine = Machine::new();
     let line = vec![b'x'; 100 * 1024 * 1024];
     let ran = machine.angelia_with_input(&["run", "-"], &line);
-    ran.is(2).complains("64 MiB").complains("file");
+    ran.assert_code(2).assert_stderr("64 MiB").assert_stderr("file");
     let ran = machine.angelia_with_input(&["run", "-"], &line[..4 * 1024 * 1024]);
-    ran.is(0).says("bytes more");
+    ran.assert_code(0).assert_stdout("bytes more");
 }
 
 #[test]
@@ -46,13 +46,13 @@ fn the_daemon_takes_as_much_as_a_command_does() {
     let machine = Machine::new();
     let serving = machine.serve();
     let line = vec![b'x'; 4 * 1024 * 1024];
-    machine.angelia_with_input(&["run", "-"], &line).is(0).says("bytes more");
+    machine.angelia_with_input(&["run", "-"], &line).assert_code(0).assert_stdout("bytes more");
     // Within the limit of a prompt, but as JSON beyond the limit of a request.
     let quotes = vec![b'"'; 40 * 1024 * 1024];
     let ran = machine.angelia_with_input(&["run", "-"], &quotes);
-    ran.is(1).complains("64 MiB").complains("hint: ");
-    machine.angelia(&["run", "hello"]).is(0);
-    serving.stop().is(0);
+    ran.assert_code(1).assert_stderr("64 MiB").assert_stderr("hint: ");
+    machine.angelia(&["run", "hello"]).assert_code(0);
+    serving.stop().assert_code(0);
 }
 
 #[test]
@@ -60,12 +60,12 @@ fn no_standard_input_is_no_prompt() {
     let machine = Machine::with_shell();
     for arguments in ["run", "run -"] {
         let ran = machine.shell(&format!("\"$ANGELIA\" {arguments} <&-"));
-        ran.is(2).complains("prompt");
+        ran.assert_code(2).assert_stderr("prompt");
         let ran = machine.shell(&format!("\"$ANGELIA\" {arguments} </dev/null"));
-        ran.is(2).complains("prompt");
+        ran.assert_code(2).assert_stderr("prompt");
     }
-    machine.shell("\"$ANGELIA\" run - < .").is(2).complains("directory");
-    machine.shell("\"$ANGELIA\" run hello <&-").is(0).says("You said: hello");
+    machine.shell("\"$ANGELIA\" run - < .").assert_code(2).assert_stderr("directory");
+    machine.shell("\"$ANGELIA\" run hello <&-").assert_code(0).assert_stdout("You said: hello");
 }
 
 #[test]
@@ -74,18 +74,24 @@ fn a_directory_that_cannot_be_entered_is_named() {
     let file = machine.work().join("file");
     fs::write(&file, "").unwrap();
     for cwd in ["/nonexistent/place", "file", ""] {
-        machine.angelia(&["run", "--cwd", cwd, "hi"]).complains(if cwd.is_empty() {
+        machine.angelia(&["run", "--cwd", cwd, "hi"]).assert_stderr(if cwd.is_empty() {
             ""
         } else {
             cwd
         });
     }
-    machine.angelia(&["run", "--cwd", "/nonexistent/place", "hi"]).is(1).complains("exists");
+    machine
+        .angelia(&["run", "--cwd", "/nonexistent/place", "hi"])
+        .assert_code(1)
+        .assert_stderr("exists");
     let serving = machine.serve();
-    machine.angelia(&["run", "--cwd", "/nonexistent/place", "hi"]).is(1).complains("exists");
-    serving.stop().is(0);
+    machine
+        .angelia(&["run", "--cwd", "/nonexistent/place", "hi"])
+        .assert_code(1)
+        .assert_stderr("exists");
+    serving.stop().assert_code(0);
     let ran = machine.shell("mkdir gone && cd gone && rmdir ../gone && \"$ANGELIA\" run hello");
-    ran.is(1).complains("directory");
+    ran.assert_code(1).assert_stderr("directory");
 }
 
 /// Root may enter every folder, so the test drops that capability first where it can.
@@ -99,9 +105,9 @@ fn a_directory_without_permission_is_named() {
              exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{script}'",
             root = machine.place.root().display()
         );
-        machine.shell(&script).is(1).complains("locked").complains("enter");
+        machine.shell(&script).assert_code(1).assert_stderr("locked").assert_stderr("enter");
     } else {
-        machine.shell(script).is(1).complains("locked").complains("enter");
+        machine.shell(script).assert_code(1).assert_stderr("locked").assert_stderr("enter");
     }
 }
 
@@ -129,14 +135,14 @@ fn a_configuration_of_garbage_is_refused_by_line() {
     ] {
         fs::write(&file, garbage).unwrap();
         let ran = machine.angelia(&["run", "hi"]);
-        ran.is(78).complains("config.yaml").complains("config check");
+        ran.assert_code(78).assert_stderr("config.yaml").assert_stderr("config check");
         // Without `--listen`, which would override `listen` in the file; the daemon fails before it
         // opens a port.
-        machine.angelia(&["serve"]).is(78);
+        machine.angelia(&["serve"]).assert_code(78);
     }
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    machine.angelia(&["run", "hi"]).is(78).complains("config.yaml");
+    machine.angelia(&["run", "hi"]).assert_code(78).assert_stderr("config.yaml");
 }
 
 #[test]
@@ -147,16 +153,32 @@ fn a_program_that_is_none_is_named() {
             .configure(&format!("profiles: {{default: {{executor: claude, binary: {binary}}}}}"));
     };
     configure("/nonexistent/claude");
-    machine.angelia(&["run", "hi"]).is(69).complains("/nonexistent/claude").complains("install");
+    machine
+        .angelia(&["run", "hi"])
+        .assert_code(69)
+        .assert_stderr("/nonexistent/claude")
+        .assert_stderr("install");
     configure("/etc/passwd");
-    machine.angelia(&["run", "hi"]).is(69).complains("/etc/passwd").complains("chmod");
+    machine
+        .angelia(&["run", "hi"])
+        .assert_code(69)
+        .assert_stderr("/etc/passwd")
+        .assert_stderr("chmod");
     configure("/etc");
-    machine.angelia(&["run", "hi"]).is(69).complains("/etc");
+    machine.angelia(&["run", "hi"]).assert_code(69).assert_stderr("/etc");
     machine.configure("profiles: {default: {executor: claude}}");
-    machine.angelia(&["run", "hi"]).is(69).complains("PATH").complains("hint: install");
+    machine
+        .angelia(&["run", "hi"])
+        .assert_code(69)
+        .assert_stderr("PATH")
+        .assert_stderr("hint: install");
     let serving = machine.serve();
-    machine.angelia(&["run", "hi"]).is(69).complains("PATH").complains("hint: install");
-    serving.stop().is(0);
+    machine
+        .angelia(&["run", "hi"])
+        .assert_code(69)
+        .assert_stderr("PATH")
+        .assert_stderr("hint: install");
+    serving.stop().assert_code(0);
     for turn in machine.list("turns") {
         assert_eq!(turn["status"], "failed");
     }

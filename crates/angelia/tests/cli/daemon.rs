@@ -5,9 +5,9 @@ use std::{fs, net::SocketAddr};
 use rustix::process::Signal;
 
 use crate::{
-    agents::marked,
+    agent_processes::agent_pids,
     http,
-    stage::{Machine, SAYS_AND_HANGS, SERVE, mode, until},
+    machine::{Machine, SAYS_AND_HANGS, SERVE, mode, until},
 };
 
 #[test]
@@ -22,7 +22,7 @@ fn it_says_where_it_is_and_leaves_nothing_behind() {
     assert_eq!(mode(&run.join("angelia.sock")), 0o600);
     assert_eq!(mode(&machine.home()), 0o700);
     let stopped = serving.stop();
-    stopped.is(0).complains(&format!("http://{address}"));
+    stopped.assert_code(0).assert_stderr(&format!("http://{address}"));
     assert!(!run.join("angelia.sock").exists() && !run.join("http.addr").exists());
     assert!(machine.home().join("token").exists());
 }
@@ -33,9 +33,9 @@ fn the_token_is_the_owners_and_stays_the_same() {
     let serving = machine.serve();
     let token = fs::read_to_string(machine.home().join("token")).unwrap();
     let bearer = format!("authorization: Bearer {}\r\n", token.trim());
-    assert_eq!(http::ask_tcp(&machine, "/healthz", "").status, 200);
-    assert_eq!(http::ask_tcp(&machine, "/api/sessions", "").status, 401);
-    assert_eq!(http::ask_tcp(&machine, "/api/sessions", &bearer).status, 200);
+    assert_eq!(http::get_over_tcp(&machine, "/healthz", "").status, 200);
+    assert_eq!(http::get_over_tcp(&machine, "/api/sessions", "").status, 401);
+    assert_eq!(http::get_over_tcp(&machine, "/api/sessions", &bearer).status, 200);
     let printed = serving.stop();
     assert!(!printed.stderr.contains(token.trim()), "it is never printed");
     let _serving = machine.serve();
@@ -48,10 +48,10 @@ fn there_is_one_per_home() {
     let serving = machine.serve();
     let pid = serving.running.pid().to_string();
     let second = machine.angelia(SERVE);
-    second.is(75).complains(&pid).complains("ANGELIA_HOME");
-    machine.angelia(&["run", "hello"]).is(0);
-    serving.stop().is(0);
-    machine.serve().stop().is(0);
+    second.assert_code(75).assert_stderr(&pid).assert_stderr("ANGELIA_HOME");
+    machine.angelia(&["run", "hello"]).assert_code(0);
+    serving.stop().assert_code(0);
+    machine.serve().stop().assert_code(0);
 }
 
 #[test]
@@ -59,11 +59,14 @@ fn an_address_that_is_taken_or_not_ours_is_refused() {
     let machine = Machine::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    machine.angelia(&["serve", "--listen", &address]).is(69).complains("--listen");
-    machine.angelia(&["serve", "--listen", "0.0.0.0:0"]).is(78).complains("angelia keys add");
-    machine.angelia(&["serve", "--listen", "nonsense"]).is(78).complains("--listen");
+    machine.angelia(&["serve", "--listen", &address]).assert_code(69).assert_stderr("--listen");
+    machine
+        .angelia(&["serve", "--listen", "0.0.0.0:0"])
+        .assert_code(78)
+        .assert_stderr("angelia keys add");
+    machine.angelia(&["serve", "--listen", "nonsense"]).assert_code(78).assert_stderr("--listen");
     assert!(!machine.home().join("run/angelia.sock").exists());
-    machine.serve().stop().is(0);
+    machine.serve().stop().assert_code(0);
 }
 
 #[test]
@@ -77,25 +80,25 @@ fn commands_use_it_and_the_process_stays_hot() {
     };
     let (first, second) = (turn("turn 1 of"), turn("turn 2 of"));
     assert_eq!(first.replace("turn 1 of", "turn 2 of"), second, "the same process");
-    machine.angelia(&["doctor"]).says("running, used by every command");
-    assert!(!marked(&machine).is_empty());
-    serving.stop().is(0);
-    assert!(marked(&machine).is_empty(), "its agents have gone with it");
+    machine.angelia(&["doctor"]).assert_stdout("running, used by every command");
+    assert!(!agent_pids(&machine).is_empty());
+    serving.stop().assert_code(0);
+    assert!(agent_pids(&machine).is_empty(), "its agents have gone with it");
 }
 
 #[test]
 fn one_with_another_configuration_is_ignored_with_a_note() {
     let machine = Machine::new();
     let serving = machine.serve();
-    machine.angelia(&["run", "hello"]).is(0);
+    machine.angelia(&["run", "hello"]).assert_code(0);
     machine.configure("profiles: {default: {executor: parrot, model: other}}");
     let ran = machine.angelia(&["run", "--json", "!who"]);
-    ran.is(0).complains("another configuration").complains("without it");
+    ran.assert_code(0).assert_stderr("another configuration").assert_stderr("without it");
     assert!(ran.stdout.contains(r#""model":"other""#), "{ran:#?}");
     machine.configure("");
     let ran = machine.angelia(&["run", "hello"]);
-    assert_eq!(ran.is(0).stderr, "");
-    serving.stop().is(0);
+    assert_eq!(ran.assert_code(0).stderr, "");
+    serving.stop().assert_code(0);
 }
 
 #[test]
@@ -103,11 +106,11 @@ fn going_ends_every_turn_and_those_who_watch_see_it() {
     let machine = Machine::new();
     let serving = machine.serve();
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
-    running.until_says("said before");
+    running.wait_for_stdout("said before");
     let session = http::session(&machine, &serving.socket, "default");
     let queued: Vec<_> = (0..3).map(|_| http::submit(&serving.socket, &session, "!hang")).collect();
     let stopped = serving.stop();
-    stopped.is(0);
+    stopped.assert_code(0);
     let ran = running.wait();
     assert!(!ran.stderr.contains("panicked"));
     let seen = crate::transcript::Transcript::read(&ran.stdout);
@@ -116,29 +119,29 @@ fn going_ends_every_turn_and_those_who_watch_see_it() {
         turn.ends_once();
         assert!(queued.contains(&turn.turn().to_owned()));
     }
-    assert!(marked(&machine).is_empty());
+    assert!(agent_pids(&machine).is_empty());
 }
 
 #[test]
 fn a_dead_daemons_socket_confuses_nobody() {
     let machine = Machine::new();
     let serving = machine.serve();
-    machine.angelia(&["run", "-s", "work", "hello"]).is(0);
+    machine.angelia(&["run", "-s", "work", "hello"]).assert_code(0);
     serving.kill();
     assert!(machine.home().join("run/angelia.sock").exists(), "that is what is tested");
     let ran = machine.angelia(&["run", "-s", "work", "hello"]);
-    assert_eq!(ran.is(0).stderr, "");
-    machine.angelia(&["doctor"]).says("not running");
+    assert_eq!(ran.assert_code(0).stderr, "");
+    machine.angelia(&["doctor"]).assert_stdout("not running");
     let serving = machine.serve();
-    machine.angelia(&["run", "-s", "work", "hello"]).is(0);
-    serving.stop().is(0);
+    machine.angelia(&["run", "-s", "work", "hello"]).assert_code(0);
+    serving.stop().assert_code(0);
 }
 
 /// A program that is not our daemon listens on the daemon's socket.
 #[test]
 fn a_stranger_at_the_socket_confuses_nobody() {
     let machine = Machine::new();
-    machine.angelia(&["run", "hello"]).is(0);
+    machine.angelia(&["run", "hello"]).assert_code(0);
     let socket = machine.home().join("run/angelia.sock");
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let stranger = std::thread::spawn(move || {
@@ -146,7 +149,7 @@ fn a_stranger_at_the_socket_confuses_nobody() {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"220 mail.example.org ESMTP\r\n").unwrap();
     });
-    machine.angelia(&["run", "hello"]).is(0);
+    machine.angelia(&["run", "hello"]).assert_code(0);
     stranger.join().unwrap();
 }
 
@@ -155,9 +158,9 @@ fn a_second_signal_does_not_disturb_the_first() {
     let machine = Machine::new();
     let serving = machine.serve();
     http::submit(&serving.socket, &http::session(&machine, &serving.socket, "default"), "!hang");
-    until("the agent runs", || !marked(&machine).is_empty());
+    until("the agent runs", || !agent_pids(&machine).is_empty());
     serving.running.signal(Signal::TERM);
     serving.running.signal(Signal::INT);
-    serving.running.wait().is(0);
-    assert!(marked(&machine).is_empty());
+    serving.running.wait().assert_code(0);
+    assert!(agent_pids(&machine).is_empty());
 }

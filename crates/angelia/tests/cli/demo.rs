@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    stage::{Machine, mode},
+    machine::{Machine, mode},
     transcript::Transcript,
 };
 
@@ -11,7 +11,10 @@ use crate::{
 fn hello_is_answered_and_says_that_it_is_a_demo() {
     let machine = Machine::new();
     let ran = machine.angelia(&["run", "hello"]);
-    ran.is(0).says("demo agent").says("You said: hello").says("angelia doctor");
+    ran.assert_code(0)
+        .assert_stdout("demo agent")
+        .assert_stdout("You said: hello")
+        .assert_stdout("angelia doctor");
     assert!(ran.stdout.ends_with('\n'));
     assert_eq!(ran.stderr, "", "a pipe gets the answer and nothing else");
     assert!(!ran.stdout.contains('\x1b'), "no colours for a pipe");
@@ -22,7 +25,7 @@ fn events_are_printed_as_they_are_and_nothing_else() {
     let machine = Machine::new();
     let script = "!think about it\n!tool Read\n!words 3\nthe end";
     let ran = machine.angelia(&["run", "--json", script]);
-    ran.is(0);
+    ran.assert_code(0);
     assert_eq!(ran.stderr, "");
     let transcript = Transcript::read(&ran.stdout);
     insta::assert_json_snapshot!("events_of_a_turn", transcript.shape());
@@ -47,28 +50,34 @@ fn the_record_is_what_was_seen() {
 #[test]
 fn a_prompt_comes_from_the_argument_or_from_standard_input() {
     let machine = Machine::new();
-    machine.angelia_with_input(&["run", "-"], b"through the pipe\n").is(0).says("through the pipe");
-    machine.angelia_with_input(&["run"], b"through the pipe\n").is(0).says("through the pipe");
+    machine
+        .angelia_with_input(&["run", "-"], b"through the pipe\n")
+        .assert_code(0)
+        .assert_stdout("through the pipe");
+    machine
+        .angelia_with_input(&["run"], b"through the pipe\n")
+        .assert_code(0)
+        .assert_stdout("through the pipe");
     // With a prompt on the command line, stdin is not read.
     let both = machine.angelia_with_input(&["run", "typed"], b"piped");
-    both.is(0).says("You said: typed");
+    both.assert_code(0).assert_stdout("You said: typed");
     assert!(!both.stdout.contains("piped"));
-    machine.angelia(&["run", "--", "--json"]).is(0).says("You said: --json");
+    machine.angelia(&["run", "--", "--json"]).assert_code(0).assert_stdout("You said: --json");
 }
 
 #[test]
 fn pipes_work_as_everywhere() {
     let machine = Machine::with_shell();
     let ran = machine.shell("echo 'counted words' | \"$ANGELIA\" run - | wc -l");
-    ran.is(0).says("3");
+    ran.assert_code(0).assert_stdout("3");
     let ran = machine.shell("\"$ANGELIA\" run --json '!words 4' | grep -c text.delta");
-    ran.is(0).says("4");
+    ran.assert_code(0).assert_stdout("4");
 }
 
 #[test]
 fn the_home_is_made_for_its_owner_only() {
     let machine = Machine::new();
-    machine.angelia(&["run", "hello"]).is(0);
+    machine.angelia(&["run", "hello"]).assert_code(0);
     for part in ["", "run", "run/owners", "work", "logs"] {
         assert_eq!(mode(&machine.home().join(part)), 0o700, "{part}");
     }
@@ -91,7 +100,7 @@ fn an_existing_home_that_others_can_read_is_narrowed() {
     let machine = Machine::new();
     fs::create_dir(machine.home()).unwrap();
     fs::set_permissions(machine.home(), fs::Permissions::from_mode(0o755)).unwrap();
-    machine.angelia(&["run", "hello"]).is(0);
+    machine.angelia(&["run", "hello"]).assert_code(0);
     assert_eq!(mode(&machine.home()), 0o700);
 }
 
@@ -100,7 +109,7 @@ fn the_home_can_be_elsewhere() {
     let mut machine = Machine::new();
     let elsewhere = machine.place.root().join("elsewhere");
     machine.set("ANGELIA_HOME", &elsewhere);
-    machine.angelia(&["run", "hello"]).is(0);
+    machine.angelia(&["run", "hello"]).assert_code(0);
     assert!(elsewhere.join("state.db").exists());
     assert!(!machine.home().exists());
 }
@@ -108,8 +117,8 @@ fn the_home_can_be_elsewhere() {
 #[test]
 fn version_and_help_are_no_failures() {
     let machine = Machine::new();
-    machine.angelia(&["--version"]).is(0).says(env!("CARGO_PKG_VERSION"));
-    machine.angelia(&["--help"]).is(0).says("doctor").says("sessions");
-    machine.angelia(&["run", "--help"]).is(0).says("--json");
+    machine.angelia(&["--version"]).assert_code(0).assert_stdout(env!("CARGO_PKG_VERSION"));
+    machine.angelia(&["--help"]).assert_code(0).assert_stdout("doctor").assert_stdout("sessions");
+    machine.angelia(&["run", "--help"]).assert_code(0).assert_stdout("--json");
     assert!(!machine.home().exists(), "looking changes nothing");
 }

@@ -1,6 +1,6 @@
 //! The exit codes scripts rely on, each with an error that says what failed and what to do.
 
-use crate::stage::Machine;
+use crate::machine::Machine;
 
 /// The prompt, its exit code, and a word of the error.
 const TABLE: &[(&[&str], i32, &str)] = &[
@@ -33,7 +33,7 @@ fn every_way_to_fail_has_its_code_and_its_word() {
     machine.configure("profiles: {missing: {executor: claude, binary: /nonexistent/claude}}");
     for (arguments, code, word) in TABLE {
         let ran = machine.angelia(arguments);
-        ran.is(*code).complains(word);
+        ran.assert_code(*code).assert_stderr(word);
         // Only the agent's text is on stdout, including the text of an agent that died.
         if *code != 0 && !arguments.contains(&"!die") {
             assert_eq!(ran.stdout.lines().count(), 0, "errors go to stderr: {ran:#?}");
@@ -47,7 +47,7 @@ fn the_daemon_gives_the_same_codes() {
     machine.configure("profiles: {missing: {executor: claude, binary: /nonexistent/claude}}");
     let _serving = machine.serve();
     for (arguments, code, word) in TABLE.iter().filter(|row| row.0[0] == "run") {
-        machine.angelia(arguments).is(*code).complains(word);
+        machine.angelia(arguments).assert_code(*code).assert_stderr(word);
     }
 }
 
@@ -66,18 +66,18 @@ fn events_tell_every_failure_once_the_configuration_is_read() {
         (vec![" "], 2, "invalid"),
     ] {
         let ran = machine.angelia(&[&["run", "--json"], &arguments[..]].concat());
-        ran.is(code);
+        ran.assert_code(code);
         assert_eq!(ran.stderr, "", "nothing is said twice: {ran:#?}");
         let transcript = crate::transcript::Transcript::read(&ran.stdout);
         transcript.failed(kind);
         assert_eq!(transcript.end()["status"], "failed");
     }
     let ran = machine.angelia(&["run", "--json", "!fail rate"]);
-    ran.is(75);
+    ran.assert_code(75);
     let parked = crate::transcript::Transcript::read(&ran.stdout);
     assert_eq!(parked.end()["status"], "parked");
     let ran = machine.angelia_with_input(&["run", "--json", "-"], b"not \xff text");
-    ran.is(2);
+    ran.assert_code(2);
     crate::transcript::Transcript::read(&ran.stdout).failed("invalid");
 }
 

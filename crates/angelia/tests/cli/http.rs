@@ -9,10 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::stage::Machine;
+use crate::machine::Machine;
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct DaemonResponse {
     pub(crate) status: u16,
     pub(crate) body: Value,
 }
@@ -28,26 +28,26 @@ fn request(method: &str, path: &str, body: &Value, headers: &str) -> String {
     )
 }
 
-fn read(mut stream: impl std::io::Read) -> Answer {
+fn read(mut stream: impl std::io::Read) -> DaemonResponse {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, body: serde_json::from_str(body).unwrap_or_default() }
+    DaemonResponse { status, body: serde_json::from_str(body).unwrap_or_default() }
 }
 
-pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &Value) -> Answer {
-    ask_with(socket, method, path, body, "")
+pub(crate) fn request_api(socket: &Path, method: &str, path: &str, body: &Value) -> DaemonResponse {
+    request_api_with(socket, method, path, body, "")
 }
 
 /// Sends a request with an extra header.
-pub(crate) fn ask_with(
+pub(crate) fn request_api_with(
     socket: &Path,
     method: &str,
     path: &str,
     body: &Value,
     header: &str,
-) -> Answer {
+) -> DaemonResponse {
     let mut stream = UnixStream::connect(socket).unwrap();
     let headers = format!("{LOCAL}{header}");
     stream.write_all(request(method, path, body, &headers).as_bytes()).unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn ask_with(
 }
 
 /// Sends a request over TCP with an extra header.
-pub(crate) fn ask_tcp(machine: &Machine, path: &str, header: &str) -> Answer {
+pub(crate) fn get_over_tcp(machine: &Machine, path: &str, header: &str) -> DaemonResponse {
     let address = std::fs::read_to_string(machine.home().join("run/http.addr")).unwrap();
     let address = address.trim();
     let headers = format!("host: {address}\r\n{header}");
@@ -67,7 +67,7 @@ pub(crate) fn ask_tcp(machine: &Machine, path: &str, header: &str) -> Answer {
 /// Creates a session and returns its id.
 pub(crate) fn session(machine: &Machine, socket: &Path, profile: &str) -> String {
     let body = json!({"profile": profile, "cwd": machine.work()});
-    let made = ask(socket, "POST", "/api/sessions", &body);
+    let made = request_api(socket, "POST", "/api/sessions", &body);
     assert_eq!(made.status, 201, "{made:?}");
     made.body["id"].as_str().unwrap().to_owned()
 }
@@ -75,13 +75,13 @@ pub(crate) fn session(machine: &Machine, socket: &Path, profile: &str) -> String
 /// Submits a turn without waiting for it, and returns its id.
 pub(crate) fn submit(socket: &Path, session: &str, input: &str) -> String {
     let path = format!("/api/sessions/{session}/turns");
-    let taken = ask(socket, "POST", &path, &json!({"input": input}));
+    let taken = request_api(socket, "POST", &path, &json!({"input": input}));
     assert_eq!(taken.status, 202, "{taken:?}");
     taken.body["id"].as_str().unwrap().to_owned()
 }
 
 pub(crate) fn turn(socket: &Path, id: &str) -> Value {
-    ask(socket, "GET", &format!("/api/turns/{id}"), &Value::Null).body
+    request_api(socket, "GET", &format!("/api/turns/{id}"), &Value::Null).body
 }
 
 /// Waits for a turn's end by following its events.

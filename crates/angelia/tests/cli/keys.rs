@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::{http, stage::Machine};
+use crate::{http, machine::Machine};
 
 const COMMENTED: &str = "# my own settings
 http:
@@ -16,7 +16,7 @@ listen: 127.0.0.1:0
 
 fn key_of(machine: &Machine, arguments: &[&str]) -> String {
     let ran = machine.angelia(&[&["keys", "add"], arguments].concat());
-    ran.is(0);
+    ran.assert_code(0);
     ran.stdout.trim().to_owned()
 }
 
@@ -37,10 +37,10 @@ fn keys_are_added_listed_and_revoked_in_the_owners_own_file() {
     let expected = json!({"name": "bot", "profiles": ["parrot", "work"], "agent_mode": false,
         "max_cost_usd_per_day": 2.5});
     assert_eq!(row, expected);
-    machine.angelia(&["keys", "add", "bot"]).is(2);
-    machine.angelia(&["keys", "add", "no name"]).is(2);
-    machine.angelia(&["keys", "revoke", "bot"]).is(0);
-    machine.angelia(&["keys", "revoke", "bot"]).is(2);
+    machine.angelia(&["keys", "add", "bot"]).assert_code(2);
+    machine.angelia(&["keys", "add", "no name"]).assert_code(2);
+    machine.angelia(&["keys", "revoke", "bot"]).assert_code(0);
+    machine.angelia(&["keys", "revoke", "bot"]).assert_code(2);
     let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
     assert_eq!(text, COMMENTED);
 }
@@ -50,7 +50,7 @@ fn an_agent_cannot_make_keys() {
     let mut machine = Machine::new();
     machine.set("ANGELIA_AGENT", "home:owner:agent");
     let ran = machine.angelia(&["keys", "add", "me"]);
-    ran.is(1);
+    ran.assert_code(1);
     assert!(ran.stderr.contains("an agent's process"), "{}", ran.stderr);
 }
 
@@ -60,12 +60,12 @@ fn a_key_opens_the_model_apis_and_nothing_else() {
     let key = key_of(&machine, &["bot", "--profiles", "parrot"]);
     let serving = machine.serve();
     let bearer = format!("authorization: Bearer {key}\r\n");
-    assert_eq!(http::ask_tcp(&machine, "/v1/models", "").status, 401);
-    let models = http::ask_tcp(&machine, "/v1/models", &bearer);
+    assert_eq!(http::get_over_tcp(&machine, "/v1/models", "").status, 401);
+    let models = http::get_over_tcp(&machine, "/v1/models", &bearer);
     assert_eq!(models.body["data"][0]["id"], "parrot/default", "{models:?}");
-    assert_eq!(http::ask_tcp(&machine, "/api/sessions", &bearer).status, 403);
-    assert_eq!(http::ask_tcp(&machine, "/readyz", &bearer).status, 200);
-    serving.stop().is(0);
+    assert_eq!(http::get_over_tcp(&machine, "/api/sessions", &bearer).status, 403);
+    assert_eq!(http::get_over_tcp(&machine, "/readyz", &bearer).status, 200);
+    serving.stop().assert_code(0);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn what_is_exposed_is_said_and_loudly_when_it_is_new() {
     let said = |machine: &Machine| {
         let serving = machine.serve();
         let ran = serving.stop();
-        ran.is(0);
+        ran.assert_code(0);
         let lines = ran.stderr.lines().filter(|line| line.contains("exposed:"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
@@ -90,7 +90,7 @@ fn what_is_exposed_is_said_and_loudly_when_it_is_new() {
 fn an_address_that_others_reach_needs_keys() {
     let machine = Machine::new();
     let ran = machine.angelia(&["serve", "--listen", "0.0.0.0:0"]);
-    ran.is(78);
+    ran.assert_code(78);
     assert!(ran.stderr.contains("angelia keys add"), "{}", ran.stderr);
     key_of(&machine, &["bot"]);
     let serving = machine.serve_with(&["--listen", "0.0.0.0:0"]);
@@ -105,19 +105,19 @@ fn keys_come_and_go_while_the_daemon_runs() {
     let key = key_of(&machine, &["late"]);
     let bearer = format!("authorization: Bearer {key}\r\n");
     let answers = |expected: u16| {
-        let status = || http::ask_tcp(&machine, "/v1/models", &bearer).status;
-        crate::stage::until("the keys are read again", || status() == expected);
+        let status = || http::get_over_tcp(&machine, "/v1/models", &bearer).status;
+        crate::machine::until("the keys are read again", || status() == expected);
     };
     answers(200);
     // A broken file neither removes nor adds a key.
     let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
     machine.configure("http: [");
-    crate::stage::until("the daemon has seen it", || {
+    crate::machine::until("the daemon has seen it", || {
         let said = serving.running.stderr();
         said.contains("the keys stay as they are")
     });
     answers(200);
     machine.configure(&text);
-    machine.angelia(&["keys", "revoke", "late"]).is(0);
+    machine.angelia(&["keys", "revoke", "late"]).assert_code(0);
     answers(401);
 }

@@ -7,17 +7,17 @@ use angelia_testkit::{model_server::ModelServer, real::RealClaude};
 use serde_json::json;
 
 use crate::{
-    agents::marked,
+    agent_processes::agent_pids,
     checklist::profile,
     http,
-    stage::{Machine, SAYS_AND_HANGS, Serving, until, within},
+    machine::{Machine, RunningDaemon, SAYS_AND_HANGS, until, within},
 };
 
 /// How long leftover processes may live after the next start.
-const LEFT: Duration = Duration::from_secs(5);
+const MAX_ORPHAN_TIME: Duration = Duration::from_secs(5);
 
 /// Asserts that every recorded turn has ended exactly once.
-fn every_turn_ended_once(machine: &Machine) -> usize {
+fn assert_every_turn_ended_once(machine: &Machine) -> usize {
     let mut count = 0;
     for session in machine.list("sessions") {
         for turn in machine.export(session["id"].as_str().unwrap()) {
@@ -28,14 +28,20 @@ fn every_turn_ended_once(machine: &Machine) -> usize {
     count
 }
 
-fn nothing_is_left(machine: &Machine) {
-    let gone = within(LEFT, || marked(machine).is_empty());
-    let left: Vec<_> = marked(machine).into_iter().map(crate::agents::command_line).collect();
+fn assert_no_process_left(machine: &Machine) {
+    let gone = within(MAX_ORPHAN_TIME, || agent_pids(machine).is_empty());
+    let left: Vec<_> =
+        agent_pids(machine).into_iter().map(crate::agent_processes::command_line).collect();
     assert!(gone, "still there: {left:#?}");
 }
 
 /// Sixteen sessions with running turns, besides a hundred or more finished turns.
-fn busy(machine: &Machine, serving: &Serving, profile: &str, prompts: &[&str]) -> Vec<String> {
+fn start_busy_sessions(
+    machine: &Machine,
+    serving: &RunningDaemon,
+    profile: &str,
+    prompts: &[&str],
+) -> Vec<String> {
     let sessions = (0..16).map(|n| {
         let session = http::session(machine, &serving.socket, profile);
         http::submit(&serving.socket, &session, prompts[n % prompts.len()]);
@@ -43,9 +49,10 @@ fn busy(machine: &Machine, serving: &Serving, profile: &str, prompts: &[&str]) -
     });
     let sessions: Vec<String> = sessions.collect();
     until("all of them run", || {
-        let turns = http::ask(&serving.socket, "GET", "/api/sessions?limit=100", &json!(null));
+        let turns =
+            http::request_api(&serving.socket, "GET", "/api/sessions?limit=100", &json!(null));
         assert_eq!(turns.status, 200, "{turns:?}");
-        marked(machine).len() >= 16
+        agent_pids(machine).len() >= 16
     });
     sessions
 }
@@ -62,14 +69,14 @@ fn two_hundred_turns_and_sixteen_sessions_survive_it() {
     }
     let prompts =
         ["!hang", "!words 100000 1", "!tool Wait 60000", "!ask", "said\n!hang", "!words 1000000"];
-    let sessions = busy(&machine, &serving, "default", &prompts);
+    let sessions = start_busy_sessions(&machine, &serving, "default", &prompts);
     for session in &sessions {
         http::submit(&serving.socket, session, "waiting in the queue");
     }
     serving.kill();
-    machine.angelia(&["run", "hello"]).is(0);
-    nothing_is_left(&machine);
-    assert_eq!(every_turn_ended_once(&machine), 200 + 16 + 16 + 1);
+    machine.angelia(&["run", "hello"]).assert_code(0);
+    assert_no_process_left(&machine);
+    assert_eq!(assert_every_turn_ended_once(&machine), 200 + 16 + 16 + 1);
     let failed: Vec<_> =
         machine.list("turns").into_iter().filter(|turn| turn["status"] == "failed").collect();
     assert_eq!(failed.len(), 32);
@@ -79,8 +86,8 @@ fn two_hundred_turns_and_sixteen_sessions_survive_it() {
         assert!(why["hint"].is_string(), "{why}");
     }
     // The sessions continue.
-    machine.angelia(&["run", "-s", &sessions[0], "!who"]).is(0);
-    machine.angelia(&["run", "-s", &session, "!who"]).is(0);
+    machine.angelia(&["run", "-s", &sessions[0], "!who"]).assert_code(0);
+    machine.angelia(&["run", "-s", &session, "!who"]).assert_code(0);
 }
 
 /// Read-only commands also show the correct state after a crash.
@@ -91,13 +98,13 @@ fn every_command_is_a_next_start() {
         let serving = machine.serve();
         let session = http::session(&machine, &serving.socket, "default");
         let turn = http::submit(&serving.socket, &session, SAYS_AND_HANGS);
-        until("the agent runs", || !marked(&machine).is_empty());
+        until("the agent runs", || !agent_pids(&machine).is_empty());
         serving.kill();
         machine.angelia(command);
-        nothing_is_left(&machine);
+        assert_no_process_left(&machine);
         let shown = machine.angelia(&["turns", "show", &turn]);
-        shown.is(0).says("failed");
-        assert_eq!(every_turn_ended_once(&machine), if command[0] == "run" { 2 } else { 1 });
+        shown.assert_code(0).assert_stdout("failed");
+        assert_eq!(assert_every_turn_ended_once(&machine), if command[0] == "run" { 2 } else { 1 });
     }
 }
 
@@ -117,12 +124,12 @@ fn a_killed_run_is_cleaned_up_by_the_next_one() {
     running.signal(rustix::process::Signal::KILL);
     running.wait();
     let serving = machine.serve();
-    nothing_is_left(&machine);
-    assert_eq!(every_turn_ended_once(&machine), 1);
+    assert_no_process_left(&machine);
+    assert_eq!(assert_every_turn_ended_once(&machine), 1);
     let turn = &machine.list("turns")[0];
     assert_eq!(turn["status"], "failed");
     assert!(turn["text"].as_str().unwrap().contains("said before"), "{turn}");
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
 }
 
 /// Several simultaneous starts clean up together, and no living agent of another process is
@@ -131,23 +138,23 @@ fn a_killed_run_is_cleaned_up_by_the_next_one() {
 fn the_living_are_left_alone() {
     let machine = Machine::new();
     let living = machine.start(&["run", "--json", "alive\n!hang"]);
-    living.until_says("alive");
+    living.wait_for_stdout("alive");
     let serving = machine.serve();
-    busy(&machine, &serving, "default", &["!hang"]);
+    start_busy_sessions(&machine, &serving, "default", &["!hang"]);
     serving.kill();
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                machine.angelia(&["run", "hello"]).is(0).says("You said");
+                machine.angelia(&["run", "hello"]).assert_code(0).assert_stdout("You said");
             });
         }
     });
-    let left = within(LEFT, || marked(&machine).len() == 1);
-    assert!(left, "{:?}", marked(&machine));
+    let left = within(MAX_ORPHAN_TIME, || agent_pids(&machine).len() == 1);
+    assert!(left, "{:?}", agent_pids(&machine));
     living.signal(rustix::process::Signal::INT);
-    living.wait().is(130);
-    assert_eq!(every_turn_ended_once(&machine), 16 + 4 + 1);
-    assert!(marked(&machine).is_empty());
+    living.wait().assert_code(130);
+    assert_eq!(assert_every_turn_ended_once(&machine), 16 + 4 + 1);
+    assert!(agent_pids(&machine).is_empty());
 }
 
 /// With the real program: a tool's grandchild in its own session, which only its mark connects to
@@ -180,12 +187,12 @@ fn real_a_tools_grandchild_does_not_survive_it() {
         });
         until("the others have begun", || server.model_requests().len() >= 3);
         serving.kill();
-        machine.angelia(&["run", "-p", "demo", "hello"]).is(0);
-        nothing_is_left(&machine);
+        machine.angelia(&["run", "-p", "demo", "hello"]).assert_code(0);
+        assert_no_process_left(&machine);
         for pid in std::fs::read_to_string(&pids).unwrap().lines() {
-            let line = crate::agents::command_line(pid.parse().unwrap());
+            let line = crate::agent_processes::command_line(pid.parse().unwrap());
             assert!(!line.contains("sleep 300"), "{pid}: {line}");
         }
-        assert_eq!(every_turn_ended_once(&machine), 5);
+        assert_eq!(assert_every_turn_ended_once(&machine), 5);
     }
 }

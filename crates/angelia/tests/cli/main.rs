@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod agents;
+mod agent_processes;
 mod bad_agent;
 mod bad_disk;
 mod bad_input;
@@ -16,12 +16,12 @@ mod exits;
 mod http;
 mod keys;
 mod killed;
+mod machine;
 mod once;
 mod quota;
 mod session_files;
 mod sessions;
 mod settings;
-mod stage;
 mod stopping;
 mod terminal;
 mod transcript;

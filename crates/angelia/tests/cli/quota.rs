@@ -3,18 +3,18 @@
 use std::time::{Duration, SystemTime};
 
 use crate::{
-    agents,
-    checklist::{Lab, on_both, without_key},
+    agent_processes,
+    checklist::{ClaudeFixture, on_both_versions, profile_without_key},
     http,
-    stage::until,
+    machine::until,
 };
 
 /// Long enough for a daemon to be stopped and started again.
-const SOON: u64 = 20;
+const RESET_DELAY_SECS: u64 = 20;
 
 /// Configures a dummy subscription login; `more` are lines of the profile, `others` more profiles.
-fn configure(lab: &Lab, more: &str, others: &str) {
-    let text = without_key(&lab.machine, &lab.claude, &lab.server);
+fn configure(lab: &ClaudeFixture, more: &str, others: &str) {
+    let text = profile_without_key(&lab.machine, &lab.claude, &lab.server);
     let token = "\n      CLAUDE_CODE_OAUTH_TOKEN: sk-ant-oat01-dummy-token-of-tests";
     let text = format!("profiles:\n  default:{text}{token}{more}\n{others}");
     lab.machine.configure(&text);
@@ -27,10 +27,10 @@ fn seconds_from_now(seconds: u64) -> u64 {
 
 #[test]
 fn real_a_limit_that_is_far_leaves_the_turn_parked() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         configure(lab, "", "");
         let ran = lab.machine.angelia(&["run", "--json", "LIMIT ECHO:later"]);
-        ran.is(75);
+        ran.assert_code(75);
         let turn = crate::transcript::Transcript::read(&ran.stdout);
         turn.ends_once();
         let end = turn.end();
@@ -39,12 +39,12 @@ fn real_a_limit_that_is_far_leaves_the_turn_parked() {
         assert!(resumes_at.starts_with("2096-10-02T07:06:4"), "{resumes_at}");
         let listed = lab.machine.list("turns");
         assert_eq!(listed[0]["status"], "parked", "{listed:?}");
-        assert!(agents::marked(&lab.machine).is_empty());
+        assert!(agent_processes::agent_pids(&lab.machine).is_empty());
         // The text output says what happened and what happens next.
         let ran = lab.machine.angelia(&["run", "LIMIT"]);
-        ran.is(75).complains("parked until 2096").complains("angelia serve");
+        ran.assert_code(75).assert_stderr("parked until 2096").assert_stderr("angelia serve");
         // The parked turn can be interrupted from any process.
-        lab.machine.angelia(&["turns", "interrupt", turn.turn()]).is(0);
+        lab.machine.angelia(&["turns", "interrupt", turn.turn()]).assert_code(0);
         let listed = lab.machine.list("turns");
         assert_eq!(listed[1]["status"], "interrupted", "{listed:?}");
     });
@@ -52,11 +52,11 @@ fn real_a_limit_that_is_far_leaves_the_turn_parked() {
 
 #[test]
 fn real_a_parked_turn_goes_on_by_itself_also_after_a_restart() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         configure(lab, "", "");
         let serving = lab.machine.serve();
         let session = http::session(&lab.machine, &serving.socket, "default");
-        let input = format!("LIMIT:{} ECHO:after the reset", seconds_from_now(SOON));
+        let input = format!("LIMIT:{} ECHO:after the reset", seconds_from_now(RESET_DELAY_SECS));
         let id = http::submit(&serving.socket, &session, &input);
         until("it is parked", || http::turn(&serving.socket, &id)["status"] == "parked");
         assert!(!http::turn(&serving.socket, &id)["resumes_at"].is_null());
@@ -69,13 +69,13 @@ fn real_a_parked_turn_goes_on_by_itself_also_after_a_restart() {
         let turn = http::turn(&serving.socket, &id);
         assert_eq!(turn["status"], "completed", "{turn}");
         assert_eq!(turn["text"], "after the reset");
-        serving.stop().is(0);
+        serving.stop().assert_code(0);
     });
 }
 
 #[test]
 fn real_the_fallback_profile_takes_over() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         configure(lab, "\n    fallback_profile: spare", "  spare: {executor: parrot}\n");
         let turn = lab.machine.turn(&["LIMIT"]);
         turn.completed();
@@ -85,9 +85,9 @@ fn real_the_fallback_profile_takes_over() {
         // A fallback profile that does not exist, or that is the profile itself, is refused.
         configure(lab, "\n    fallback_profile: spar", "  spare: {executor: parrot}\n");
         let ran = lab.machine.angelia(&["run", "hello"]);
-        ran.is(78).complains("did you mean `spare`?");
+        ran.assert_code(78).assert_stderr("did you mean `spare`?");
         configure(lab, "\n    fallback_profile: default", "");
         let ran = lab.machine.angelia(&["run", "hello"]);
-        ran.is(78).complains("leads back to `default` itself");
+        ran.assert_code(78).assert_stderr("leads back to `default` itself");
     });
 }

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use serde_json::Value;
 
-use crate::stage::{Machine, mode};
+use crate::machine::{Machine, mode};
 
 fn file(machine: &Machine, session: &str) -> PathBuf {
     machine.home().join(format!("snapshots/{session}.json"))
@@ -40,7 +40,7 @@ fn each_session_is_a_file_that_follows_it_and_its_forks() {
     assert_eq!(mode(&file(&machine, &session)), 0o600);
 
     let forked = machine.angelia(&["sessions", "fork", &session]);
-    let fork = forked.is(0).stdout.trim().to_owned();
+    let fork = forked.assert_code(0).stdout.trim().to_owned();
     machine.turn(&["-s", &fork, "say three"]).completed();
     let said_in_fork = read(&machine, &fork);
     assert_eq!(words(&said_in_fork).len(), 6, "{said_in_fork}");
@@ -48,7 +48,7 @@ fn each_session_is_a_file_that_follows_it_and_its_forks() {
     let names = fs::read_dir(machine.home().join("snapshots")).unwrap();
     assert_eq!(names.count(), 2, "nothing half written is left");
 
-    machine.angelia(&["sessions", "delete", &session]).is(0);
+    machine.angelia(&["sessions", "delete", &session]).assert_code(0);
     assert!(!file(&machine, &session).exists());
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::stage::Machine;
+use crate::machine::Machine;
 
 /// Returns the number of the turn within its process, and whether the conversation was resumed.
 fn who(machine: &Machine, session: &str) -> (String, bool) {
@@ -35,7 +35,7 @@ fn a_name_means_the_same_with_and_without_the_daemon() {
     let (second, resumed) = who(&machine, "work");
     assert!(resumed);
     let (new, _) = who(&machine, "begun in the daemon / ü?&");
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
     assert_eq!(first, second);
     let (later, resumed) = who(&machine, "begun in the daemon / ü?&");
     assert!(resumed);
@@ -49,20 +49,20 @@ fn a_session_keeps_what_it_was_begun_with() {
     who(&machine, "work");
     let run =
         |options: &[&str]| machine.angelia(&[&["run", "-s", "work"], options, &["hi"]].concat());
-    run(&["-p", "other"]).is(2).complains("profile `default`");
-    run(&["--cwd", "/"]).is(2).complains("directory");
-    run(&["-p", "default"]).is(0);
+    run(&["-p", "other"]).assert_code(2).assert_stderr("profile `default`");
+    run(&["--cwd", "/"]).assert_code(2).assert_stderr("directory");
+    run(&["-p", "default"]).assert_code(0);
 }
 
 #[test]
 fn lists_are_newest_first_and_have_full_ids() {
     let machine = Machine::new();
-    machine.angelia(&["sessions", "list"]).is(0);
-    machine.angelia(&["turns", "list"]).is(0);
+    machine.angelia(&["sessions", "list"]).assert_code(0);
+    machine.angelia(&["turns", "list"]).assert_code(0);
     let one = machine.turn(&["the first one"]);
     let two = machine.turn(&["the second\nwith more lines"]);
     let listed = machine.angelia(&["sessions", "list"]);
-    listed.is(0);
+    listed.assert_code(0);
     let lines: Vec<&str> = listed.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{listed:#?}");
     assert!(lines[0].starts_with(two.session()) && lines[0].ends_with("the second"), "{listed:#?}");
@@ -77,8 +77,8 @@ fn lists_are_newest_first_and_have_full_ids() {
     assert_eq!(turns[0]["id"], two.turn());
     assert_eq!(turns[1]["text"].as_str(), Some(one.text()));
     let of_one = machine.angelia(&["turns", "list", "-s", one.session()]);
-    assert_eq!(of_one.is(0).stdout.lines().count(), 1);
-    of_one.says(one.turn());
+    assert_eq!(of_one.assert_code(0).stdout.lines().count(), 1);
+    of_one.assert_stdout(one.turn());
 }
 
 #[test]
@@ -87,13 +87,19 @@ fn a_session_is_shown_with_its_turns() {
     let one = machine.turn(&["-s", "work", "hello"]);
     let two = machine.turn(&["-s", "work", "!fail auth"]);
     let shown = machine.angelia(&["sessions", "show", one.session()]);
-    shown.is(0).says("parrot").says(one.turn()).says(two.turn()).says("completed").says("failed");
+    shown
+        .assert_code(0)
+        .assert_stdout("parrot")
+        .assert_stdout(one.turn())
+        .assert_stdout(two.turn())
+        .assert_stdout("completed")
+        .assert_stdout("failed");
     let shown = machine.angelia(&["sessions", "show", "--json", one.session()]);
-    let json: Value = serde_json::from_str(&shown.is(0).stdout).unwrap();
+    let json: Value = serde_json::from_str(&shown.assert_code(0).stdout).unwrap();
     assert_eq!(json["id"], one.session());
     assert!(json["native_session_id"].is_string());
     let shown = machine.angelia(&["turns", "show", two.turn()]);
-    shown.is(0).says("failed").says("auth").says(one.session());
+    shown.assert_code(0).assert_stdout("failed").assert_stdout("auth").assert_stdout(one.session());
 }
 
 #[test]
@@ -101,8 +107,8 @@ fn resume_continues_what_exists() {
     let machine = Machine::new();
     let one = machine.turn(&["hello"]);
     let ran = machine.angelia(&["sessions", "resume", one.session(), "again"]);
-    ran.is(0).says("You said: again");
-    machine.angelia(&["sessions", "resume", "a name", "again"]).is(2);
+    ran.assert_code(0).assert_stdout("You said: again");
+    machine.angelia(&["sessions", "resume", "a name", "again"]).assert_code(2);
     assert_eq!(machine.export(one.session()).len(), 2);
 }
 
@@ -113,7 +119,7 @@ fn a_fork_is_a_session_of_its_own() {
         let serving = through_the_daemon.then(|| machine.serve());
         let one = machine.turn(&["hello"]);
         let forked = machine.angelia(&["sessions", "fork", one.session()]);
-        let fork = forked.is(0).stdout.trim().to_owned();
+        let fork = forked.assert_code(0).stdout.trim().to_owned();
         let turn = machine.turn(&["-s", &fork, "on the fork"]);
         turn.completed();
         assert_eq!(turn.session(), fork);
@@ -133,11 +139,17 @@ fn what_is_deleted_is_gone() {
         let one = machine.turn(&["-s", "work", "SECRET-OF-MINE"]);
         let two = machine.turn(&["hello"]);
         let three = machine.turn(&["stays"]);
-        machine.angelia(&["sessions", "delete", one.session(), two.session()]).is(0);
-        machine.angelia(&["sessions", "show", one.session()]).is(1).complains("no such session");
-        machine.angelia(&["turns", "show", one.turn()]).is(1);
-        machine.angelia(&["sessions", "delete", one.session()]).is(1).complains("no such session");
-        machine.angelia(&["sessions", "show", three.session()]).is(0);
+        machine.angelia(&["sessions", "delete", one.session(), two.session()]).assert_code(0);
+        machine
+            .angelia(&["sessions", "show", one.session()])
+            .assert_code(1)
+            .assert_stderr("no such session");
+        machine.angelia(&["turns", "show", one.turn()]).assert_code(1);
+        machine
+            .angelia(&["sessions", "delete", one.session()])
+            .assert_code(1)
+            .assert_stderr("no such session");
+        machine.angelia(&["sessions", "show", three.session()]).assert_code(0);
         // The name is free again.
         assert_ne!(who(&machine, "work").0, one.session());
         drop(serving);

@@ -5,22 +5,22 @@ use std::fs;
 use angelia_testkit::programs;
 use serde_json::Value;
 
-use crate::stage::Machine;
+use crate::machine::Machine;
 
 #[test]
 fn the_first_file_is_valid_and_is_not_written_twice() {
     let machine = Machine::new();
     let file = machine.home().join("config.yaml");
-    machine.angelia(&["config", "init"]).is(0).says(file.to_str().unwrap());
-    machine.angelia(&["config", "check"]).is(0);
+    machine.angelia(&["config", "init"]).assert_code(0).assert_stdout(file.to_str().unwrap());
+    machine.angelia(&["config", "check"]).assert_code(0);
     let before = machine.angelia(&["config", "show"]);
     fs::write(&file, "# mine\n").unwrap();
-    machine.angelia(&["config", "init"]).is(2).complains("--force");
+    machine.angelia(&["config", "init"]).assert_code(2).assert_stderr("--force");
     assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\n");
-    machine.angelia(&["config", "init", "--force"]).is(0);
+    machine.angelia(&["config", "init", "--force"]).assert_code(0);
     assert_eq!(machine.angelia(&["config", "show"]).stdout, before.stdout);
     let other = machine.work().join("other.yaml");
-    machine.angelia(&["--config", "other.yaml", "config", "init"]).is(0);
+    machine.angelia(&["--config", "other.yaml", "config", "init"]).assert_code(0);
     assert!(other.exists());
 }
 
@@ -30,16 +30,23 @@ fn a_mistake_is_named_by_its_line_and_the_nearest_key() {
     machine.configure("listen: 127.0.0.1:0\nprofiles:\n  default:\n    executer: parrot\n");
     for command in [&["config", "check"][..], &["config", "show"], &["run", "hi"], &["doctor"]] {
         let ran = machine.angelia(command);
-        ran.is(78).complains("config.yaml:4").complains("executer").complains("`executor`");
+        ran.assert_code(78)
+            .assert_stderr("config.yaml:4")
+            .assert_stderr("executer")
+            .assert_stderr("`executor`");
         assert_eq!(ran.stdout, "");
     }
     machine.configure("profiles: [\n");
-    machine.angelia(&["config", "check"]).is(78).complains("config.yaml:");
+    machine.angelia(&["config", "check"]).assert_code(78).assert_stderr("config.yaml:");
     machine.configure("profiles: {default: {executor: nonsense}}\n");
-    machine.angelia(&["config", "check"]).is(78).complains("config.yaml:1").complains("parrot");
+    machine
+        .angelia(&["config", "check"])
+        .assert_code(78)
+        .assert_stderr("config.yaml:1")
+        .assert_stderr("parrot");
     // The commands that repair a broken configuration work despite it.
-    machine.angelia(&["config", "init", "--force"]).is(0);
-    machine.angelia(&["config", "check"]).is(0);
+    machine.angelia(&["config", "init", "--force"]).assert_code(0);
+    machine.angelia(&["config", "check"]).assert_code(0);
 }
 
 #[test]
@@ -49,7 +56,7 @@ fn every_value_has_its_origin() {
     machine.set("HERMES_CLAUDE_CODE_BRIDGE", "1");
     machine.set("HERMES_CLAUDE_CODE_MODEL", "theirs");
     let shown = machine.angelia(&["config", "show", "--origin"]);
-    shown.is(0);
+    shown.assert_code(0);
     let line = |key: &str| {
         let found = shown.stdout.lines().find(|line| line.starts_with(&format!("{key}:")));
         found.unwrap_or_else(|| panic!("no {key} in {}", shown.stdout)).to_owned()
@@ -67,7 +74,7 @@ fn secrets_are_not_shown() {
         [&["config", "show"][..], &["config", "show", "--origin"], &["config", "check"]]
     {
         let ran = machine.angelia(arguments);
-        ran.is(0);
+        ran.assert_code(0);
         assert!(!ran.stdout.contains("my-own-secret"), "{ran:#?}");
     }
 }
@@ -75,7 +82,7 @@ fn secrets_are_not_shown() {
 #[test]
 fn the_schema_is_a_schema() {
     let schema = Machine::new().angelia(&["config", "schema"]);
-    let schema: Value = serde_json::from_str(&schema.is(0).stdout).unwrap();
+    let schema: Value = serde_json::from_str(&schema.assert_code(0).stdout).unwrap();
     assert!(schema["properties"]["profiles"].is_object());
 }
 
@@ -83,9 +90,13 @@ fn the_schema_is_a_schema() {
 fn doctor_says_what_is_there_and_what_to_do() {
     let machine = Machine::new();
     let ran = machine.angelia(&["doctor"]);
-    ran.is(1).says("claude").says("not installed").says("parrot").says("demo");
+    ran.assert_code(1)
+        .assert_stdout("claude")
+        .assert_stdout("not installed")
+        .assert_stdout("parrot")
+        .assert_stdout("demo");
     let json = machine.angelia(&["doctor", "--json"]);
-    let findings: Vec<Value> = serde_json::from_str(&json.is(1).stdout).unwrap();
+    let findings: Vec<Value> = serde_json::from_str(&json.assert_code(1).stdout).unwrap();
     let claude = findings.iter().find(|finding| finding["what"] == "claude").unwrap();
     assert_eq!(claude["ok"], false);
     assert!(claude["hint"].as_str().unwrap().contains("install"));
@@ -95,12 +106,21 @@ fn doctor_says_what_is_there_and_what_to_do() {
         "profiles: {{default: {{executor: claude, binary: {}}}}}",
         fake.display()
     ));
-    machine.angelia(&["doctor"]).is(0).says("2.1.325").says("logged in").says("Ready");
+    machine
+        .angelia(&["doctor"])
+        .assert_code(0)
+        .assert_stdout("2.1.325")
+        .assert_stdout("logged in")
+        .assert_stdout("Ready");
     machine.configure(&format!(
         "profiles: {{default: {{executor: claude, binary: {}, env: {{FAKE_CLI_LOGGED_OUT: '1'}}}}}}",
         fake.display()
     ));
-    machine.angelia(&["doctor"]).is(1).says("not logged in").says("log in");
+    machine
+        .angelia(&["doctor"])
+        .assert_code(1)
+        .assert_stdout("not logged in")
+        .assert_stdout("log in");
 }
 
 #[test]
@@ -113,7 +133,7 @@ fn an_agent_that_is_installed_and_logged_in_is_taken_by_itself() {
     let turn = machine.turn(&["ECHO:from the agent"]);
     assert_eq!(turn.first("turn.started")["executor"], "claude");
     assert_eq!(turn.text(), "from the agent");
-    machine.angelia(&["doctor"]).is(0);
+    machine.angelia(&["doctor"]).assert_code(0);
 }
 
 #[test]
@@ -121,8 +141,8 @@ fn completions_are_there_for_every_shell() {
     let machine = Machine::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = machine.angelia(&["completions", shell]);
-        ran.is(0).says("sessions").says("doctor");
+        ran.assert_code(0).assert_stdout("sessions").assert_stdout("doctor");
         assert!(!ran.stdout.contains("parrot"), "{shell}: the demo agent is nobody's command");
     }
-    machine.angelia(&["completions", "nonsense"]).is(2).complains("bash");
+    machine.angelia(&["completions", "nonsense"]).assert_code(2).assert_stderr("bash");
 }

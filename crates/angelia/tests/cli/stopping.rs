@@ -8,8 +8,8 @@ use std::{
 use rustix::process::Signal;
 
 use crate::{
-    agents::marked,
-    stage::{Machine, Running, SAYS_AND_HANGS, until},
+    agent_processes::agent_pids,
+    machine::{Machine, RunningCommand, SAYS_AND_HANGS, until},
     transcript::Transcript,
 };
 
@@ -17,24 +17,24 @@ use crate::{
 fn the_first_ctrl_c_interrupts_and_keeps_what_was_said() {
     let machine = Machine::new();
     let running = machine.start(&["run", "--json", "!words 2\n!tool Wait\n!words 3 20\n!hang"]);
-    running.until_says("word3");
+    running.wait_for_stdout("word3");
     running.signal(Signal::INT);
     let ran = running.wait();
-    ran.is(130);
+    ran.assert_code(130);
     let turn = Transcript::read(&ran.stdout);
     assert_eq!(turn.end()["status"], "interrupted");
     assert!(turn.text().contains("word1 word2"), "{turn:#?}");
     assert_eq!(machine.export(turn.session())[0].end(), turn.end(), "it is recorded so");
-    assert!(marked(&machine).is_empty(), "its process has gone");
+    assert!(agent_pids(&machine).is_empty(), "its process has gone");
 }
 
 #[test]
 fn a_person_sees_what_was_said_before_the_interruption() {
     let machine = Machine::new();
     let running = machine.start(&["run", SAYS_AND_HANGS]);
-    running.until_says("said before");
+    running.wait_for_stdout("said before");
     running.signal(Signal::INT);
-    running.wait().is(130).complains("interrupting").complains("interrupted");
+    running.wait().assert_code(130).assert_stderr("interrupting").assert_stderr("interrupted");
 }
 
 /// An agent that does not react any more: its process is under SIGSTOP.
@@ -42,17 +42,17 @@ fn a_person_sees_what_was_said_before_the_interruption() {
 fn the_second_ctrl_c_kills() {
     let machine = Machine::new();
     let running = machine.start(&["run", SAYS_AND_HANGS]);
-    running.until_says("said before");
-    let agents = marked(&machine);
+    running.wait_for_stdout("said before");
+    let agents = agent_pids(&machine);
     assert_eq!(agents.len(), 1);
     signal(agents[0], Signal::STOP);
     running.signal(Signal::INT);
     until("the first one is answered", || running.stderr().contains("Ctrl-C again to kill"));
     let asked = Instant::now();
     running.signal(Signal::INT);
-    running.wait().is(130).complains("killing");
+    running.wait().assert_code(130).assert_stderr("killing");
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
-    assert!(marked(&machine).is_empty());
+    assert!(agent_pids(&machine).is_empty());
 }
 
 fn signal(pid: u32, signal: Signal) {
@@ -65,11 +65,11 @@ fn being_told_to_go_is_an_interruption_too() {
     for told in [Signal::TERM, Signal::HUP] {
         let machine = Machine::new();
         let running = machine.start(&["run", SAYS_AND_HANGS]);
-        running.until_says("said before");
+        running.wait_for_stdout("said before");
         running.signal(told);
-        running.wait().is(130);
+        running.wait().assert_code(130);
         assert_eq!(machine.list("turns")[0]["status"], "interrupted");
-        assert!(marked(&machine).is_empty());
+        assert!(agent_pids(&machine).is_empty());
     }
 }
 
@@ -78,12 +78,12 @@ fn ctrl_c_reaches_a_turn_in_the_daemon() {
     let machine = Machine::new();
     let serving = machine.serve();
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
-    running.until_says("said before");
+    running.wait_for_stdout("said before");
     running.signal(Signal::INT);
     let ran = running.wait();
-    ran.is(130);
+    ran.assert_code(130);
     assert_eq!(Transcript::read(&ran.stdout).end()["status"], "interrupted");
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
 }
 
 #[test]
@@ -95,14 +95,14 @@ fn a_reader_who_leaves_ends_the_turn_without_noise() {
         let script = format!("\"$ANGELIA\" run {json} '{prompt}' | head -n 1");
         let began = Instant::now();
         let ran = machine.shell(&script);
-        ran.is(0);
+        ran.assert_code(0);
         assert!(!ran.stderr.to_lowercase().contains("pipe"), "{ran:#?}");
         assert!(began.elapsed() < Duration::from_secs(30), "it went on");
     }
     for turn in machine.list("turns") {
         assert_eq!(turn["status"], "interrupted");
     }
-    assert!(marked(&machine).is_empty());
+    assert!(agent_pids(&machine).is_empty());
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn closed_streams_are_no_reason_to_panic() {
         }
     }
     let full = machine.shell("\"$ANGELIA\" sessions list >/dev/full");
-    full.is(1).complains("cannot write to standard output");
+    full.assert_code(1).assert_stderr("cannot write to standard output");
 }
 
 /// A terminal sends Ctrl-C to the whole process group; the agent must not get it directly.
@@ -127,11 +127,11 @@ fn the_agent_is_out_of_reach_of_the_terminals_ctrl_c() {
     let machine = Machine::new();
     let mut command: Command = machine.command(&["run", "--json", SAYS_AND_HANGS]);
     command.process_group(0);
-    let running = Running::of(command, Stdio::null());
-    running.until_says("said before");
+    let running = RunningCommand::spawn(command, Stdio::null());
+    running.wait_for_stdout("said before");
     let group = rustix::process::Pid::from_raw(running.pid().try_into().unwrap()).unwrap();
     rustix::process::kill_process_group(group, Signal::INT).unwrap();
     let ran = running.wait();
-    ran.is(130);
+    ran.assert_code(130);
     assert_eq!(Transcript::read(&ran.stdout).end()["status"], "interrupted");
 }

@@ -4,9 +4,9 @@
 use rustix::process::Signal;
 
 use crate::{
-    agents::marked,
+    agent_processes::agent_pids,
     http,
-    stage::{Machine, SAYS_AND_HANGS, until},
+    machine::{Machine, SAYS_AND_HANGS, until},
     transcript::Transcript,
 };
 
@@ -18,13 +18,13 @@ fn a_turn_is_watched_from_its_beginning_to_its_end() {
     let turn = http::submit(&serving.socket, &session, "!words 3\n!tool Wait 300\nthe end");
     let watching = machine.start(&["turns", "watch", "--json", &turn]);
     let shown = machine.start(&["turns", "watch", &turn]);
-    let seen = Transcript::read(&watching.wait().is(0).stdout);
+    let seen = Transcript::read(&watching.wait().assert_code(0).stdout);
     assert_eq!(seen.turn(), turn);
     seen.completed();
-    shown.wait().is(0).says("word1 word2 word3").says("the end");
+    shown.wait().assert_code(0).assert_stdout("word1 word2 word3").assert_stdout("the end");
     // A finished turn can be watched again.
     let again = machine.angelia(&["turns", "watch", "--json", &turn]);
-    let again = Transcript::read_export(&format!("session\n{{}}\n{}", again.is(0).stdout));
+    let again = Transcript::read_export(&format!("session\n{{}}\n{}", again.assert_code(0).stdout));
     assert_eq!(again[0].end(), seen.end());
 }
 
@@ -35,15 +35,19 @@ fn whoever_only_watches_stops_nothing() {
     let session = http::session(&machine, &serving.socket, "default");
     let turn = http::submit(&serving.socket, &session, SAYS_AND_HANGS);
     let watching = machine.start(&["turns", "watch", &turn]);
-    watching.until_says("said before");
+    watching.wait_for_stdout("said before");
     watching.signal(Signal::INT);
-    watching.wait().is(130);
+    watching.wait().assert_code(130);
     assert_eq!(http::turn(&serving.socket, &turn)["status"], "running");
 
-    machine.angelia(&["turns", "interrupt", &turn]).is(0);
+    machine.angelia(&["turns", "interrupt", &turn]).assert_code(0);
     until("the turn ends", || http::turn(&serving.socket, &turn)["status"] == "interrupted");
-    machine.angelia(&["turns", "show", &turn]).is(0).says("interrupted").says("said before");
-    machine.angelia(&["turns", "interrupt", &turn]).is(1);
+    machine
+        .angelia(&["turns", "show", &turn])
+        .assert_code(0)
+        .assert_stdout("interrupted")
+        .assert_stdout("said before");
+    machine.angelia(&["turns", "interrupt", &turn]).assert_code(1);
 }
 
 #[test]
@@ -51,26 +55,26 @@ fn an_interruption_ends_what_run_shows_elsewhere() {
     let machine = Machine::new();
     let serving = machine.serve();
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
-    running.until_says("said before");
+    running.wait_for_stdout("said before");
     let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
-    machine.angelia(&["turns", "interrupt", "--kill", &turn]).is(0);
+    machine.angelia(&["turns", "interrupt", "--kill", &turn]).assert_code(0);
     let ran = running.wait();
-    ran.is(130);
+    ran.assert_code(130);
     assert_eq!(Transcript::read(&ran.stdout).end()["status"], "interrupted");
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
 }
 
 #[test]
 fn without_a_daemon_nothing_can_be_interrupted_from_outside() {
     let machine = Machine::new();
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
-    running.until_says("said before");
+    running.wait_for_stdout("said before");
     let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(machine.list("turns")[0]["status"], "running");
-    machine.angelia(&["turns", "interrupt", &turn]).is(1).complains("Ctrl-C");
+    machine.angelia(&["turns", "interrupt", &turn]).assert_code(1).assert_stderr("Ctrl-C");
     running.signal(Signal::INT);
-    running.wait().is(130);
-    machine.angelia(&["turns", "interrupt", &turn]).is(1).complains("over already");
+    running.wait().assert_code(130);
+    machine.angelia(&["turns", "interrupt", &turn]).assert_code(1).assert_stderr("over already");
 }
 
 #[test]
@@ -81,9 +85,9 @@ fn turns_of_one_session_wait_for_each_other() {
     let first = http::submit(&serving.socket, &session, "first\n!hang");
     let second = machine.start(&["run", "--json", "-s", &session, "second"]);
     until("it waits", || machine.list("turns").iter().any(|turn| turn["status"] == "queued"));
-    machine.angelia(&["turns", "interrupt", &first]).is(0);
+    machine.angelia(&["turns", "interrupt", &first]).assert_code(0);
     let ran = second.wait();
-    ran.is(0);
+    ran.assert_code(0);
     assert!(Transcript::read(&ran.stdout).text().contains("You said: second"));
 }
 
@@ -96,10 +100,10 @@ fn a_queue_has_an_end() {
     for _ in 0..3 {
         http::submit(&serving.socket, &session, "!hang");
     }
-    machine.angelia(&["run", "-s", &session, "one too many"]).is(75);
-    serving.stop().is(0);
+    machine.angelia(&["run", "-s", &session, "one too many"]).assert_code(75);
+    serving.stop().assert_code(0);
     for turn in machine.export(&session) {
         turn.ends_once();
     }
-    assert!(marked(&machine).is_empty());
+    assert!(agent_pids(&machine).is_empty());
 }

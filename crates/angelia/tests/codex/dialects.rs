@@ -3,30 +3,31 @@
 use serde_json::{Value, json};
 
 use crate::{
-    bench::Bench,
-    post::{Answer, post_to},
+    daemon_fixture::DaemonFixture,
+    post::{HttpResponse, post_to},
 };
 
 const MODEL: &str = "codex/gpt-5.5";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum ApiDialect {
     Messages,
     Chat,
     Responses,
 }
 
-pub(crate) const ALL: [Dialect; 3] = [Dialect::Messages, Dialect::Chat, Dialect::Responses];
+pub(crate) const ALL_DIALECTS: [ApiDialect; 3] =
+    [ApiDialect::Messages, ApiDialect::Chat, ApiDialect::Responses];
 
 /// A tool call, independent of the dialect.
 #[derive(Clone, Debug)]
-pub(crate) struct Called {
+pub(crate) struct ToolInvocation {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) input: Value,
 }
 
-impl Dialect {
+impl ApiDialect {
     pub(crate) fn user(text: &str) -> Value {
         json!({"role": "user", "content": text})
     }
@@ -53,7 +54,7 @@ impl Dialect {
         request
     }
 
-    pub(crate) fn post(self, bench: &Bench, request: &Value) -> Answer {
+    pub(crate) fn post(self, bench: &DaemonFixture, request: &Value) -> HttpResponse {
         let path = match self {
             Self::Messages => "/v1/messages",
             Self::Chat => "/v1/chat/completions",
@@ -63,7 +64,7 @@ impl Dialect {
     }
 
     #[track_caller]
-    pub(crate) fn text(self, answer: &Answer) -> String {
+    pub(crate) fn text(self, answer: &HttpResponse) -> String {
         assert_eq!(answer.status, 200, "{answer:?}");
         let body = &answer.body;
         let texts = |blocks: &Value| -> String {
@@ -85,9 +86,9 @@ impl Dialect {
 
     /// Returns the text of a stream, and asserts that the stream has ended properly.
     #[track_caller]
-    pub(crate) fn streamed(self, answer: &Answer) -> String {
+    pub(crate) fn streamed_text(self, answer: &HttpResponse) -> String {
         assert_eq!(answer.status, 200, "{answer:?}");
-        let body = unchunked(answer.body.as_str().unwrap());
+        let body = decode_chunks(answer.body.as_str().unwrap());
         let data = body.lines().filter_map(|line| line.strip_prefix("data: "));
         let events: Vec<Value> = data
             .filter(|data| *data != "[DONE]")
@@ -112,7 +113,7 @@ impl Dialect {
     }
 
     #[track_caller]
-    pub(crate) fn calls(self, answer: &Answer) -> Vec<Called> {
+    pub(crate) fn tool_calls(self, answer: &HttpResponse) -> Vec<ToolInvocation> {
         assert_eq!(answer.status, 200, "{answer:?}");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let parsed = |value: &Value| serde_json::from_str(value.as_str().unwrap()).unwrap();
@@ -122,7 +123,7 @@ impl Dialect {
             let items = items(value).into_iter();
             items.filter(|item| item["type"] == kind).collect()
         };
-        let called = |id: &Value, name: &Value, input: Value| Called {
+        let called = |id: &Value, name: &Value, input: Value| ToolInvocation {
             id: text(id),
             name: text(name),
             input,
@@ -147,7 +148,7 @@ impl Dialect {
     }
 
     /// Returns the messages that the answer adds to the conversation.
-    pub(crate) fn said(self, answer: &Answer) -> Vec<Value> {
+    pub(crate) fn answer_messages(self, answer: &HttpResponse) -> Vec<Value> {
         match self {
             Self::Messages => {
                 vec![json!({"role": "assistant", "content": answer.body["content"]})]
@@ -176,7 +177,7 @@ impl Dialect {
 }
 
 /// Returns a body without its chunk sizes.
-fn unchunked(body: &str) -> String {
+fn decode_chunks(body: &str) -> String {
     let mut rest = body;
     let mut whole = String::new();
     while let Some((size, behind)) = rest.split_once("\r\n") {

@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
-    bench::Bench,
-    dialects::{ALL, Dialect},
+    daemon_fixture::DaemonFixture,
+    dialects::{ALL_DIALECTS, ApiDialect},
 };
 
 const SECRET: &str = "the-content-of-a-private-file-27182";
@@ -43,7 +43,7 @@ const TOOLS: [&str; 27] = [
 ];
 
 /// Returns the tools that Codex has offered to the model, by name or kind.
-fn offered(asked: &str) -> Vec<String> {
+fn offered_tools(asked: &str) -> Vec<String> {
     let request: Value = serde_json::from_str(asked).unwrap();
     let tools = request["tools"].as_array().into_iter().flatten();
     tools
@@ -60,7 +60,7 @@ fn real_no_tool_reads_a_file() {
         "[mcp_servers.files]\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"touch {}; cat\"]\n",
         started.display()
     );
-    let bench = Bench::with(&theirs);
+    let bench = DaemonFixture::with(&theirs);
     let machine = &bench.lab.machine;
     let path = machine.work().join("secret.txt");
     let home = machine.place.home();
@@ -77,18 +77,18 @@ fn real_no_tool_reads_a_file() {
     let path = path.to_str().unwrap();
 
     let mut answers = String::new();
-    let mut ask = |dialect: Dialect, prompt: &str| {
-        let told = [Dialect::user(prompt)];
+    let mut ask = |dialect: ApiDialect, prompt: &str| {
+        let told = [ApiDialect::user(prompt)];
         let answer = dialect.post(&bench, &dialect.with_tool(&told, "find"));
         assert_eq!(answer.status, 200, "{prompt}: {answer:?}");
         answers.push_str(&answer.body.to_string());
     };
     for text in ["$own", "@secret.txt", "/init", "!cat secret.txt", "[$own](SKILL.md)"] {
-        for dialect in ALL {
+        for dialect in ALL_DIALECTS {
             ask(dialect, &format!("{text} @{path} ECHO:hello"));
         }
     }
-    let mut names = offered(bench.asked().last().unwrap());
+    let mut names = offered_tools(bench.model_requests().last().unwrap());
     assert!(names.contains(&"find".to_owned()), "{names:?}");
     names.retain(|name| name != "find");
     names.extend(TOOLS.map(str::to_owned));
@@ -113,18 +113,18 @@ fn real_no_tool_reads_a_file() {
                 *given = json!(format!("*** Begin Patch\n*** Delete File: {path}\n*** End Patch"));
             }
             let call = json!({"name": name, "input": input});
-            ask(ALL[index % 3], &format!("TOOL:{call}:END ECHO:done"));
+            ask(ALL_DIALECTS[index % 3], &format!("TOOL:{call}:END ECHO:done"));
         }
     }
     for (what, change) in [("Delete", ""), ("Update", "@@\n+more\n")] {
         let input = format!("*** Begin Patch\n*** {what} File: {path}\n{change}*** End Patch");
         let call = json!({"name": "apply_patch", "input": input});
-        ask(Dialect::Chat, &format!("TOOL:{call}:END ECHO:done"));
+        ask(ApiDialect::Chat, &format!("TOOL:{call}:END ECHO:done"));
     }
 
     assert_eq!(fs::read_to_string(path).unwrap(), SECRET, "nor changed");
     assert!(!answers.contains(SECRET), "{answers}");
-    let asked = bench.asked();
+    let asked = bench.model_requests();
     assert!(asked.len() > 2 * names.len(), "every call was answered");
     for body in asked {
         assert!(!body.contains(SECRET), "{body}");
@@ -136,15 +136,15 @@ fn real_no_tool_reads_a_file() {
 /// The request fails instead of showing the model the instructions that Codex would add by itself.
 #[test]
 fn real_the_owners_own_instructions_are_not_shown() {
-    let bench = Bench::new();
+    let bench = DaemonFixture::new();
     let home = bench.lab.machine.place.home();
     fs::write(home.join(".codex/AGENTS.md"), SECRET).unwrap();
-    for dialect in ALL {
-        let told = [Dialect::user("ECHO:hello")];
+    for dialect in ALL_DIALECTS {
+        let told = [ApiDialect::user("ECHO:hello")];
         let answer = dialect.post(&bench, &dialect.request(&told));
         assert!(answer.status >= 500, "{answer:?}");
         assert!(answer.body.to_string().contains("CODEX_HOME"), "{answer:?}");
     }
-    assert!(bench.asked().is_empty(), "nothing was sent");
+    assert!(bench.model_requests().is_empty(), "nothing was sent");
     bench.end();
 }

@@ -3,21 +3,21 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "../cli/agents.rs"]
+#[path = "../cli/agent_processes.rs"]
 #[expect(dead_code, reason = "shared with the tests of the commands")]
-mod agents;
-mod bench;
+mod agent_processes;
+mod daemon_fixture;
 mod dialects;
 mod files;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/machine.rs"]
+mod machine;
 mod models;
 #[path = "../real_http/post.rs"]
 #[expect(dead_code, reason = "shared with the tests of the other agent")]
 mod post;
 mod runtime;
 mod settings;
-#[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/stage.rs"]
-mod stage;
 mod strict;
 mod tools;
 #[expect(dead_code, reason = "shared with the tests of the commands")]

@@ -3,37 +3,37 @@
 use serde_json::json;
 
 use crate::{
-    bench::Bench,
-    dialects::{ALL, Dialect},
+    daemon_fixture::DaemonFixture,
+    dialects::{ALL_DIALECTS, ApiDialect},
 };
 
 #[test]
 fn real_answers_streams_and_conversations_in_every_dialect() {
-    let bench = Bench::new();
-    for dialect in ALL {
-        let before = bench.asked().len();
-        let first = vec![Dialect::user(&format!("{dialect:?} ECHO:one"))];
+    let bench = DaemonFixture::new();
+    for dialect in ALL_DIALECTS {
+        let before = bench.model_requests().len();
+        let first = vec![ApiDialect::user(&format!("{dialect:?} ECHO:one"))];
         let answer = dialect.post(&bench, &dialect.request(&first));
         assert_eq!(dialect.text(&answer), "one", "{dialect:?}");
         let session = answer.session().to_owned();
 
         // The second request carries the first turn, and only the new part is sent to the agent.
         let mut told = first.clone();
-        told.extend(dialect.said(&answer));
-        told.push(Dialect::user("ECHO:two"));
+        told.extend(dialect.answer_messages(&answer));
+        told.push(ApiDialect::user("ECHO:two"));
         let answer = dialect.post(&bench, &dialect.request(&told));
         assert_eq!(dialect.text(&answer), "two", "{dialect:?}");
         assert_eq!(answer.session(), session, "{dialect:?}");
 
         // The third turn is streamed.
-        told.extend(dialect.said(&answer));
-        told.push(Dialect::user("WORDS:5"));
+        told.extend(dialect.answer_messages(&answer));
+        told.push(ApiDialect::user("WORDS:5"));
         let mut request = dialect.request(&told);
         request["stream"] = json!(true);
         let answer = dialect.post(&bench, &request);
-        assert_eq!(dialect.streamed(&answer), "w0 w1 w2 w3 w4 ", "{dialect:?}");
+        assert_eq!(dialect.streamed_text(&answer), "w0 w1 w2 w3 w4 ", "{dialect:?}");
         assert_eq!(answer.session(), session, "{dialect:?}");
-        let asked = bench.asked();
+        let asked = bench.model_requests();
         assert_eq!(asked.len(), before + 3, "one model request for each turn");
         for said in ["ECHO:one", "one", "ECHO:two", "two", "WORDS:5"] {
             assert!(asked.last().unwrap().contains(said), "{dialect:?} {said}");
@@ -45,16 +45,16 @@ fn real_answers_streams_and_conversations_in_every_dialect() {
 /// The caller's system prompt is the whole prompt, and an unknown history is carried over.
 #[test]
 fn real_the_callers_prompt_and_history_are_all_there_is() {
-    let bench = Bench::with("developer_instructions = \"MARK-OF-THE-OWNER\"\n");
+    let bench = DaemonFixture::with("developer_instructions = \"MARK-OF-THE-OWNER\"\n");
     let request = json!({"model": "codex/gpt-5.5", "max_tokens": 100, "system": "ONLY-PROMPT",
     "messages": [
         {"role": "user", "content": "carried question"},
         {"role": "assistant", "content": "carried answer"},
         {"role": "user", "content": "ECHO:new"},
     ]});
-    let answer = Dialect::Messages.post(&bench, &request);
+    let answer = ApiDialect::Messages.post(&bench, &request);
     assert_eq!(answer.text(), "new");
-    let asked = bench.asked();
+    let asked = bench.model_requests();
     let request: serde_json::Value = serde_json::from_str(&asked[0]).unwrap();
     let input = request["input"].as_array().unwrap();
     let roles: Vec<&str> = input
@@ -73,14 +73,14 @@ fn real_the_callers_prompt_and_history_are_all_there_is() {
 
 #[test]
 fn real_what_the_model_refuses_is_an_error_of_the_dialect() {
-    let bench = Bench::new();
-    for dialect in ALL {
-        let told = [Dialect::user(&format!("STATUS:400 ECHO:no {dialect:?}"))];
+    let bench = DaemonFixture::new();
+    for dialect in ALL_DIALECTS {
+        let told = [ApiDialect::user(&format!("STATUS:400 ECHO:no {dialect:?}"))];
         let answer = dialect.post(&bench, &dialect.request(&told));
         assert!(answer.status >= 400, "{answer:?}");
         let error = answer.body["error"].to_string();
         assert!(error.contains("no "), "{answer:?}");
-        let again = dialect.post(&bench, &dialect.request(&[Dialect::user("ECHO:on")]));
+        let again = dialect.post(&bench, &dialect.request(&[ApiDialect::user("ECHO:on")]));
         assert_eq!(dialect.text(&again), "on");
     }
     bench.end();

@@ -5,8 +5,8 @@ use std::{fs, io::Write as _, process::Stdio};
 use serde_json::Value;
 
 use crate::{
-    bench::{Lab, config},
-    stage::{Ran, Running},
+    daemon_fixture::{CodexFixture, config},
+    machine::{ProgramOutput, RunningCommand},
 };
 
 const OURS: &str = r##"mcp_servers:
@@ -41,37 +41,37 @@ const OURS: &str = r##"mcp_servers:
 "##;
 
 /// Starts the app-server with strict checking of keys; it exits at the end of its input.
-fn strict(lab: &Lab) -> Ran {
+fn strict(lab: &CodexFixture) -> ProgramOutput {
     let mut command = lab.machine.program(&lab.codex.path);
     command.args(["app-server", "--strict-config", "-c", "features.plugins=false"]);
-    let mut running = Running::of(command, Stdio::piped());
+    let mut running = RunningCommand::spawn(command, Stdio::piped());
     let mut stdin = running.child.stdin.take().unwrap();
     let hello =
         r#"{"id":1,"method":"initialize","params":{"clientInfo":{"name":"t","version":"1"}}}"#;
     writeln!(stdin, "{hello}").unwrap();
-    running.until_says("codexHome");
+    running.wait_for_stdout("codexHome");
     drop(stdin);
     running.wait()
 }
 
 #[test]
 fn real_every_key_is_known_to_codex() {
-    let lab = Lab::new(OURS, "");
+    let lab = CodexFixture::new(OURS, "");
     let plugin =
         config(&lab.machine).with_file_name("plugins/cache/openai-curated/notion/1/.codex-plugin");
     fs::create_dir_all(&plugin).unwrap();
     fs::write(plugin.join("plugin.json"), r#"{"name":"notion","version":"1"}"#).unwrap();
     let before = lab.config();
     let done = lab.machine.angelia(&["codex", "enable"]);
-    done.is(0).complains("does not take startup_timeout_ms, alwaysLoad, trust");
+    done.assert_code(0).assert_stderr("does not take startup_timeout_ms, alwaysLoad, trust");
     let text = lab.config();
     assert!(text.contains("[plugins.\"notion@openai-curated\"]"), "{text}");
     let said = strict(&lab);
-    said.is(0);
+    said.assert_code(0);
     assert!(!said.stdout.contains("Invalid configuration"), "{said:?}");
 
     let listed = lab.codex(&["mcp", "list", "--json"]).wait();
-    let servers: Value = serde_json::from_str(&listed.is(0).stdout).unwrap();
+    let servers: Value = serde_json::from_str(&listed.assert_code(0).stdout).unwrap();
     let server = |name: &str| {
         let all = servers.as_array().unwrap().iter();
         all.clone().find(|server| server["name"] == name).unwrap().clone()
@@ -80,28 +80,29 @@ fn real_every_key_is_known_to_codex() {
     assert_eq!(docs["command"], "/bin/docs \" \\ \n \u{1} \u{7f} é", "{servers:#}");
     assert_eq!(docs["args"][4], "# no comment");
     let own = &server("angelia")["transport"];
-    assert_eq!(own["command"], crate::stage::ANGELIA, "{servers:#}");
+    assert_eq!(own["command"], crate::machine::ANGELIA, "{servers:#}");
     assert_eq!(own["args"][0], "mcp");
     assert_eq!(server("far")["transport"]["url"], "http://127.0.0.1:1/mcp");
 
-    lab.machine.angelia(&["codex", "status"]).is(0).says("up to date");
-    lab.machine.angelia(&["codex", "disable"]).is(0);
+    lab.machine.angelia(&["codex", "status"]).assert_code(0).assert_stdout("up to date");
+    lab.machine.angelia(&["codex", "disable"]).assert_code(0);
     assert_eq!(lab.config(), before);
 }
 
 /// Codex edits the same file, in its own order, and drops comments.
 #[test]
 fn real_what_codex_writes_meanwhile_stays() {
-    let lab = Lab::new("mcp_servers: {docs: {command: docs, args: [x], env: {A: '1'}}}\n", "");
-    lab.machine.angelia(&["codex", "enable"]).is(0);
-    lab.codex(&["features", "enable", "goals"]).wait().is(0);
-    lab.codex(&["mcp", "add", "mine", "--", "/bin/mine"]).wait().is(0);
+    let lab =
+        CodexFixture::new("mcp_servers: {docs: {command: docs, args: [x], env: {A: '1'}}}\n", "");
+    lab.machine.angelia(&["codex", "enable"]).assert_code(0);
+    lab.codex(&["features", "enable", "goals"]).wait().assert_code(0);
+    lab.codex(&["mcp", "add", "mine", "--", "/bin/mine"]).wait().assert_code(0);
     let told = lab.machine.angelia(&["codex", "status"]);
-    told.is(1).says("enabled, but not as it would be now");
-    lab.machine.angelia(&["codex", "enable"]).is(0);
-    lab.machine.angelia(&["codex", "status"]).is(0).says("up to date");
-    strict(&lab).is(0);
-    lab.machine.angelia(&["codex", "disable"]).is(0);
+    told.assert_code(1).assert_stdout("enabled, but not as it would be now");
+    lab.machine.angelia(&["codex", "enable"]).assert_code(0);
+    lab.machine.angelia(&["codex", "status"]).assert_code(0).assert_stdout("up to date");
+    strict(&lab).assert_code(0);
+    lab.machine.angelia(&["codex", "disable"]).assert_code(0);
     let text = lab.config();
     for gone in ["angelia", "docs", "default_permissions"] {
         assert!(!text.contains(gone), "{text}");
@@ -109,7 +110,7 @@ fn real_what_codex_writes_meanwhile_stays() {
     for mine in ["[mcp_servers.mine]", "goals = true", "model_provider = \"scripted\""] {
         assert!(text.contains(mine), "{text}");
     }
-    strict(&lab).is(0);
+    strict(&lab).assert_code(0);
 }
 
 #[test]
@@ -123,13 +124,13 @@ fn real_codex_accepts_the_file_in_every_form() {
         "[[skills.config]]\npath = \"/x\"\nenabled = false\n",
         "[sandbox_workspace_write]\nnetwork_access = true\n",
     ] {
-        let lab = Lab::new("mcp_servers: {docs: {command: docs, enabled: false}}\n", "");
+        let lab = CodexFixture::new("mcp_servers: {docs: {command: docs, enabled: false}}\n", "");
         fs::write(config(&lab.machine), text).unwrap();
-        lab.machine.angelia(&["codex", "enable"]).is(0);
-        strict(&lab).is(0);
+        lab.machine.angelia(&["codex", "enable"]).assert_code(0);
+        strict(&lab).assert_code(0);
         let listed = lab.codex(&["mcp", "list", "--json"]).wait();
-        listed.is(0).says("\"docs\"").says("\"angelia\"");
-        lab.machine.angelia(&["codex", "disable"]).is(0);
+        listed.assert_code(0).assert_stdout("\"docs\"").assert_stdout("\"angelia\"");
+        lab.machine.angelia(&["codex", "disable"]).assert_code(0);
         assert_eq!(lab.config(), text);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{self, call},
-    stage::Machine,
+    machine::Machine,
 };
 
 fn machine() -> Machine {
@@ -14,11 +14,11 @@ fn machine() -> Machine {
     machine
 }
 
-async fn listening(machine: &Machine, name: &str) -> BusPeer {
+async fn register_listener(machine: &Machine, name: &str) -> BusPeer {
     let socket = machine.place.root().join("hermes/hermes-bus.sock");
-    let mut peer = BusPeer::connect_soon(&socket).await;
+    let mut peer = BusPeer::connect_with_retry(&socket).await;
     let register = json!({"type": "register", "endpoint": name, "ack": true});
-    let reply = peer.ask(register).await;
+    let reply = peer.request(register).await;
     assert_eq!(reply["type"], "registered", "{reply}");
     peer
 }
@@ -33,7 +33,7 @@ fn send(target: &str, text: &str) -> Value {
 async fn d46_a_message_arrives_word_for_word() {
     let machine = machine();
     let _serving = machine.serve();
-    let mut peer = listening(&machine, "worker").await;
+    let mut peer = register_listener(&machine, "worker").await;
     let texts = ["--help", "-x {TEXT} $HOME `id`", "two\nlines\t\u{1f600}"];
     let long = "y".repeat(1 << 20);
     let mut steps: Vec<Value> = texts.iter().map(|text| send("worker", text)).collect();
@@ -41,9 +41,9 @@ async fn d46_a_message_arrives_word_for_word() {
     let run = || client::run(&machine, &[], &steps);
     let answers = tokio::task::block_in_place(run);
     for (answer, text) in answers.iter().zip(texts.iter().copied().chain([&*long])) {
-        let said = answer.works();
+        let said = answer.assert_success();
         assert!(said.contains("worker"), "{said}");
-        let message = peer.hear().await;
+        let message = peer.expect_frame().await;
         assert!(message["body"]["text"] == *text, "{text:.40}");
         assert_eq!(message["body"]["type"], "note");
         assert_eq!(message["body"]["channel"], "x:1");
@@ -63,11 +63,11 @@ fn d46_a_message_nobody_waits_for_is_queued_and_a_wrong_one_refused() {
         call("bus_send", &json!({"target": "a", "type": "", "text": "x"})),
     ];
     let answers = client::run(&machine, &[], &steps);
-    let said = answers[0].works();
+    let said = answers[0].assert_success();
     assert!(said.contains("nobody has ever listened"), "{said}");
-    answers[1].fails("cannot begin or end with a blank");
-    answers[2].fails("missing field `type`");
-    answers[3].fails("type:");
+    answers[1].assert_tool_error("cannot begin or end with a blank");
+    answers[2].assert_tool_error("missing field `type`");
+    answers[3].assert_tool_error("type:");
 }
 
 /// D47: health, endpoints, and the caller's own endpoint and session.
@@ -75,7 +75,7 @@ fn d46_a_message_nobody_waits_for_is_queued_and_a_wrong_one_refused() {
 async fn d47_status_and_info() {
     let mut machine = machine();
     let _serving = machine.serve();
-    let _peer = listening(&machine, "worker").await;
+    let _peer = register_listener(&machine, "worker").await;
     machine.set("HERMES_BUS_ENDPOINT", "worker");
     let steps = [
         call("bus_status", &json!({})),
@@ -94,7 +94,7 @@ async fn d47_status_and_info() {
     assert_eq!(info["bus_running"], true);
     assert_eq!(info["endpoint_listening"], true);
     assert!(info["session_id"].is_null());
-    answers[2].fails("unknown field");
+    answers[2].assert_tool_error("unknown field");
 }
 
 /// D50: without a bus everything else works, and the bus tools say so.
@@ -110,6 +110,6 @@ fn d50_no_bus_is_an_answer() {
     let answers = client::run(&machine, &[], &steps);
     assert_eq!(answers[0].json()["running"], false);
     assert_eq!(answers[1].json()["bus_running"], false);
-    answers[2].fails("angelia bus start");
+    answers[2].assert_tool_error("angelia bus start");
     assert_eq!(answers[3].json()["sessions"], json!([]));
 }

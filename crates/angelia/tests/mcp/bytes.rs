@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::Machine;
+use crate::machine::Machine;
 
 fn initialize() -> String {
     let request = json!({
@@ -19,7 +19,7 @@ fn initialize() -> String {
 
 fn answers(machine: &Machine, input: &[u8]) -> Vec<Value> {
     let ran = machine.angelia_with_input(&["mcp"], input);
-    ran.is(0);
+    ran.assert_code(0);
     let lines = ran.stdout.lines();
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }

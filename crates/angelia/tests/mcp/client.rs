@@ -7,10 +7,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use angelia_testkit::programs::workspace;
+use angelia_testkit::programs::workspace_root;
 use serde_json::{Value, json};
 
-use crate::stage::{ANGELIA, Machine, Running};
+use crate::machine::{ANGELIA, Machine, RunningCommand};
 
 /// The search path on which Node.js is found.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -24,9 +24,9 @@ pub(crate) fn call(tool: &str, with: &Value) -> Value {
 
 /// The result of a tool call.
 #[derive(Debug)]
-pub(crate) struct Called(Value);
+pub(crate) struct McpCallResult(Value);
 
-impl Called {
+impl McpCallResult {
     /// Returns the whole text of the result.
     pub(crate) fn text(&self) -> String {
         let content = self.0["result"]["content"].as_array();
@@ -36,7 +36,7 @@ impl Called {
     }
 
     #[track_caller]
-    pub(crate) fn works(&self) -> String {
+    pub(crate) fn assert_success(&self) -> String {
         let failed = self.0["result"]["isError"].as_bool() == Some(true);
         assert!(!failed && self.0["threw"].is_null(), "{:#}", self.0);
         self.text()
@@ -45,12 +45,12 @@ impl Called {
     /// Returns the result of a successful call as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.works()).unwrap()
+        serde_json::from_str(&self.assert_success()).unwrap()
     }
 
     /// Asserts that the tool reported an error (not a protocol error) with this text.
     #[track_caller]
-    pub(crate) fn fails(&self, with: &str) -> String {
+    pub(crate) fn assert_tool_error(&self, with: &str) -> String {
         assert_eq!(self.0["result"]["isError"], true, "{:#}", self.0);
         let text = self.text();
         assert!(text.contains(with), "no {with:?} in {text}");
@@ -76,27 +76,27 @@ pub(crate) fn session_in(text: &str) -> String {
 }
 
 /// Starts a client that runs `angelia mcp` with these arguments; killed on drop.
-pub(crate) fn start(machine: &Machine, arguments: &[&str], steps: &[Value]) -> Running {
+pub(crate) fn start(machine: &Machine, arguments: &[&str], steps: &[Value]) -> RunningCommand {
     let mut command = command(machine);
-    let (script, order) = ordered(machine, arguments, steps);
+    let (script, order) = write_steps(machine, arguments, steps);
     command.arg(script).arg(order);
-    Running::of(command, Stdio::null())
+    RunningCommand::spawn(command, Stdio::null())
 }
 
 /// Starts a client from a marked shell that removes the mark before it starts anything.
-pub(crate) fn start_unmarked(machine: &Machine, mark: &str, steps: &[Value]) -> Running {
-    let (script, order) = ordered(machine, &[], steps);
+pub(crate) fn start_unmarked(machine: &Machine, mark: &str, steps: &[Value]) -> RunningCommand {
+    let (script, order) = write_steps(machine, &[], steps);
     let mut command = machine.program("/bin/sh");
     command
         .env("PATH", SEARCH_PATH)
         .env("ANGELIA_AGENT", mark)
         .args(["-c", "env -u ANGELIA_AGENT node \"$0\" \"$1\"; exit $?"])
         .args([script, order]);
-    Running::of(command, Stdio::null())
+    RunningCommand::spawn(command, Stdio::null())
 }
 
 /// Returns the client script and a file with its steps.
-fn ordered(machine: &Machine, arguments: &[&str], steps: &[Value]) -> (PathBuf, PathBuf) {
+fn write_steps(machine: &Machine, arguments: &[&str], steps: &[Value]) -> (PathBuf, PathBuf) {
     static ORDERS: AtomicU32 = AtomicU32::new(0);
     let arguments = [&["mcp"], arguments].concat();
     let order = json!({"program": ANGELIA, "args": arguments, "steps": steps});
@@ -109,17 +109,17 @@ fn ordered(machine: &Machine, arguments: &[&str], steps: &[Value]) -> (PathBuf, 
 
 /// Runs a client to its end and returns one result per step.
 #[track_caller]
-pub(crate) fn run(machine: &Machine, arguments: &[&str], steps: &[Value]) -> Vec<Called> {
+pub(crate) fn run(machine: &Machine, arguments: &[&str], steps: &[Value]) -> Vec<McpCallResult> {
     finish(start(machine, arguments, steps), steps)
 }
 
 #[track_caller]
-pub(crate) fn finish(client: Running, steps: &[Value]) -> Vec<Called> {
+pub(crate) fn finish(client: RunningCommand, steps: &[Value]) -> Vec<McpCallResult> {
     let ran = client.wait();
     assert!(ran.status.success(), "{ran:#?}");
     let answers = ran.stdout.lines();
-    let mut answers: Vec<Called> =
-        answers.map(|line| Called(serde_json::from_str(line).unwrap())).collect();
+    let mut answers: Vec<McpCallResult> =
+        answers.map(|line| McpCallResult(serde_json::from_str(line).unwrap())).collect();
     assert_eq!(answers.len(), steps.len() + 1, "{ran:#?}");
     let server = answers.pop().unwrap();
     assert_eq!(server.raw()["server"]["name"], "angelia");
@@ -134,7 +134,7 @@ fn command(machine: &Machine) -> Command {
 
 /// Copies the script beside its packages, where Node.js looks for them.
 fn script(machine: &Machine) -> PathBuf {
-    let packages = workspace().join("target/npm/mcp/node_modules");
+    let packages = workspace_root().join("target/npm/mcp/node_modules");
     assert!(packages.exists(), "run `cargo xtask setup` first");
     let folder = machine.place.root().join("javascript");
     let script = folder.join("client.mjs");

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{
-    agents::marked,
+    agent_processes::agent_pids,
     client::{self, call, session_in},
-    stage::{Machine, until},
+    machine::{Machine, until},
 };
 
 const PROFILES: &str = "\
@@ -64,7 +64,7 @@ fn the_tools_are_named_described_and_the_same_with_and_without_a_daemon() {
 fn without_a_daemon_the_turn_runs_in_the_server_itself() {
     let machine = machine();
     delegates_and_goes_on(&machine);
-    until("nothing is left", || marked(&machine).is_empty());
+    until("nothing is left", || agent_pids(&machine).is_empty());
 }
 
 #[test]
@@ -72,14 +72,14 @@ fn with_a_daemon_the_turn_runs_there() {
     let machine = machine();
     let serving = machine.serve();
     delegates_and_goes_on(&machine);
-    serving.stop().is(0);
-    until("nothing is left", || marked(&machine).is_empty());
+    serving.stop().assert_code(0);
+    until("nothing is left", || agent_pids(&machine).is_empty());
 }
 
 #[track_caller]
 fn delegates_and_goes_on(machine: &Machine) {
     let first = client::run(machine, &[], &[task("helper", "hello there\n!tool Look 500\n!who")]);
-    let text = first[0].works();
+    let text = first[0].assert_success();
     assert!(text.contains("turn 1 of this process"), "{text}");
     assert!(text.contains(": completed]"), "{text}");
     let progress = first[0].progress();
@@ -88,7 +88,7 @@ fn delegates_and_goes_on(machine: &Machine) {
     let session = session_in(&text);
     let again = json!({"profile": "helper", "task": "!who", "session": session});
     let second = client::run(machine, &[], &[call("delegate", &again)]);
-    assert_eq!(session_in(&second[0].works()), session);
+    assert_eq!(session_in(&second[0].assert_success()), session);
     let turns = machine.list("turns");
     assert_eq!(turns.len(), 2);
     assert!(turns.iter().all(|turn| turn["status"] == "completed"));
@@ -111,22 +111,23 @@ fn what_may_not_be_is_refused_in_words() {
         call("bash", &json!({"command": "true"})),
     ];
     let answers = client::run(&machine, &[], &steps);
-    answers[0].fails("profile `default` may not hand work to `alone`; it may to: helper");
-    answers[1].fails("may not hand work to `nobody`");
-    answers[2].fails("there is nothing to do");
-    answers[3].fails("there is no session `nonsense`");
-    answers[4].fails("missing field `task`");
-    answers[5].fails("unknown field `shell`");
+    answers[0]
+        .assert_tool_error("profile `default` may not hand work to `alone`; it may to: helper");
+    answers[1].assert_tool_error("may not hand work to `nobody`");
+    answers[2].assert_tool_error("there is nothing to do");
+    answers[3].assert_tool_error("there is no session `nonsense`");
+    answers[4].assert_tool_error("missing field `task`");
+    answers[5].assert_tool_error("unknown field `shell`");
     let threw = answers[6].raw()["threw"].as_str().unwrap();
     assert!(threw.contains("there is no tool `bash`"), "{threw}");
     assert_eq!(machine.list("turns").len(), 0);
 
     let answers = client::run(&machine, &["--profile", "alone"], &[task("helper", "x")]);
-    answers[0].fails("it may hand work to nobody");
+    answers[0].assert_tool_error("it may hand work to nobody");
     machine
         .angelia(&["mcp", "--profile", "nobody"])
-        .is(2)
-        .complains("there is no profile `nobody`");
+        .assert_code(2)
+        .assert_stderr("there is no profile `nobody`");
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn a_failed_turn_is_an_error_with_the_text_so_far() {
         task("helper", "said before\n!tool Look\n!die"),
     ];
     for answer in client::run(&machine, &[], &steps) {
-        let text = answer.fails("the turn failed: ");
+        let text = answer.assert_tool_error("the turn failed: ");
         assert!(text.contains("said before"), "{text}");
         assert!(text.contains(": failed]"), "{text}");
     }
@@ -158,7 +159,7 @@ fn a_call_that_is_given_up_interrupts_its_turn() {
         let steps = [hangs, task("helper", "still here")];
         let answers = client::run(&machine, &[], &steps);
         assert!(answers[0].raw()["threw"].is_string(), "{answers:?}");
-        assert!(answers[1].works().contains("still here"));
+        assert!(answers[1].assert_success().contains("still here"));
         until("the turn is interrupted", || {
             let turns = machine.list("turns");
             turns.iter().any(|turn| turn["status"] == "interrupted")
@@ -173,6 +174,6 @@ fn a_text_of_a_megabyte_comes_and_goes() {
     let text = "x".repeat(1 << 20);
     let steps = [task("helper", &text), task("helper", "!words 100000")];
     let answers = client::run(&machine, &[], &steps);
-    assert!(answers[0].works().contains("xxxx"));
-    assert!(answers[1].works().len() > 500_000);
+    assert!(answers[0].assert_success().contains("xxxx"));
+    assert!(answers[1].assert_success().len() > 500_000);
 }

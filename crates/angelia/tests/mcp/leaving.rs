@@ -6,9 +6,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::{
-    agents::{command_line, marked},
+    agent_processes::{agent_pids, command_line},
     client,
-    stage::{Machine, until, within},
+    machine::{Machine, until, within},
 };
 
 fn machine() -> Machine {
@@ -19,7 +19,7 @@ fn machine() -> Machine {
     machine
 }
 
-fn hanging(machine: &Machine) -> crate::stage::Running {
+fn start_hanging_call(machine: &Machine) -> crate::machine::RunningCommand {
     let hangs = json!({
         "call": "delegate",
         "with": {"profile": "helper", "task": "said before\n!tool Look\n!hang"},
@@ -42,11 +42,11 @@ fn a_client_that_is_killed_takes_its_turn_with_it() {
     for daemon in [true, false] {
         let machine = machine();
         let _serving = daemon.then(|| machine.serve());
-        let client = hanging(&machine);
+        let client = start_hanging_call(&machine);
         client.signal(Signal::KILL);
         client.wait();
         until("the turn is interrupted", || is_interrupted(&machine));
-        until("nothing is left", || marked(&machine).is_empty() || daemon);
+        until("nothing is left", || agent_pids(&machine).is_empty() || daemon);
     }
 }
 
@@ -54,7 +54,7 @@ fn a_client_that_is_killed_takes_its_turn_with_it() {
 fn a_server_that_is_killed_takes_its_turn_with_it_too() {
     let machine = machine();
     let _serving = machine.serve();
-    let _client = hanging(&machine);
+    let _client = start_hanging_call(&machine);
     let server = server_pid(&machine);
     kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
     until("the turn is interrupted", || is_interrupted(&machine));
@@ -63,11 +63,11 @@ fn a_server_that_is_killed_takes_its_turn_with_it_too() {
 #[test]
 fn a_server_that_is_told_to_end_does_so_in_order() {
     let machine = machine();
-    let _client = hanging(&machine);
+    let _client = start_hanging_call(&machine);
     let server = server_pid(&machine);
     kill_process(Pid::from_raw(server).unwrap(), Signal::TERM).unwrap();
     until("the turn is interrupted", || is_interrupted(&machine));
-    until("nothing is left", || marked(&machine).is_empty());
+    until("nothing is left", || agent_pids(&machine).is_empty());
     assert!(within(Duration::from_secs(30), || !is_alive(server)));
 }
 

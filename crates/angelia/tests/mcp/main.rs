@@ -2,20 +2,20 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "../cli/agents.rs"]
-mod agents;
+#[path = "../cli/agent_processes.rs"]
+mod agent_processes;
 mod bus;
 mod bytes;
 mod client;
 mod config;
 mod delegation;
 mod leaving;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/machine.rs"]
+mod machine;
 mod marks;
 mod real_agents;
 mod sessions;
-#[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/stage.rs"]
-mod stage;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/transcript.rs"]
 mod transcript;

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{
-    agents::home_id,
+    agent_processes::home_id,
     client::{self, call},
-    stage::Machine,
+    machine::Machine,
 };
 
 fn steps() -> [Value; 4] {
@@ -24,7 +24,7 @@ fn a_mark_that_belongs_to_no_session_opens_nothing() {
     machine.configure(
         "profiles:\n  default: {executor: parrot, delegate_to: [helper]}\n  helper: {executor: parrot}\n",
     );
-    machine.angelia(&["run", "what nobody else should read"]).is(0);
+    machine.angelia(&["run", "what nobody else should read"]).assert_code(0);
     let own = format!("{}:owner:agent", home_id(&machine));
     let marks = [own.as_str(), "another:owner:agent", "nonsense"];
     for mark in marks {
@@ -41,13 +41,13 @@ fn a_mark_that_belongs_to_no_session_opens_nothing() {
     // A daemon that an agent started does not act for the owner.
     machine.set("ANGELIA_AGENT", "released");
     let owner = client::run(&machine, &[], &steps());
-    assert!(owner[0].works().contains("Parrot"));
+    assert!(owner[0].assert_success().contains("Parrot"));
 }
 
 #[track_caller]
-fn check(answers: &[client::Called]) {
+fn check(answers: &[client::McpCallResult]) {
     for answer in &answers[..3] {
-        answer.fails("cannot tell which session is asking");
+        answer.assert_tool_error("cannot tell which session is asking");
     }
     assert_eq!(answers[3].json()["running"], false);
 }

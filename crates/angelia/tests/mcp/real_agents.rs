@@ -11,18 +11,18 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    agents::marked,
-    stage::{Machine, Serving, until},
+    agent_processes::agent_pids,
+    machine::{Machine, RunningDaemon, until},
     transcript::Transcript,
 };
 
 /// A machine with both programs, whose models follow the prompt's directives.
-struct Lab {
+struct McpFixture {
     machine: Machine,
     _server: ModelServer,
 }
 
-impl Lab {
+impl McpFixture {
     /// Creates the setup; `profiles` is a block of the configuration.
     fn new(profiles: &str) -> Self {
         let server = ModelServer::start().unwrap();
@@ -33,7 +33,7 @@ impl Lab {
         let codex = RealCodex::find().unwrap();
         let home = machine.place.root().join("codex");
         let base_url = server.base_url();
-        let home = codex_home::make(home, &base_url, codex_home::Login::Key, "").unwrap();
+        let home = codex_home::create(home, &base_url, codex_home::CodexLogin::Key, "").unwrap();
         machine.configure(&format!(
             "executors:
   claude:
@@ -59,7 +59,7 @@ impl Lab {
             run.display(),
             codex.path.display(),
             home.display(),
-            codex_home::KEY,
+            codex_home::KEY_VARIABLE,
         ));
         Self { machine, _server: server }
     }
@@ -73,22 +73,22 @@ impl Lab {
     }
 
     #[track_caller]
-    fn end(self, serving: Option<Serving>) {
+    fn end(self, serving: Option<RunningDaemon>) {
         if let Some(serving) = serving {
-            serving.stop().is(0);
+            serving.stop().assert_code(0);
         }
-        until("no agent is left", || marked(&self.machine).is_empty());
+        until("no agent is left", || agent_pids(&self.machine).is_empty());
     }
 }
 
 /// Returns a prompt that makes the model call one of our tools.
-fn calling(tool: &str, input: &Value) -> String {
+fn tool_call_prompt(tool: &str, input: &Value) -> String {
     let call = json!({"name": format!("mcp__angelia__{tool}"), "input": input});
     format!("TOOL:{call}:END ECHO:the caller is done")
 }
 
-fn delegating(profile: &str, task: &str) -> String {
-    calling("delegate", &json!({"profile": profile, "task": task}))
+fn delegate_prompt(profile: &str, task: &str) -> String {
+    tool_call_prompt("delegate", &json!({"profile": profile, "task": task}))
 }
 
 /// Returns the result of the turn's only tool call.
@@ -101,20 +101,20 @@ fn result(turn: &Transcript) -> (bool, String) {
 }
 
 #[track_caller]
-fn refused(turn: &Transcript, with: &str) {
+fn assert_refused(turn: &Transcript, with: &str) {
     let (ok, output) = result(turn);
     assert!(!ok && output.contains(with), "no {with:?} in {output}");
 }
 
 #[test]
 fn real_claude_hands_work_on_and_gets_the_answer() {
-    let lab = Lab::new(
+    let lab = McpFixture::new(
         "profiles:
   default: {executor: claude, delegate_to: [helper]}
   helper: {executor: parrot}
 ",
     );
-    let prompt = delegating("helper", "words for the helper");
+    let prompt = delegate_prompt("helper", "words for the helper");
     let mut prefixes = Vec::new();
     let mut check = |turn: &Transcript| {
         let (ok, output) = result(turn);
@@ -126,7 +126,7 @@ fn real_claude_hands_work_on_and_gets_the_answer() {
     };
     // First without, then with a daemon: the launch is the same.
     check(&lab.turn(&[&prompt]));
-    until("no agent is left", || marked(&lab.machine).is_empty());
+    until("no agent is left", || agent_pids(&lab.machine).is_empty());
     let serving = lab.machine.serve();
     check(&lab.turn(&[&prompt]));
     check(&lab.turn(&[&prompt]));
@@ -137,11 +137,11 @@ fn real_claude_hands_work_on_and_gets_the_answer() {
 
 #[test]
 fn real_claude_hands_work_on_three_times_and_no_further() {
-    let lab = Lab::new("profiles:\n  default: {executor: claude, delegate_to: [default]}\n");
+    let lab = McpFixture::new("profiles:\n  default: {executor: claude, delegate_to: [default]}\n");
     let serving = lab.machine.serve();
     let mut prompt = "ECHO:too deep".to_owned();
     for _ in 0..4 {
-        prompt = delegating("default", &prompt);
+        prompt = delegate_prompt("default", &prompt);
     }
     lab.turn(&[&prompt]);
     // The requested turn and three levels below it ran; the fourth was refused.
@@ -149,13 +149,13 @@ fn real_claude_hands_work_on_three_times_and_no_further() {
     assert_eq!(sessions.len(), 4);
     // The newest session is the deepest one.
     let deepest = lab.machine.export(sessions[0]["id"].as_str().unwrap());
-    refused(&deepest[0], "handed on 3 times already");
+    assert_refused(&deepest[0], "handed on 3 times already");
     lab.end(Some(serving));
 }
 
 #[test]
 fn real_claude_may_not_choose_whom_it_likes_nor_look_around() {
-    let lab = Lab::new(
+    let lab = McpFixture::new(
         "profiles:
   default: {executor: claude, delegate_to: [helper, outside]}
   helper: {executor: parrot}
@@ -164,15 +164,15 @@ fn real_claude_may_not_choose_whom_it_likes_nor_look_around() {
 ",
     );
     let serving = lab.machine.serve();
-    lab.machine.angelia(&["run", "-p", "other", "what nobody else should read"]).is(0);
+    lab.machine.angelia(&["run", "-p", "other", "what nobody else should read"]).assert_code(0);
     let foreign = lab.machine.list("sessions").remove(0);
-    let other = lab.turn(&[&delegating("other", "x")]);
-    refused(&other, "may not hand work to `other`");
+    let other = lab.turn(&[&delegate_prompt("other", "x")]);
+    assert_refused(&other, "may not hand work to `other`");
     // Only this refusal shows that the profile works in another directory.
-    let outside = lab.turn(&[&delegating("outside", "x")]);
-    refused(&outside, "`outside` may do more than this session: it works in /");
+    let outside = lab.turn(&[&delegate_prompt("outside", "x")]);
+    assert_refused(&outside, "`outside` may do more than this session: it works in /");
 
-    let list = lab.turn(&[&calling("sessions_list", &json!({}))]);
+    let list = lab.turn(&[&tool_call_prompt("sessions_list", &json!({}))]);
     let (ok, output) = result(&list);
     assert!(ok, "{output}");
     let own = list.end()["session_id"].as_str().unwrap();
@@ -181,22 +181,22 @@ fn real_claude_may_not_choose_whom_it_likes_nor_look_around() {
     assert_eq!(seen.len(), 1, "{output}");
     assert_eq!(seen[0]["id"], own);
     let show = json!({"session": foreign["id"]});
-    let show = lab.turn(&[&calling("sessions_show", &show)]);
-    refused(&show, "there is no session");
+    let show = lab.turn(&[&tool_call_prompt("sessions_show", &show)]);
+    assert_refused(&show, "there is no session");
     lab.end(Some(serving));
 }
 
 #[test]
 fn real_claude_that_is_interrupted_gives_up_what_it_handed_on() {
     for daemon in [true, false] {
-        let lab = Lab::new(
+        let lab = McpFixture::new(
             "profiles:
   default: {executor: claude, delegate_to: [helper]}
   helper: {executor: parrot, warm: 0}
 ",
         );
         let serving = daemon.then(|| lab.machine.serve());
-        let prompt = delegating("helper", "!tool Look\n!hang");
+        let prompt = delegate_prompt("helper", "!tool Look\n!hang");
         let running = lab.machine.start(&["run", "--json", &prompt]);
         let states = || -> Vec<String> {
             let turns = lab.machine.list("turns");
@@ -205,7 +205,7 @@ fn real_claude_that_is_interrupted_gives_up_what_it_handed_on() {
         };
         until("both run", || states() == ["running", "running"]);
         running.signal(Signal::INT);
-        running.wait().is(130);
+        running.wait().assert_code(130);
         until("both are interrupted", || states() == ["interrupted", "interrupted"]);
         lab.end(serving);
     }
@@ -213,7 +213,7 @@ fn real_claude_that_is_interrupted_gives_up_what_it_handed_on() {
 
 #[test]
 fn real_codex_sends_a_message_and_hands_work_on() {
-    let lab = Lab::new(
+    let lab = McpFixture::new(
         "profiles:
   default: {executor: codex, delegate_to: [helper]}
   helper: {executor: parrot}
@@ -221,13 +221,13 @@ fn real_codex_sends_a_message_and_hands_work_on() {
     );
     let serving = lab.machine.serve();
     let message = json!({"target": "somebody", "type": "note", "text": "--from codex"});
-    let sent = lab.turn(&[&calling("bus_send", &message)]);
+    let sent = lab.turn(&[&tool_call_prompt("bus_send", &message)]);
     let (ok, output) = result(&sent);
     assert!(ok && output.contains("queued for somebody"), "{output}");
     assert!(sent.of_type("approval.requested").is_empty(), "{sent:#?}");
     let heard = lab.machine.start(&["bus", "listen", "somebody", "--json"]);
-    heard.until_says("--from codex");
-    let handed = lab.turn(&[&delegating("helper", "words of codex")]);
+    heard.wait_for_stdout("--from codex");
+    let handed = lab.turn(&[&delegate_prompt("helper", "words of codex")]);
     let (ok, output) = result(&handed);
     assert!(ok && output.contains("words of codex"), "{output}");
     lab.end(Some(serving));
@@ -236,16 +236,18 @@ fn real_codex_sends_a_message_and_hands_work_on() {
 /// D48: an agent that is reached over the bus knows its endpoint, and answers under it.
 #[test]
 fn real_claude_on_the_bus_knows_its_endpoint() {
-    let lab = Lab::new("profiles:\n  default: {executor: claude, cwd: WORK}\n");
+    let lab = McpFixture::new("profiles:\n  default: {executor: claude, cwd: WORK}\n");
     let work = lab.machine.work();
     let file = lab.machine.home().join("config.yaml");
     let yaml = fs::read_to_string(&file).unwrap();
     fs::write(&file, yaml.replace("WORK", &work.display().to_string())).unwrap();
     write_rules(&lab.machine.home());
     let serving = lab.machine.serve();
-    let prompt = calling("bus_info", &json!({}));
+    let prompt = tool_call_prompt("bus_info", &json!({}));
     until("the endpoint listens", || serving.running.stderr().contains("listening on the bus as"));
-    lab.machine.angelia(&["notify", "--to", "hermes-bus-gateway", "--type", "task", &prompt]).is(0);
+    lab.machine
+        .angelia(&["notify", "--to", "hermes-bus-gateway", "--type", "task", &prompt])
+        .assert_code(0);
     until("the turn has ended", || {
         let turns = lab.machine.list("turns");
         turns.iter().any(|turn| turn["status"] == "completed")
@@ -270,15 +272,15 @@ fn write_rules(home: &Path) {
 /// Codex requests no approval for our server's tools, so the server checks the permission itself.
 #[test]
 fn real_codex_is_refused_what_its_profile_disallows() {
-    let lab = Lab::new(
+    let lab = McpFixture::new(
         "profiles:
   default: {executor: codex, delegate_to: [helper], disallowed_tools: [mcp__angelia__delegate]}
   helper: {executor: parrot, disallowed_tools: [mcp__angelia__delegate]}
 ",
     );
-    let handed = lab.turn(&[&delegating("helper", "words of codex")]);
-    refused(&handed, "`mcp__angelia__delegate` is in disallowed_tools");
-    let looked = lab.turn(&[&calling("bus_info", &json!({}))]);
+    let handed = lab.turn(&[&delegate_prompt("helper", "words of codex")]);
+    assert_refused(&handed, "`mcp__angelia__delegate` is in disallowed_tools");
+    let looked = lab.turn(&[&tool_call_prompt("bus_info", &json!({}))]);
     let (ok, output) = result(&looked);
     assert!(ok, "{output}");
     lab.end(None);

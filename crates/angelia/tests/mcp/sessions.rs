@@ -4,14 +4,14 @@ use serde_json::json;
 
 use crate::{
     client::{self, call},
-    stage::{Machine, until},
+    machine::{Machine, until},
 };
 
 #[test]
 fn the_owner_sees_every_session_page_by_page() {
     let machine = Machine::new();
     for words in ["first", "second", "third"] {
-        machine.angelia(&["run", words]).is(0);
+        machine.angelia(&["run", words]).assert_code(0);
     }
     let list = call("sessions_list", &json!({"limit": 2}));
     let answers = client::run(&machine, &[], &[list, call("sessions_list", &json!({}))]);
@@ -38,14 +38,14 @@ fn the_owner_sees_every_session_page_by_page() {
     assert_eq!(shown["session"]["executor"], "parrot");
     assert_eq!(shown["turns"][0]["input"], "third");
     assert_eq!(shown["turns"][0]["status"], "completed");
-    answers[2].fails("there is no session `nonsense`");
-    answers[3].fails("not a cursor of the list");
+    answers[2].assert_tool_error("there is no session `nonsense`");
+    answers[3].assert_tool_error("not a cursor of the list");
 }
 
 #[test]
 fn a_long_answer_is_shown_in_pieces() {
     let machine = Machine::new();
-    machine.angelia(&["run", "!words 20000"]).is(0);
+    machine.angelia(&["run", "!words 20000"]).assert_code(0);
     let turn = machine.list("turns").remove(0);
     let (session, id) = (&turn["session_id"], &turn["id"]);
     let whole = turn["text"].as_str().unwrap();
@@ -87,7 +87,7 @@ fn approvals_are_shown_and_cannot_be_decided() {
         "{pending}"
     );
     let id = approval["id"].as_str().unwrap();
-    machine.angelia(&["approvals", "approve", id]).is(0);
+    machine.angelia(&["approvals", "approve", id]).assert_code(0);
     let ran = client.wait();
     assert!(ran.stdout.contains("waits for the owner"), "{ran:?}");
     assert!(ran.stdout.contains(": completed]"), "{ran:?}");

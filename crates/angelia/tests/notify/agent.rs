@@ -1,16 +1,16 @@
 //! `notify-agent` and the sender's name, with the real tmux on a private socket.
 
 use super::{
-    bus::Bus,
-    place::{Place, eventually, text},
+    fake_bus::FakeBus,
+    notify_fixture::{NotifyFixture, text, wait_for},
 };
 
 /// A tmux server for this test only; killed when the test ends.
-struct Tmux<'a>(&'a Place);
+struct Tmux<'a>(&'a NotifyFixture);
 
 impl<'a> Tmux<'a> {
     /// Starts a session that runs a program instead of a shell.
-    fn with_session(place: &'a Place, name: &str, program: &str) -> Self {
+    fn with_session(place: &'a NotifyFixture, name: &str, program: &str) -> Self {
         let tmux = Self(place);
         let size = ["-x", "200", "-y", "50"];
         let mut command = place.command("tmux");
@@ -28,10 +28,11 @@ impl Drop for Tmux<'_> {
 }
 
 /// A script that records every line it reads and every interrupt.
-const NOTES: &str = "trap : INT; while :; do cat >> notes; echo interrupted >> notes; done";
+const RECORDING_SCRIPT: &str =
+    "trap : INT; while :; do cat >> notes; echo interrupted >> notes; done";
 
-fn notes(place: &Place, lines: usize) -> Vec<String> {
-    eventually("the lines are there", || {
+fn recorded_lines(place: &NotifyFixture, lines: usize) -> Vec<String> {
+    wait_for("the lines are there", || {
         let notes = std::fs::read_to_string(place.path("notes")).unwrap_or_default();
         let found: Vec<String> = notes.lines().map(str::to_owned).collect();
         (found.len() >= lines).then_some(found)
@@ -40,10 +41,10 @@ fn notes(place: &Place, lines: usize) -> Vec<String> {
 
 #[test]
 fn text_is_typed_as_it_is_and_submitted_once() {
-    let place = Place::new();
-    let _tmux = Tmux::with_session(&place, "dev", NOTES);
+    let place = NotifyFixture::new();
+    let _tmux = Tmux::with_session(&place, "dev", RECORDING_SCRIPT);
     place.write("names.yaml", "role_map: {be: {name: Backend}}\n");
-    eventually("the program runs", || place.path("notes").exists().then_some(()));
+    wait_for("the program runs", || place.path("notes").exists().then_some(()));
     let long = "ü".repeat(1500);
     let texts: [&[&str]; 6] = [
         &["dev", "plain", "words"],
@@ -57,7 +58,7 @@ fn text_is_typed_as_it_is_and_submitted_once() {
         let output = place.run("notify-agent", args);
         assert!(output.status.success(), "{args:?}: {output:?}");
         assert_eq!(text(&output.stdout), "OK: typed into dev\n");
-        notes(&place, count + 1);
+        recorded_lines(&place, count + 1);
     }
     let expected = [
         "plain words",
@@ -67,23 +68,23 @@ fn text_is_typed_as_it_is_and_submitted_once() {
         "⚕ [Backend]: hello",
         &long,
     ];
-    assert_eq!(notes(&place, 6), expected);
+    assert_eq!(recorded_lines(&place, 6), expected);
     assert!(!place.path("x").exists());
 }
 
 #[test]
 fn an_interrupt_comes_only_when_asked_for() {
-    let place = Place::new();
-    let _tmux = Tmux::with_session(&place, "dev", NOTES);
-    eventually("the program runs", || place.path("notes").exists().then_some(()));
+    let place = NotifyFixture::new();
+    let _tmux = Tmux::with_session(&place, "dev", RECORDING_SCRIPT);
+    wait_for("the program runs", || place.path("notes").exists().then_some(()));
     let output = place.run("notify-agent", &["--interrupt", "dev", "after"]);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(notes(&place, 2), ["interrupted", "after"]);
+    assert_eq!(recorded_lines(&place, 2), ["interrupted", "after"]);
 }
 
 #[test]
 fn what_is_not_there_is_a_failure() {
-    let place = Place::new();
+    let place = NotifyFixture::new();
     let output = place.run("notify-agent", &["dev", "hello"]);
     assert_eq!(output.status.code(), Some(1), "no server: {output:?}");
     let _tmux = Tmux::with_session(&place, "develop", "cat");
@@ -98,14 +99,14 @@ fn what_is_not_there_is_a_failure() {
 
 #[test]
 fn a_sender_in_tmux_is_called_after_its_session() {
-    let place = Place::new();
+    let place = NotifyFixture::new();
     let accepted = r#"{"type": "accepted", "id": "ID", "queued": true}"#;
-    let bus = Bus::new(&place, ".hermes/hermes-bus.sock", vec![vec![accepted]; 2]);
+    let bus = FakeBus::new(&place, ".hermes/hermes-bus.sock", vec![vec![accepted]; 2]);
     place.write(".hermes/bus-rules.yaml", "role_map: {be: {name: Backend}}\n");
     let program = place.path("notify-hermes");
     let line = format!("{} --to coder hi; sleep 60", program.display());
     let _tmux = Tmux::with_session(&place, "be", &line);
-    assert_eq!(bus.heard()["from"], "Backend");
+    assert_eq!(bus.next_message()["from"], "Backend");
     let _other = Tmux::with_session(&place, "plain", &line);
-    assert_eq!(bus.heard()["from"], "plain");
+    assert_eq!(bus.next_message()["from"], "plain");
 }

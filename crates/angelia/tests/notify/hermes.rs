@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    bus::Bus,
-    place::{Place, text},
+    fake_bus::FakeBus,
+    notify_fixture::{NotifyFixture, text},
 };
 
 const ACCEPTED: &str = r#"{"type": "accepted", "id": "ID"}"#;
@@ -25,12 +25,12 @@ fn it_says_what_became_of_the_message() {
         ),
     ];
     for (answers, expected) in table {
-        let place = Place::new();
-        let bus = Bus::new(&place, ".hermes/hermes-bus.sock", vec![answers]);
+        let place = NotifyFixture::new();
+        let bus = FakeBus::new(&place, ".hermes/hermes-bus.sock", vec![answers]);
         let output = place.run("notify-hermes", &["--to", "coder", "hello there"]);
         assert_eq!(text(&output.stdout), expected, "{output:?}");
         assert_eq!(output.status.code(), Some(0));
-        let message = bus.heard();
+        let message = bus.next_message();
         assert_eq!(message["body"], json!({"text": "hello there"}));
         assert_eq!(message["from"], "notify-hermes");
         assert_eq!((&message["type"], &message["to"]), (&json!("message"), &json!("coder")));
@@ -40,19 +40,19 @@ fn it_says_what_became_of_the_message() {
 
 #[test]
 fn a_refusal_is_a_failure_with_its_reason() {
-    let place = Place::new();
+    let place = NotifyFixture::new();
     let answers = vec![
         vec![r#"{"type": "rejected", "id": "ID", "reason": "full", "detail": "no room"}"#],
         vec![r#"{"type": "error", "code": "endpoint_not_found", "id": "ID", "detail": "who?"}"#],
         vec![],
     ];
-    let bus = Bus::new(&place, "b.sock", answers);
+    let bus = FakeBus::new(&place, "b.sock", answers);
     let socket = bus.socket.to_str().unwrap();
     for why in ["no room", "who?"] {
         let output = place.run("notify-hermes", &["--to", "coder", "x", "--socket", socket]);
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains(why), "{output:?}");
-        bus.heard();
+        bus.next_message();
     }
     let nowhere = place.path("nowhere.sock");
     let nowhere = nowhere.to_str().unwrap();
@@ -63,7 +63,7 @@ fn a_refusal_is_a_failure_with_its_reason() {
 
 #[test]
 fn arguments_that_make_no_message() {
-    let place = Place::new();
+    let place = NotifyFixture::new();
     let table: [(&[&str], i32, &str); 6] = [
         (&["--to", "a", "--body", "{"], 1, "--body is not JSON"),
         (&["--to", "a"], 1, "nothing to send"),
@@ -82,16 +82,16 @@ fn arguments_that_make_no_message() {
 
 #[test]
 fn names_go_through_the_role_map() {
-    let place = Place::new();
+    let place = NotifyFixture::new();
     let answers = vec![vec![ACCEPTED, DELIVERED]; 4];
-    let bus = Bus::new(&place, ".hermes/hermes-bus.sock", answers);
+    let bus = FakeBus::new(&place, ".hermes/hermes-bus.sock", answers);
     place.write(".hermes/bus-rules.yaml", "role_map:\n  be: {name: Backend}\n");
     let other = place.write("other.yaml", "role_map: {be: {name: Other}}\n");
     let send = |more: &[&str]| {
         let args: Vec<&str> = ["--to", "coder", "x"].iter().chain(more).copied().collect();
         let output = place.run("notify-hermes", &args);
         assert!(output.status.success(), "{output:?}");
-        bus.heard()["from"].as_str().unwrap().to_owned()
+        bus.next_message()["from"].as_str().unwrap().to_owned()
     };
     assert_eq!(send(&["--from", "be"]), "Backend");
     assert_eq!(send(&["--from", "Backend"]), "Backend");
@@ -103,8 +103,8 @@ fn names_go_through_the_role_map() {
 
 #[test]
 fn angelia_notify_is_the_same() {
-    let place = Place::new();
-    let bus = Bus::new(&place, "root/hermes-bus.sock", vec![vec![ACCEPTED, DELIVERED]]);
+    let place = NotifyFixture::new();
+    let bus = FakeBus::new(&place, "root/hermes-bus.sock", vec![vec![ACCEPTED, DELIVERED]]);
     let output = place
         .command(env!("CARGO_BIN_EXE_angelia"))
         .args(["notify", "--to", "coder", "--type", "t", "--channel", "c:1:2", "--", "-x"])
@@ -112,5 +112,5 @@ fn angelia_notify_is_the_same() {
         .output()
         .unwrap();
     assert_eq!(text(&output.stdout), "OK: notified coder: delivered\n", "{output:?}");
-    assert_eq!(bus.heard()["body"], json!({"text": "-x", "type": "t", "channel": "c:1:2"}));
+    assert_eq!(bus.next_message()["body"], json!({"text": "-x", "type": "t", "channel": "c:1:2"}));
 }

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agent;
-mod bus;
+mod fake_bus;
 mod hermes;
-mod place;
+mod notify_fixture;
 mod serve;

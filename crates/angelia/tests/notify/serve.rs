@@ -12,13 +12,13 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::place::{DEADLINE, Place, eventually, text};
+use super::notify_fixture::{DEADLINE, NotifyFixture, text, wait_for};
 
 /// A running `angelia serve`; stopped in an orderly way when the test ends.
-struct Daemon(Child);
+struct ServeProcess(Child);
 
-impl Daemon {
-    fn start(place: &Place, webhook: &str) -> Self {
+impl ServeProcess {
+    fn start(place: &NotifyFixture, webhook: &str) -> Self {
         let lines = fs::File::create(place.path("lines")).unwrap();
         let log = fs::File::create(place.path("log")).unwrap();
         let child = place
@@ -32,7 +32,7 @@ impl Daemon {
             .spawn()
             .unwrap();
         let daemon = Self(child);
-        eventually("the daemon hosts its endpoint", || {
+        wait_for("the daemon hosts its endpoint", || {
             let log = fs::read_to_string(place.path("log")).ok()?;
             let socket = place.path(".hermes/hermes-bus.sock");
             (log.contains("listening on the bus as") && socket.exists()).then_some(())
@@ -41,7 +41,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for ServeProcess {
     fn drop(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap();
         let _gone = kill_process(pid, Signal::TERM);
@@ -83,7 +83,7 @@ fn answer(stream: &mut TcpStream) -> Value {
     }
 }
 
-fn notify(place: &Place, args: &[&str]) {
+fn notify(place: &NotifyFixture, args: &[&str]) {
     let output = place.run("notify-hermes", args);
     assert!(output.status.success(), "{output:?}");
     assert!(text(&output.stdout).starts_with("OK: notified hermes-bus-gateway: "), "{output:?}");
@@ -91,7 +91,7 @@ fn notify(place: &Place, args: &[&str]) {
 
 #[test]
 fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
-    let place = Place::new();
+    let place = NotifyFixture::new();
     place.write("work/readme", "");
     let work = place.path("work");
     let config =
@@ -103,7 +103,7 @@ fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
                  - {match_type: sent, print_format: '{bold}{text}'}\n";
     place.write(".angelia/bus-rules.yaml", rules);
     let (url, texts) = webhook();
-    let _daemon = Daemon::start(&place, &url);
+    let _daemon = ServeProcess::start(&place, &url);
 
     let to = ["--to", "hermes-bus-gateway", "--from", "tester"];
     let send = |more: &[&str]| notify(&place, &[&to, more].concat());
@@ -126,7 +126,7 @@ fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
     place.write(".angelia/bus-rules.yaml", "callbacks:\n- {match_type: [}\n");
     send(&["--type", "note", "still"]);
     let expected = "from tester: hello\nshown anyway\nedited tester: again\nedited tester: still\n";
-    eventually("the lines are shown", || {
+    wait_for("the lines are shown", || {
         let lines = fs::read_to_string(place.path("lines")).unwrap();
         (lines == expected).then_some(())
     });
@@ -136,7 +136,7 @@ fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
 
 #[test]
 fn a_sender_starts_the_bus() {
-    let place = Place::new();
+    let place = NotifyFixture::new();
     let output = place.run("notify-hermes", &["--to", "nobody-yet", "hello"]);
     assert_eq!(text(&output.stdout), "OK: notified nobody-yet: queued: never seen\n", "{output:?}");
     let output = place.run("notify-hermes", &["--to", "nobody-yet", "again"]);

@@ -2,12 +2,12 @@
 
 use std::process::Stdio;
 
-use angelia_testkit::{isolated::Isolated, real::RealClaude};
+use angelia_testkit::{isolated_home::IsolatedHome, real::RealClaude};
 use serde_json::Value;
 
 use crate::{
-    bench::{Bench, on_both, patiently},
-    stage::Running,
+    daemon_fixture::{DaemonFixture, on_both, wait_for_script},
+    machine::RunningCommand,
 };
 
 on_both! {
@@ -16,15 +16,15 @@ on_both! {
 }
 
 /// A Claude Code with its own home that uses Angelia as its model API.
-struct Client {
-    place: Isolated,
+struct ClaudeClient {
+    place: IsolatedHome,
     claude: RealClaude,
 }
 
-impl Client {
+impl ClaudeClient {
     /// Runs one command as a user types it, and returns its result.
     #[track_caller]
-    fn asks(&self, bench: &Bench, arguments: &[&str], prompt: &str) -> Value {
+    fn run_prompt(&self, bench: &DaemonFixture, arguments: &[&str], prompt: &str) -> Value {
         let mut command = bench.machine.program(&self.claude.path);
         command
             .env_clear()
@@ -35,11 +35,11 @@ impl Client {
             .env("DISABLE_TELEMETRY", "1")
             .env("DISABLE_AUTOUPDATER", "1")
             .env("DISABLE_ERROR_REPORTING", "1")
-            .current_dir(self.place.work())
+            .current_dir(self.place.work_dir())
             .args(["-p", "--model", "claude/sonnet", "--output-format", "json"])
             .args(arguments)
             .arg(prompt);
-        let ran = patiently(Running::of(command, Stdio::null()));
+        let ran = wait_for_script(RunningCommand::spawn(command, Stdio::null()));
         let result: Value = match serde_json::from_str(&ran.stdout) {
             Ok(result) => result,
             Err(error) => panic!("{error}: {ran:#?}"),
@@ -49,23 +49,23 @@ impl Client {
     }
 }
 
-fn works(bench: Bench, claude: &RealClaude) {
-    let client = Client { place: Isolated::new().unwrap(), claude: claude.clone() };
-    let first = client.asks(&bench, &[], "ECHO:hello from the inside");
+fn works(bench: DaemonFixture, claude: &RealClaude) {
+    let client = ClaudeClient { place: IsolatedHome::new().unwrap(), claude: claude.clone() };
+    let first = client.run_prompt(&bench, &[], "ECHO:hello from the inside");
     assert_eq!(first["result"], "hello from the inside");
     let session = first["session_id"].as_str().unwrap();
 
     // The conversation continues, with one model request for each of the client's requests.
-    let second = client.asks(&bench, &["--resume", session], "ECHO:and again");
+    let second = client.run_prompt(&bench, &["--resume", session], "ECHO:and again");
     assert_eq!(second["result"], "and again");
-    assert_eq!(bench.asked().len(), 2);
+    assert_eq!(bench.model_requests().len(), 2);
 
     // The client runs its own tools, and the model behind Angelia calls them.
     let call = r#"TOOL:{"name":"mcp__client__Bash","input":{"command":"echo $((40+2)) > made","description":"writes"}}:END ECHO:done"#;
     let allowed = ["--allowedTools", "Bash", "--permission-mode", "acceptEdits"];
-    let third = client.asks(&bench, &allowed, call);
+    let third = client.run_prompt(&bench, &allowed, call);
     assert_eq!(third["result"], "done", "{third:#}");
-    let made = std::fs::read_to_string(client.place.work().join("made")).unwrap();
+    let made = std::fs::read_to_string(client.place.work_dir().join("made")).unwrap();
     assert_eq!(made.trim(), "42");
     bench.end();
 }

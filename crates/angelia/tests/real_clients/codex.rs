@@ -5,13 +5,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-use angelia_testkit::{isolated::Isolated, programs::workspace};
+use angelia_testkit::{isolated_home::IsolatedHome, programs::workspace_root};
 use base64::Engine as _;
 use serde_json::Value;
 
 use crate::{
-    bench::{Bench, PNG, on_both, patiently},
-    stage::{Running, until},
+    daemon_fixture::{DaemonFixture, PNG, on_both, wait_for_script},
+    machine::{RunningCommand, until},
 };
 
 on_both! {
@@ -21,13 +21,13 @@ on_both! {
 }
 
 /// A Codex with its own home that uses Angelia as its model provider.
-struct Client {
-    place: Isolated,
+struct CodexClient {
+    place: IsolatedHome,
 }
 
-impl Client {
-    fn new(bench: &Bench) -> Self {
-        let place = Isolated::new().unwrap();
+impl CodexClient {
+    fn new(bench: &DaemonFixture) -> Self {
+        let place = IsolatedHome::new().unwrap();
         let home = place.home().join("codex");
         fs::create_dir(&home).unwrap();
         let url = bench.url();
@@ -49,14 +49,14 @@ stream_max_retries = 0
         Self { place }
     }
 
-    fn command(&self, bench: &Bench, arguments: &[&str]) -> Command {
+    fn command(&self, bench: &DaemonFixture, arguments: &[&str]) -> Command {
         let mut command = bench.machine.program(binary());
         command
             .env_clear()
             .envs(self.place.environment())
             .env("CODEX_HOME", self.place.home().join("codex"))
             .env("ANGELIA_KEY", bench.key())
-            .current_dir(self.place.work())
+            .current_dir(self.place.work_dir())
             .args(["exec", "--skip-git-repo-check", "--json"])
             .args(arguments);
         command
@@ -64,9 +64,9 @@ stream_max_retries = 0
 
     /// Runs one command and returns its events.
     #[track_caller]
-    fn ends(&self, bench: &Bench, arguments: &[&str], wanted: &str) -> Vec<Value> {
+    fn run_expecting(&self, bench: &DaemonFixture, arguments: &[&str], wanted: &str) -> Vec<Value> {
         let command = self.command(bench, arguments);
-        let ran = patiently(Running::of(command, Stdio::null()));
+        let ran = wait_for_script(RunningCommand::spawn(command, Stdio::null()));
         let events = ran.stdout.lines();
         let events: Vec<Value> =
             events.filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -77,66 +77,66 @@ stream_max_retries = 0
 
     /// Runs one command and asserts that it succeeds.
     #[track_caller]
-    fn asks(&self, bench: &Bench, arguments: &[&str]) -> Vec<Value> {
-        self.ends(bench, arguments, "turn.completed")
+    fn run_prompt(&self, bench: &DaemonFixture, arguments: &[&str]) -> Vec<Value> {
+        self.run_expecting(bench, arguments, "turn.completed")
     }
 }
 
 /// Returns the agent's last message.
-fn said(events: &[Value]) -> &str {
+fn final_answer(events: &[Value]) -> &str {
     let said = events.iter().rfind(|event| event["item"]["type"] == "agent_message");
     said.and_then(|event| event["item"]["text"].as_str()).unwrap()
 }
 
-fn works(bench: Bench) {
-    let client = Client::new(&bench);
-    let first = client.asks(&bench, &["ECHO:hello from the inside"]);
-    assert_eq!(said(&first), "hello from the inside");
+fn works(bench: DaemonFixture) {
+    let client = CodexClient::new(&bench);
+    let first = client.run_prompt(&bench, &["ECHO:hello from the inside"]);
+    assert_eq!(final_answer(&first), "hello from the inside");
     let thread = first[0]["thread_id"].as_str().unwrap();
 
     // The conversation continues, with one model request for each of the client's requests.
-    let second = client.asks(&bench, &["resume", thread, "ECHO:and again"]);
-    assert_eq!(said(&second), "and again");
-    assert_eq!(bench.asked().len(), 2);
+    let second = client.run_prompt(&bench, &["resume", thread, "ECHO:and again"]);
+    assert_eq!(final_answer(&second), "and again");
+    assert_eq!(bench.model_requests().len(), 2);
 
     // The client runs its own tools, and the model behind Angelia calls them.
     let call = r#"TOOL:{"name":"mcp__client__exec_command","input":{"cmd":"echo $((40+2)) > made"}}:END ECHO:done"#;
-    assert_eq!(said(&client.asks(&bench, &[call])), "done");
-    let made = fs::read_to_string(client.place.work().join("made")).unwrap();
+    assert_eq!(final_answer(&client.run_prompt(&bench, &[call])), "done");
+    let made = fs::read_to_string(client.place.work_dir().join("made")).unwrap();
     assert_eq!(made.trim(), "42");
     bench.end();
 }
 
-fn shows_and_demands(bench: Bench) {
-    let client = Client::new(&bench);
-    let work = client.place.work();
+fn shows_and_demands(bench: DaemonFixture) {
+    let client = CodexClient::new(&bench);
+    let work = client.place.work_dir();
     let png = base64::prelude::BASE64_STANDARD.decode(PNG).unwrap();
     fs::write(work.join("red.png"), png).unwrap();
-    let shown = client.asks(&bench, &["-i", "red.png", "--", "ECHO:red"]);
-    assert_eq!(said(&shown), "red");
+    let shown = client.run_prompt(&bench, &["-i", "red.png", "--", "ECHO:red"]);
+    assert_eq!(final_answer(&shown), "red");
     bench.model_saw_the_picture();
 
     let schema = r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"],"additionalProperties":false}"#;
     fs::write(work.join("schema.json"), schema).unwrap();
     let prompt = r#"TOOL:{"name":"StructuredOutput","input":{"age":36}}:END ECHO:done"#;
-    let formed = client.asks(&bench, &["--output-schema", "schema.json", prompt]);
-    let formed: Value = serde_json::from_str(said(&formed)).unwrap();
+    let formed = client.run_prompt(&bench, &["--output-schema", "schema.json", prompt]);
+    let formed: Value = serde_json::from_str(final_answer(&formed)).unwrap();
     assert_eq!(formed, serde_json::json!({"age": 36}));
     bench.end();
 }
 
-fn fails_and_leaves(bench: Bench) {
-    let client = Client::new(&bench);
-    let failed = client.ends(&bench, &["STATUS:400 ECHO:no way"], "turn.failed");
+fn fails_and_leaves(bench: DaemonFixture) {
+    let client = CodexClient::new(&bench);
+    let failed = client.run_expecting(&bench, &["STATUS:400 ECHO:no way"], "turn.failed");
     let message = failed.last().unwrap()["error"]["message"].as_str();
     assert!(message.unwrap().contains("no way"), "{failed:#?}");
     // The client did not retry: that could have done the work twice.
     assert_eq!(bench.machine.list("turns").len(), 1);
 
-    let asked = bench.asked().len();
+    let asked = bench.model_requests().len();
     let command = client.command(&bench, &["WORDS:2000:20"]);
-    let running = Running::of(command, Stdio::null());
-    until("the model answers", || bench.asked().len() > asked);
+    let running = RunningCommand::spawn(command, Stdio::null());
+    until("the model answers", || bench.model_requests().len() > asked);
     drop(running);
     bench.model_was_left_alone();
     bench.end();
@@ -144,7 +144,7 @@ fn fails_and_leaves(bench: Bench) {
 
 /// Returns the program's path inside the package for this platform.
 fn binary() -> std::path::PathBuf {
-    let packages = workspace().join("target/npm/codex/node_modules");
+    let packages = workspace_root().join("target/npm/codex/node_modules");
     let packages = fs::read_dir(packages).into_iter().flatten().flatten();
     let vendored = packages.flat_map(|package| fs::read_dir(package.path().join("vendor")));
     let mut binaries = vendored.flatten().flatten().map(|folder| folder.path().join("bin/codex"));

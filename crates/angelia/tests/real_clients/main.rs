@@ -4,16 +4,16 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/agents.rs"]
-mod agents;
+#[path = "../cli/agent_processes.rs"]
+mod agent_processes;
 mod anthropic;
-mod bench;
 mod claude_code;
 mod codex;
-mod openai;
+mod daemon_fixture;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/stage.rs"]
-mod stage;
+#[path = "../cli/machine.rs"]
+mod machine;
+mod openai;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/transcript.rs"]
 mod transcript;

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::{
-    bench::{Bench, on_both},
+    daemon_fixture::{DaemonFixture, on_both},
     post::{assistant, messages, post, user},
 };
 
@@ -15,7 +15,7 @@ on_both! {
     mentioned_files super::mentioned_files;
 }
 
-fn mentioned_files(bench: Bench) {
+fn mentioned_files(bench: DaemonFixture) {
     let path = bench.machine.work().join("secret.txt");
     fs::write(&path, SECRET).unwrap();
     let at = format!("@{}", path.display());
@@ -67,7 +67,7 @@ fn mentioned_files(bench: Bench) {
     ]);
     assert_eq!(post(&bench, &body).status, 200);
 
-    let asked = bench.asked();
+    let asked = bench.model_requests();
     assert!(asked.iter().any(|body| body.contains(&at)), "the mentions reach the model");
     for body in asked {
         assert!(!body.contains(SECRET), "{body}");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    bench::{Bench, on_both},
+    daemon_fixture::{DaemonFixture, on_both},
     post::{messages, post_to, user},
 };
 
@@ -12,7 +12,7 @@ on_both! {
     a_schema_that_is_never_met super::a_schema_that_is_never_met;
 }
 
-fn a_schema(bench: Bench) {
+fn a_schema(bench: DaemonFixture) {
     let prompt = r#"TOOL:{"name":"StructuredOutput","input":{"city":"Paris"}}:END"#;
     let mut body = messages(&[user(prompt)]);
     body["response_format"] = json!({"type": "json_schema", "json_schema": {"name": "place",
@@ -26,7 +26,7 @@ fn a_schema(bench: Bench) {
     bench.end();
 }
 
-fn a_schema_that_is_never_met(bench: Bench) {
+fn a_schema_that_is_never_met(bench: DaemonFixture) {
     let mut body = messages(&[user("ECHO:no")]);
     body["response_format"] = json!({"type": "json_schema", "json_schema": {"name": "place",
         "schema": {"type": "object", "required": ["city"]}}});

@@ -3,19 +3,19 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "../cli/agents.rs"]
-mod agents;
+#[path = "../cli/agent_processes.rs"]
+mod agent_processes;
 #[expect(dead_code, reason = "shared with the tests of real clients")]
-#[path = "../real_clients/bench.rs"]
-mod bench;
+#[path = "../real_clients/daemon_fixture.rs"]
+mod daemon_fixture;
 mod files;
 mod forms;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/machine.rs"]
+mod machine;
 mod plano;
 mod post;
 mod sessions;
-#[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/stage.rs"]
-mod stage;
 mod tools;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/transcript.rs"]

@@ -7,34 +7,38 @@ use angelia_testkit::real::RealClaude;
 use serde_json::{Value, json};
 
 use crate::{
-    agents,
-    bench::{Bench, More},
-    post::{Answer, assistant, post, post_to, request, seen_by_the_model, user},
-    stage::until,
+    agent_processes,
+    daemon_fixture::{DaemonFixture, ExtraConfig},
+    machine::until,
+    post::{HttpResponse, assistant, conversation_lines, post, post_to, request, user},
 };
 
-const AGENTS: More<'static> =
-    More { claude: "    cwd: /\n", http: "  agent_mode: true\n", blocks: "", variables: &[] };
+const AGENTS: ExtraConfig<'static> = ExtraConfig {
+    claude: "    cwd: /\n",
+    http: "  agent_mode: true\n",
+    blocks: "",
+    variables: &[],
+};
 
 /// Returns a request in agent mode, under Plano's model name.
 fn ask(told: &[Value]) -> Value {
     json!({"model": "claude-cli/sonnet", "max_tokens": 4096, "messages": told})
 }
 
-fn on_both(more: More<'_>, test: impl Fn(Bench)) {
+fn on_both(more: ExtraConfig<'_>, test: impl Fn(DaemonFixture)) {
     for claude in [RealClaude::oldest(), RealClaude::newest()] {
-        test(Bench::with(&claude.unwrap(), more));
+        test(DaemonFixture::with(&claude.unwrap(), more));
     }
 }
 
-fn get(bench: &Bench, path: &str) -> Answer {
+fn get(bench: &DaemonFixture, path: &str) -> HttpResponse {
     request(bench, "GET", path, "", &Value::Null)
 }
 
 /// Returns the processes of the program, without their own children.
-fn programs(bench: &Bench) -> Vec<u32> {
-    let mut pids = agents::marked(&bench.machine);
-    pids.retain(|pid| agents::command_line(*pid).contains("--input-format"));
+fn programs(bench: &DaemonFixture) -> Vec<u32> {
+    let mut pids = agent_processes::agent_pids(&bench.machine);
+    pids.retain(|pid| agent_processes::command_line(*pid).contains("--input-format"));
     pids
 }
 
@@ -65,7 +69,7 @@ fn real_the_surface_and_the_ids_of_models() {
         let dated = json!({"model": "claude-sonnet-4-5-20250929", "max_tokens": 9,
             "messages": [user("ECHO:x")]});
         assert_eq!(post(&bench, &dated).status, 200);
-        let asked = bench.asked();
+        let asked = bench.model_requests();
         assert!(!asked.concat().contains("claude-cli/"));
         assert!(asked[3].contains("\"model\":\"claude-sonnet-4-5-20250929\""));
         bench.end();
@@ -75,7 +79,7 @@ fn real_the_surface_and_the_ids_of_models() {
 /// C07, C09, C10: the program's arguments, and the part of our environment that it gets.
 #[test]
 fn real_the_command_line_and_the_environment_of_the_program() {
-    let more = More {
+    let more = ExtraConfig {
         variables: &[
             ("ANTHROPIC_AUTH_TOKEN", "of-the-daemon"),
             ("CLAUDE_CODE_OAUTH_TOKEN", "of-the-daemon"),
@@ -89,7 +93,8 @@ fn real_the_command_line_and_the_environment_of_the_program() {
         assert_ne!(first.session(), second.session());
         let agents = programs(&bench);
         assert_eq!(agents.len(), 2);
-        let lines: Vec<String> = agents.iter().map(|pid| agents::command_line(*pid)).collect();
+        let lines: Vec<String> =
+            agents.iter().map(|pid| agent_processes::command_line(*pid)).collect();
         for line in &lines {
             for flag in [
                 "--input-format stream-json",
@@ -128,7 +133,7 @@ fn real_the_system_prompt_of_the_request() {
         assert_eq!(post(&bench, &body).status, 200);
         body["model"] = json!("claude/sonnet");
         assert_eq!(post(&bench, &body).status, 200);
-        let asked = bench.asked();
+        let asked = bench.model_requests();
         let system = |request: &str| -> String {
             let request: Value = serde_json::from_str(request).unwrap();
             request["system"].to_string()
@@ -161,8 +166,8 @@ fn real_the_session_header_keeps_conversations_apart() {
         assert_eq!(again.session(), one.session());
         assert_eq!(programs(&bench).len(), 2);
         // Only the new turn was sent, because the program already has the rest.
-        assert_eq!(bench.asked().len(), 3);
-        let lines = seen_by_the_model(&bench.asked()[2]);
+        assert_eq!(bench.model_requests().len(), 3);
+        let lines = conversation_lines(&bench.model_requests()[2]);
         let twice = lines.iter().filter(|line| *line == "user: ECHO:one").count();
         assert_eq!(twice, 1, "{lines:?}");
         bench.end();
@@ -173,7 +178,7 @@ fn real_the_session_header_keeps_conversations_apart() {
 /// replaced when there are too many.
 #[test]
 fn real_idle_processes_end_and_the_oldest_makes_room() {
-    let more = More {
+    let more = ExtraConfig {
         variables: &[
             ("CLAUDE_CLI_SESSION_TTL_SECS", "2"),
             ("CLAUDE_CLI_MAX_SESSIONS", "1"),
@@ -189,7 +194,7 @@ fn real_idle_processes_end_and_the_oldest_makes_room() {
         // The conversation survives the end of its process.
         let told = [user("ECHO:two"), assistant("two"), user("ECHO:three")];
         assert_eq!(post(&bench, &ask(&told)).text(), "three");
-        let lines = seen_by_the_model(bench.asked().last().unwrap());
+        let lines = conversation_lines(bench.model_requests().last().unwrap());
         assert!(lines.concat().contains("ECHO:two"), "{lines:?}");
         bench.end();
     });

@@ -7,16 +7,16 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::daemon_fixture::DaemonFixture;
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     head: String,
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> &str {
         let line = self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -38,22 +38,22 @@ impl Answer {
 }
 
 /// Posts to the Messages API.
-pub(crate) fn post(bench: &Bench, body: &Value) -> Answer {
+pub(crate) fn post(bench: &DaemonFixture, body: &Value) -> HttpResponse {
     post_to(bench, "/v1/messages", body)
 }
 
-pub(crate) fn post_to(bench: &Bench, path: &str, body: &Value) -> Answer {
+pub(crate) fn post_to(bench: &DaemonFixture, path: &str, body: &Value) -> HttpResponse {
     request(bench, "POST", path, "", body)
 }
 
 /// Sends a request with extra headers.
 pub(crate) fn request(
-    bench: &Bench,
+    bench: &DaemonFixture,
     method: &str,
     path: &str,
     headers: &str,
     body: &Value,
-) -> Answer {
+) -> HttpResponse {
     let url = bench.url();
     let address = url.strip_prefix("http://").unwrap();
     let (body, key) = (body.to_string(), bench.key());
@@ -67,7 +67,7 @@ pub(crate) fn request(
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    Answer {
+    HttpResponse {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
         head: head.to_owned(),
         body: serde_json::from_str(body).unwrap_or_else(|_| json!(body)),
@@ -89,7 +89,7 @@ pub(crate) fn assistant(text: &str) -> Value {
 
 /// Returns the conversation of a model request, one line per message, without the program's own
 /// additions: reminders, and messages with the role `system`.
-pub(crate) fn seen_by_the_model(request: &str) -> Vec<String> {
+pub(crate) fn conversation_lines(request: &str) -> Vec<String> {
     let request: Value = serde_json::from_str(request).unwrap();
     let text = |block: &Value| -> Option<String> {
         match block["type"].as_str()? {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    bench::{Bench, on_both},
-    post::{assistant, messages, post, post_to, seen_by_the_model, user},
+    daemon_fixture::{DaemonFixture, on_both},
+    post::{assistant, conversation_lines, messages, post, post_to, user},
 };
 
 on_both! {
@@ -14,7 +14,7 @@ on_both! {
     three_dialects super::three_dialects;
 }
 
-fn three_turns(bench: Bench) {
+fn three_turns(bench: DaemonFixture) {
     let first = post(&bench, &messages(&[user("ECHO:one")]));
     assert_eq!(first.text(), "one");
     let mut told = vec![user("ECHO:one"), assistant("one"), user("ECHO:two")];
@@ -30,15 +30,15 @@ fn three_turns(bench: Bench) {
     let third = post(&bench, &messages(&told));
     assert_eq!(third.text(), "three");
     assert_eq!(third.session(), first.session());
-    let asked = bench.asked();
+    let asked = bench.model_requests();
     assert_eq!(asked.len(), 3, "one model request for each turn");
     assert_eq!(bench.agents(), 1, "one process");
-    let lines = seen_by_the_model(&asked[2]);
+    let lines = conversation_lines(&asked[2]);
     assert_eq!(lines.len(), 5, "{lines:?}");
     bench.end();
 }
 
-fn regenerated(bench: Bench) {
+fn regenerated(bench: DaemonFixture) {
     let first = post(&bench, &messages(&[user("ECHO:one")]));
     let told = [user("ECHO:one"), assistant("one"), user("ECHO:two")];
     let second = post(&bench, &messages(&told));
@@ -46,29 +46,29 @@ fn regenerated(bench: Bench) {
     let again = post(&bench, &messages(&told));
     assert_eq!(again.text(), "two");
     assert_ne!(again.session(), first.session());
-    let asked = bench.asked();
-    let lines = seen_by_the_model(asked.last().unwrap());
+    let asked = bench.model_requests();
+    let lines = conversation_lines(asked.last().unwrap());
     assert_eq!(lines, ["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
     bench.end();
 }
 
-fn another_prompt(bench: Bench) {
+fn another_prompt(bench: DaemonFixture) {
     let mut body = messages(&[user("ECHO:one")]);
     body["system"] = json!("You are terse.");
     assert_eq!(post(&bench, &body).text(), "one");
     let mut body = messages(&[user("ECHO:one"), assistant("one"), user("ECHO:two")]);
     body["system"] = json!("You are verbose.");
     assert_eq!(post(&bench, &body).text(), "two");
-    let asked = bench.asked();
+    let asked = bench.model_requests();
     assert!(asked[0].contains("You are terse."), "{}", asked[0]);
     assert!(asked[1].contains("You are verbose."), "{}", asked[1]);
     assert!(!asked[1].contains("You are terse."), "{}", asked[1]);
-    let lines = seen_by_the_model(&asked[1]);
+    let lines = conversation_lines(&asked[1]);
     assert_eq!(lines, ["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
     bench.end();
 }
 
-fn three_dialects(bench: Bench) {
+fn three_dialects(bench: DaemonFixture) {
     let chat = json!({"model": "claude/sonnet", "messages": [user("ECHO:hello")]});
     let chat = post_to(&bench, "/v1/chat/completions", &chat);
     assert_eq!(chat.body["choices"][0]["message"]["content"], "hello", "{chat:?}");

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{
-    agents,
-    bench::{Bench, on_both},
-    post::{Answer, messages, post, seen_by_the_model, user},
+    agent_processes,
+    daemon_fixture::{DaemonFixture, on_both},
+    post::{HttpResponse, conversation_lines, messages, post, user},
 };
 
 const CALL: &str = r#"TOOL:{"name":"mcp__client__find","input":{"city":"Paris"}}:END"#;
@@ -23,7 +23,7 @@ fn ask(told: &[Value]) -> Value {
 }
 
 /// Returns the tool calls of an answer.
-fn calls(answer: &Answer) -> Vec<Value> {
+fn calls(answer: &HttpResponse) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.body["stop_reason"], "tool_use", "{answer:?}");
     let blocks = answer.body["content"].as_array().unwrap().iter();
@@ -42,16 +42,16 @@ fn results(calls: &[Value]) -> Value {
     json!({"role": "user", "content": results})
 }
 
-fn answered(answer: &Answer) -> Value {
+fn assistant_message(answer: &HttpResponse) -> Value {
     json!({"role": "assistant", "content": answer.body["content"]})
 }
 
-fn one_round(bench: &Bench, prompt: &str, count: usize) -> (Vec<Value>, Answer) {
+fn one_round(bench: &DaemonFixture, prompt: &str, count: usize) -> (Vec<Value>, HttpResponse) {
     let first = post(bench, &ask(&[user(prompt)]));
     let called = calls(&first);
     assert_eq!(called.len(), count, "{first:?}");
     assert_eq!(called[0]["name"], "find");
-    let told = vec![user(prompt), answered(&first), results(&called)];
+    let told = vec![user(prompt), assistant_message(&first), results(&called)];
     (told, first)
 }
 
@@ -62,23 +62,23 @@ on_both! {
     other_tools super::other_tools;
 }
 
-fn a_call(bench: Bench) {
+fn a_call(bench: DaemonFixture) {
     let (told, first) = one_round(&bench, CALL, 1);
     let second = post(&bench, &ask(&told));
     assert_eq!(second.status, 200, "{second:?}");
     assert_eq!(second.header("x-angelia-turn"), first.header("x-angelia-turn"));
-    let asked = bench.asked();
+    let asked = bench.model_requests();
     assert_eq!(asked.len(), 2);
     assert!(asked[1].contains("sunny in Paris"), "{}", asked[1]);
     assert_eq!(bench.agents(), 1);
     bench.end();
 }
 
-fn two_calls_at_once(bench: Bench) {
+fn two_calls_at_once(bench: DaemonFixture) {
     let (told, _) = one_round(&bench, CALLS, 2);
     let second = post(&bench, &ask(&told));
     assert_eq!(second.status, 200, "{second:?}");
-    let asked = bench.asked();
+    let asked = bench.model_requests();
     assert_eq!(asked.len(), 2);
     for city in ["Paris", "Rome"] {
         assert!(asked[1].contains(&format!("sunny in {city}")), "{}", asked[1]);
@@ -86,33 +86,33 @@ fn two_calls_at_once(bench: Bench) {
     bench.end();
 }
 
-fn a_lost_process(bench: Bench) {
+fn a_lost_process(bench: DaemonFixture) {
     let (told, _) = one_round(&bench, CALL, 1);
-    for pid in agents::marked(&bench.machine) {
+    for pid in agent_processes::agent_pids(&bench.machine) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         // The process may be the child of another killed one, and already gone.
         let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
     let second = post(&bench, &ask(&told));
     assert_eq!(second.status, 200, "{second:?}");
-    let asked = bench.asked();
-    let lines = seen_by_the_model(asked.last().unwrap());
+    let asked = bench.model_requests();
+    let lines = conversation_lines(asked.last().unwrap());
     let history: Vec<&str> = lines.iter().map(|line| line.split(':').next().unwrap()).collect();
     assert_eq!(history[..3], ["user", "assistant", "user"], "{lines:?}");
     assert!(lines.concat().contains("sunny in Paris"), "{lines:?}");
     bench.end();
 }
 
-fn other_tools(bench: Bench) {
+fn other_tools(bench: DaemonFixture) {
     let first = post(&bench, &ask(&[user("ECHO:one")]));
-    let mut body = messages(&[user("ECHO:one"), answered(&first), user("ECHO:two")]);
+    let mut body = messages(&[user("ECHO:one"), assistant_message(&first), user("ECHO:two")]);
     body["tools"] = json!([tool("seek")]);
     assert_eq!(post(&bench, &body).text(), "two");
-    let asked = bench.asked();
+    let asked = bench.model_requests();
     let last = asked.last().unwrap();
     assert!(last.contains("mcp__client__seek"), "{last}");
     assert!(!last.contains("mcp__client__find"), "{last}");
-    let lines = seen_by_the_model(last);
+    let lines = conversation_lines(last);
     assert_eq!(lines, ["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
     bench.end();
 }

@@ -4,14 +4,14 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "the numbers are for those who look")]
 
-mod client;
-mod load;
-mod machine;
-mod schema;
-mod seeded;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
-#[path = "../cli/stage.rs"]
-mod stage;
+#[path = "../cli/machine.rs"]
+mod machine;
+mod random_client;
+mod raw_client;
+mod resource_usage;
+mod schema;
+mod seeded_random;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/transcript.rs"]
 mod transcript;

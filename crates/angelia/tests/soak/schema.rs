@@ -5,9 +5,9 @@
 
 use std::{fs, process::Stdio, time::Duration};
 
-use angelia_testkit::programs::workspace;
+use angelia_testkit::programs::workspace_root;
 
-use crate::stage::{Machine, Ran, Running, within};
+use crate::machine::{Machine, ProgramOutput, RunningCommand, within};
 
 /// The checks for every path.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
@@ -26,7 +26,7 @@ const ENDLESS: &str = "/api/bus/events";
 
 #[test]
 fn schemathesis_finds_nothing() {
-    let program = workspace().join("target/python/schemathesis/bin/schemathesis");
+    let program = workspace_root().join("target/python/schemathesis/bin/schemathesis");
     assert!(program.exists(), "run `cargo xtask setup` first");
     #[expect(clippy::disallowed_methods, reason = "a test is told by its caller")]
     let examples = std::env::var("ANGELIA_SCHEMA_EXAMPLES").unwrap_or_else(|_| "5".to_owned());
@@ -51,9 +51,9 @@ sessions: {idle_ttl: 2s}
             .args(["--generation-database", "none"])
             .args(more)
             .env("SCHEMATHESIS_HOOKS", "schemathesis_hooks")
-            .env("PYTHONPATH", workspace().join("tests/clients"))
+            .env("PYTHONPATH", workspace_root().join("tests/clients"))
             .env("PYTHONDONTWRITEBYTECODE", "1");
-        let ran = patiently(Running::of(command, Stdio::null()));
+        let ran = wait_for_schemathesis(RunningCommand::spawn(command, Stdio::null()));
         assert!(
             ran.status.success(),
             "{}{}\n--- the daemon says:\n{}",
@@ -66,11 +66,11 @@ sessions: {idle_ttl: 2s}
     };
     run(&["--checks", CHECKS, "--phases", "coverage,fuzzing,stateful"]);
     run(&["--checks", EXACT, "--include-path-regex", EXACT_PATHS]);
-    serving.stop().is(0);
+    serving.stop().assert_code(0);
 }
 
 /// Waits with a longer limit than the other tests.
-fn patiently(mut running: Running) -> Ran {
+fn wait_for_schemathesis(mut running: RunningCommand) -> ProgramOutput {
     let ended = || running.child.try_wait().unwrap().is_some();
     within(Duration::from_mins(30), ended);
     running.wait()

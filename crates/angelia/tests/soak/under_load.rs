@@ -18,24 +18,24 @@ use std::{
 use angelia_testkit::programs;
 
 use crate::{
-    client::Door,
-    load::Client,
-    machine::{Held, kill_an_agent},
-    seeded::Chance,
-    stage::{Machine, until},
+    machine::{Machine, until},
+    random_client::RandomClient,
+    raw_client::DaemonAddress,
+    resource_usage::{ResourceUsage, kill_an_agent},
+    seeded_random::SeededRandom,
 };
 
 const CLIENTS: usize = 8;
 
 /// The most processes in the pool, and the file descriptors that each of them takes.
-const POOLED: usize = 16;
-const DESCRIPTORS: usize = 5;
+const MAX_POOLED_PROCESSES: usize = 16;
+const DESCRIPTORS_PER_PROCESS: usize = 5;
 
 /// Allowance for connections that are just closing.
-const SPARE: usize = 3;
+const SPARE_DESCRIPTORS: usize = 3;
 
 /// The pause between two kills of an agent.
-const PEACE: Duration = Duration::from_millis(150);
+const KILL_INTERVAL: Duration = Duration::from_millis(150);
 
 fn number(variable: &str, usual: usize) -> usize {
     #[expect(clippy::disallowed_methods, reason = "a test is told by its caller")]
@@ -60,12 +60,12 @@ http: {{disconnect_grace: 1s}}
 }
 
 /// Runs all clients with their share of the requests.
-fn load(door: &Door, requests: usize, seed: usize, tally: &Mutex<BTreeMap<String, u64>>) {
+fn load(door: &DaemonAddress, requests: usize, seed: usize, tally: &Mutex<BTreeMap<String, u64>>) {
     thread::scope(|scope| {
         for name in 0..CLIENTS {
             scope.spawn(move || {
-                let chance = Chance::new((seed * 1000 + name).try_into().unwrap());
-                let mut client = Client { door, chance, name, tally };
+                let chance = SeededRandom::new((seed * 1000 + name).try_into().unwrap());
+                let mut client = RandomClient { address: door, rng: chance, name, tally };
                 client.work(requests.div_ceil(CLIENTS));
             });
         }
@@ -86,28 +86,28 @@ fn soak(warm: usize) {
     let requests = number("ANGELIA_SOAK_REQUESTS", 150);
     let seed = number("ANGELIA_SOAK_SEED", 1);
     let machine = machine(warm);
-    let pooled = if warm == 0 { 0 } else { POOLED };
+    let pooled = if warm == 0 { 0 } else { MAX_POOLED_PROCESSES };
     let serving = machine.serve();
     let (pid, socket) = (serving.running.pid(), serving.socket.clone());
     let address = fs::read_to_string(machine.home().join("run/http.addr")).unwrap();
     let key = fs::read_to_string(machine.home().join("token")).unwrap();
-    let door = Door { address: address.trim().to_owned(), key: key.trim().to_owned() };
-    let idle = || Held::by(pid, &socket).is_idle();
+    let door = DaemonAddress { address: address.trim().to_owned(), key: key.trim().to_owned() };
+    let idle = || ResourceUsage::measure(pid, &socket).is_idle();
 
     // Warm up, so that everything that is opened once and kept is open.
     let tally = Mutex::default();
     load(&door, CLIENTS * 4, seed + 1, &tally);
     until("the first ones are over", idle);
-    let before = Held::by(pid, &socket);
+    let before = ResourceUsage::measure(pid, &socket);
 
     let began = Instant::now();
     let over = AtomicBool::new(false);
     let killed = thread::scope(|scope| {
         let killer = scope.spawn(|| {
-            let mut chance = Chance::new(seed.try_into().unwrap());
+            let mut chance = SeededRandom::new(seed.try_into().unwrap());
             let mut killed = 0;
             while !over.load(Ordering::Relaxed) {
-                thread::sleep(PEACE);
+                thread::sleep(KILL_INTERVAL);
                 killed += usize::from(kill_an_agent(pid, &mut chance));
             }
             killed
@@ -119,15 +119,16 @@ fn soak(warm: usize) {
     let took = began.elapsed();
 
     until("everything is over", idle);
-    let calm = |held: &Held| {
+    let calm = |held: &ResourceUsage| {
         held.descendants <= pooled
-            && held.descriptors <= before.descriptors + pooled * DESCRIPTORS + SPARE
+            && held.descriptors
+                <= before.descriptors + pooled * DESCRIPTORS_PER_PROCESS + SPARE_DESCRIPTORS
             && held.tasks() <= before.tasks() + 4.0
             && held.gauge("angelia_http_requests_open") <= 1.0
     };
-    let mut after = Held::by(pid, &socket);
-    let settled = crate::stage::within(Duration::from_secs(30), || {
-        after = Held::by(pid, &socket);
+    let mut after = ResourceUsage::measure(pid, &socket);
+    let settled = crate::machine::within(Duration::from_secs(30), || {
+        after = ResourceUsage::measure(pid, &socket);
         calm(&after)
     });
     let tally = tally.into_inner().unwrap();
@@ -140,6 +141,6 @@ fn soak(warm: usize) {
     assert!(grown < 100_000, "{grown} kB more");
 
     let ended = serving.stop();
-    ended.is(0);
+    ended.assert_code(0);
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
 }

@@ -5,106 +5,112 @@ use std::{collections::VecDeque, sync::Arc};
 
 use angelia_core::{
     model::EndpointName,
-    ports::bus::{AttachError, Claim, WhenTaken},
+    ports::bus::{AttachError, AttachRequest, NameConflictPolicy},
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::{
-    Index, Slot,
-    endpoint::{Entry, Live, Standing},
+    BusIndex, EndpointSlot,
+    endpoint::{AttachedListener, EndpointRecord, QueueEntry},
 };
 
 /// A listener that has been attached to an endpoint.
 #[derive(Debug)]
-pub(in crate::bus) struct Claimed {
-    pub(in crate::bus) slot: Slot,
+pub(in crate::bus) struct Attachment {
+    pub(in crate::bus) slot: EndpointSlot,
     pub(in crate::bus) name: EndpointName,
-    pub(in crate::bus) news: Arc<Notify>,
+    pub(in crate::bus) wakeup: Arc<Notify>,
     /// Messages that were handed to the displaced listener: it will read them, so they need not be
     /// delivered again.
-    pub(in crate::bus) done: Vec<u64>,
+    pub(in crate::bus) finished_positions: Vec<u64>,
     /// The endpoint's record, if it has changed and must be saved.
-    pub(in crate::bus) changed: Option<Standing>,
+    pub(in crate::bus) changed_record: Option<EndpointRecord>,
 }
 
 /// Far more listeners of one name than a person runs.
-const LAST_SUFFIX: u32 = 10_000;
+const MAX_NAME_SUFFIX: u32 = 10_000;
 
-impl Index {
+impl BusIndex {
     /// Attaches the listener `session`. `token` is the hash of the claim's token.
-    pub(in crate::bus) fn claim(
+    pub(in crate::bus) fn attach_listener(
         &mut self,
-        claim: &Claim,
+        claim: &AttachRequest,
         token: Option<[u8; 32]>,
         session: Uuid,
-    ) -> Result<Claimed, AttachError> {
-        let name = self.free_name(claim, token)?;
-        let slot = self.slot(&name);
-        let done = self.forget_handed(slot);
-        let endpoint = self.at_mut(slot);
-        endpoint.give_back();
+    ) -> Result<Attachment, AttachError> {
+        let name = self.choose_name(claim, token)?;
+        let slot = self.slot_or_insert(&name);
+        let done = self.remove_written(slot);
+        let endpoint = self.endpoint_mut(slot);
+        endpoint.requeue_in_flight();
         let news = Arc::new(Notify::new());
         if !endpoint.waiting.is_empty() {
             news.notify_one();
         }
-        let new = Live { session, news: Arc::clone(&news) };
+        let new = AttachedListener { session, wakeup: Arc::clone(&news) };
         // Woken, so that the displaced listener notices that it has lost the name.
-        if let Some(displaced) = endpoint.live.replace(new) {
-            displaced.news.notify_one();
+        if let Some(displaced) = endpoint.listener.replace(new) {
+            displaced.wakeup.notify_one();
         }
-        endpoint.made_progress();
-        let standing = Standing {
+        endpoint.note_progress();
+        let standing = EndpointRecord {
             seen: true,
-            durable: claim.durable || endpoint.standing.durable,
-            token: token.or(endpoint.standing.token),
+            durable: claim.durable || endpoint.record.durable,
+            token: token.or(endpoint.record.token),
         };
-        let changed = (standing != endpoint.standing).then(|| standing.clone());
-        endpoint.standing = standing;
-        Ok(Claimed { slot, name, news, done, changed })
+        let changed = (standing != endpoint.record).then(|| standing.clone());
+        endpoint.record = standing;
+        Ok(Attachment {
+            slot,
+            name,
+            wakeup: news,
+            finished_positions: done,
+            changed_record: changed,
+        })
     }
 
     /// Removes the messages that were handed to a listener that does not acknowledge, and returns
     /// their positions.
-    fn forget_handed(&mut self, slot: Slot) -> Vec<u64> {
-        let taken = std::mem::take(&mut self.at_mut(slot).taken);
-        let (handed, kept) = taken.into_iter().partition(|entry| entry.handed);
-        self.at_mut(slot).taken = kept;
-        let handed: VecDeque<Entry> = handed;
+    fn remove_written(&mut self, slot: EndpointSlot) -> Vec<u64> {
+        let taken = std::mem::take(&mut self.endpoint_mut(slot).in_flight);
+        let (handed, kept) = taken.into_iter().partition(|entry| entry.is_written);
+        self.endpoint_mut(slot).in_flight = kept;
+        let handed: VecDeque<QueueEntry> = handed;
         for entry in &handed {
-            self.forget(entry);
+            self.release_entry(entry);
         }
         handed.iter().map(|entry| entry.position).collect()
     }
 
     /// Returns the name that the claim gets: its own, or that name with the lowest free suffix.
-    fn free_name(
+    fn choose_name(
         &self,
-        claim: &Claim,
+        claim: &AttachRequest,
         token: Option<[u8; 32]>,
     ) -> Result<EndpointName, AttachError> {
         let is_free = |name: &EndpointName| {
-            let endpoint = self.known(name.as_str());
+            let endpoint = self.find_endpoint(name.as_str());
             endpoint.is_none_or(|endpoint| {
-                endpoint.live.is_none() && may_have(&endpoint.standing, token)
+                endpoint.listener.is_none() && allows_token(&endpoint.record, token)
             })
         };
-        match claim.taken {
-            WhenTaken::Suffix => {
-                let suffixed = (2..=LAST_SUFFIX).filter_map(|n| claim.name.with_suffix(n).ok());
+        match claim.on_conflict {
+            NameConflictPolicy::Suffix => {
+                let suffixed = (2..=MAX_NAME_SUFFIX).filter_map(|n| claim.name.with_suffix(n).ok());
                 std::iter::once(claim.name.clone())
                     .chain(suffixed)
                     .find(is_free)
                     .ok_or_else(|| AttachError::NoSuffix(claim.name.clone()))
             }
-            WhenTaken::Displace | WhenTaken::Refuse => {
-                let Some(endpoint) = self.known(claim.name.as_str()) else {
+            NameConflictPolicy::Displace | NameConflictPolicy::Refuse => {
+                let Some(endpoint) = self.find_endpoint(claim.name.as_str()) else {
                     return Ok(claim.name.clone());
                 };
-                if !may_have(&endpoint.standing, token) {
+                if !allows_token(&endpoint.record, token) {
                     return Err(AttachError::WrongToken(claim.name.clone()));
                 }
-                if endpoint.live.is_some() && claim.taken == WhenTaken::Refuse {
+                if endpoint.listener.is_some() && claim.on_conflict == NameConflictPolicy::Refuse {
                     return Err(AttachError::Taken(claim.name.clone()));
                 }
                 Ok(claim.name.clone())
@@ -113,25 +119,25 @@ impl Index {
     }
 
     /// Detaches a listener. Does nothing if another listener has displaced it.
-    pub(in crate::bus) fn detach(&mut self, slot: Slot, session: Uuid) {
-        let endpoint = self.at_mut(slot);
-        if endpoint.is_session(session) {
-            endpoint.live = None;
-            endpoint.give_back();
+    pub(in crate::bus) fn detach_listener(&mut self, slot: EndpointSlot, session: Uuid) {
+        let endpoint = self.endpoint_mut(slot);
+        if endpoint.is_held_by(session) {
+            endpoint.listener = None;
+            endpoint.requeue_in_flight();
             // Without a listener there will be no room: wake the senders that wait for it.
-            endpoint.made_progress();
+            endpoint.note_progress();
             endpoint.last_progress = None;
         }
     }
 
     /// Sets the record of an endpoint that was read from disk.
-    pub(in crate::bus) fn remember(&mut self, name: &EndpointName, standing: Standing) {
-        let slot = self.slot(name);
-        self.at_mut(slot).standing = standing;
+    pub(in crate::bus) fn restore_record(&mut self, name: &EndpointName, standing: EndpointRecord) {
+        let slot = self.slot_or_insert(name);
+        self.endpoint_mut(slot).record = standing;
     }
 }
 
 /// Returns whether the endpoint is unprotected or protected by this token.
-fn may_have(standing: &Standing, token: Option<[u8; 32]>) -> bool {
+fn allows_token(standing: &EndpointRecord, token: Option<[u8; 32]>) -> bool {
     standing.token.is_none_or(|wanted| token == Some(wanted))
 }

@@ -5,69 +5,69 @@
 //! - `delivery`: taking and acknowledging messages; `dead_letters`: undeliverable messages.
 
 mod claim;
-mod dead;
+mod dead_letters;
+mod delivery;
 mod endpoint;
-mod taking;
 
 use std::collections::{BTreeMap, HashMap};
 
 use angelia_core::{
     model::{
         EndpointName,
-        bus::{Destination, Message},
+        bus::{BusMessage, Destination},
     },
-    ports::bus::{BusCounts, EndpointState, Presence, Receipt, Refusal, Watch},
+    ports::bus::{BusCounts, DeliveryNotifier, EndpointState, Presence, PublishError, Receipt},
 };
 use uuid::Uuid;
 
 pub(super) use self::{
-    dead::Dead,
-    endpoint::{Endpoint, Entry, Place, Standing},
-    taking::{Notice, Taken},
+    dead_letters::DeadEntry,
+    delivery::{DeliveryNotice, TakeResult},
+    endpoint::{EndpointQueue, EndpointRecord, LogLocation, QueueEntry},
 };
-use super::limits::{BusLimits, MAX_CACHED, MAX_MESSAGE, MAX_QUEUED_IN_ALL};
+use super::limits::{BusLimits, MAX_CACHED_BYTES, MAX_MESSAGE_BYTES, MAX_TOTAL_QUEUED};
 
 /// The number of an endpoint in this process. It never changes, because endpoints are not removed.
-pub(super) type Slot = u32;
+pub(super) type EndpointSlot = u32;
 
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct BusIndex {
     pub(super) limits: BusLimits,
-    endpoints: Vec<Endpoint>,
-    names: HashMap<EndpointName, Slot>,
-    dead: BTreeMap<u64, Dead>,
+    endpoints: Vec<EndpointQueue>,
+    slots_by_name: HashMap<EndpointName, EndpointSlot>,
+    dead_letters: BTreeMap<u64, DeadEntry>,
     /// By segment number: the messages in it that must still be kept.
-    pub(super) used: HashMap<u64, Used>,
-    cached: usize,
+    pub(super) segment_usage: HashMap<u64, SegmentUsage>,
+    cached_bytes: usize,
     queued: usize,
     counts: BusCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Used {
+pub(super) struct SegmentUsage {
     pub(super) messages: usize,
     pub(super) bytes: usize,
 }
 
 /// A message on its way into the bus, with room reserved for it.
 #[derive(Debug)]
-pub(super) struct Outgoing {
-    pub(super) message: Message,
+pub(super) struct ReservedMessage {
+    pub(super) message: BusMessage,
     pub(super) targets: Targets,
     pub(super) presence: Presence,
     /// Accepted even if it repeats an earlier message.
-    pub(super) fresh: bool,
+    pub(super) skip_dedupe: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Targets {
-    One(Slot),
-    Many(Vec<Slot>),
-    Refused(Refusal),
+    One(EndpointSlot),
+    Many(Vec<EndpointSlot>),
+    Refused(PublishError),
 }
 
 impl Targets {
-    pub(super) fn slots(&self) -> &[Slot] {
+    pub(super) fn slots(&self) -> &[EndpointSlot] {
         match self {
             Self::One(slot) => std::slice::from_ref(slot),
             Self::Many(slots) => slots,
@@ -76,54 +76,54 @@ impl Targets {
     }
 }
 
-impl Index {
+impl BusIndex {
     pub(super) fn new(limits: BusLimits) -> Self {
         Self {
             limits,
             endpoints: Vec::new(),
-            names: HashMap::new(),
-            dead: BTreeMap::new(),
-            used: HashMap::new(),
-            cached: 0,
+            slots_by_name: HashMap::new(),
+            dead_letters: BTreeMap::new(),
+            segment_usage: HashMap::new(),
+            cached_bytes: 0,
             queued: 0,
             counts: BusCounts::default(),
         }
     }
 
     /// Returns the slot of an endpoint, which is added if it is new.
-    pub(super) fn slot(&mut self, name: &EndpointName) -> Slot {
-        if let Some(slot) = self.names.get(name) {
+    pub(super) fn slot_or_insert(&mut self, name: &EndpointName) -> EndpointSlot {
+        if let Some(slot) = self.slots_by_name.get(name) {
             return *slot;
         }
-        let slot = Slot::try_from(self.endpoints.len()).unwrap_or(Slot::MAX);
-        self.endpoints.push(Endpoint::new(name.clone()));
-        self.names.insert(name.clone(), slot);
+        let slot = EndpointSlot::try_from(self.endpoints.len()).unwrap_or(EndpointSlot::MAX);
+        self.endpoints.push(EndpointQueue::new(name.clone()));
+        self.slots_by_name.insert(name.clone(), slot);
         slot
     }
 
-    pub(super) fn known(&self, name: &str) -> Option<&Endpoint> {
-        self.names.get(name).map(|slot| self.at(*slot))
+    pub(super) fn find_endpoint(&self, name: &str) -> Option<&EndpointQueue> {
+        self.slots_by_name.get(name).map(|slot| self.endpoint(*slot))
     }
 
-    pub(super) fn at(&self, slot: Slot) -> &Endpoint {
+    pub(super) fn endpoint(&self, slot: EndpointSlot) -> &EndpointQueue {
         &self.endpoints[slot as usize]
     }
 
-    pub(super) fn at_mut(&mut self, slot: Slot) -> &mut Endpoint {
+    pub(super) fn endpoint_mut(&mut self, slot: EndpointSlot) -> &mut EndpointQueue {
         &mut self.endpoints[slot as usize]
     }
 
     /// Finds the endpoints that a message goes to and reserves room in their queues.
-    pub(super) fn reserve(&mut self, message: Message) -> Outgoing {
+    pub(super) fn reserve(&mut self, message: BusMessage) -> ReservedMessage {
         let size = message.envelope.len();
-        let (targets, presence) = if size > MAX_MESSAGE {
-            let limit = MAX_MESSAGE;
-            let refusal = Refusal::TooLarge { size, limit };
+        let (targets, presence) = if size > MAX_MESSAGE_BYTES {
+            let limit = MAX_MESSAGE_BYTES;
+            let refusal = PublishError::TooLarge { size, limit };
             (Targets::Refused(refusal), Presence::NeverSeen)
         } else {
             match &message.to {
                 Destination::Endpoint(name) => {
-                    let slot = self.slot(name);
+                    let slot = self.slot_or_insert(name);
                     self.reserve_one(slot)
                 }
                 Destination::Everyone => self.reserve_all(),
@@ -132,21 +132,21 @@ impl Index {
         if matches!(targets, Targets::Refused(_)) {
             self.counts.refused += 1;
         }
-        Outgoing { message, targets, presence, fresh: false }
+        ReservedMessage { message, targets, presence, skip_dedupe: false }
     }
 
-    fn reserve_one(&mut self, slot: Slot) -> (Targets, Presence) {
-        let is_full = self.queued >= MAX_QUEUED_IN_ALL;
+    fn reserve_one(&mut self, slot: EndpointSlot) -> (Targets, Presence) {
+        let is_full = self.queued >= MAX_TOTAL_QUEUED;
         let cap = self.limits.max_queued;
-        let endpoint = self.at_mut(slot);
+        let endpoint = self.endpoint_mut(slot);
         let queued = endpoint.queued() + endpoint.reserved;
         if is_full || queued >= cap {
             let to = endpoint.name.clone();
-            let refusal = Refusal::Full { to, queued };
+            let refusal = PublishError::Full { to, queued };
             return (Targets::Refused(refusal), Presence::Away);
         }
         endpoint.reserved += 1;
-        let presence = match (&endpoint.live, endpoint.standing.seen) {
+        let presence = match (&endpoint.listener, endpoint.record.seen) {
             (Some(_), _) => Presence::Listening,
             (None, true) => Presence::Away,
             (None, false) => Presence::NeverSeen,
@@ -161,8 +161,8 @@ impl Index {
         let mut slots = Vec::new();
         let mut presence = Presence::NeverSeen;
         for (slot, endpoint) in (0..).zip(&mut self.endpoints) {
-            let is_live = endpoint.live.is_some();
-            let is_there = is_live || endpoint.standing.durable;
+            let is_live = endpoint.listener.is_some();
+            let is_there = is_live || endpoint.record.durable;
             if is_there && endpoint.queued() + endpoint.reserved < cap {
                 endpoint.reserved += 1;
                 slots.push(slot);
@@ -177,7 +177,7 @@ impl Index {
     /// Releases the room that was reserved for a message that is not stored.
     pub(super) fn unreserve(&mut self, targets: &Targets) {
         for slot in targets.slots() {
-            self.at_mut(*slot).reserved -= 1;
+            self.endpoint_mut(*slot).reserved -= 1;
         }
     }
 
@@ -185,86 +185,91 @@ impl Index {
     /// on, and returns the sender's receipt.
     pub(super) fn commit(
         &mut self,
-        outgoing: Outgoing,
+        outgoing: ReservedMessage,
         first: u64,
         at: i64,
-        place: Option<Place>,
-        watch: Option<&Watch>,
+        place: Option<LogLocation>,
+        watch: Option<&DeliveryNotifier>,
     ) -> Receipt {
-        let Outgoing { message, targets, presence, .. } = outgoing;
+        let ReservedMessage { message, targets, presence, .. } = outgoing;
         let receipt = Receipt { id: message.id.clone(), presence, repeated: false };
         self.counts.accepted += 1;
         // The sender of a broadcast is not told who has taken it.
         let watch = watch.filter(|_| matches!(targets, Targets::One(_)));
         for (position, slot) in (first..).zip(targets.slots()) {
-            let entry = Entry {
+            let entry = QueueEntry {
                 position,
-                at,
+                accepted_at_ms: at,
                 size: message.envelope.len(),
-                place,
+                location: place,
                 message: None,
                 watch: watch.cloned(),
-                again: false,
-                handed: false,
+                redelivered: false,
+                is_written: false,
             };
-            self.at_mut(*slot).reserved -= 1;
-            self.enter(*slot, entry, Some(message.clone()));
+            self.endpoint_mut(*slot).reserved -= 1;
+            self.enqueue(*slot, entry, Some(message.clone()));
         }
         receipt
     }
 
     /// Returns the receipt of a message that was accepted before, and releases its room.
-    pub(super) fn repeated(&mut self, outgoing: &Outgoing) -> Receipt {
+    pub(super) fn accept_repeat(&mut self, outgoing: &ReservedMessage) -> Receipt {
         self.unreserve(&outgoing.targets);
         self.counts.repeated += 1;
         Receipt { id: outgoing.message.id.clone(), presence: outgoing.presence, repeated: true }
     }
 
-    pub(super) fn refused(&mut self) {
+    pub(super) fn count_refusal(&mut self) {
         self.counts.refused += 1;
     }
 
     /// Puts an entry at the end of a queue, together with its message if the memory limit allows
     /// it.
-    pub(super) fn enter(&mut self, slot: Slot, mut entry: Entry, message: Option<Message>) {
-        if let Some(place) = entry.place {
-            let used = self.used.entry(place.segment).or_default();
+    pub(super) fn enqueue(
+        &mut self,
+        slot: EndpointSlot,
+        mut entry: QueueEntry,
+        message: Option<BusMessage>,
+    ) {
+        if let Some(place) = entry.location {
+            let used = self.segment_usage.entry(place.segment).or_default();
             used.messages += 1;
             used.bytes += entry.size;
         }
-        if entry.place.is_none() || self.cached + entry.size <= MAX_CACHED {
+        if entry.location.is_none() || self.cached_bytes + entry.size <= MAX_CACHED_BYTES {
             entry.message = message;
-            self.cached += entry.message.as_ref().map_or(0, |_| entry.size);
+            self.cached_bytes += entry.message.as_ref().map_or(0, |_| entry.size);
         }
         self.queued += 1;
-        let endpoint = self.at_mut(slot);
+        let endpoint = self.endpoint_mut(slot);
         endpoint.waiting.push_back(entry);
-        if let Some(live) = &endpoint.live {
-            live.news.notify_one();
+        if let Some(live) = &endpoint.listener {
+            live.wakeup.notify_one();
         }
     }
 
     /// Updates the counters for an entry that has left its queue for good.
-    fn forget(&mut self, entry: &Entry) {
+    fn release_entry(&mut self, entry: &QueueEntry) {
         self.queued -= 1;
         if entry.message.is_some() {
-            self.cached -= entry.size;
+            self.cached_bytes -= entry.size;
         }
-        if let Some(place) = entry.place {
-            self.unuse(place.segment, entry.size);
+        if let Some(place) = entry.location {
+            self.release_segment_bytes(place.segment, entry.size);
         }
     }
 
-    fn unuse(&mut self, segment: u64, size: usize) {
-        if let Some(used) = self.used.get_mut(&segment) {
+    fn release_segment_bytes(&mut self, segment: u64, size: usize) {
+        if let Some(used) = self.segment_usage.get_mut(&segment) {
             used.messages -= 1;
             used.bytes -= size;
         }
     }
 
-    pub(super) fn listening(&self) -> Vec<(EndpointName, Uuid)> {
+    pub(super) fn listeners(&self) -> Vec<(EndpointName, Uuid)> {
         let live = self.endpoints.iter().filter_map(|endpoint| {
-            let live = endpoint.live.as_ref()?;
+            let live = endpoint.listener.as_ref()?;
             Some((endpoint.name.clone(), live.session))
         });
         let mut live: Vec<_> = live.collect();
@@ -272,12 +277,12 @@ impl Index {
         live
     }
 
-    pub(super) fn states(&self) -> Vec<EndpointState> {
+    pub(super) fn endpoint_states(&self) -> Vec<EndpointState> {
         let states =
             self.endpoints.iter().filter_map(|endpoint| {
-                let session = endpoint.live.as_ref().map(|live| live.session);
+                let session = endpoint.listener.as_ref().map(|live| live.session);
                 let queued = endpoint.queued();
-                (session.is_some() || queued > 0 || endpoint.standing.durable)
+                (session.is_some() || queued > 0 || endpoint.record.durable)
                     .then(|| EndpointState { name: endpoint.name.clone(), session, queued })
             });
         let mut states: Vec<_> = states.collect();
@@ -286,11 +291,11 @@ impl Index {
     }
 
     pub(super) fn counts(&self) -> BusCounts {
-        let live = self.endpoints.iter().filter(|one| one.live.is_some());
+        let live = self.endpoints.iter().filter(|one| one.listener.is_some());
         BusCounts {
             listening: live.count(),
             queued: self.queued,
-            dead: self.dead.len(),
+            dead: self.dead_letters.len(),
             ..self.counts
         }
     }

@@ -5,14 +5,14 @@
 //! - `write_queue`, `writer`: from a published message to the disk; `reclaim`: frees disk space.
 //! - `recover`: reads the log at start; `endpoint_file`: the records of the endpoints.
 
-mod inlet;
+mod endpoint_file;
 mod log;
-mod names;
 mod reclaim;
 mod record;
 mod recover;
 mod segment;
-mod supply;
+mod segment_allocator;
+mod write_queue;
 mod writer;
 
 use std::{
@@ -25,20 +25,23 @@ use std::{
 };
 
 use angelia_core::{
-    model::{EndpointName, bus::Message},
+    model::{EndpointName, bus::BusMessage},
     ports::{
         BoxFuture, Bus, Clock,
-        bus::{BusError, Refusal},
+        bus::{BusError, PublishError},
     },
 };
 use tokio::sync::oneshot;
 
-use self::{inlet::Inlet, log::Log, names::Names, reclaim::Reclaim, writer::Writer};
+use self::{
+    endpoint_file::EndpointFile, log::MessageLog, reclaim::ReclaimState, write_queue::WriteQueue,
+    writer::LogWriter,
+};
 use super::{
-    index::{Index, Place, Standing},
+    bus_core::{BusCore, MessageStorage, PublishBatch, SharedIndex, lock_index},
+    dedupe::DedupeFilter,
+    index::{BusIndex, EndpointRecord, LogLocation},
     limits::BusLimits,
-    repeats::Repeats,
-    shared::{Batch, Keeper, Shared, SharedIndex, lock},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -68,17 +71,17 @@ impl LocalBus {
         let log_folder = folder.join("log");
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&log_folder);
         made.map_err(failed)?;
-        let lock = take_lock(&folder.join("lock")).map_err(failed)?;
+        let lock = try_lock_file(&folder.join("lock")).map_err(failed)?;
         let Some(lock) = lock else {
             return Err(OpenBusError::Held(folder.to_path_buf()));
         };
         let parts = (folder, log_folder.as_path());
-        open(parts, limits, clock, lock).map_err(failed)
+        open_locked(parts, limits, clock, lock).map_err(failed)
     }
 }
 
 /// Returns the locked file, or `None` if another process holds the lock.
-fn take_lock(path: &Path) -> io::Result<Option<File>> {
+fn try_lock_file(path: &Path) -> io::Result<Option<File>> {
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     match file.try_lock() {
@@ -93,7 +96,7 @@ fn take_lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-fn open(
+fn open_locked(
     (folder, log_folder): (&Path, &Path),
     limits: BusLimits,
     clock: Arc<dyn Clock>,
@@ -101,60 +104,60 @@ fn open(
 ) -> io::Result<Arc<dyn Bus>> {
     let now = clock.now().as_millisecond();
     let window = i64::try_from(limits.dedupe_window.as_millis()).unwrap_or(i64::MAX);
-    let mut index = Index::new(limits);
-    let (names, known) = Names::open(&folder.join("endpoints.jsonl"))?;
+    let mut index = BusIndex::new(limits);
+    let (names, known) = EndpointFile::open(&folder.join("endpoints.jsonl"))?;
     for (name, standing) in known {
-        index.remember(&name, standing);
+        index.restore_record(&name, standing);
     }
     let mut recovered = recover::recover(log_folder, &mut index, now.saturating_sub(window))?;
-    let mut repeats = Repeats::new(&limits);
+    let mut repeats = DedupeFilter::new(&limits);
     for (message, at) in std::mem::take(&mut recovered.recent) {
-        let key = repeats.key(&message);
+        let key = repeats.hash_message(&message);
         repeats.insert(key, at);
     }
     index.expire_all(now);
     let index = Arc::new(Mutex::new(index));
-    let inlet = Arc::new(Inlet::new());
-    let writer = Writer {
-        inlet: Arc::clone(&inlet),
+    let inlet = Arc::new(WriteQueue::new());
+    let writer = LogWriter {
+        write_queue: Arc::clone(&inlet),
         index: Arc::clone(&index),
         clock: Arc::clone(&clock),
         limits,
-        next: recovered.next_position,
-        log: Log::open(log_folder, recovered)?,
-        repeats,
-        reclaim: Reclaim::default(),
+        next_position: recovered.next_position,
+        log: MessageLog::open(log_folder, recovered)?,
+        dedupe: repeats,
+        reclaim_state: ReclaimState::default(),
     };
     let thread = std::thread::Builder::new().name("bus-writer".to_owned()).spawn(move || {
         writer.run();
         // Released only now: another process must not open the log while this one writes.
         drop(lock);
     })?;
-    let keeper = Kept {
-        inlet,
+    let keeper = LogStorage {
+        write_queue: inlet,
         index: Arc::clone(&index),
-        names,
-        folder: log_folder.to_path_buf(),
+        endpoint_file: names,
+        log_folder: log_folder.to_path_buf(),
         thread: Mutex::new(Some(thread)),
     };
-    Ok(Arc::new(Shared { index, keeper: Arc::new(keeper), clock }))
+    Ok(Arc::new(BusCore { index, storage: Arc::new(keeper), clock }))
 }
 
-struct Kept {
-    inlet: Arc<Inlet>,
+struct LogStorage {
+    write_queue: Arc<WriteQueue>,
     index: SharedIndex,
-    names: Names,
-    folder: PathBuf,
+    endpoint_file: EndpointFile,
+    log_folder: PathBuf,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Kept {
+impl LogStorage {
     /// Answers a batch that came after the bus was closed.
-    fn refuse(&self, batch: Batch) {
-        let mut index = lock(&self.index);
-        let refused = batch.outgoing.into_iter().map(|outgoing| {
+    fn refuse_batch(&self, batch: PublishBatch) {
+        let mut index = lock_index(&self.index);
+        let refused = batch.messages.into_iter().map(|outgoing| {
             index.unreserve(&outgoing.targets);
-            Err(Refusal::Storage(BusError::Closed))
+            Err(PublishError::Storage(BusError::Closed))
         });
         let refused = refused.collect();
         drop(index);
@@ -162,43 +165,43 @@ impl Kept {
     }
 }
 
-impl Keeper for Kept {
-    fn store(&self, batch: Batch) -> BoxFuture<'_, ()> {
+impl MessageStorage for LogStorage {
+    fn store(&self, batch: PublishBatch) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if let Err(batch) = self.inlet.push(batch).await {
-                self.refuse(batch);
+            if let Err(batch) = self.write_queue.push(batch).await {
+                self.refuse_batch(batch);
             }
         })
     }
 
-    fn done(&self, positions: Vec<u64>) {
-        self.inlet.done(positions);
+    fn mark_done(&self, positions: Vec<u64>) {
+        self.write_queue.push_done(positions);
     }
 
-    fn dead(&self, position: u64, at: i64, reason: &str) {
-        self.inlet.dead(position, at, reason);
+    fn mark_dead(&self, position: u64, at: i64, reason: &str) {
+        self.write_queue.push_dead(position, at, reason);
     }
 
-    fn read(&self, places: &[(u64, Place)]) -> io::Result<Vec<(u64, Message)>> {
-        recover::read_at(&self.folder, places)
+    fn read(&self, places: &[(u64, LogLocation)]) -> io::Result<Vec<(u64, BusMessage)>> {
+        recover::read_messages(&self.log_folder, places)
     }
 
-    fn remember(&self, name: &EndpointName, standing: &Standing) -> io::Result<()> {
-        self.names.remember(name, standing)
+    fn save_endpoint(&self, name: &EndpointName, standing: &EndpointRecord) -> io::Result<()> {
+        self.endpoint_file.append(name, standing)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let (sender, closed) = oneshot::channel();
-            self.inlet.close(Some(sender));
+            self.write_queue.close(Some(sender));
             let _writer_gone = closed.await;
         })
     }
 }
 
-impl Drop for Kept {
+impl Drop for LogStorage {
     fn drop(&mut self) {
-        self.inlet.close(None);
+        self.write_queue.close(None);
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _panicked = thread.join();

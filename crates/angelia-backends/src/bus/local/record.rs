@@ -7,17 +7,17 @@
 
 use angelia_core::model::EndpointName;
 
-pub(super) const HEAD: usize = 16;
+pub(super) const RECORD_HEADER_BYTES: usize = 16;
 
-const MESSAGE: u8 = 1;
-const DONE: u8 = 2;
-const DEAD: u8 = 3;
-const END: u8 = 4;
+const KIND_MESSAGE: u8 = 1;
+const KIND_DONE: u8 = 2;
+const KIND_DEAD: u8 = 3;
+const KIND_END: u8 = 4;
 
 /// A record to be written. [`DecodedRecord`] is the same record, read back.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record<'a> {
-    Message(Stored<'a>),
+    Message(MessageRecord<'a>),
     /// Positions of messages that were acknowledged or dropped.
     Done(Vec<u64>),
     Dead {
@@ -31,9 +31,9 @@ pub(super) enum Record<'a> {
 
 /// A message and the endpoints it is for, which have the positions from `first_position` on.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stored<'a> {
-    pub(super) first: u64,
-    pub(super) at: i64,
+pub(super) struct MessageRecord<'a> {
+    pub(super) first_position: u64,
+    pub(super) accepted_at_ms: i64,
     pub(super) is_verified: bool,
     /// Sent to everyone.
     pub(super) is_broadcast: bool,
@@ -45,9 +45,9 @@ pub(super) struct Stored<'a> {
 
 /// A [`MessageRecord`], read back. Its endpoint names are not validated yet.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Read<'a> {
-    pub(super) first: u64,
-    pub(super) at: i64,
+pub(super) struct DecodedMessage<'a> {
+    pub(super) first_position: u64,
+    pub(super) accepted_at_ms: i64,
     pub(super) is_verified: bool,
     pub(super) is_broadcast: bool,
     pub(super) from: Option<&'a str>,
@@ -57,8 +57,8 @@ pub(super) struct Read<'a> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ReadRecord<'a> {
-    Message(Read<'a>),
+pub(super) enum DecodedRecord<'a> {
+    Message(DecodedMessage<'a>),
     Done(Vec<u64>),
     Dead { position: u64, at: i64, reason: &'a str },
     End,
@@ -66,75 +66,76 @@ pub(super) enum ReadRecord<'a> {
 
 /// Encodes records one after the other.
 #[derive(Debug)]
-pub(super) struct Encoder {
+pub(super) struct RecordEncoder {
     pub(super) bytes: Vec<u8>,
     pub(super) seed: u64,
     pub(super) link: u32,
 }
 
-impl Encoder {
+impl RecordEncoder {
     pub(super) fn push(&mut self, record: &Record<'_>) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; HEAD]);
-        payload(&mut self.bytes, record);
-        let length = small(self.bytes.len() - start - HEAD);
-        let check = check(self.seed, length, self.link, &self.bytes[start + HEAD..]);
-        let head = &mut self.bytes[start..start + HEAD];
+        self.bytes.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
+        encode_payload(&mut self.bytes, record);
+        let length = to_u32(self.bytes.len() - start - RECORD_HEADER_BYTES);
+        let check =
+            checksum(self.seed, length, self.link, &self.bytes[start + RECORD_HEADER_BYTES..]);
+        let head = &mut self.bytes[start..start + RECORD_HEADER_BYTES];
         head[..4].copy_from_slice(&length.to_le_bytes());
         head[4..8].copy_from_slice(&self.link.to_le_bytes());
         head[8..].copy_from_slice(&check.to_le_bytes());
-        self.link = link(check);
+        self.link = next_link(check);
     }
 }
 
 /// Returns the link of the record that follows one with this checksum.
-fn link(check: u64) -> u32 {
+fn next_link(check: u64) -> u32 {
     let [a, b, c, d, ..] = check.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-fn payload(bytes: &mut Vec<u8>, record: &Record<'_>) {
+fn encode_payload(bytes: &mut Vec<u8>, record: &Record<'_>) {
     match record {
         Record::Message(message) => {
-            bytes.push(MESSAGE);
-            bytes.extend_from_slice(&message.first.to_le_bytes());
-            bytes.extend_from_slice(&message.at.to_le_bytes());
+            bytes.push(KIND_MESSAGE);
+            bytes.extend_from_slice(&message.first_position.to_le_bytes());
+            bytes.extend_from_slice(&message.accepted_at_ms.to_le_bytes());
             let flags = u8::from(message.is_verified)
                 | u8::from(message.is_broadcast) << 1
                 | u8::from(message.from.is_some()) << 2;
             bytes.push(flags);
-            text(bytes, message.from.unwrap_or_default());
-            text(bytes, message.id);
-            bytes.extend_from_slice(&small(message.to.len()).to_le_bytes());
+            put_text(bytes, message.from.unwrap_or_default());
+            put_text(bytes, message.id);
+            bytes.extend_from_slice(&to_u32(message.to.len()).to_le_bytes());
             for name in &message.to {
-                text(bytes, name.as_str());
+                put_text(bytes, name.as_str());
             }
             bytes.extend_from_slice(message.envelope);
         }
         Record::Done(positions) => {
-            bytes.push(DONE);
+            bytes.push(KIND_DONE);
             let mut last = 0;
             for position in positions {
-                varint(bytes, position.wrapping_sub(last));
+                put_varint(bytes, position.wrapping_sub(last));
                 last = *position;
             }
         }
         Record::Dead { position, at, reason } => {
-            bytes.push(DEAD);
+            bytes.push(KIND_DEAD);
             bytes.extend_from_slice(&position.to_le_bytes());
             bytes.extend_from_slice(&at.to_le_bytes());
             bytes.extend_from_slice(reason.as_bytes());
         }
-        Record::End => bytes.push(END),
+        Record::End => bytes.push(KIND_END),
     }
 }
 
-fn text(bytes: &mut Vec<u8>, text: &str) {
-    varint(bytes, text.len() as u64);
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    put_varint(bytes, text.len() as u64);
     bytes.extend_from_slice(text.as_bytes());
 }
 
-fn varint(bytes: &mut Vec<u8>, mut value: u64) {
+fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value.to_le_bytes()[0] | 0x80);
         value >>= 7;
@@ -143,7 +144,7 @@ fn varint(bytes: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Converts a length. No record comes near 4 GiB; a record that did would not decode.
-fn small(length: usize) -> u32 {
+fn to_u32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
@@ -154,8 +155,8 @@ pub(super) fn decode(
     bytes: &[u8],
     seed: u64,
     expected: Option<u32>,
-) -> Option<(ReadRecord<'_>, usize, u32)> {
-    let (head, rest) = bytes.split_at_checked(HEAD)?;
+) -> Option<(DecodedRecord<'_>, usize, u32)> {
+    let (head, rest) = bytes.split_at_checked(RECORD_HEADER_BYTES)?;
     let length = u32::from_le_bytes(head[..4].try_into().ok()?);
     let own_link = u32::from_le_bytes(head[4..8].try_into().ok()?);
     let own_check = u64::from_le_bytes(head[8..].try_into().ok()?);
@@ -163,24 +164,24 @@ pub(super) fn decode(
         return None;
     }
     let payload = rest.get(..length as usize)?;
-    if check(seed, length, own_link, payload) != own_check {
+    if checksum(seed, length, own_link, payload) != own_check {
         return None;
     }
-    let record = parse(payload)?;
-    Some((record, HEAD + payload.len(), link(own_check)))
+    let record = decode_payload(payload)?;
+    Some((record, RECORD_HEADER_BYTES + payload.len(), next_link(own_check)))
 }
 
 /// Returns the length of a record, with its header, from the bytes of that header.
-pub(super) fn length(head: &[u8]) -> Option<usize> {
+pub(super) fn record_length(head: &[u8]) -> Option<usize> {
     let length = u32::from_le_bytes(head.get(..4)?.try_into().ok()?);
-    Some(HEAD + length as usize)
+    Some(RECORD_HEADER_BYTES + length as usize)
 }
 
-fn parse(payload: &[u8]) -> Option<ReadRecord<'_>> {
+fn decode_payload(payload: &[u8]) -> Option<DecodedRecord<'_>> {
     let (kind, rest) = payload.split_first()?;
-    let mut rest = Rest(rest);
+    let mut rest = ByteReader(rest);
     match *kind {
-        MESSAGE => {
+        KIND_MESSAGE => {
             let first = rest.u64()?;
             let at = rest.u64()?.cast_signed();
             let flags = rest.take(1)?[0];
@@ -188,9 +189,9 @@ fn parse(payload: &[u8]) -> Option<ReadRecord<'_>> {
             let id = rest.text()?;
             let count = u32::from_le_bytes(rest.take(4)?.try_into().ok()?);
             let to = (0..count).map(|_| rest.text()).collect::<Option<_>>()?;
-            Some(ReadRecord::Message(Read {
-                first,
-                at,
+            Some(DecodedRecord::Message(DecodedMessage {
+                first_position: first,
+                accepted_at_ms: at,
                 is_verified: flags & 1 != 0,
                 is_broadcast: flags & 2 != 0,
                 from: (flags & 4 != 0).then_some(from),
@@ -199,28 +200,28 @@ fn parse(payload: &[u8]) -> Option<ReadRecord<'_>> {
                 envelope: rest.0,
             }))
         }
-        DONE => {
+        KIND_DONE => {
             let mut positions = Vec::new();
             let mut last = 0_u64;
             while !rest.0.is_empty() {
                 last = last.wrapping_add(rest.varint()?);
                 positions.push(last);
             }
-            Some(ReadRecord::Done(positions))
+            Some(DecodedRecord::Done(positions))
         }
-        DEAD => Some(ReadRecord::Dead {
+        KIND_DEAD => Some(DecodedRecord::Dead {
             position: rest.u64()?,
             at: rest.u64()?.cast_signed(),
             reason: std::str::from_utf8(rest.0).ok()?,
         }),
-        END => Some(ReadRecord::End),
+        KIND_END => Some(DecodedRecord::End),
         _ => None,
     }
 }
 
-struct Rest<'a>(&'a [u8]);
+struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -252,7 +253,7 @@ impl<'a> Rest<'a> {
 /// Returns the checksum that tells a complete record from a torn or stale one. It protects against
 /// accidents, not against attackers: anyone who can write this file can also write valid records.
 #[expect(clippy::cast_possible_truncation, reason = "both halves of the product are used")]
-fn check(seed: u64, length: u32, link: u32, payload: &[u8]) -> u64 {
+fn checksum(seed: u64, length: u32, link: u32, payload: &[u8]) -> u64 {
     const A: u64 = 0x9e37_79b9_7f4a_7c15;
     const B: u64 = 0xd6e8_feb8_6659_fd93;
     let fold = |a: u64, b: u64| {
@@ -283,10 +284,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
         let name = EndpointName::new("receiver").unwrap();
-        let mut encoder = Encoder { bytes: Vec::new(), seed: 7, link: 0 };
-        encoder.push(&Record::Message(Stored {
-            first: 300,
-            at: -5,
+        let mut encoder = RecordEncoder { bytes: Vec::new(), seed: 7, link: 0 };
+        encoder.push(&Record::Message(MessageRecord {
+            first_position: 300,
+            accepted_at_ms: -5,
             is_verified: true,
             is_broadcast: false,
             from: None,
@@ -300,14 +301,14 @@ mod tests {
         let bytes = encoder.bytes;
 
         let (record, length, link) = decode(&bytes, 7, Some(0)).unwrap();
-        let ReadRecord::Message(message) = record else {
+        let DecodedRecord::Message(message) = record else {
             panic!("{record:?}");
         };
-        assert_eq!((message.first, message.at, message.from), (300, -5, None));
+        assert_eq!((message.first_position, message.accepted_at_ms, message.from), (300, -5, None));
         assert_eq!(message.to, ["receiver", "receiver"]);
         assert_eq!((message.envelope, length), (&b"{}"[..], second));
         let (record, _, _) = decode(&bytes[second..], 7, Some(link)).unwrap();
-        assert_eq!(record, ReadRecord::Done(vec![5, 300, 2]));
+        assert_eq!(record, DecodedRecord::Done(vec![5, 300, 2]));
 
         assert!(decode(&bytes, 8, Some(0)).is_none(), "another segment's");
         assert!(decode(&bytes[second..], 7, Some(0)).is_none(), "not its turn");

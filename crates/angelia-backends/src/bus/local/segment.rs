@@ -11,58 +11,58 @@ use std::{
 
 use uuid::Uuid;
 
-use super::record::{Encoder, HEAD, Record};
+use super::record::{RECORD_HEADER_BYTES, Record, RecordEncoder};
 
 /// The size of a segment while the bus is quiet.
-pub(super) const SMALL: u64 = 1024 * 1024;
+pub(super) const SMALL_SEGMENT_BYTES: u64 = 1024 * 1024;
 
 /// The size of a segment while the bus is busy. A message larger than this has a segment of its
 /// own.
-pub(super) const LARGE: u64 = 8 * 1024 * 1024;
+pub(super) const LARGE_SEGMENT_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Magic bytes, segment number and checksum seed, 8 bytes each.
-pub(super) const HEADER: usize = 24;
+pub(super) const SEGMENT_HEADER_BYTES: usize = 24;
 const MAGIC: &[u8; 8] = b"ANGBUS\x00\x01";
 
 /// From this rate on a bus counts as busy.
-const BUSY: u64 = 512 * 1024;
+const BUSY_BYTES_PER_SECOND: u64 = 512 * 1024;
 
 /// Room for the record that completes a segment.
-const END: u64 = HEAD as u64 + 1;
+const END_RECORD_BYTES: u64 = RECORD_HEADER_BYTES as u64 + 1;
 
 /// The segment that records are written to.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(super) struct ActiveSegment {
     pub(super) number: u64,
     pub(super) size: u64,
     /// Everything before this offset has been written.
     pub(super) end: u64,
-    pub(super) encoder: Encoder,
+    pub(super) encoder: RecordEncoder,
     file: File,
     /// The encoder's link at `end`.
     link: u32,
     /// When this process started to write to the segment, and its `end` at that time.
-    begun: (Instant, u64),
+    write_start: (Instant, u64),
 }
 
-impl Segment {
-    pub(super) fn new(made: Made, end: u64, link: u32) -> Self {
+impl ActiveSegment {
+    pub(super) fn new(made: SegmentFile, end: u64, link: u32) -> Self {
         Self {
             number: made.number,
             size: made.size,
             end,
-            encoder: Encoder { bytes: Vec::new(), seed: made.seed, link },
+            encoder: RecordEncoder { bytes: Vec::new(), seed: made.seed, link },
             file: made.file,
             link,
-            begun: (Instant::now(), end),
+            write_start: (Instant::now(), end),
         }
     }
 
     /// Returns whether the segment is filled faster than [`BUSY_BYTES_PER_SECOND`].
     pub(super) fn is_busy(&self) -> bool {
-        let (begun, start) = self.begun;
+        let (begun, start) = self.write_start;
         let least = Duration::from_millis(50);
-        let filled = Duration::from_micros((self.end - start) * 1_000_000 / BUSY);
+        let filled = Duration::from_micros((self.end - start) * 1_000_000 / BUSY_BYTES_PER_SECOND);
         begun.elapsed().max(least) < filled
     }
 
@@ -72,11 +72,11 @@ impl Segment {
 
     /// Returns whether there is room for this many more bytes and for the end record.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.next() + bytes as u64 + END <= self.size
+        self.next_offset() + bytes as u64 + END_RECORD_BYTES <= self.size
     }
 
     /// Returns the offset of the next record.
-    pub(super) fn next(&self) -> u64 {
+    pub(super) fn next_offset(&self) -> u64 {
         self.end + self.encoder.bytes.len() as u64
     }
 
@@ -114,7 +114,7 @@ impl Segment {
 
 /// The open file of a segment.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct SegmentFile {
     pub(super) number: u64,
     pub(super) size: u64,
     pub(super) seed: u64,
@@ -127,29 +127,29 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
 
 /// A file that can become a segment. It is named `*.new` until then.
 #[derive(Debug)]
-pub(super) struct Spare {
+pub(super) struct SpareFile {
     file: File,
     path: PathBuf,
     size: u64,
 }
 
-impl Spare {
+impl SpareFile {
     /// Makes a file that has its length but no content: quick to make, and a little slower to
     /// write to.
-    pub(super) fn empty(folder: &Path, size: u64) -> io::Result<Self> {
+    pub(super) fn sparse(folder: &Path, size: u64) -> io::Result<Self> {
         let path = folder.join(format!("{}.new", Uuid::new_v4().simple()));
-        Self::at(path, size)
+        Self::create_at(path, size)
     }
 
-    fn at(path: PathBuf, size: u64) -> io::Result<Self> {
+    fn create_at(path: PathBuf, size: u64) -> io::Result<Self> {
         let file = create(&path)?;
         let sized = file.set_len(size);
-        Self { file, path, size }.or_nothing(sized)
+        Self { file, path, size }.or_remove(sized)
     }
 
     /// Makes a file that is filled with zeros and synced.
-    pub(super) fn filled(folder: &Path, size: u64) -> io::Result<Self> {
-        let spare = Self::empty(folder, size)?;
+    pub(super) fn zero_filled(folder: &Path, size: u64) -> io::Result<Self> {
+        let spare = Self::sparse(folder, size)?;
         let fill = || -> io::Result<()> {
             let zeros = vec![0; 256 * 1024];
             for offset in (0..size).step_by(zeros.len()) {
@@ -158,16 +158,16 @@ impl Spare {
             spare.file.sync_all()
         };
         let filled = fill();
-        spare.or_nothing(filled)
+        spare.or_remove(filled)
     }
 
     /// Reuses the file of a retired segment, with its old content.
-    pub(super) fn used(path: PathBuf, size: u64) -> io::Result<Self> {
-        Self::at(path, size)
+    pub(super) fn reuse(path: PathBuf, size: u64) -> io::Result<Self> {
+        Self::create_at(path, size)
     }
 
     /// Removes the file if it could not be completed.
-    fn or_nothing(self, done: io::Result<()>) -> io::Result<Self> {
+    fn or_remove(self, done: io::Result<()>) -> io::Result<Self> {
         match done {
             Ok(()) => Ok(self),
             Err(error) => {
@@ -178,16 +178,16 @@ impl Spare {
     }
 
     /// Writes the header and renames the file. The header is synced together with the first record.
-    pub(super) fn become_segment(self, folder: &Path, number: u64) -> io::Result<Made> {
+    pub(super) fn become_segment(self, folder: &Path, number: u64) -> io::Result<SegmentFile> {
         let seed = Uuid::new_v4().as_u64_pair().1;
-        let mut header = [0; HEADER];
+        let mut header = [0; SEGMENT_HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
         header[8..16].copy_from_slice(&number.to_le_bytes());
         header[16..].copy_from_slice(&seed.to_le_bytes());
         self.file.write_all_at(&header, 0)?;
         fs::rename(&self.path, path(folder, number))?;
         sync_folder(folder)?;
-        Ok(Made { number, size: self.size, seed, file: self.file })
+        Ok(SegmentFile { number, size: self.size, seed, file: self.file })
     }
 }
 
@@ -196,11 +196,11 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a segment, or returns `None` if the file has no valid header.
-pub(super) fn open(folder: &Path, number: u64) -> io::Result<Option<Made>> {
+pub(super) fn open(folder: &Path, number: u64) -> io::Result<Option<SegmentFile>> {
     let file = OpenOptions::new().read(true).write(true).open(path(folder, number))?;
     let size = file.metadata()?.len();
-    let mut header = [0; HEADER];
-    if size < HEADER as u64 {
+    let mut header = [0; SEGMENT_HEADER_BYTES];
+    if size < SEGMENT_HEADER_BYTES as u64 {
         return Ok(None);
     }
     file.read_exact_at(&mut header, 0)?;
@@ -210,7 +210,7 @@ pub(super) fn open(folder: &Path, number: u64) -> io::Result<Option<Made>> {
     if magic != MAGIC || word(own_number) != number {
         return Ok(None);
     }
-    Ok(Some(Made { number, size, seed: word(seed), file }))
+    Ok(Some(SegmentFile { number, size, seed: word(seed), file }))
 }
 
 /// Returns the numbers of all segments, ascending. Removes spare files that a killed process has

@@ -7,53 +7,53 @@ use angelia_core::{
     model::bus::Destination,
     ports::{
         Clock,
-        bus::{BusError, Receipts, Refusal},
+        bus::{BusError, PublishError, Receipts},
     },
 };
 
 use super::{
-    inlet::{Inlet, Work},
-    log::Log,
-    reclaim::Reclaim,
-    record::Stored,
+    log::MessageLog,
+    reclaim::ReclaimState,
+    record::MessageRecord,
+    write_queue::{WriteGroup, WriteQueue},
 };
 use crate::bus::{
-    index::{Outgoing, Place, Targets},
+    bus_core::{PublishBatch, SharedIndex, lock_index, storage_error},
+    dedupe::DedupeFilter,
+    index::{LogLocation, ReservedMessage, Targets},
     limits::BusLimits,
-    repeats::Repeats,
-    shared::{Batch, SharedIndex, failed, lock},
 };
 
 /// The longest time between two checks for expired messages.
-const LONGEST_TICK: Duration = Duration::from_secs(10);
+const MAX_TICK: Duration = Duration::from_secs(10);
 
-pub(super) struct Writer {
-    pub(super) inlet: Arc<Inlet>,
+pub(super) struct LogWriter {
+    pub(super) write_queue: Arc<WriteQueue>,
     pub(super) index: SharedIndex,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) limits: BusLimits,
-    pub(super) log: Log,
-    pub(super) repeats: Repeats,
-    pub(super) next: u64,
-    pub(super) reclaim: Reclaim,
+    pub(super) log: MessageLog,
+    pub(super) dedupe: DedupeFilter,
+    pub(super) next_position: u64,
+    pub(super) reclaim_state: ReclaimState,
 }
 
 /// The result of a message, provided that its group is synced.
-enum Verdict {
-    Stored { first: u64, place: Option<Place> },
+enum WriteOutcome {
+    Stored { first_position: u64, location: Option<LogLocation> },
     Repeated,
     Refused,
 }
 
-impl Writer {
+impl LogWriter {
     pub(super) fn run(mut self) {
-        let tick = (self.limits.message_ttl / 4).clamp(Duration::from_millis(20), LONGEST_TICK);
+        let tick = (self.limits.message_ttl / 4).clamp(Duration::from_millis(20), MAX_TICK);
         let mut ticked = std::time::Instant::now();
         loop {
-            let wait = if self.reclaim.is_busy() { Duration::ZERO } else { tick };
-            let work = self.inlet.take(wait);
+            let wait = if self.reclaim_state.is_busy() { Duration::ZERO } else { tick };
+            let work = self.write_queue.take_group(wait);
             let is_closed = work.is_closed();
-            let closing = self.commit(work);
+            let closing = self.commit_group(work);
             if is_closed {
                 if let Err(error) = self.log.sync() {
                     tracing::error!(%error, "the bus's log could not be synced on close");
@@ -68,33 +68,39 @@ impl Writer {
             if ticked.elapsed() >= tick {
                 ticked = std::time::Instant::now();
                 let now = self.clock.now().as_millisecond();
-                lock(&self.index).expire_all(now);
-                self.repeats.tick(now);
-                self.log.rest();
+                lock_index(&self.index).expire_all(now);
+                self.dedupe.expire(now);
+                self.log.remove_spares();
             }
-            self.log.prepare();
+            self.log.prepare_next_segment();
             self.reclaim();
         }
     }
 
     /// Writes one group and answers its senders. Returns the callers that wait for the bus to
     /// close.
-    fn commit(&mut self, work: Work) -> Vec<tokio::sync::oneshot::Sender<()>> {
-        let Work { batches, done, dead, closing, .. } = work;
+    fn commit_group(&mut self, work: WriteGroup) -> Vec<tokio::sync::oneshot::Sender<()>> {
+        let WriteGroup {
+            batches,
+            done_positions: done,
+            dead_letters: dead,
+            close_waiters: closing,
+            ..
+        } = work;
         let now = self.clock.now().as_millisecond();
-        let mut result = self.acks(done, &dead);
+        let mut result = self.write_acks(done, &dead);
         let mut keys = Vec::new();
         let mut verdicts = Vec::new();
-        for outgoing in batches.iter().flat_map(|(batch, _)| &batch.outgoing) {
+        for outgoing in batches.iter().flat_map(|(batch, _)| &batch.messages) {
             let verdict = match &result {
-                Ok(()) => self.write(outgoing, now, &mut keys),
-                Err(_) => Ok(Verdict::Refused),
+                Ok(()) => self.write_message(outgoing, now, &mut keys),
+                Err(_) => Ok(WriteOutcome::Refused),
             };
             match verdict {
                 Ok(verdict) => verdicts.push(verdict),
                 Err(error) => {
                     result = Err(error);
-                    verdicts.push(Verdict::Refused);
+                    verdicts.push(WriteOutcome::Refused);
                 }
             }
         }
@@ -106,55 +112,55 @@ impl Writer {
             tracing::error!(%error, "messages could not be stored");
             // A sender that tries again after the error must not count as a repeat.
             for key in keys {
-                self.repeats.remove(key);
+                self.dedupe.remove(key);
             }
         }
-        self.show(batches, verdicts, now, result);
+        self.publish_group(batches, verdicts, now, result);
         closing
     }
 
-    fn acks(&mut self, done: Vec<u64>, dead: &[(u64, i64, String)]) -> io::Result<()> {
+    fn write_acks(&mut self, done: Vec<u64>, dead: &[(u64, i64, String)]) -> io::Result<()> {
         if !done.is_empty() {
-            self.log.done(done)?;
+            self.log.append_done(done)?;
         }
         for (position, at, reason) in dead {
-            self.log.dead(*position, *at, reason)?;
+            self.log.append_dead(*position, *at, reason)?;
         }
         Ok(())
     }
 
     /// Adds a message to the group, unless it was refused before or is a repeat.
-    fn write(
+    fn write_message(
         &mut self,
-        outgoing: &Outgoing,
+        outgoing: &ReservedMessage,
         now: i64,
         keys: &mut Vec<u128>,
-    ) -> io::Result<Verdict> {
+    ) -> io::Result<WriteOutcome> {
         if matches!(outgoing.targets, Targets::Refused(_)) {
-            return Ok(Verdict::Refused);
+            return Ok(WriteOutcome::Refused);
         }
         let message = &outgoing.message;
-        let key = self.repeats.key(message);
-        if !outgoing.fresh && self.repeats.contains(key, now) {
-            return Ok(Verdict::Repeated);
+        let key = self.dedupe.hash_message(message);
+        if !outgoing.skip_dedupe && self.dedupe.contains(key, now) {
+            return Ok(WriteOutcome::Repeated);
         }
         let slots = outgoing.targets.slots();
         let names: Vec<_> = match &message.to {
             Destination::Endpoint(name) => vec![name.clone()],
             Destination::Everyone => {
-                let index = lock(&self.index);
-                slots.iter().map(|slot| index.at(*slot).name.clone()).collect()
+                let index = lock_index(&self.index);
+                slots.iter().map(|slot| index.endpoint(*slot).name.clone()).collect()
             }
         };
-        let first = self.next;
-        self.next += slots.len() as u64;
+        let first = self.next_position;
+        self.next_position += slots.len() as u64;
         // A broadcast that reaches no endpoint is accepted and not stored.
         let place = if slots.is_empty() {
             None
         } else {
-            Some(self.log.message(Stored {
-                first,
-                at: now,
+            Some(self.log.append_message(MessageRecord {
+                first_position: first,
+                accepted_at_ms: now,
                 is_verified: message.verified,
                 is_broadcast: message.to == Destination::Everyone,
                 from: message.from.as_deref(),
@@ -163,41 +169,41 @@ impl Writer {
                 envelope: &message.envelope,
             })?)
         };
-        self.repeats.insert(key, now);
+        self.dedupe.insert(key, now);
         keys.push(key);
-        Ok(Verdict::Stored { first, place })
+        Ok(WriteOutcome::Stored { first_position: first, location: place })
     }
 
     /// After the sync: makes the messages visible to receivers and sends the receipts.
-    fn show(
+    fn publish_group(
         &mut self,
-        batches: Vec<(Batch, tokio::sync::OwnedSemaphorePermit)>,
-        verdicts: Vec<Verdict>,
+        batches: Vec<(PublishBatch, tokio::sync::OwnedSemaphorePermit)>,
+        verdicts: Vec<WriteOutcome>,
         now: i64,
         result: io::Result<()>,
     ) {
-        let trouble = result.err().map(|error| failed("cannot store messages", &error));
+        let trouble = result.err().map(|error| storage_error("cannot store messages", &error));
         let mut verdicts = verdicts.into_iter();
         let mut answers = Vec::with_capacity(batches.len());
-        let mut index = lock(&self.index);
+        let mut index = lock_index(&self.index);
         for (batch, permit) in batches {
-            let Batch { outgoing, watch, reply } = batch;
+            let PublishBatch { messages: outgoing, watch, reply } = batch;
             let receipts: Receipts = outgoing
                 .into_iter()
                 .zip(&mut verdicts)
                 .map(|(outgoing, verdict)| match (verdict, &trouble) {
-                    (Verdict::Stored { first, place }, None) => {
+                    (WriteOutcome::Stored { first_position: first, location: place }, None) => {
                         Ok(index.commit(outgoing, first, now, place, watch.as_ref()))
                     }
-                    (Verdict::Repeated, None) => Ok(index.repeated(&outgoing)),
+                    (WriteOutcome::Repeated, None) => Ok(index.accept_repeat(&outgoing)),
                     (_, trouble) => {
                         index.unreserve(&outgoing.targets);
                         if let Targets::Refused(refusal) = outgoing.targets {
                             return Err(refusal);
                         }
-                        index.refused();
+                        index.count_refusal();
                         let error = trouble.clone().unwrap_or(BusError::Closed);
-                        Err(Refusal::Storage(error))
+                        Err(PublishError::Storage(error))
                     }
                 })
                 .collect();

@@ -2,28 +2,37 @@
 
 use angelia_core::{
     model::{ApprovalId, ApprovalRecord, EventKind, Resolution, SessionId, TurnEvent, Verdict},
-    ports::{Approvals, Page},
+    ports::{ApprovalFilter, Page},
 };
 use rusqlite::{Connection, Row, params};
 
 use super::{
+    columns::{nanoseconds, parse_variant, session_id, timestamp, to_i64, turn_id, uuid},
+    error::SqliteError,
     event_json,
-    read::{before, list, text},
-    trouble::Trouble,
-    words::{nanoseconds, number, session_id, time, turn_id, uuid, word},
+    read::{column_text, page_bound, query_all},
     writer::Db,
 };
 
 /// Updates the table for an event that was just written.
-pub(super) fn follow(db: &Db, session: SessionId, event: &TurnEvent) -> Result<(), Trouble> {
+pub(super) fn record_event(
+    db: &Db,
+    session: SessionId,
+    event: &TurnEvent,
+) -> Result<(), SqliteError> {
     match &event.kind {
-        EventKind::Approval(approval) => asked(db, session, event, approval.id),
-        EventKind::Resolved(resolution) => decided(db, event, resolution),
+        EventKind::Approval(approval) => insert_request(db, session, event, approval.id),
+        EventKind::Resolved(resolution) => record_decision(db, event, resolution),
         _ => Ok(()),
     }
 }
 
-fn asked(db: &Db, session: SessionId, event: &TurnEvent, id: ApprovalId) -> Result<(), Trouble> {
+fn insert_request(
+    db: &Db,
+    session: SessionId,
+    event: &TurnEvent,
+    id: ApprovalId,
+) -> Result<(), SqliteError> {
     // An approval that is requested again is still one approval.
     db.connection
         .prepare_cached(
@@ -34,13 +43,13 @@ fn asked(db: &Db, session: SessionId, event: &TurnEvent, id: ApprovalId) -> Resu
             id.as_uuid().as_bytes(),
             session.as_uuid().as_bytes(),
             event.turn.as_uuid().as_bytes(),
-            number(event.seq),
+            to_i64(event.seq),
             nanoseconds(event.at),
         ])?;
     Ok(())
 }
 
-fn decided(db: &Db, event: &TurnEvent, resolution: &Resolution) -> Result<(), Trouble> {
+fn record_decision(db: &Db, event: &TurnEvent, resolution: &Resolution) -> Result<(), SqliteError> {
     // The first decision wins.
     db.connection
         .prepare_cached(
@@ -57,14 +66,14 @@ fn decided(db: &Db, event: &TurnEvent, resolution: &Resolution) -> Result<(), Tr
     Ok(())
 }
 
-pub(super) fn approvals(
+pub(super) fn list_approvals(
     db: &Connection,
-    which: Approvals,
+    which: ApprovalFilter,
     page: Page,
-) -> Result<Vec<ApprovalRecord>, Trouble> {
+) -> Result<Vec<ApprovalRecord>, SqliteError> {
     let only = match which {
-        Approvals::Pending => "AND a.decided_at IS NULL",
-        Approvals::All => "",
+        ApprovalFilter::Pending => "AND a.decided_at IS NULL",
+        ApprovalFilter::All => "",
     };
     let sql = format!(
         "SELECT a.id, a.session_id, a.turn_id, a.asked_at, a.decided_at, a.verdict, a.decided_by,
@@ -72,16 +81,16 @@ pub(super) fn approvals(
          FROM approvals a JOIN events e ON e.turn_id = a.turn_id AND e.seq = a.asked_seq
          WHERE a.id < ?1 {only} ORDER BY a.id DESC LIMIT ?2"
     );
-    let before = before(page);
-    let parameters = params![before.as_bytes(), number(page.limit)];
-    let records = list(db, &sql, parameters, record)?;
+    let before = page_bound(page);
+    let parameters = params![before.as_bytes(), to_i64(page.limit)];
+    let records = query_all(db, &sql, parameters, approval_record)?;
     Ok(records.into_iter().flatten().collect())
 }
 
 /// Converts a row. Returns `None` if the request was written by a later version in a form that this
 /// version does not know.
-fn record(row: &Row<'_>) -> Result<Option<ApprovalRecord>, Trouble> {
-    let kind = event_json::decode(row.get(7)?, text(row, 8)?, text(row, 9)?);
+fn approval_record(row: &Row<'_>) -> Result<Option<ApprovalRecord>, SqliteError> {
+    let kind = event_json::decode(row.get(7)?, column_text(row, 8)?, column_text(row, 9)?);
     let EventKind::Approval(approval) = kind else {
         return Ok(None);
     };
@@ -90,17 +99,17 @@ fn record(row: &Row<'_>) -> Result<Option<ApprovalRecord>, Trouble> {
         Some(at) => {
             let resolution = Resolution {
                 id: ApprovalId::from_uuid(uuid(row, 0)?),
-                verdict: word(&Verdict::ALL, Verdict::as_str, text(row, 5)?)?,
-                by: text(row, 6)?.into(),
+                verdict: parse_variant(&Verdict::ALL, Verdict::as_str, column_text(row, 5)?)?,
+                by: column_text(row, 6)?.into(),
             };
-            Some((resolution, time(at)))
+            Some((resolution, timestamp(at)))
         }
     };
     Ok(Some(ApprovalRecord {
         approval,
         session: session_id(row, 1)?,
         turn: turn_id(row, 2)?,
-        asked_at: time(row.get(3)?),
-        decided,
+        requested_at: timestamp(row.get(3)?),
+        resolution: decided,
     }))
 }

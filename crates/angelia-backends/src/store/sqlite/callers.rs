@@ -1,17 +1,17 @@
 //! Records about callers of the model APIs: hashes of their conversations, and their costs.
 
-use angelia_core::ports::{HistoryNote, StoreError};
+use angelia_core::ports::{HistoryEntry, StoreError};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::{
+    columns::{nanoseconds, session_id, timestamp, to_i64, to_u64, turn_id},
+    error::SqliteError,
     read,
-    trouble::Trouble,
-    words::{count, nanoseconds, number, session_id, time, turn_id},
     writer::Db,
 };
 
-pub(super) fn note_history(db: &Db, note: &HistoryNote) -> Result<(), Trouble> {
+pub(super) fn note_history(db: &Db, note: &HistoryEntry) -> Result<(), SqliteError> {
     let turn = note.turn.as_uuid();
     let known = db
         .connection
@@ -25,30 +25,34 @@ pub(super) fn note_history(db: &Db, note: &HistoryNote) -> Result<(), Trouble> {
             "INSERT INTO histories (hash, turn_id, seq, at) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO NOTHING",
         )?
-        .execute(params![note.hash, turn.as_bytes(), number(note.seq), nanoseconds(note.at)])?;
+        .execute(params![note.hash, turn.as_bytes(), to_i64(note.seq), nanoseconds(note.at)])?;
     Ok(())
 }
 
-pub(super) fn with_history(
+pub(super) fn find_by_history(
     db: &Connection,
     hash: [u8; 32],
     limit: usize,
-) -> Result<Vec<HistoryNote>, Trouble> {
+) -> Result<Vec<HistoryEntry>, SqliteError> {
     let sql = "SELECT t.session_id, h.turn_id, h.seq, h.at
         FROM histories h JOIN turns t ON t.id = h.turn_id
         WHERE h.hash = ?1 ORDER BY h.turn_id DESC, h.seq DESC LIMIT ?2";
-    read::list(db, sql, params![hash, number(limit)], |row| {
-        Ok(HistoryNote {
+    read::query_all(db, sql, params![hash, to_i64(limit)], |row| {
+        Ok(HistoryEntry {
             hash,
             session: session_id(row, 0)?,
             turn: turn_id(row, 1)?,
-            seq: count(row.get(2)?),
-            at: time(row.get(3)?),
+            seq: to_u64(row.get(2)?),
+            at: timestamp(row.get(3)?),
         })
     })
 }
 
-pub(super) fn spent(db: &Connection, caller: &str, since: Timestamp) -> Result<f64, Trouble> {
+pub(super) fn total_cost(
+    db: &Connection,
+    caller: &str,
+    since: Timestamp,
+) -> Result<f64, SqliteError> {
     let spent = db
         .prepare_cached("SELECT total(cost_usd) FROM turns WHERE caller = ?1 AND created_at >= ?2")?
         .query_row(params![caller, nanoseconds(since)], |row| row.get(0))?;

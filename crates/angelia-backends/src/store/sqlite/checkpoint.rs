@@ -18,38 +18,38 @@ use super::open;
 
 /// A checkpoint is considered after this many transactions: about as many as SQLite itself would
 /// let pile up.
-const WORTH: u32 = 256;
+const CHECKPOINT_TRANSACTIONS: u32 = 256;
 
 /// From this many transactions on, the checkpoint no longer waits for a quiet moment: about half of
 /// the number at which a commit itself would run it.
-const MOST: u32 = 1024;
+const MAX_PENDING_TRANSACTIONS: u32 = 1024;
 
 /// The time without a write that counts as a quiet moment.
-const QUIET: Duration = Duration::from_millis(200);
+const QUIET_DELAY: Duration = Duration::from_millis(200);
 
 /// The checkpoint thread, started when it is first needed: a single command never needs it.
 pub(super) struct Checkpointer {
     path: Arc<Path>,
     /// Transactions since the last checkpoint.
-    waiting: Arc<AtomicU32>,
-    running: Option<(SyncSender<()>, JoinHandle<()>)>,
+    pending_transactions: Arc<AtomicU32>,
+    thread: Option<(SyncSender<()>, JoinHandle<()>)>,
 }
 
 impl Checkpointer {
     pub(super) fn new(path: Arc<Path>) -> Self {
-        Self { path, waiting: Arc::default(), running: None }
+        Self { path, pending_transactions: Arc::default(), thread: None }
     }
 
     /// Counts a transaction and wakes the thread now and then. Never waits for the thread.
-    pub(super) fn committed(&mut self) {
-        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
-        if !waiting.is_multiple_of(WORTH) {
+    pub(super) fn note_commit(&mut self) {
+        let waiting = self.pending_transactions.fetch_add(1, Ordering::Relaxed) + 1;
+        if !waiting.is_multiple_of(CHECKPOINT_TRANSACTIONS) {
             return;
         }
-        if self.running.is_none() {
-            self.running = start(&self.path, &self.waiting);
+        if self.thread.is_none() {
+            self.thread = start(&self.path, &self.pending_transactions);
         }
-        if let Some((wake, _)) = &self.running {
+        if let Some((wake, _)) = &self.thread {
             let _busy_already = wake.try_send(());
         }
     }
@@ -57,7 +57,7 @@ impl Checkpointer {
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
-        if let Some((wake, thread)) = self.running.take() {
+        if let Some((wake, thread)) = self.thread.take() {
             drop(wake);
             let _panicked = thread.join();
         }
@@ -77,7 +77,7 @@ fn start(path: &Arc<Path>, waiting: &Arc<AtomicU32>) -> Option<(SyncSender<()>, 
 }
 
 fn run(path: &Path, waiting: &AtomicU32, woken: &Receiver<()>) {
-    let connection = match open::existing(path) {
+    let connection = match open::open_existing(path) {
         Ok(connection) => connection,
         Err(error) => {
             tracing::debug!(%error, "the write-ahead log is left to the writer");
@@ -99,10 +99,10 @@ fn run(path: &Path, waiting: &AtomicU32, woken: &Receiver<()>) {
 fn wait_for_quiet(waiting: &AtomicU32, woken: &Receiver<()>) -> bool {
     loop {
         let before = waiting.load(Ordering::Relaxed);
-        if before >= MOST {
+        if before >= MAX_PENDING_TRANSACTIONS {
             return true;
         }
-        match woken.recv_timeout(QUIET) {
+        match woken.recv_timeout(QUIET_DELAY) {
             Err(RecvTimeoutError::Timeout) if waiting.load(Ordering::Relaxed) == before => {
                 return true;
             }

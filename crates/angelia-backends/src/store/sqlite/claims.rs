@@ -3,28 +3,28 @@
 
 use angelia_core::{
     model::TurnRecord,
-    ports::{Claim, Claimed, Lease, StoreError},
+    ports::{ClaimOutcome, Lease, RequestClaim, StoreError},
 };
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{
-    trouble::Trouble,
-    words::{nanoseconds, turn_id},
+    columns::{nanoseconds, turn_id},
+    error::SqliteError,
     write,
     writer::Db,
 };
 
 /// How many expired claims a new claim removes: more than one, so that they never pile up, and few
 /// enough not to slow it down.
-const FORGOTTEN_AT_ONCE: i64 = 64;
+const MAX_EXPIRED_PER_CLAIM: i64 = 64;
 
 pub(super) fn create_turn_once(
     db: &Db,
     lease: &Lease,
     turn: &TurnRecord,
-    claim: &Claim,
-) -> Result<Claimed, Trouble> {
-    write::check_session(db, lease)?;
+    claim: &RequestClaim,
+) -> Result<ClaimOutcome, SqliteError> {
+    write::check_session_lease(db, lease)?;
     if turn.session != lease.session {
         return Err(StoreError::LeaseLost.into());
     }
@@ -39,9 +39,9 @@ pub(super) fn create_turn_once(
         .optional()?;
     if let Some((known, input)) = known {
         return Ok(if input == claim.input {
-            Claimed::Repeats(known)
+            ClaimOutcome::Repeats(known)
         } else {
-            Claimed::Conflicts(known)
+            ClaimOutcome::Conflicts(known)
         });
     }
     write::create_turn(db, lease, turn)?;
@@ -64,16 +64,16 @@ pub(super) fn create_turn_once(
             made_at,
             made_at.saturating_add(window),
         ])?;
-    forget(db, made_at)?;
-    Ok(Claimed::New)
+    delete_expired(db, made_at)?;
+    Ok(ClaimOutcome::New)
 }
 
-fn forget(db: &Db, now: i64) -> Result<(), Trouble> {
+fn delete_expired(db: &Db, now: i64) -> Result<(), SqliteError> {
     db.connection
         .prepare_cached(
             "DELETE FROM claims WHERE (caller, key) IN
                 (SELECT caller, key FROM claims WHERE forget_at < ?1 LIMIT ?2)",
         )?
-        .execute([now, FORGOTTEN_AT_ONCE])?;
+        .execute([now, MAX_EXPIRED_PER_CLAIM])?;
     Ok(())
 }

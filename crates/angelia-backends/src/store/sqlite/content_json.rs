@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-use angelia_core::model::{Content, Message, Part, Role, ToolId};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, Role, ToolId};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::trouble::Trouble;
+use super::error::SqliteError;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,16 +66,16 @@ enum PartBody<'a> {
 }
 
 /// Encodes the input of a turn.
-pub(super) fn encode(input: &[Content]) -> Result<String, Trouble> {
+pub(super) fn encode(input: &[Content]) -> Result<String, SqliteError> {
     let bodies: Vec<_> = input.iter().map(ContentBody::of).collect();
     Ok(serde_json::to_string(&bodies)?)
 }
 
-pub(super) fn decode(body: &str) -> Result<Vec<Content>, Trouble> {
-    contents(serde_json::from_str(body)?)
+pub(super) fn decode(body: &str) -> Result<Vec<Content>, SqliteError> {
+    decode_contents(serde_json::from_str(body)?)
 }
 
-fn contents(bodies: Vec<ContentBody<'_>>) -> Result<Vec<Content>, Trouble> {
+fn decode_contents(bodies: Vec<ContentBody<'_>>) -> Result<Vec<Content>, SqliteError> {
     bodies.into_iter().map(ContentBody::into_content).collect()
 }
 
@@ -90,14 +90,14 @@ impl<'a> ContentBody<'a> {
         }
     }
 
-    fn into_content(self) -> Result<Content, Trouble> {
+    fn into_content(self) -> Result<Content, SqliteError> {
         Ok(match self {
             Self::Text(text) => Content::Text(text.into()),
             Self::Image { media_type, base64 } => Content::Image {
                 media_type: media_type.into(),
                 data: BASE64
                     .decode(&*base64)
-                    .map_err(|error| Trouble::Unreadable(format!("an image: {error}")))?
+                    .map_err(|error| SqliteError::Unreadable(format!("an image: {error}")))?
                     .into(),
             },
         })
@@ -105,7 +105,7 @@ impl<'a> ContentBody<'a> {
 }
 
 impl<'a> MessageBody<'a> {
-    pub(super) fn of(message: &'a Message) -> Self {
+    pub(super) fn of(message: &'a HistoryMessage) -> Self {
         Self {
             role: match message.role {
                 Role::User => RoleBody::User,
@@ -115,8 +115,8 @@ impl<'a> MessageBody<'a> {
         }
     }
 
-    pub(super) fn into_message(self) -> Result<Message, Trouble> {
-        Ok(Message {
+    pub(super) fn into_message(self) -> Result<HistoryMessage, SqliteError> {
+        Ok(HistoryMessage {
             role: match self.role {
                 RoleBody::User => Role::User,
                 RoleBody::Assistant => Role::Assistant,
@@ -127,17 +127,17 @@ impl<'a> MessageBody<'a> {
 }
 
 impl<'a> PartBody<'a> {
-    fn of(part: &'a Part) -> Self {
+    fn of(part: &'a MessagePart) -> Self {
         match part {
-            Part::Content(content) => Self::Content(ContentBody::of(content)),
-            Part::Thinking { text, signature } => Self::Thinking {
+            MessagePart::Content(content) => Self::Content(ContentBody::of(content)),
+            MessagePart::Thinking { text, signature } => Self::Thinking {
                 text: (&**text).into(),
                 signature: signature.as_deref().map(Cow::Borrowed),
             },
-            Part::ToolUse { id, name, input } => {
+            MessagePart::ToolUse { id, name, input } => {
                 Self::ToolUse { id: id.as_str().into(), name: (&**name).into(), input }
             }
-            Part::ToolResult { id, ok, content } => Self::ToolResult {
+            MessagePart::ToolResult { id, ok, content } => Self::ToolResult {
                 id: id.as_str().into(),
                 ok: *ok,
                 content: content.iter().map(ContentBody::of).collect(),
@@ -145,20 +145,22 @@ impl<'a> PartBody<'a> {
         }
     }
 
-    fn into_part(self) -> Result<Part, Trouble> {
+    fn into_part(self) -> Result<MessagePart, SqliteError> {
         Ok(match self {
-            Self::Content(content) => Part::Content(content.into_content()?),
+            Self::Content(content) => MessagePart::Content(content.into_content()?),
             Self::Thinking { text, signature } => {
-                Part::Thinking { text: text.into(), signature: signature.map(Into::into) }
+                MessagePart::Thinking { text: text.into(), signature: signature.map(Into::into) }
             }
-            Self::ToolUse { id, name, input } => Part::ToolUse {
+            Self::ToolUse { id, name, input } => MessagePart::ToolUse {
                 id: ToolId::new(id),
                 name: name.into(),
                 input: input.to_owned().into(),
             },
-            Self::ToolResult { id, ok, content } => {
-                Part::ToolResult { id: ToolId::new(id), ok, content: contents(content)? }
-            }
+            Self::ToolResult { id, ok, content } => MessagePart::ToolResult {
+                id: ToolId::new(id),
+                ok,
+                content: decode_contents(content)?,
+            },
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use angelia_core::model::{Budgets, Clocks};
+use angelia_core::model::{Budgets, TurnTimeouts};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(super) struct ClocksBody {
 }
 
 impl ClocksBody {
-    pub(super) const fn of(clocks: &Clocks) -> Self {
+    pub(super) const fn of(clocks: &TurnTimeouts) -> Self {
         Self {
             timeout: clocks.timeout,
             first_event: clocks.first_event,
@@ -35,8 +35,8 @@ impl ClocksBody {
         }
     }
 
-    pub(super) const fn into_clocks(self) -> Clocks {
-        Clocks {
+    pub(super) const fn into_clocks(self) -> TurnTimeouts {
+        TurnTimeouts {
             timeout: self.timeout,
             first_event: self.first_event,
             silence: self.silence,

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::words::number;
+use super::columns::to_i64;
 
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
@@ -11,12 +11,12 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// Returns the `user_version` of a database with all migrations.
-pub(super) fn latest() -> i64 {
-    number(MIGRATIONS.len())
+pub(super) fn latest_version() -> i64 {
+    to_i64(MIGRATIONS.len())
 }
 
 /// The `application_id` that marks a file as ours: "Ange".
-const APPLICATION: i64 = 0x416e_6765;
+const APPLICATION_ID: i64 = 0x416e_6765;
 
 #[derive(Debug)]
 pub(super) enum MigrateError {
@@ -33,18 +33,18 @@ impl From<rusqlite::Error> for MigrateError {
 
 /// Checks that the file is ours and not of a newer version. Returns its version and changes
 /// nothing.
-pub(super) fn check(connection: &Connection) -> Result<i64, MigrateError> {
+pub(super) fn check_version(connection: &Connection) -> Result<i64, MigrateError> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i64 =
         connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let is_empty: bool =
         connection
             .query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
-    if application != APPLICATION && !(found == 0 && application == 0 && is_empty) {
+    if application != APPLICATION_ID && !(found == 0 && application == 0 && is_empty) {
         return Err(MigrateError::Foreign);
     }
-    if found > latest() {
-        return Err(MigrateError::Newer { found, known: latest() });
+    if found > latest_version() {
+        return Err(MigrateError::Newer { found, known: latest_version() });
     }
     Ok(found)
 }
@@ -52,12 +52,12 @@ pub(super) fn check(connection: &Connection) -> Result<i64, MigrateError> {
 /// Brings the schema up to date. When several processes start at once, one of them does it.
 pub(super) fn run(connection: &mut Connection) -> Result<(), MigrateError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    let found = check(&transaction)?;
+    let found = check_version(&transaction)?;
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or_default()) {
         transaction.execute_batch(migration)?;
     }
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(None, "user_version", latest())?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", latest_version())?;
     transaction.commit()?;
     Ok(())
 }

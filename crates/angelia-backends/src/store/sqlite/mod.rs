@@ -18,7 +18,9 @@ mod approvals;
 mod callers;
 mod checkpoint;
 mod claims;
+mod columns;
 mod content_json;
+mod error;
 mod event_json;
 mod limits_json;
 mod migrations;
@@ -29,8 +31,6 @@ mod readers;
 mod spec_json;
 #[cfg(test)]
 mod tests;
-mod trouble;
-mod words;
 mod write;
 mod writer;
 
@@ -42,17 +42,17 @@ use angelia_core::{
         TurnState,
     },
     ports::{
-        Approvals, BoxFuture, Claim, Claimed, Committed, HistoryNote, Lease, Page, Store,
-        StoreError,
+        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, Page, PendingCommit,
+        RequestClaim, Store, StoreError,
     },
 };
 use jiff::Timestamp;
 
-pub use self::open::OpenError;
+pub use self::open::OpenStoreError;
 use self::{readers::Readers, writer::Writer};
 use crate::owners::OwnerLock;
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Sessions, turns and events in one SQLite file; one value per process.
 #[derive(Debug)]
@@ -66,34 +66,34 @@ impl SqliteStore {
     /// Opens the file, creating or migrating it where needed. Sessions that this process acquires
     /// are held in the name of `owner`. Blocks, for a few milliseconds at most unless another
     /// process is migrating.
-    pub fn open(path: &Path, owner: Arc<OwnerLock>) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, owner: Arc<OwnerLock>) -> Result<Self, OpenStoreError> {
         let path: Arc<Path> = path.into();
-        let connection = open::writable(&path)?;
+        let connection = open::open_writable(&path)?;
         let writer = Writer::start(connection, &path, Arc::clone(&owner))?;
         Ok(Self { owner, readers: Readers::new(path), writer })
     }
 }
 
 impl Store for SqliteStore {
-    fn create_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, ()> {
+    fn create_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, ()> {
         let session = session.clone();
         Box::pin(self.writer.write(move |db| write::create_session(db, &session)))
     }
 
-    fn put_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, u64> {
+    fn put_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, u64> {
         let session = session.clone();
         Box::pin(self.writer.write(move |db| write::put_session(db, &session)))
     }
 
-    fn session(&self, id: SessionId) -> Answer<'_, Option<SessionRecord>> {
+    fn session(&self, id: SessionId) -> StoreFuture<'_, Option<SessionRecord>> {
         self.readers.look_up(move |db| read::session(db, id))
     }
 
-    fn sessions(&self, page: Page) -> Answer<'_, Vec<SessionRecord>> {
+    fn sessions(&self, page: Page) -> StoreFuture<'_, Vec<SessionRecord>> {
         Box::pin(self.readers.read(move |db| read::sessions(db, page)))
     }
 
-    fn delete_session(&self, id: SessionId) -> Answer<'_, ()> {
+    fn delete_session(&self, id: SessionId) -> StoreFuture<'_, ()> {
         Box::pin(self.writer.write(move |db| write::delete_session(db, id)))
     }
 
@@ -101,24 +101,28 @@ impl Store for SqliteStore {
         &'a self,
         name: &'a ExternalName,
         session: SessionId,
-    ) -> Answer<'a, SessionId> {
+    ) -> StoreFuture<'a, SessionId> {
         let name = name.clone();
         Box::pin(self.writer.write(move |db| write::bind_name(db, &name, session)))
     }
 
-    fn named<'a>(&'a self, name: &'a ExternalName) -> Answer<'a, Option<SessionId>> {
-        self.readers.look_up(move |db| read::named(db, name))
+    fn find_by_name<'a>(&'a self, name: &'a ExternalName) -> StoreFuture<'a, Option<SessionId>> {
+        self.readers.look_up(move |db| read::session_by_name(db, name))
     }
 
-    fn acquire(&self, session: SessionId) -> Answer<'_, Lease> {
+    fn acquire_lease(&self, session: SessionId) -> StoreFuture<'_, Lease> {
         Box::pin(self.writer.write(move |db| write::acquire(db, session)))
     }
 
-    fn release(&self, lease: Lease) -> Answer<'_, ()> {
+    fn release_lease(&self, lease: Lease) -> StoreFuture<'_, ()> {
         Box::pin(self.writer.write(move |db| write::release(db, &lease)))
     }
 
-    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed> {
+    fn create_turn<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: &'a TurnRecord,
+    ) -> StoreFuture<'a, PendingCommit> {
         let (lease, turn) = (lease.clone(), turn.clone());
         Box::pin(self.writer.queue(move |db| write::create_turn(db, &lease, &turn)))
     }
@@ -127,8 +131,8 @@ impl Store for SqliteStore {
         &'a self,
         lease: &'a Lease,
         turn: &'a TurnRecord,
-        claim: &'a Claim,
-    ) -> Answer<'a, Claimed> {
+        claim: &'a RequestClaim,
+    ) -> StoreFuture<'a, ClaimOutcome> {
         let (lease, turn, claim) = (lease.clone(), turn.clone(), claim.clone());
         Box::pin(self.writer.write(move |db| claims::create_turn_once(db, &lease, &turn, &claim)))
     }
@@ -138,16 +142,16 @@ impl Store for SqliteStore {
         lease: &'a Lease,
         turn: TurnId,
         state: &'a TurnState,
-    ) -> Answer<'a, ()> {
+    ) -> StoreFuture<'a, ()> {
         let (lease, state) = (lease.clone(), state.clone());
         Box::pin(self.writer.write(move |db| write::set_turn_state(db, &lease, turn, &state)))
     }
 
-    fn turn(&self, id: TurnId) -> Answer<'_, Option<TurnRecord>> {
+    fn turn(&self, id: TurnId) -> StoreFuture<'_, Option<TurnRecord>> {
         self.readers.look_up(move |db| read::turn(db, id))
     }
 
-    fn turns(&self, session: Option<SessionId>, page: Page) -> Answer<'_, Vec<TurnRecord>> {
+    fn turns(&self, session: Option<SessionId>, page: Page) -> StoreFuture<'_, Vec<TurnRecord>> {
         let query = move |db: &rusqlite::Connection| read::turns(db, session, page);
         // One row of one session is found by an index.
         if session.is_some() && page.limit == 1 {
@@ -156,43 +160,47 @@ impl Store for SqliteStore {
         Box::pin(self.readers.read(query))
     }
 
-    fn append<'a>(&'a self, lease: &'a Lease, events: Vec<TurnEvent>) -> Answer<'a, Committed> {
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        events: Vec<TurnEvent>,
+    ) -> StoreFuture<'a, PendingCommit> {
         let lease = lease.clone();
         Box::pin(self.writer.queue(move |db| write::append(db, &lease, &events)))
     }
 
-    fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>> {
+    fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> StoreFuture<'_, Vec<TurnEvent>> {
         Box::pin(self.readers.read(move |db| read::replay(db, turn, after, limit)))
     }
 
-    fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>> {
-        Box::pin(self.readers.read(move |db| approvals::approvals(db, which, page)))
+    fn approvals(&self, which: ApprovalFilter, page: Page) -> StoreFuture<'_, Vec<ApprovalRecord>> {
+        Box::pin(self.readers.read(move |db| approvals::list_approvals(db, which, page)))
     }
 
-    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed> {
+    fn index_history<'a>(&'a self, note: &'a HistoryEntry) -> StoreFuture<'a, PendingCommit> {
         let note = note.clone();
         Box::pin(self.writer.queue(move |db| callers::note_history(db, &note)))
     }
 
-    fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>> {
-        self.readers.look_up(move |db| callers::with_history(db, hash, limit))
+    fn find_by_history(&self, hash: [u8; 32], limit: usize) -> StoreFuture<'_, Vec<HistoryEntry>> {
+        self.readers.look_up(move |db| callers::find_by_history(db, hash, limit))
     }
 
-    fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64> {
+    fn cost_since<'a>(&'a self, caller: &'a str, since: Timestamp) -> StoreFuture<'a, f64> {
         let caller = caller.to_owned();
-        Box::pin(self.readers.read(move |db| callers::spent(db, &caller, since)))
+        Box::pin(self.readers.read(move |db| callers::total_cost(db, &caller, since)))
     }
 
-    fn parked_turns(&self, session: Option<SessionId>) -> Answer<'_, Vec<TurnRecord>> {
+    fn parked_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
         Box::pin(self.readers.read(move |db| read::parked_turns(db, session)))
     }
 
-    fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>> {
+    fn lost_turns(&self) -> StoreFuture<'_, Vec<TurnRecord>> {
         let owner = Arc::clone(&self.owner);
-        Box::pin(self.readers.read(move |db| read::lost_turns(db, owner.owners())))
+        Box::pin(self.readers.read(move |db| read::lost_turns(db, owner.registry())))
     }
 
-    fn stale_sessions(&self, before: Timestamp) -> Answer<'_, Vec<SessionRecord>> {
+    fn stale_sessions(&self, before: Timestamp) -> StoreFuture<'_, Vec<SessionRecord>> {
         Box::pin(self.readers.read(move |db| read::stale_sessions(db, before)))
     }
 

@@ -10,25 +10,25 @@ use std::{
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use super::{
+    error::{describe_error, is_busy},
     migrations::{self, MigrateError},
-    trouble::{describe, is_busy},
 };
 
 /// How long to wait for another process that is writing.
-pub(super) const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-const STATEMENTS: usize = 64;
+const MAX_CACHED_STATEMENTS: usize = 64;
 
 /// The `cache_size` of a connection; a negative value is in KiB. It is small because the operating
 /// system caches the file as well: this cache is for pages that one transaction after the other
 /// uses.
-const CACHE: i32 = -512;
+const CACHE_SIZE: i32 = -512;
 
 /// The length of the write-ahead log, in pages, from which on a commit itself runs a checkpoint.
-const LOG_PAGES: i64 = 16_384;
+const AUTOCHECKPOINT_PAGES: i64 = 16_384;
 
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum OpenStoreError {
     #[error("{message}")]
     Failed { message: String },
     #[error(
@@ -46,18 +46,19 @@ pub enum OpenError {
 }
 
 /// Opens the writer's connection; creates or migrates the file where needed.
-pub(super) fn writable(path: &Path) -> Result<Connection, OpenError> {
-    let failed = |error: &rusqlite::Error| OpenError::Failed { message: describe(path, error) };
+pub(super) fn open_writable(path: &Path) -> Result<Connection, OpenStoreError> {
+    let failed =
+        |error: &rusqlite::Error| OpenStoreError::Failed { message: describe_error(path, error) };
     let is_new = !path.exists();
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| failed(&e))?;
     if is_new {
         // Before SQLite creates the log and its index, because they copy the mode of this file.
-        make_private(path).map_err(|error| OpenError::Failed {
+        make_private(path).map_err(|error| OpenStoreError::Failed {
             message: format!("cannot make {} private: {error}", path.display()),
         })?;
     }
     if connection.is_readonly("main").map_err(|e| failed(&e))? {
-        return Err(OpenError::Failed {
+        return Err(OpenStoreError::Failed {
             message: format!(
                 "cannot write {}: it is read-only; give your user write permission \
                  for the file and its folder",
@@ -66,59 +67,61 @@ pub(super) fn writable(path: &Path) -> Result<Connection, OpenError> {
         });
     }
     // SQLite's busy timeout does not apply while the journal mode changes, so we wait here.
-    let deadline = Instant::now() + BUSY;
+    let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
-        match prepare(&mut connection) {
+        match configure_and_migrate(&mut connection) {
             Ok(()) => return Ok(connection),
             Err(MigrateError::Sql(error)) if is_busy(&error) && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(MigrateError::Sql(error)) => return Err(failed(&error)),
-            Err(MigrateError::Foreign) => return Err(OpenError::Foreign { path: path.into() }),
+            Err(MigrateError::Foreign) => {
+                return Err(OpenStoreError::Foreign { path: path.into() });
+            }
             Err(MigrateError::Newer { found, known }) => {
-                return Err(OpenError::Newer { path: path.into(), found, known });
+                return Err(OpenStoreError::Newer { path: path.into(), found, known });
             }
         }
     }
 }
 
 /// Opens a read-only connection to a file that [`open_writable`] has prepared.
-pub(super) fn readable(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = existing(path)?;
+pub(super) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open_existing(path)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }
 
 /// Opens another connection that may write.
-pub(super) fn existing(path: &Path) -> rusqlite::Result<Connection> {
+pub(super) fn open_existing(path: &Path) -> rusqlite::Result<Connection> {
     let connection = connect(path, OpenFlags::empty())?;
-    connection.pragma_update(None, "cache_size", CACHE)?;
+    connection.pragma_update(None, "cache_size", CACHE_SIZE)?;
     Ok(connection)
 }
 
 fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
     // The query planner stability guarantee: otherwise a statement is planned again for new
     // values of its parameters.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
-fn prepare(connection: &mut Connection) -> Result<(), MigrateError> {
+fn configure_and_migrate(connection: &mut Connection) -> Result<(), MigrateError> {
     // In a transaction, so as not to see a schema that another process has half created.
-    let version = migrations::check(&*connection.transaction()?)?;
-    connection.pragma_update(None, "cache_size", CACHE)?;
+    let version = migrations::check_version(&*connection.transaction()?)?;
+    connection.pragma_update(None, "cache_size", CACHE_SIZE)?;
     // A commit survives the death of the process; only a power failure may lose the last ones.
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     // The checkpointer normally empties the log; this limit is for when it cannot keep up.
-    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
-    if version == migrations::latest() {
+    connection.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
+    if version == migrations::latest_version() {
         return Ok(());
     }
     migrations::run(connection)

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use angelia_core::model::{ContextWindow, Failure, FailureKind, Outcome, Status, Usage};
+use angelia_core::model::{ContextWindow, Failure, FailureKind, Outcome, TurnStatus, Usage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +95,7 @@ impl<'a> OutcomeBody<'a> {
             usage: UsageBody::of(&outcome.usage),
             failure: outcome.status.failure().map(FailureBody::of),
             resumes_at: match outcome.status {
-                Status::Parked { resumes_at } => Some(resumes_at),
+                TurnStatus::Parked { resumes_at } => Some(resumes_at),
                 _ => None,
             },
         }
@@ -103,12 +103,14 @@ impl<'a> OutcomeBody<'a> {
 
     fn into_outcome(self) -> Outcome {
         let status = match (&*self.status, self.failure, self.resumes_at) {
-            ("completed", ..) => Status::Completed,
-            ("partial", ..) => Status::Partial,
-            ("interrupted", ..) => Status::Interrupted,
-            ("parked", _, Some(resumes_at)) => Status::Parked { resumes_at },
-            (_, Some(failure), _) => Status::Failed(failure.into_failure()),
-            (other, None, _) => Status::Failed(unreadable(&format!("status `{other}`"))),
+            ("completed", ..) => TurnStatus::Completed,
+            ("partial", ..) => TurnStatus::Partial,
+            ("interrupted", ..) => TurnStatus::Interrupted,
+            ("parked", _, Some(resumes_at)) => TurnStatus::Parked { resumes_at },
+            (_, Some(failure), _) => TurnStatus::Failed(failure.into_failure()),
+            (other, None, _) => {
+                TurnStatus::Failed(unreadable_failure(&format!("status `{other}`")))
+            }
         };
         Outcome {
             status,
@@ -124,7 +126,7 @@ pub(super) fn decode(body: &str) -> Outcome {
     match serde_json::from_str::<OutcomeBody<'_>>(body) {
         Ok(body) => body.into_outcome(),
         Err(error) => Outcome {
-            status: Status::Failed(unreadable(&error.to_string())),
+            status: TurnStatus::Failed(unreadable_failure(&error.to_string())),
             text: "".into(),
             reason: "unreadable record".into(),
             usage: Usage::default(),
@@ -132,7 +134,7 @@ pub(super) fn decode(body: &str) -> Outcome {
     }
 }
 
-fn unreadable(what: &str) -> Failure {
+fn unreadable_failure(what: &str) -> Failure {
     let message = format!("the record of how this turn ended cannot be read ({what})");
     Failure::new(FailureKind::Internal, message)
         .with_hint("if a newer version of angelia wrote it, use that one")

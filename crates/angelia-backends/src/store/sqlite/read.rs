@@ -12,49 +12,55 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 use uuid::Uuid;
 
 use super::{
-    content_json, event_json, outcome_json, spec_json,
-    trouble::Trouble,
-    words::{self, count, nanoseconds, number, session_id, time, turn_id},
+    columns::{self, nanoseconds, session_id, timestamp, to_i64, to_u64, turn_id},
+    content_json,
+    error::SqliteError,
+    event_json, outcome_json, spec_json,
 };
-use crate::owners::Owners;
+use crate::owners::OwnerRegistry;
 
-type Found<T> = Result<T, Trouble>;
+type ReadResult<T> = Result<T, SqliteError>;
 
-const SESSION: &str = "SELECT s.id, s.revision, s.created_at, s.updated_at, s.title, s.native,
+const SELECT_SESSION: &str =
+    "SELECT s.id, s.revision, s.created_at, s.updated_at, s.title, s.native,
         s.forked_from, p.body
     FROM sessions s JOIN specs p ON p.session_id = s.id";
 
-const TURN: &str = "SELECT t.id, t.session_id, t.created_at, t.state, t.origin, t.can_ask, i.body,
+const SELECT_TURN: &str =
+    "SELECT t.id, t.session_id, t.created_at, t.state, t.origin, t.can_ask, i.body,
         e.at, e.body, l.owner, t.can_park, t.caller, t.max_cost_usd, t.resumes_at
     FROM turns t JOIN inputs i ON i.turn_id = t.id
     JOIN leases l ON l.session_id = t.session_id
     LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq";
 
-pub(super) fn session(db: &Connection, id: SessionId) -> Found<Option<SessionRecord>> {
-    let sql = format!("{SESSION} WHERE s.id = ?1");
-    let found = list(db, &sql, [id.as_uuid().as_bytes()], session_record)?;
+pub(super) fn session(db: &Connection, id: SessionId) -> ReadResult<Option<SessionRecord>> {
+    let sql = format!("{SELECT_SESSION} WHERE s.id = ?1");
+    let found = query_all(db, &sql, [id.as_uuid().as_bytes()], session_record)?;
     Ok(found.into_iter().next())
 }
 
-pub(super) fn sessions(db: &Connection, page: Page) -> Found<Vec<SessionRecord>> {
-    let sql = format!("{SESSION} WHERE s.id < ?1 ORDER BY s.id DESC LIMIT ?2");
-    let before = before(page);
-    let parameters = params![before.as_bytes(), number(page.limit)];
-    list(db, &sql, parameters, session_record)
+pub(super) fn sessions(db: &Connection, page: Page) -> ReadResult<Vec<SessionRecord>> {
+    let sql = format!("{SELECT_SESSION} WHERE s.id < ?1 ORDER BY s.id DESC LIMIT ?2");
+    let before = page_bound(page);
+    let parameters = params![before.as_bytes(), to_i64(page.limit)];
+    query_all(db, &sql, parameters, session_record)
 }
 
-pub(super) fn stale_sessions(db: &Connection, before: Timestamp) -> Found<Vec<SessionRecord>> {
+pub(super) fn stale_sessions(db: &Connection, before: Timestamp) -> ReadResult<Vec<SessionRecord>> {
     let sql = format!(
-        "{SESSION} WHERE s.updated_at < ?1 AND NOT EXISTS (
+        "{SELECT_SESSION} WHERE s.updated_at < ?1 AND NOT EXISTS (
             SELECT 1 FROM turns t LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq
             WHERE t.session_id = s.id
                 AND (t.finished_seq IS NULL OR t.created_at >= ?1 OR e.at >= ?1))
          ORDER BY s.id"
     );
-    list(db, &sql, [nanoseconds(before)], session_record)
+    query_all(db, &sql, [nanoseconds(before)], session_record)
 }
 
-pub(super) fn named(db: &Connection, name: &ExternalName) -> Found<Option<SessionId>> {
+pub(super) fn session_by_name(
+    db: &Connection,
+    name: &ExternalName,
+) -> ReadResult<Option<SessionId>> {
     let found = db
         .prepare_cached("SELECT session_id FROM external_names WHERE scope = ?1 AND name = ?2")?
         .query_row(params![name.scope, name.name], |row| session_id(row, 0))
@@ -62,9 +68,9 @@ pub(super) fn named(db: &Connection, name: &ExternalName) -> Found<Option<Sessio
     Ok(found)
 }
 
-pub(super) fn turn(db: &Connection, id: TurnId) -> Found<Option<TurnRecord>> {
-    let sql = format!("{TURN} WHERE t.id = ?1");
-    let found = list(db, &sql, [id.as_uuid().as_bytes()], turn_record)?;
+pub(super) fn turn(db: &Connection, id: TurnId) -> ReadResult<Option<TurnRecord>> {
+    let sql = format!("{SELECT_TURN} WHERE t.id = ?1");
+    let found = query_all(db, &sql, [id.as_uuid().as_bytes()], turn_record)?;
     Ok(found.into_iter().next())
 }
 
@@ -72,42 +78,48 @@ pub(super) fn turns(
     db: &Connection,
     session: Option<SessionId>,
     page: Page,
-) -> Found<Vec<TurnRecord>> {
-    let before = before(page);
-    let limit = number(page.limit);
+) -> ReadResult<Vec<TurnRecord>> {
+    let before = page_bound(page);
+    let limit = to_i64(page.limit);
     match session {
         None => {
-            let sql = format!("{TURN} WHERE t.id < ?1 ORDER BY t.id DESC LIMIT ?2");
-            list(db, &sql, params![before.as_bytes(), limit], turn_record)
+            let sql = format!("{SELECT_TURN} WHERE t.id < ?1 ORDER BY t.id DESC LIMIT ?2");
+            query_all(db, &sql, params![before.as_bytes(), limit], turn_record)
         }
         Some(session) => {
-            let sql =
-                format!("{TURN} WHERE t.session_id = ?3 AND t.id < ?1 ORDER BY t.id DESC LIMIT ?2");
+            let sql = format!(
+                "{SELECT_TURN} WHERE t.session_id = ?3 AND t.id < ?1 ORDER BY t.id DESC LIMIT ?2"
+            );
             let session = session.as_uuid();
             let parameters = params![before.as_bytes(), limit, session.as_bytes()];
-            list(db, &sql, parameters, turn_record)
+            query_all(db, &sql, parameters, turn_record)
         }
     }
 }
 
-pub(super) fn lost_turns(db: &Connection, owners: &Owners) -> Found<Vec<TurnRecord>> {
-    let sql = format!("{TURN} WHERE t.finished_seq IS NULL AND t.state <> 'parked' ORDER BY t.id");
+pub(super) fn lost_turns(db: &Connection, owners: &OwnerRegistry) -> ReadResult<Vec<TurnRecord>> {
+    let sql =
+        format!("{SELECT_TURN} WHERE t.finished_seq IS NULL AND t.state <> 'parked' ORDER BY t.id");
     let mut unfinished =
-        list(db, &sql, [], |row| Ok((row.get::<_, Option<String>>(9)?, turn_record(row)?)))?;
+        query_all(db, &sql, [], |row| Ok((row.get::<_, Option<String>>(9)?, turn_record(row)?)))?;
     unfinished.retain(|(owner, _)| owner.as_deref().is_none_or(|id| !owners.is_alive(id)));
     Ok(unfinished.into_iter().map(|(_, turn)| turn).collect())
 }
 
-pub(super) fn parked_turns(db: &Connection, session: Option<SessionId>) -> Found<Vec<TurnRecord>> {
+pub(super) fn parked_turns(
+    db: &Connection,
+    session: Option<SessionId>,
+) -> ReadResult<Vec<TurnRecord>> {
     match session {
         None => {
-            let sql = format!("{TURN} WHERE t.state = 'parked' ORDER BY t.id");
-            list(db, &sql, [], turn_record)
+            let sql = format!("{SELECT_TURN} WHERE t.state = 'parked' ORDER BY t.id");
+            query_all(db, &sql, [], turn_record)
         }
         Some(session) => {
-            let sql =
-                format!("{TURN} WHERE t.state = 'parked' AND t.session_id = ?1 ORDER BY t.id");
-            list(db, &sql, [session.as_uuid().as_bytes()], turn_record)
+            let sql = format!(
+                "{SELECT_TURN} WHERE t.state = 'parked' AND t.session_id = ?1 ORDER BY t.id"
+            );
+            query_all(db, &sql, [session.as_uuid().as_bytes()], turn_record)
         }
     }
 }
@@ -117,30 +129,30 @@ pub(super) fn replay(
     turn: TurnId,
     after: Seq,
     limit: usize,
-) -> Found<Vec<TurnEvent>> {
+) -> ReadResult<Vec<TurnEvent>> {
     let sql = "SELECT t.session_id, e.seq, e.at, e.format, e.kind, e.body
         FROM events e JOIN turns t ON t.id = e.turn_id
         WHERE e.turn_id = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3";
     let id = turn.as_uuid();
-    let parameters = params![id.as_bytes(), number(after), number(limit)];
-    list(db, sql, parameters, |row| {
+    let parameters = params![id.as_bytes(), to_i64(after), to_i64(limit)];
+    query_all(db, sql, parameters, |row| {
         Ok(TurnEvent {
             turn,
             session: session_id(row, 0)?,
-            seq: count(row.get(1)?),
-            at: time(row.get(2)?),
-            kind: event_json::decode(row.get(3)?, text(row, 4)?, text(row, 5)?),
+            seq: to_u64(row.get(1)?),
+            at: timestamp(row.get(2)?),
+            kind: event_json::decode(row.get(3)?, column_text(row, 4)?, column_text(row, 5)?),
         })
     })
 }
 
 /// Runs a query and converts all its rows.
-pub(super) fn list<T>(
+pub(super) fn query_all<T>(
     db: &Connection,
     sql: &str,
     parameters: impl Params,
-    record: impl Fn(&Row<'_>) -> Found<T>,
-) -> Found<Vec<T>> {
+    record: impl Fn(&Row<'_>) -> ReadResult<T>,
+) -> ReadResult<Vec<T>> {
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query(parameters)?;
     let mut records = Vec::new();
@@ -150,56 +162,56 @@ pub(super) fn list<T>(
     Ok(records)
 }
 
-fn session_record(row: &Row<'_>) -> Found<SessionRecord> {
+fn session_record(row: &Row<'_>) -> ReadResult<SessionRecord> {
     let forked_from: Option<[u8; 16]> = row.get(6)?;
     Ok(SessionRecord {
         id: session_id(row, 0)?,
-        revision: count(row.get(1)?),
-        created_at: time(row.get(2)?),
-        updated_at: time(row.get(3)?),
+        revision: to_u64(row.get(1)?),
+        created_at: timestamp(row.get(2)?),
+        updated_at: timestamp(row.get(3)?),
         title: row.get(4)?,
         native: row.get::<_, Option<String>>(5)?.map(NativeSessionId::new),
         forked_from: forked_from.map(|id| SessionId::from_uuid(Uuid::from_bytes(id))),
-        spec: spec_json::decode(text(row, 7)?)?,
+        spec: spec_json::decode(column_text(row, 7)?)?,
     })
 }
 
-fn turn_record(row: &Row<'_>) -> Found<TurnRecord> {
-    let state = match text(row, 3)? {
+fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
+    let state = match column_text(row, 3)? {
         "queued" => TurnState::Queued,
         "running" => TurnState::Running,
         "awaiting_approval" => TurnState::AwaitingApproval,
         "awaiting_tool_result" => TurnState::AwaitingToolResult,
-        "parked" => TurnState::Parked { resumes_at: time(row.get(13)?) },
+        "parked" => TurnState::Parked { resumes_at: timestamp(row.get(13)?) },
         "finished" => TurnState::Finished {
-            at: time(row.get(7)?),
-            outcome: outcome_json::decode(text(row, 8)?),
+            at: timestamp(row.get(7)?),
+            outcome: outcome_json::decode(column_text(row, 8)?),
         },
-        other => return Err(Trouble::Unreadable(format!("unknown state `{other}`"))),
+        other => return Err(SqliteError::Unreadable(format!("unknown state `{other}`"))),
     };
     Ok(TurnRecord {
         id: turn_id(row, 0)?,
         session: session_id(row, 1)?,
-        input: content_json::decode(text(row, 6)?)?,
+        input: content_json::decode(column_text(row, 6)?)?,
         options: TurnOptions {
-            origin: words::origin(text(row, 4)?)?,
+            origin: columns::parse_origin(column_text(row, 4)?)?,
             can_ask: row.get(5)?,
             can_park: row.get(10)?,
             caller: row.get(11)?,
             max_cost_usd: row.get(12)?,
         },
-        created_at: time(row.get(2)?),
+        created_at: timestamp(row.get(2)?),
         state,
     })
 }
 
-pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> Found<&'a str> {
+pub(super) fn column_text<'a>(row: &'a Row<'_>, column: usize) -> ReadResult<&'a str> {
     let value = row.get_ref(column)?;
-    value.as_str().map_err(|error| Trouble::Unreadable(format!("column {column}: {error}")))
+    value.as_str().map_err(|error| SqliteError::Unreadable(format!("column {column}: {error}")))
 }
 
 /// Returns the id that a page stops before. Without one it is the greatest UUID, because every id
 /// sorts before that.
-pub(super) fn before(page: Page) -> Uuid {
+pub(super) fn page_bound(page: Page) -> Uuid {
     page.before.unwrap_or(Uuid::max())
 }

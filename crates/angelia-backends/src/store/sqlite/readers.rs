@@ -12,12 +12,12 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::{
+    error::{SqliteError, describe_error},
     open,
-    trouble::{Trouble, describe},
-    writer::closed,
+    writer::closed_error,
 };
 
-const CONNECTIONS: usize = 4;
+const MAX_BLOCKING_READS: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Readers {
@@ -28,59 +28,60 @@ pub(super) struct Readers {
 
 impl Readers {
     pub(super) fn new(path: Arc<Path>) -> Self {
-        Self { path, permits: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
+        Self { path, permits: Arc::new(Semaphore::new(MAX_BLOCKING_READS)), idle: Arc::default() }
     }
 
     /// Runs a query on a blocking thread.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        query: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'static,
+        query: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_closed| closed())?;
+        let permit =
+            Arc::clone(&self.permits).acquire_owned().await.map_err(|_closed| closed_error())?;
         let (path, idle) = (Arc::clone(&self.path), Arc::clone(&self.idle));
         let work = move || {
             let _permit = permit;
-            answer(&path, &idle, query)
+            run_query(&path, &idle, query)
         };
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|_runtime_stops| Err(closed()))
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|_runtime_stops| Err(closed_error()))
     }
 
     /// Reads a few rows that an index finds, on the caller's thread.
     pub(super) fn look_up<'a, T: Send + 'a>(
         &'a self,
-        query: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'a,
+        query: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'a,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         Box::pin(async move {
             if self.permits.is_closed() {
-                return Err(closed());
+                return Err(closed_error());
             }
-            answer(&self.path, &self.idle, query)
+            run_query(&self.path, &self.idle, query)
         })
     }
 
     pub(super) fn close(&self) {
         self.permits.close();
-        lock(&self.idle).clear();
+        lock_idle(&self.idle).clear();
     }
 }
 
 /// Runs a query on an idle connection, or on a new one if all are in use.
-fn answer<T>(
+fn run_query<T>(
     path: &Path,
     idle: &Mutex<Vec<Connection>>,
-    query: impl FnOnce(&Connection) -> Result<T, Trouble>,
+    query: impl FnOnce(&Connection) -> Result<T, SqliteError>,
 ) -> Result<T, StoreError> {
-    let connection = lock(idle).pop();
+    let connection = lock_idle(idle).pop();
     let connection = match connection {
         Some(connection) => connection,
-        None => open::readable(path)
-            .map_err(|error| StoreError::Failed { message: describe(path, &error) })?,
+        None => open::open_read_only(path)
+            .map_err(|error| StoreError::Failed { message: describe_error(path, &error) })?,
     };
     let answer = query(&connection).map_err(|trouble| trouble.into_store_error(path));
-    lock(idle).push(connection);
+    lock_idle(idle).push(connection);
     answer
 }
 
-fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+fn lock_idle(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

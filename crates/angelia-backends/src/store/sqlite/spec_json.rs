@@ -19,31 +19,31 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{
+    columns::parse_variant,
     content_json::MessageBody,
+    error::SqliteError,
     limits_json::{BudgetsBody, ClocksBody},
-    trouble::Trouble,
-    words::word,
 };
 
-const VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 const MODES: [Mode; 2] = [Mode::Agent, Mode::Model];
 const BILLINGS: [Billing; 3] = [Billing::Any, Billing::Subscription, Billing::ApiKey];
 const LEVELS: [PermissionLevel; 3] =
     [PermissionLevel::Ask, PermissionLevel::Edit, PermissionLevel::Unattended];
 
-type Text<'a> = Cow<'a, str>;
+type CowStr<'a> = Cow<'a, str>;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct SpecBody<'a> {
     version: u32,
     #[serde(borrow)]
-    profile: Text<'a>,
+    profile: CowStr<'a>,
     #[serde(borrow)]
-    executor: Text<'a>,
+    executor: CowStr<'a>,
     #[serde(borrow)]
-    mode: Text<'a>,
-    model: Option<Text<'a>>,
+    mode: CowStr<'a>,
+    model: Option<CowStr<'a>>,
     #[serde(borrow)]
     cwd: PathBody<'a>,
     trust: bool,
@@ -62,14 +62,14 @@ struct SpecBody<'a> {
     #[serde(borrow)]
     tools: ToolsBody<'a>,
     #[serde(borrow)]
-    mcp_servers: BTreeMap<Text<'a>, &'a RawValue>,
-    env: BTreeMap<Text<'a>, Text<'a>>,
-    env_pass: Vec<Text<'a>>,
+    mcp_servers: BTreeMap<CowStr<'a>, &'a RawValue>,
+    env: BTreeMap<CowStr<'a>, CowStr<'a>>,
+    env_pass: Vec<CowStr<'a>>,
     #[serde(borrow)]
     binary: Option<PathBody<'a>>,
-    command: Vec<Text<'a>>,
+    command: Vec<CowStr<'a>>,
     #[serde(borrow)]
-    billing: Text<'a>,
+    billing: CowStr<'a>,
     stable_prompt: bool,
     resume: bool,
     warm: u32,
@@ -84,7 +84,7 @@ struct SpecBody<'a> {
 #[serde(rename_all = "snake_case")]
 enum PathBody<'a> {
     #[serde(borrow)]
-    Text(Text<'a>),
+    Text(CowStr<'a>),
     Base64(String),
 }
 
@@ -93,9 +93,9 @@ enum PathBody<'a> {
 enum SystemBody<'a> {
     Default,
     #[serde(borrow)]
-    Append(Text<'a>),
+    Append(CowStr<'a>),
     #[serde(borrow)]
-    Replace(Text<'a>),
+    Replace(CowStr<'a>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -105,15 +105,15 @@ enum ToolsBody<'a> {
     All,
     None,
     #[serde(borrow)]
-    List(Vec<Text<'a>>),
+    List(Vec<CowStr<'a>>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct CallerToolBody<'a> {
     #[serde(borrow)]
-    name: Text<'a>,
+    name: CowStr<'a>,
     #[serde(borrow)]
-    description: Text<'a>,
+    description: CowStr<'a>,
     #[serde(borrow)]
     input_schema: &'a RawValue,
 }
@@ -121,20 +121,20 @@ struct CallerToolBody<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 struct PermissionsBody<'a> {
     #[serde(borrow)]
-    level: Text<'a>,
+    level: CowStr<'a>,
     allowed: Vec<String>,
     disallowed: Vec<String>,
 }
 
-pub(super) fn encode(spec: &SessionSpec, out: &mut Vec<u8>) -> Result<(), Trouble> {
+pub(super) fn encode(spec: &SessionSpec, out: &mut Vec<u8>) -> Result<(), SqliteError> {
     serde_json::to_writer(out, &SpecBody::of(spec))?;
     Ok(())
 }
 
-pub(super) fn decode(body: &str) -> Result<SessionSpec, Trouble> {
+pub(super) fn decode(body: &str) -> Result<SessionSpec, SqliteError> {
     let body: SpecBody<'_> = serde_json::from_str(body)?;
-    if body.version > VERSION {
-        return Err(Trouble::Unreadable(format!(
+    if body.version > FORMAT_VERSION {
+        return Err(SqliteError::Unreadable(format!(
             "a launch specification of version {}",
             body.version
         )));
@@ -144,7 +144,7 @@ pub(super) fn decode(body: &str) -> Result<SessionSpec, Trouble> {
 impl<'a> SpecBody<'a> {
     fn of(spec: &'a SessionSpec) -> Self {
         Self {
-            version: VERSION,
+            version: FORMAT_VERSION,
             profile: (&*spec.profile).into(),
             executor: (&*spec.executor).into(),
             mode: spec.mode.as_str().into(),
@@ -168,24 +168,24 @@ impl<'a> SpecBody<'a> {
                 .iter()
                 .map(|(name, value)| (Cow::Borrowed(&**name), Cow::Borrowed(&**value)))
                 .collect(),
-            env_pass: borrowed(&spec.env_pass),
+            env_pass: to_cow_strs(&spec.env_pass),
             binary: spec.binary.as_deref().map(PathBody::of),
-            command: borrowed(&spec.command),
+            command: to_cow_strs(&spec.command),
             billing: spec.billing.as_str().into(),
             stable_prompt: spec.stable_prompt,
             resume: spec.resume,
             warm: spec.warm,
-            clocks: ClocksBody::of(&spec.clocks),
+            clocks: ClocksBody::of(&spec.timeouts),
             budgets: BudgetsBody::of(&spec.budgets),
             fallback: (spec.fallback.as_deref()).map(|fallback| Box::new(Self::of(fallback))),
         }
     }
 
-    fn into_spec(self) -> Result<SessionSpec, Trouble> {
+    fn into_spec(self) -> Result<SessionSpec, SqliteError> {
         Ok(SessionSpec {
             profile: self.profile.into(),
             executor: self.executor.into(),
-            mode: word(&MODES, Mode::as_str, &self.mode)?,
+            mode: parse_variant(&MODES, Mode::as_str, &self.mode)?,
             model: self.model.map(Into::into),
             cwd: self.cwd.into_path()?,
             trust: self.trust,
@@ -206,14 +206,14 @@ impl<'a> SpecBody<'a> {
                 .map(|(name, value)| (name.into(), value.to_owned().into()))
                 .collect(),
             env: self.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            env_pass: owned(self.env_pass),
+            env_pass: to_arc_strs(self.env_pass),
             binary: self.binary.map(PathBody::into_path).transpose()?,
-            command: owned(self.command),
-            billing: word(&BILLINGS, Billing::as_str, &self.billing)?,
+            command: to_arc_strs(self.command),
+            billing: parse_variant(&BILLINGS, Billing::as_str, &self.billing)?,
             stable_prompt: self.stable_prompt,
             resume: self.resume,
             warm: self.warm,
-            clocks: self.clocks.into_clocks(),
+            timeouts: self.clocks.into_clocks(),
             budgets: self.budgets.into_budgets(),
             fallback: match self.fallback {
                 Some(fallback) => Some(Box::new(fallback.into_spec()?)),
@@ -223,11 +223,11 @@ impl<'a> SpecBody<'a> {
     }
 }
 
-fn borrowed(words: &[Arc<str>]) -> Vec<Text<'_>> {
+fn to_cow_strs(words: &[Arc<str>]) -> Vec<CowStr<'_>> {
     words.iter().map(|word| Cow::Borrowed(&**word)).collect()
 }
 
-fn owned(words: Vec<Text<'_>>) -> Vec<Arc<str>> {
+fn to_arc_strs(words: Vec<CowStr<'_>>) -> Vec<Arc<str>> {
     words.into_iter().map(Into::into).collect()
 }
 
@@ -239,13 +239,13 @@ impl<'a> PathBody<'a> {
         }
     }
 
-    fn into_path(self) -> Result<PathBuf, Trouble> {
+    fn into_path(self) -> Result<PathBuf, SqliteError> {
         match self {
             Self::Text(text) => Ok(PathBuf::from(text.into_owned())),
             Self::Base64(text) => BASE64
                 .decode(text)
                 .map(|bytes| PathBuf::from(os_string(bytes)))
-                .map_err(|error| Trouble::Unreadable(format!("a path: {error}"))),
+                .map_err(|error| SqliteError::Unreadable(format!("a path: {error}"))),
         }
     }
 }
@@ -284,7 +284,7 @@ impl<'a> ToolsBody<'a> {
             ToolSet::Default => Self::Default,
             ToolSet::All => Self::All,
             ToolSet::None => Self::None,
-            ToolSet::List(names) => Self::List(borrowed(names)),
+            ToolSet::List(names) => Self::List(to_cow_strs(names)),
         }
     }
 
@@ -293,7 +293,7 @@ impl<'a> ToolsBody<'a> {
             Self::Default => ToolSet::Default,
             Self::All => ToolSet::All,
             Self::None => ToolSet::None,
-            Self::List(names) => ToolSet::List(owned(names)),
+            Self::List(names) => ToolSet::List(to_arc_strs(names)),
         }
     }
 }
@@ -326,18 +326,18 @@ impl PermissionsBody<'_> {
         }
     }
 
-    fn into_permissions(self) -> Result<Permissions, Trouble> {
+    fn into_permissions(self) -> Result<Permissions, SqliteError> {
         Ok(Permissions {
-            level: word(&LEVELS, PermissionLevel::as_str, &self.level)?,
-            allowed: patterns(&self.allowed)?,
-            disallowed: patterns(&self.disallowed)?,
+            level: parse_variant(&LEVELS, PermissionLevel::as_str, &self.level)?,
+            allowed: parse_patterns(&self.allowed)?,
+            disallowed: parse_patterns(&self.disallowed)?,
         })
     }
 }
 
-fn patterns(texts: &[String]) -> Result<Vec<ToolPattern>, Trouble> {
+fn parse_patterns(texts: &[String]) -> Result<Vec<ToolPattern>, SqliteError> {
     texts
         .iter()
-        .map(|text| text.parse().map_err(|error| Trouble::Unreadable(format!("{error}"))))
+        .map(|text| text.parse().map_err(|error| SqliteError::Unreadable(format!("{error}"))))
         .collect()
 }

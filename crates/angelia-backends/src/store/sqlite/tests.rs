@@ -5,24 +5,24 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Content, TurnEvent, TurnRecord},
-    ports::{Approvals, Claim, Claimed, Committed, Lease, Page, Store as _},
+    ports::{ApprovalFilter, ClaimOutcome, Lease, Page, PendingCommit, RequestClaim, Store as _},
 };
 use angelia_testkit::conformance::store::{
-    event, every_event, full_spec, notice, plain_session, plain_turn, stored_turn, time,
+    event, every_event, full_spec, notice, plain_session, plain_turn, stored_turn, timestamp,
 };
 use rusqlite::{Connection, TransactionBehavior};
 use tempfile::TempDir;
 
 use super::{SqliteStore, event_json, open, spec_json};
-use crate::owners::Owners;
+use crate::owners::OwnerRegistry;
 
-fn open_in(home: &TempDir) -> SqliteStore {
-    let owner = Owners::new(home.path().join("owners")).enter("run").unwrap();
+fn open_store(home: &TempDir) -> SqliteStore {
+    let owner = OwnerRegistry::new(home.path().join("owners")).register("run").unwrap();
     SqliteStore::open(&home.path().join("state.db"), Arc::new(owner)).unwrap()
 }
 
 /// Counts the frames of the write-ahead log that end a transaction.
-fn commits(home: &TempDir) -> usize {
+fn count_commits(home: &TempDir) -> usize {
     let log = fs::read(home.path().join("state.db-wal")).unwrap();
     let salt = &log[16..24];
     log[32..]
@@ -31,19 +31,19 @@ fn commits(home: &TempDir) -> usize {
         .count()
 }
 
-async fn append(store: &SqliteStore, lease: &Lease, event: TurnEvent) -> Committed {
+async fn append(store: &SqliteStore, lease: &Lease, event: TurnEvent) -> PendingCommit {
     store.append(lease, vec![event]).await.unwrap()
 }
 
 #[tokio::test]
 async fn what_queues_up_shares_a_transaction() {
     let home = tempfile::tempdir().unwrap();
-    let store = open_in(&home);
+    let store = open_store(&home);
     let (lease, turn) = stored_turn(&store).await;
-    let before = commits(&home);
+    let before = count_commits(&home);
 
     // Another writer holds the lock, so that everything queues up.
-    let mut other = open::writable(&home.path().join("state.db")).unwrap();
+    let mut other = open::open_writable(&home.path().join("state.db")).unwrap();
     let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let mut waiting = Vec::new();
     for seq in 1..=200 {
@@ -53,14 +53,14 @@ async fn what_queues_up_shares_a_transaction() {
     for committed in waiting {
         committed.await.unwrap();
     }
-    let needed = commits(&home) - before;
+    let needed = count_commits(&home) - before;
     assert!(needed <= 2, "200 appends took {needed} transactions");
 }
 
 #[tokio::test]
 async fn a_full_disk_is_named_and_the_store_goes_on() {
     let home = tempfile::tempdir().unwrap();
-    let store = open_in(&home);
+    let store = open_store(&home);
     let (lease, turn) = stored_turn(&store).await;
     let limit = |pages: i64| {
         store.writer.write(move |db| {
@@ -96,9 +96,9 @@ async fn a_full_disk_is_named_and_the_store_goes_on() {
 #[tokio::test]
 async fn a_job_that_fails_does_not_spoil_its_group() {
     let home = tempfile::tempdir().unwrap();
-    let store = open_in(&home);
+    let store = open_store(&home);
     let (lease, turn) = stored_turn(&store).await;
-    let mut other = open::writable(&home.path().join("state.db")).unwrap();
+    let mut other = open::open_writable(&home.path().join("state.db")).unwrap();
     let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let stale = Lease { epoch: 0, ..lease.clone() };
     let good = append(&store, &lease, event(&turn, 1, notice("n"))).await;
@@ -115,40 +115,40 @@ async fn a_job_that_fails_does_not_spoil_its_group() {
 #[tokio::test]
 async fn another_writer_is_waited_for_and_then_named() {
     let home = tempfile::tempdir().unwrap();
-    let store = open_in(&home);
+    let store = open_store(&home);
     let (lease, turn) = stored_turn(&store).await;
     let impatient = store.writer.write(|db| {
         db.connection.busy_timeout(Duration::from_millis(20))?;
         Ok(())
     });
     impatient.await.unwrap();
-    let mut other = open::writable(&home.path().join("state.db")).unwrap();
+    let mut other = open::open_writable(&home.path().join("state.db")).unwrap();
     let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-    let error = store.release(lease.clone()).await.unwrap_err().to_string();
+    let error = store.release_lease(lease.clone()).await.unwrap_err().to_string();
     assert!(error.contains("busy") && error.contains("try again"), "{error}");
     // Reading works meanwhile, and writing works again afterwards.
     assert!(store.turn(turn.id).await.unwrap().is_some());
     lock.rollback().unwrap();
-    store.release(lease).await.unwrap();
+    store.release_lease(lease).await.unwrap();
 }
 
 #[tokio::test]
 async fn dropping_the_store_writes_what_was_queued() {
     let home = tempfile::tempdir().unwrap();
-    let store = open_in(&home);
+    let store = open_store(&home);
     let (lease, turn): (_, TurnRecord) = stored_turn(&store).await;
     for seq in 1..=100 {
         drop(append(&store, &lease, event(&turn, seq, notice("n"))).await);
     }
     drop(store);
-    let store = open_in(&home);
+    let store = open_store(&home);
     assert_eq!(store.replay(turn.id, 0, 1000).await.unwrap().len(), 100);
 }
 
 #[tokio::test]
 async fn an_unchanged_specification_is_not_written_again() {
     let home = tempfile::tempdir().unwrap();
-    let store = open_in(&home);
+    let store = open_store(&home);
     let mut session = plain_session();
     session.spec.system = angelia_core::model::SystemPrompt::Append("long ".repeat(100_000).into());
     store.create_session(&session).await.unwrap();
@@ -163,22 +163,22 @@ async fn an_unchanged_specification_is_not_written_again() {
 #[tokio::test]
 async fn claims_whose_time_is_over_are_removed() {
     let home = tempfile::tempdir().unwrap();
-    let store = open_in(&home);
+    let store = open_store(&home);
     let (lease, first) = stored_turn(&store).await;
     let claim_at = async |now: i64, window: i64| {
         let mut turn = plain_turn(lease.session);
-        turn.created_at = time(now);
-        let claim = Claim {
+        turn.created_at = timestamp(now);
+        let claim = RequestClaim {
             caller: "owner".into(),
             key: now.to_string().into(),
             input: [0; 32],
-            since: time(now - window),
+            since: timestamp(now - window),
         };
         store.create_turn_once(&lease, &turn, &claim).await.unwrap()
     };
-    assert_eq!(claim_at(0, 100_000).await, Claimed::New);
+    assert_eq!(claim_at(0, 100_000).await, ClaimOutcome::New);
     for now in 1..=500 {
-        assert_eq!(claim_at(now, 10).await, Claimed::New);
+        assert_eq!(claim_at(now, 10).await, ClaimOutcome::New);
     }
     let count = |table: &'static str| {
         store.writer.write(move |db| {
@@ -210,15 +210,20 @@ async fn an_older_file_is_migrated() {
     )
     .unwrap();
     drop(old);
-    let store = open_in(&home);
+    let store = open_store(&home);
     assert_eq!(store.lost_turns().await.unwrap().len(), 1);
-    let every = store.approvals(Approvals::All, Page::first(9)).await;
+    let every = store.approvals(ApprovalFilter::All, Page::first(9)).await;
     assert!(every.unwrap().is_empty());
     let (lease, _) = stored_turn(&store).await;
-    let claim = Claim { caller: "owner".into(), key: "k".into(), input: [0; 32], since: time(0) };
+    let claim = RequestClaim {
+        caller: "owner".into(),
+        key: "k".into(),
+        input: [0; 32],
+        since: timestamp(0),
+    };
     let turn = plain_turn(lease.session);
     let claimed = store.create_turn_once(&lease, &turn, &claim).await.unwrap();
-    assert_eq!(claimed, Claimed::New);
+    assert_eq!(claimed, ClaimOutcome::New);
 }
 
 /// Pins the bytes on disk. A change here means that files of the last version are read differently.

@@ -6,7 +6,7 @@ use angelia_core::{
         EventKind, ExternalName, NativeSessionId, SessionId, SessionRecord, TurnEvent, TurnId,
         TurnRecord, TurnState,
     },
-    ports::{Holder, Lease, StoreError},
+    ports::{Lease, LeaseHolder, StoreError},
 };
 use rusqlite::{
     OptionalExtension as _, Row, params,
@@ -14,18 +14,20 @@ use rusqlite::{
 };
 
 use super::{
-    approvals, content_json, event_json, read, spec_json,
-    trouble::Trouble,
-    words::{count, nanoseconds, number},
+    approvals,
+    columns::{nanoseconds, to_i64, to_u64},
+    content_json,
+    error::SqliteError,
+    event_json, read, spec_json,
     writer::Db,
 };
 
-type Written<T = ()> = Result<T, Trouble>;
+type WriteResult<T = ()> = Result<T, SqliteError>;
 
-const NO_SESSION: StoreError = StoreError::NotFound("session");
-const NO_TURN: StoreError = StoreError::NotFound("turn");
+const SESSION_NOT_FOUND: StoreError = StoreError::NotFound("session");
+const TURN_NOT_FOUND: StoreError = StoreError::NotFound("turn");
 
-pub(super) fn create_session(db: &Db, session: &SessionRecord) -> Written {
+pub(super) fn create_session(db: &Db, session: &SessionRecord) -> WriteResult {
     let id = session.id.as_uuid();
     let inserted = db
         .connection
@@ -35,7 +37,7 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> Written {
         )?
         .execute(params![
             id.as_bytes(),
-            number(session.revision),
+            to_i64(session.revision),
             nanoseconds(session.created_at),
             nanoseconds(session.updated_at),
             session.title,
@@ -45,7 +47,7 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> Written {
     if inserted == 0 {
         return Err(StoreError::Conflict.into());
     }
-    with_spec(db, session, |body| {
+    with_encoded_spec(db, session, |body| {
         db.connection
             .prepare_cached("INSERT INTO specs (session_id, body) VALUES (?1, ?2)")?
             .execute(params![id.as_bytes(), body])
@@ -56,7 +58,7 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> Written {
     Ok(())
 }
 
-pub(super) fn put_session(db: &Db, session: &SessionRecord) -> Written<u64> {
+pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> {
     let id = session.id.as_uuid();
     let updated = db
         .connection
@@ -67,7 +69,7 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> Written<u64> {
         )?
         .execute(params![
             id.as_bytes(),
-            number(session.revision),
+            to_i64(session.revision),
             nanoseconds(session.created_at),
             nanoseconds(session.updated_at),
             session.title,
@@ -79,10 +81,10 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> Written<u64> {
             .connection
             .prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?
             .exists([id.as_bytes()])?;
-        return Err(if exists { StoreError::Conflict } else { NO_SESSION }.into());
+        return Err(if exists { StoreError::Conflict } else { SESSION_NOT_FOUND }.into());
     }
     // A long history is compared, but not written again when only the title changes.
-    with_spec(db, session, |body| {
+    with_encoded_spec(db, session, |body| {
         db.connection
             .prepare_cached("UPDATE specs SET body = ?2 WHERE session_id = ?1 AND body <> ?2")?
             .execute(params![id.as_bytes(), body])
@@ -90,9 +92,9 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> Written<u64> {
     Ok(session.revision + 1)
 }
 
-pub(super) fn delete_session(db: &Db, id: SessionId) -> Written {
-    let Some((owner, _)) = lease_of(db, id)? else {
-        return Err(NO_SESSION.into());
+pub(super) fn delete_session(db: &Db, id: SessionId) -> WriteResult {
+    let Some((owner, _)) = read_lease(db, id)? else {
+        return Err(SESSION_NOT_FOUND.into());
     };
     refuse_if_held(db, owner.as_deref())?;
     db.connection
@@ -101,7 +103,11 @@ pub(super) fn delete_session(db: &Db, id: SessionId) -> Written {
     Ok(())
 }
 
-pub(super) fn bind_name(db: &Db, name: &ExternalName, session: SessionId) -> Written<SessionId> {
+pub(super) fn bind_name(
+    db: &Db,
+    name: &ExternalName,
+    session: SessionId,
+) -> WriteResult<SessionId> {
     db.connection
         .prepare_cached(
             "INSERT INTO external_names (scope, name, session_id)
@@ -110,32 +116,32 @@ pub(super) fn bind_name(db: &Db, name: &ExternalName, session: SessionId) -> Wri
         )?
         .execute(params![name.scope, name.name, session.as_uuid().as_bytes()])?;
     // If the name is bound neither now nor before, there is no such session.
-    read::named(&db.connection, name)?.ok_or_else(|| NO_SESSION.into())
+    read::session_by_name(&db.connection, name)?.ok_or_else(|| SESSION_NOT_FOUND.into())
 }
 
-pub(super) fn acquire(db: &Db, session: SessionId) -> Written<Lease> {
-    let Some((owner, epoch)) = lease_of(db, session)? else {
-        return Err(NO_SESSION.into());
+pub(super) fn acquire(db: &Db, session: SessionId) -> WriteResult<Lease> {
+    let Some((owner, epoch)) = read_lease(db, session)? else {
+        return Err(SESSION_NOT_FOUND.into());
     };
     refuse_if_held(db, owner.as_deref())?;
     let epoch = epoch + 1;
     db.connection
         .prepare_cached("UPDATE leases SET owner = ?2, epoch = ?3 WHERE session_id = ?1")?
-        .execute(params![session.as_uuid().as_bytes(), db.owner.id(), number(epoch)])?;
+        .execute(params![session.as_uuid().as_bytes(), db.owner.id(), to_i64(epoch)])?;
     Ok(Lease { session, epoch })
 }
 
-pub(super) fn release(db: &Db, lease: &Lease) -> Written {
+pub(super) fn release(db: &Db, lease: &Lease) -> WriteResult {
     db.connection
         .prepare_cached(
             "UPDATE leases SET owner = NULL WHERE session_id = ?1 AND owner = ?2 AND epoch = ?3",
         )?
-        .execute(params![lease.session.as_uuid().as_bytes(), db.owner.id(), number(lease.epoch)])?;
+        .execute(params![lease.session.as_uuid().as_bytes(), db.owner.id(), to_i64(lease.epoch)])?;
     Ok(())
 }
 
-pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> Written {
-    check_session(db, lease)?;
+pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> WriteResult {
+    check_session_lease(db, lease)?;
     if turn.session != lease.session {
         return Err(StoreError::LeaseLost.into());
     }
@@ -151,7 +157,7 @@ pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> Written 
             id.as_bytes(),
             turn.session.as_uuid().as_bytes(),
             nanoseconds(turn.created_at),
-            unfinished(&turn.state)?,
+            unfinished_state_text(&turn.state)?,
             turn.options.origin.as_str(),
             turn.options.can_ask,
             turn.options.can_park,
@@ -169,11 +175,20 @@ pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> Written 
     Ok(())
 }
 
-pub(super) fn set_turn_state(db: &Db, lease: &Lease, turn: TurnId, state: &TurnState) -> Written {
+pub(super) fn set_turn_state(
+    db: &Db,
+    lease: &Lease,
+    turn: TurnId,
+    state: &TurnState,
+) -> WriteResult {
     check_open_turn(db, lease, turn)?;
     db.connection
         .prepare_cached("UPDATE turns SET state = ?2, resumes_at = ?3 WHERE id = ?1")?
-        .execute(params![turn.as_uuid().as_bytes(), unfinished(state)?, resumes_at(state)])?;
+        .execute(params![
+            turn.as_uuid().as_bytes(),
+            unfinished_state_text(state)?,
+            resumes_at(state)
+        ])?;
     Ok(())
 }
 
@@ -184,7 +199,7 @@ fn resumes_at(state: &TurnState) -> Option<i64> {
     }
 }
 
-pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> Written {
+pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> WriteResult {
     let mut insert = db.connection.prepare_cached(
         "INSERT INTO events (turn_id, seq, at, format, kind, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
@@ -203,49 +218,49 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> Written {
         let kind = event_json::encode(&event.kind, &mut scratch)?;
         let inserted = insert.execute(params![
             event.turn.as_uuid().as_bytes(),
-            number(event.seq),
+            to_i64(event.seq),
             nanoseconds(event.at),
-            event_json::FORMAT,
+            event_json::FORMAT_VERSION,
             kind,
             ToSqlOutput::Borrowed(ValueRef::Text(&scratch)),
         ])?;
         if inserted == 0 {
-            return Err(StoreError::Recorded { seq: event.seq }.into());
+            return Err(StoreError::DuplicateEvent { seq: event.seq }.into());
         }
         match &event.kind {
             EventKind::Finished(outcome) => {
-                finish(db, event, outcome.usage.cost_usd)?;
+                finish_turn(db, event, outcome.usage.cost_usd)?;
                 // So that another event of this turn is checked again, and refused.
                 checked = None;
             }
-            _ => approvals::follow(db, lease.session, event)?,
+            _ => approvals::record_event(db, lease.session, event)?,
         }
     }
     Ok(())
 }
 
-fn finish(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> Written {
+fn finish_turn(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> WriteResult {
     db.connection
         .prepare_cached(
             "UPDATE turns SET state = 'finished', finished_seq = ?2, cost_usd = ?3,
                     resumes_at = NULL
              WHERE id = ?1",
         )?
-        .execute(params![event.turn.as_uuid().as_bytes(), number(event.seq), cost_usd])?;
+        .execute(params![event.turn.as_uuid().as_bytes(), to_i64(event.seq), cost_usd])?;
     Ok(())
 }
 
 /// Checks that the session exists and that this process holds the lease.
-pub(super) fn check_session(db: &Db, lease: &Lease) -> Written {
-    let Some((owner, epoch)) = lease_of(db, lease.session)? else {
-        return Err(NO_SESSION.into());
+pub(super) fn check_session_lease(db: &Db, lease: &Lease) -> WriteResult {
+    let Some((owner, epoch)) = read_lease(db, lease.session)? else {
+        return Err(SESSION_NOT_FOUND.into());
     };
     check_lease(db, lease, owner.as_deref(), epoch)
 }
 
 /// Checks that the turn belongs to the lease's session, that this process holds the lease, and that
 /// the turn has not finished.
-fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> Written {
+fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> WriteResult {
     let mut select = db.connection.prepare_cached(
         "SELECT l.owner, l.epoch, t.finished_seq IS NOT NULL
          FROM turns t JOIN leases l ON l.session_id = t.session_id
@@ -254,17 +269,17 @@ fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> Written {
     let mut rows =
         select.query(params![turn.as_uuid().as_bytes(), lease.session.as_uuid().as_bytes()])?;
     let Some(row) = rows.next()? else {
-        return Err(NO_TURN.into());
+        return Err(TURN_NOT_FOUND.into());
     };
     let owner = row.get_ref(0)?.as_str_or_null().unwrap_or_default();
-    check_lease(db, lease, owner, count(row.get(1)?))?;
+    check_lease(db, lease, owner, to_u64(row.get(1)?))?;
     if row.get(2)? {
         return Err(StoreError::TurnFinished.into());
     }
     Ok(())
 }
 
-fn check_lease(db: &Db, lease: &Lease, owner: Option<&str>, epoch: u64) -> Written {
+fn check_lease(db: &Db, lease: &Lease, owner: Option<&str>, epoch: u64) -> WriteResult {
     if owner == Some(db.owner.id()) && epoch == lease.epoch {
         Ok(())
     } else {
@@ -272,25 +287,25 @@ fn check_lease(db: &Db, lease: &Lease, owner: Option<&str>, epoch: u64) -> Writt
     }
 }
 
-fn lease_of(db: &Db, session: SessionId) -> Written<Option<(Option<String>, u64)>> {
+fn read_lease(db: &Db, session: SessionId) -> WriteResult<Option<(Option<String>, u64)>> {
     let found = db
         .connection
         .prepare_cached("SELECT owner, epoch FROM leases WHERE session_id = ?1")?
         .query_row([session.as_uuid().as_bytes()], |row: &Row<'_>| {
-            Ok((row.get(0)?, count(row.get(1)?)))
+            Ok((row.get(0)?, to_u64(row.get(1)?)))
         })
         .optional()?;
     Ok(found)
 }
 
 /// Fails if another living process owns the session.
-fn refuse_if_held(db: &Db, owner: Option<&str>) -> Written {
-    let owners = db.owner.owners();
+fn refuse_if_held(db: &Db, owner: Option<&str>) -> WriteResult {
+    let owners = db.owner.registry();
     match owner {
         Some(owner) if owner != db.owner.id() && owners.is_alive(owner) => {
             let holder = owners
                 .holder(owner)
-                .unwrap_or_else(|| Holder { pid: 0, command: "(unknown)".to_owned() });
+                .unwrap_or_else(|| LeaseHolder { pid: 0, command: "(unknown)".to_owned() });
             Err(StoreError::Held(holder).into())
         }
         _ => Ok(()),
@@ -298,7 +313,7 @@ fn refuse_if_held(db: &Db, owner: Option<&str>) -> Written {
 }
 
 /// Returns the column value of an unfinished state.
-fn unfinished(state: &TurnState) -> Written<&'static str> {
+fn unfinished_state_text(state: &TurnState) -> WriteResult<&'static str> {
     match state {
         TurnState::Queued
         | TurnState::Running
@@ -313,11 +328,11 @@ fn unfinished(state: &TurnState) -> Written<&'static str> {
 }
 
 /// Encodes the session's launch specification into the shared buffer and passes it to `write`.
-fn with_spec(
+fn with_encoded_spec(
     db: &Db,
     session: &SessionRecord,
     write: impl FnOnce(ToSqlOutput<'_>) -> rusqlite::Result<usize>,
-) -> Written {
+) -> WriteResult {
     let mut scratch = db.scratch.borrow_mut();
     scratch.clear();
     spec_json::encode(&session.spec, &mut scratch)?;

@@ -12,21 +12,21 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use angelia_core::ports::{Committed, StoreError};
+use angelia_core::ports::{PendingCommit, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     checkpoint::Checkpointer,
-    open::OpenError,
-    trouble::{Trouble, describe, is_busy},
+    error::{SqliteError, describe_error, is_busy},
+    open::OpenStoreError,
 };
 use crate::owners::OwnerLock;
 
 /// How many jobs may wait; further callers wait for room.
-const QUEUE: usize = 256;
+const MAX_QUEUED_JOBS: usize = 256;
 /// How many jobs share one transaction at most, to limit the latency of the first one.
-const GROUP: usize = 512;
+const MAX_GROUP_JOBS: usize = 512;
 
 /// The connection and the context that a job works with.
 pub(super) struct Db {
@@ -38,11 +38,11 @@ pub(super) struct Db {
 }
 
 pub(super) struct Writer {
-    messages: mpsc::Sender<Message>,
+    commands: mpsc::Sender<WriterCommand>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-enum Message {
+enum WriterCommand {
     Job(Box<dyn Job>),
     /// Answered when every job before it has been committed and the file is closed.
     Close(oneshot::Sender<()>),
@@ -53,19 +53,19 @@ enum Message {
 trait Job: Send {
     /// Runs the job. Returns `false` if its writes must be rolled back.
     fn attempt(&mut self, db: &Db) -> bool;
-    fn answer(self: Box<Self>, path: &Path, commit: Result<(), StoreError>);
+    fn send_reply(self: Box<Self>, path: &Path, commit: Result<(), StoreError>);
 }
 
-struct Task<T, F> {
+struct WriteJob<T, F> {
     work: F,
-    result: Option<Result<T, Trouble>>,
+    result: Option<Result<T, SqliteError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T, F> Job for Task<T, F>
+impl<T, F> Job for WriteJob<T, F>
 where
     T: Send,
-    F: Fn(&Db) -> Result<T, Trouble> + Send,
+    F: Fn(&Db) -> Result<T, SqliteError> + Send,
 {
     fn attempt(&mut self, db: &Db) -> bool {
         let result = (self.work)(db);
@@ -74,13 +74,13 @@ where
         succeeded
     }
 
-    fn answer(self: Box<Self>, path: &Path, commit: Result<(), StoreError>) {
+    fn send_reply(self: Box<Self>, path: &Path, commit: Result<(), StoreError>) {
         let answer = match (self.result, commit) {
             // The job's own error says more than the error of the transaction.
             (Some(Err(trouble)), _) => Err(trouble.into_store_error(path)),
             (_, Err(error)) => Err(error),
             (Some(Ok(value)), Ok(())) => Ok(value),
-            (None, Ok(())) => Err(closed()),
+            (None, Ok(())) => Err(closed_error()),
         };
         let _nobody_waits = self.reply.send(answer);
     }
@@ -91,48 +91,51 @@ impl Writer {
         connection: Connection,
         path: &Arc<Path>,
         owner: Arc<OwnerLock>,
-    ) -> Result<Self, OpenError> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+    ) -> Result<Self, OpenStoreError> {
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_JOBS);
         let db = Db { connection, owner, scratch: RefCell::default(), path: Arc::clone(path) };
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || run(db, receiver))
-            .map_err(|source| OpenError::Thread { path: path.to_path_buf(), source })?;
-        Ok(Self { messages: sender, thread: Mutex::new(Some(thread)) })
+            .map_err(|source| OpenStoreError::Thread { path: path.to_path_buf(), source })?;
+        Ok(Self { commands: sender, thread: Mutex::new(Some(thread)) })
     }
 
     /// Queues a job. The returned [`Committed`] resolves when the job is committed.
     pub(super) async fn queue(
         &self,
-        work: impl Fn(&Db) -> Result<(), Trouble> + Send + 'static,
-    ) -> Result<Committed, StoreError> {
-        let (reply, committed) = Committed::new();
+        work: impl Fn(&Db) -> Result<(), SqliteError> + Send + 'static,
+    ) -> Result<PendingCommit, StoreError> {
+        let (reply, committed) = PendingCommit::new();
         self.send(work, reply).await?;
         Ok(committed)
     }
 
     async fn send<T: Send + 'static>(
         &self,
-        work: impl Fn(&Db) -> Result<T, Trouble> + Send + 'static,
+        work: impl Fn(&Db) -> Result<T, SqliteError> + Send + 'static,
         reply: oneshot::Sender<Result<T, StoreError>>,
     ) -> Result<(), StoreError> {
-        let task = Task { work, result: None, reply };
-        self.messages.send(Message::Job(Box::new(task))).await.map_err(|_closed| closed())
+        let task = WriteJob { work, result: None, reply };
+        self.commands
+            .send(WriterCommand::Job(Box::new(task)))
+            .await
+            .map_err(|_closed| closed_error())
     }
 
     /// Queues a job and waits for its commit.
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        work: impl Fn(&Db) -> Result<T, Trouble> + Send + 'static,
+        work: impl Fn(&Db) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.send(work, reply).await?;
-        answer.await.unwrap_or_else(|_writer_gone| Err(closed()))
+        answer.await.unwrap_or_else(|_writer_gone| Err(closed_error()))
     }
 
     pub(super) async fn close(&self) {
         let (reply, closed) = oneshot::channel();
-        if self.messages.send(Message::Close(reply)).await.is_ok() {
+        if self.commands.send(WriterCommand::Close(reply)).await.is_ok() {
             let _writer_gone = closed.await;
         }
     }
@@ -142,7 +145,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // Dropping the sender ends the thread, which works off the queue first.
         let (nowhere, _) = mpsc::channel(1);
-        self.messages = nowhere;
+        self.commands = nowhere;
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _panicked = thread.join();
@@ -156,20 +159,20 @@ impl fmt::Debug for Writer {
     }
 }
 
-pub(super) fn closed() -> StoreError {
+pub(super) fn closed_error() -> StoreError {
     StoreError::Failed { message: "the store has been closed; start angelia again".to_owned() }
 }
 
-fn run(db: Db, mut messages: mpsc::Receiver<Message>) {
+fn run(db: Db, mut messages: mpsc::Receiver<WriterCommand>) {
     let mut closers = Vec::new();
     let mut checkpointer = Checkpointer::new(Arc::clone(&db.path));
     while let Some(message) = messages.blocking_recv() {
         match message {
-            Message::Job(first) => {
+            WriterCommand::Job(first) => {
                 write_group(&db, first, &mut messages, &mut closers);
-                checkpointer.committed();
+                checkpointer.note_commit();
             }
-            Message::Close(reply) => closers.push(reply),
+            WriterCommand::Close(reply) => closers.push(reply),
         }
         if !closers.is_empty() {
             // No new jobs are accepted, but those in the queue are still written.
@@ -187,7 +190,7 @@ fn run(db: Db, mut messages: mpsc::Receiver<Message>) {
 fn write_group(
     db: &Db,
     first: Box<dyn Job>,
-    messages: &mut mpsc::Receiver<Message>,
+    messages: &mut mpsc::Receiver<WriterCommand>,
     closers: &mut Vec<oneshot::Sender<()>>,
 ) {
     let mut group = Vec::new();
@@ -197,10 +200,10 @@ fn write_group(
     let mut state = db.begin();
     while let Some(mut job) = next.take() {
         if state.is_ok() {
-            state = db.within_savepoint(job.as_mut());
+            state = db.attempt_in_savepoint(job.as_mut());
         }
         group.push(job);
-        if group.len() < GROUP {
+        if group.len() < MAX_GROUP_JOBS {
             next = next_job(messages, closers);
         }
     }
@@ -210,11 +213,11 @@ fn write_group(
         state = db.execute("COMMIT");
     }
     match state {
-        Ok(()) if !is_lost => answer(db, group, &Ok(())),
+        Ok(()) if !is_lost => reply_all(db, group, &Ok(())),
         // Another process holds the lock: every job would fail alike, and has waited long enough.
         Err(error) if is_busy(&error) => {
             db.roll_back();
-            answer(db, group, &Err(db.failed(&error)));
+            reply_all(db, group, &Err(db.store_error(&error)));
         }
         Ok(()) | Err(_) => {
             db.roll_back();
@@ -228,13 +231,13 @@ fn write_group(
 
 /// Returns the next job without waiting.
 fn next_job(
-    messages: &mut mpsc::Receiver<Message>,
+    messages: &mut mpsc::Receiver<WriterCommand>,
     closers: &mut Vec<oneshot::Sender<()>>,
 ) -> Option<Box<dyn Job>> {
     loop {
         match messages.try_recv() {
-            Ok(Message::Job(job)) => return Some(job),
-            Ok(Message::Close(reply)) => closers.push(reply),
+            Ok(WriterCommand::Job(job)) => return Some(job),
+            Ok(WriterCommand::Close(reply)) => closers.push(reply),
             Err(_empty_or_closed) => return None,
         }
     }
@@ -244,12 +247,12 @@ fn write_alone(db: &Db, mut job: Box<dyn Job>) {
     let commit =
         db.begin().and_then(|()| if job.attempt(db) { db.execute("COMMIT") } else { Ok(()) });
     db.roll_back();
-    job.answer(&db.path, commit.map_err(|error| db.failed(&error)));
+    job.send_reply(&db.path, commit.map_err(|error| db.store_error(&error)));
 }
 
-fn answer(db: &Db, group: Vec<Box<dyn Job>>, commit: &Result<(), StoreError>) {
+fn reply_all(db: &Db, group: Vec<Box<dyn Job>>, commit: &Result<(), StoreError>) {
     for job in group {
-        job.answer(&db.path, commit.clone());
+        job.send_reply(&db.path, commit.clone());
     }
 }
 
@@ -261,7 +264,7 @@ impl Db {
     }
 
     /// Attempts a job within a savepoint. An error means that the whole transaction is lost.
-    fn within_savepoint(&self, job: &mut dyn Job) -> rusqlite::Result<()> {
+    fn attempt_in_savepoint(&self, job: &mut dyn Job) -> rusqlite::Result<()> {
         if self.connection.is_autocommit() {
             return Ok(());
         }
@@ -288,7 +291,7 @@ impl Db {
         self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::Failed { message: describe(&self.path, error) }
+    fn store_error(&self, error: &rusqlite::Error) -> StoreError {
+        StoreError::Failed { message: describe_error(&self.path, error) }
     }
 }

@@ -7,17 +7,19 @@
 //! - [`Roles`]: display names for short keys.
 //! - [`strip_terminal_codes`]: text without terminal control sequences.
 
-mod plain;
 mod roles;
 mod rule;
-mod seen;
+mod rule_input;
 mod template;
+mod terminal_codes;
 
 #[cfg(test)]
 mod tests;
 
-pub use plain::plain;
 pub use roles::Roles;
-pub use rule::{Decision, Format, Match, NamePattern, Rule, Rules, ToAgent};
-pub use seen::Seen;
-pub use template::{Ink, Template};
+pub use rule::{
+    AgentAction, MessageFormat, NamePattern, Rule, RuleConditions, RuleDecision, Rules,
+};
+pub use rule_input::RuleInput;
+pub use template::{ColourMode, Template};
+pub use terminal_codes::strip_terminal_codes;

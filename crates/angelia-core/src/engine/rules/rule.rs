@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use super::{Roles, Seen, Template};
+use super::{Roles, RuleInput, Template};
 
 /// The content of `bus-rules.yaml`.
 #[derive(Clone, Debug, Default)]
@@ -20,12 +20,12 @@ pub struct Rules {
 pub struct Rule {
     /// Line of the rule in its file.
     pub line: u64,
-    pub matches: Match,
+    pub conditions: RuleConditions,
     pub print: bool,
-    pub print_format: Format,
+    pub print_format: MessageFormat,
     /// Turns the message into a turn of an agent.
     pub context: bool,
-    pub context_format: Format,
+    pub context_format: MessageFormat,
     /// Shell command to run.
     pub command: Option<Arc<str>>,
     /// Profile of the agent that gets the message.
@@ -34,7 +34,7 @@ pub struct Rule {
 
 /// The conditions of a rule. All of them must hold; a rule without any condition matches nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Match {
+pub struct RuleConditions {
     /// Equal to `body.type`.
     pub kind: Option<Arc<str>>,
     /// Any of these senders.
@@ -65,13 +65,13 @@ impl NamePattern {
 
 /// How a message is rendered as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct MessageFormat {
     /// Path of a program that renders the message, if it exists.
     pub script: Option<Arc<str>>,
     pub template: Template,
 }
 
-impl Format {
+impl MessageFormat {
     pub fn parse(text: &str) -> Self {
         let is_path = text.starts_with(['/', '~']);
         Self { script: is_path.then(|| text.trim_end().into()), template: Template::parse(text) }
@@ -81,37 +81,37 @@ impl Format {
     /// nothing but the path.
     pub fn without_script(&self) -> Template {
         if self.script.is_some() && !self.template.has_placeholders() {
-            return Template::text();
+            return Template::message_text();
         }
         self.template.clone()
     }
 }
 
-impl Default for Format {
+impl Default for MessageFormat {
     fn default() -> Self {
-        Self { script: None, template: Template::text() }
+        Self { script: None, template: Template::message_text() }
     }
 }
 
 /// The actions for one message.
 #[derive(Clone, Debug, Default)]
-pub struct Decision {
+pub struct RuleDecision {
     /// Line of the rule that matched; `None`: no rule matched.
     pub line: Option<u64>,
-    pub print: Option<Format>,
-    pub context: Option<ToAgent>,
+    pub print: Option<MessageFormat>,
+    pub context: Option<AgentAction>,
     pub command: Option<Arc<str>>,
 }
 
 /// Passes the message to an agent.
 #[derive(Clone, Debug)]
-pub struct ToAgent {
-    pub format: Format,
+pub struct AgentAction {
+    pub format: MessageFormat,
     pub profile: Option<Arc<str>>,
 }
 
-impl Match {
-    pub fn wants_nothing(&self) -> bool {
+impl RuleConditions {
+    pub fn is_empty(&self) -> bool {
         self.kind.is_none()
             && self.from.is_empty()
             && self.channel.is_empty()
@@ -119,12 +119,12 @@ impl Match {
             && self.verified.is_none()
     }
 
-    pub fn matches(&self, seen: &Seen) -> bool {
+    pub fn matches(&self, seen: &RuleInput) -> bool {
         let any = |patterns: &[NamePattern], name: &str| {
             patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(name))
         };
         let channel = seen.channel.as_deref();
-        !self.wants_nothing()
+        !self.is_empty()
             && (self.kind.is_none() || self.kind == seen.kind)
             && any(&self.from, &seen.from)
             && (self.channel.is_empty() || channel.is_some_and(|name| any(&self.channel, name)))
@@ -136,16 +136,19 @@ impl Match {
 impl Rules {
     /// Returns the actions of the first rule that matches. A message that no rule matches is
     /// printed, so that nothing is lost silently.
-    pub fn decide(&self, seen: &Seen) -> Decision {
-        let Some(rule) = self.callbacks.iter().find(|rule| rule.matches.matches(seen)) else {
-            return Decision { print: Some(Format::default()), ..Decision::default() };
+    pub fn decide(&self, seen: &RuleInput) -> RuleDecision {
+        let Some(rule) = self.callbacks.iter().find(|rule| rule.conditions.matches(seen)) else {
+            return RuleDecision {
+                print: Some(MessageFormat::default()),
+                ..RuleDecision::default()
+            };
         };
-        let context = rule.context.then(|| ToAgent {
+        let context = rule.context.then(|| AgentAction {
             format: rule.context_format.clone(),
             profile: rule.profile.clone(),
         });
         // A message that goes to an agent is not printed as well.
         let print = (rule.print && !rule.context).then(|| rule.print_format.clone());
-        Decision { line: Some(rule.line), print, context, command: rule.command.clone() }
+        RuleDecision { line: Some(rule.line), print, context, command: rule.command.clone() }
     }
 }

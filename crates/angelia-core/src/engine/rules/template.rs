@@ -8,17 +8,17 @@ use jiff::{
     tz::TimeZone,
 };
 
-use super::Seen;
+use super::RuleInput;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template(Vec<Piece>);
+pub struct Template(Vec<TemplatePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum TemplatePart {
     /// Fixed text, including braces that are no placeholder.
-    Text(Arc<str>),
+    Literal(Arc<str>),
     From,
-    Said,
+    MessageText,
     Type,
     /// Unix time in whole seconds.
     Seconds,
@@ -30,7 +30,7 @@ enum Piece {
 
 /// Whether terminal colours are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ink {
+pub enum ColourMode {
     Colour,
     Plain,
 }
@@ -45,65 +45,69 @@ impl Template {
             literal.push_str(&rest[..open]);
             rest = &rest[open..];
             let end = rest.find('}');
-            let Some((piece, end)) = end.and_then(|end| Some((piece(&rest[1..end])?, end))) else {
+            let Some((piece, end)) =
+                end.and_then(|end| Some((parse_placeholder(&rest[1..end])?, end)))
+            else {
                 literal.push('{');
                 rest = &rest[1..];
                 continue;
             };
             if !literal.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut literal).into()));
+                pieces.push(TemplatePart::Literal(std::mem::take(&mut literal).into()));
             }
             pieces.push(piece);
             rest = &rest[end + 1..];
         }
         literal.push_str(rest);
         if !literal.is_empty() {
-            pieces.push(Piece::Text(literal.into()));
+            pieces.push(TemplatePart::Literal(literal.into()));
         }
         Self(pieces)
     }
 
     /// A template that consists of the message's text.
-    pub fn text() -> Self {
-        Self(vec![Piece::Said])
+    pub fn message_text() -> Self {
+        Self(vec![TemplatePart::MessageText])
     }
 
     /// Whether the template uses anything of the message.
     pub fn has_placeholders(&self) -> bool {
-        let fixed = |piece: &Piece| matches!(piece, Piece::Text(_) | Piece::Code(_));
+        let fixed = |piece: &TemplatePart| {
+            matches!(piece, TemplatePart::Literal(_) | TemplatePart::Code(_))
+        };
         !self.0.iter().all(fixed)
     }
 
-    pub fn render(&self, seen: &Seen, zone: &TimeZone, ink: Ink) -> String {
+    pub fn render(&self, seen: &RuleInput, zone: &TimeZone, ink: ColourMode) -> String {
         let mut out = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::From => out.push_str(&seen.from),
-                Piece::Said => out.push_str(&seen.text),
-                Piece::Type => out.push_str(seen.kind.as_deref().unwrap_or_default()),
+                TemplatePart::Literal(text) => out.push_str(text),
+                TemplatePart::From => out.push_str(&seen.from),
+                TemplatePart::MessageText => out.push_str(&seen.text),
+                TemplatePart::Type => out.push_str(seen.kind.as_deref().unwrap_or_default()),
                 // Writing to a `String` cannot fail.
-                Piece::Seconds => _ = write!(out, "{}", seen.at.as_second()),
-                Piece::Time(format) => push_time(&mut out, format, seen, zone),
-                Piece::Code(code) if ink == Ink::Colour => out.push_str(code),
-                Piece::Code(_) => {}
+                TemplatePart::Seconds => _ = write!(out, "{}", seen.at.as_second()),
+                TemplatePart::Time(format) => push_time(&mut out, format, seen, zone),
+                TemplatePart::Code(code) if ink == ColourMode::Colour => out.push_str(code),
+                TemplatePart::Code(_) => {}
             }
         }
         out
     }
 }
 
-fn piece(name: &str) -> Option<Piece> {
+fn parse_placeholder(name: &str) -> Option<TemplatePart> {
     Some(match name {
-        "from" => Piece::From,
-        "text" => Piece::Said,
-        "type" => Piece::Type,
-        "ts" => Piece::Seconds,
-        "bold" => Piece::Code("\x1b[1m".into()),
-        "reset" => Piece::Code("\x1b[0m".into()),
+        "from" => TemplatePart::From,
+        "text" => TemplatePart::MessageText,
+        "type" => TemplatePart::Type,
+        "ts" => TemplatePart::Seconds,
+        "bold" => TemplatePart::Code("\x1b[1m".into()),
+        "reset" => TemplatePart::Code("\x1b[0m".into()),
         _ => match name.split_once(':')? {
-            ("ts", format) if !format.is_empty() => Piece::Time(format.into()),
-            ("color", colour) => Piece::Code(colour_code(colour).into()),
+            ("ts", format) if !format.is_empty() => TemplatePart::Time(format.into()),
+            ("color", colour) => TemplatePart::Code(colour_code(colour).into()),
             _ => return None,
         },
     })
@@ -122,7 +126,7 @@ fn colour_code(name: &str) -> String {
     found.map_or_else(String::new, |number| format!("\x1b[{bold}3{number}m"))
 }
 
-fn push_time(out: &mut String, format: &str, seen: &Seen, zone: &TimeZone) {
+fn push_time(out: &mut String, format: &str, seen: &RuleInput, zone: &TimeZone) {
     let time = BrokenDownTime::from(&seen.at.to_zoned(zone.clone()));
     // Unknown conversions are kept as they are.
     let lenient = Config::new().lenient(true);

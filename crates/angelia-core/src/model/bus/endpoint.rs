@@ -2,17 +2,17 @@
 
 use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
-const LONGEST: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// A valid endpoint name: not empty, no control characters, no blanks at its ends.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointName(Arc<str>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadEndpointName {
+pub enum EndpointNameError {
     #[error("an endpoint's name cannot be empty")]
     Empty,
-    #[error("an endpoint's name has at most {LONGEST} bytes")]
+    #[error("an endpoint's name has at most {MAX_NAME_BYTES} bytes")]
     TooLong,
     #[error("an endpoint's name cannot begin or end with a blank")]
     Blank,
@@ -21,22 +21,22 @@ pub enum BadEndpointName {
 }
 
 impl EndpointName {
-    pub fn new(name: &str) -> Result<Self, BadEndpointName> {
+    pub fn new(name: &str) -> Result<Self, EndpointNameError> {
         Self::check(name).map(|()| Self(name.into()))
     }
 
-    pub fn check(name: &str) -> Result<(), BadEndpointName> {
+    pub fn check(name: &str) -> Result<(), EndpointNameError> {
         if name.is_empty() {
-            return Err(BadEndpointName::Empty);
+            return Err(EndpointNameError::Empty);
         }
-        if name.len() > LONGEST {
-            return Err(BadEndpointName::TooLong);
+        if name.len() > MAX_NAME_BYTES {
+            return Err(EndpointNameError::TooLong);
         }
         if name.trim() != name {
-            return Err(BadEndpointName::Blank);
+            return Err(EndpointNameError::Blank);
         }
         if name.chars().any(char::is_control) {
-            return Err(BadEndpointName::Control);
+            return Err(EndpointNameError::Control);
         }
         Ok(())
     }
@@ -46,7 +46,7 @@ impl EndpointName {
     }
 
     /// Returns `name-2`, `name-3` …, for further sessions under one name.
-    pub fn with_suffix(&self, number: u32) -> Result<Self, BadEndpointName> {
+    pub fn with_suffix(&self, number: u32) -> Result<Self, EndpointNameError> {
         Self::new(&format!("{self}-{number}"))
     }
 }
@@ -64,7 +64,7 @@ impl fmt::Debug for EndpointName {
 }
 
 impl FromStr for EndpointName {
-    type Err = BadEndpointName;
+    type Err = EndpointNameError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::new(name)
@@ -89,16 +89,16 @@ mod tests {
 
     #[test]
     fn what_people_call_endpoints_is_allowed_and_what_breaks_lines_is_not() {
-        for name in ["a", "worker-2", "sp ace/ünï:*", "123", &"x".repeat(LONGEST)] {
+        for name in ["a", "worker-2", "sp ace/ünï:*", "123", &"x".repeat(MAX_NAME_BYTES)] {
             assert!(EndpointName::new(name).is_ok(), "{name}");
         }
         for (name, why) in [
-            ("", BadEndpointName::Empty),
-            (" a", BadEndpointName::Blank),
-            ("a\n", BadEndpointName::Blank),
-            ("a\tb", BadEndpointName::Control),
-            ("a\u{1b}[1m", BadEndpointName::Control),
-            (&"x".repeat(LONGEST + 1), BadEndpointName::TooLong),
+            ("", EndpointNameError::Empty),
+            (" a", EndpointNameError::Blank),
+            ("a\n", EndpointNameError::Blank),
+            ("a\tb", EndpointNameError::Control),
+            ("a\u{1b}[1m", EndpointNameError::Control),
+            (&"x".repeat(MAX_NAME_BYTES + 1), EndpointNameError::TooLong),
         ] {
             assert_eq!(EndpointName::new(name), Err(why), "{name:?}");
         }

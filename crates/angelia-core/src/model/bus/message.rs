@@ -12,7 +12,7 @@ pub type MessageId = Arc<str>;
 
 /// A message to one endpoint or to all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct BusMessage {
     pub id: MessageId,
     /// The sender as claimed; see `verified`.
     pub from: Option<Arc<str>>,
@@ -46,7 +46,7 @@ pub struct MessageContent {
     pub body: Value,
 }
 
-impl Message {
+impl BusMessage {
     /// Composes a message in the form that every client reads.
     pub fn compose(
         id: impl Into<MessageId>,
@@ -107,10 +107,10 @@ impl Message {
 mod tests {
     use super::*;
 
-    fn with_body(body: &str) -> Message {
+    fn with_body(body: &str) -> BusMessage {
         let name = |name| EndpointName::new(name).unwrap();
         let body: &RawValue = serde_json::from_str(body).unwrap();
-        Message::compose("m\"1", &name("a"), &name("b"), 1.5, body)
+        BusMessage::compose("m\"1", &name("a"), &name("b"), 1.5, body)
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(with_body("null").content().text, "");
         assert_eq!(with_body("[1,2]").content().text, "[1,2]");
         assert_eq!(with_body(r#"{"text":7}"#).content().text, r#"{"text":7}"#);
-        let odd = Message { envelope: Bytes::from_static(b"not json"), ..with_body("1") };
+        let odd = BusMessage { envelope: Bytes::from_static(b"not json"), ..with_body("1") };
         assert_eq!(odd.content().text, "not json");
     }
 }

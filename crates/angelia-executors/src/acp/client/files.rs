@@ -17,7 +17,7 @@ use rustix::{
 };
 
 /// Larger files are not read.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX_READ_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub(super) enum FileError {
     Outside(PathBuf),
     #[error("{} is not a plain file", .0.display())]
     NotAFile(PathBuf),
-    #[error("{} is larger than {LARGEST} bytes; read a smaller file", .0.display())]
+    #[error("{} is larger than {MAX_READ_BYTES} bytes; read a smaller file", .0.display())]
     TooLarge(PathBuf),
     #[error("{} is not text", .0.display())]
     NotText(PathBuf),
@@ -36,22 +36,22 @@ pub(super) enum FileError {
 
 /// The working directory, held open.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct WorkDir {
     path: PathBuf,
     dir: OwnedFd,
 }
 
-const DIRECTORY: OFlags =
+const DIRECTORY_FLAGS: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
 /// `NONBLOCK` and `NOCTTY`: opening a named pipe or a device must not block.
-const PLAIN: OFlags =
+const FILE_FLAGS: OFlags =
     OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-impl Root {
+impl WorkDir {
     pub(crate) fn open(cwd: &Path) -> io::Result<Self> {
         let path = cwd.canonicalize()?;
-        let dir = open(&path, DIRECTORY, Mode::empty())?;
+        let dir = open(&path, DIRECTORY_FLAGS, Mode::empty())?;
         Ok(Self { path, dir })
     }
 
@@ -61,7 +61,7 @@ impl Root {
     }
 
     /// Resolves a directory inside the working directory.
-    pub(super) fn folder(&self, path: &Path) -> Result<PathBuf, FileError> {
+    pub(super) fn resolve_folder(&self, path: &Path) -> Result<PathBuf, FileError> {
         let names = self.resolve(path)?;
         let folder = self.path.join(names);
         match folder.symlink_metadata() {
@@ -77,11 +77,11 @@ impl Root {
         line: Option<u64>,
         lines: Option<u64>,
     ) -> Result<String, FileError> {
-        let mut file = self.file(path, OFlags::RDONLY)?;
+        let mut file = self.open_file(path, OFlags::RDONLY)?;
         let mut bytes = Vec::new();
-        let read = (&mut file).take(LARGEST + 1).read_to_end(&mut bytes);
+        let read = (&mut file).take(MAX_READ_BYTES + 1).read_to_end(&mut bytes);
         let read = read.map_err(io_error(path))?;
-        if read as u64 > LARGEST {
+        if read as u64 > MAX_READ_BYTES {
             return Err(FileError::TooLarge(path.to_owned()));
         }
         let text = String::from_utf8(bytes).map_err(|_| FileError::NotText(path.to_owned()))?;
@@ -94,7 +94,7 @@ impl Root {
     pub(super) fn write(&self, path: &Path, text: &str) -> Result<(), FileError> {
         // No `TRUNC`: the file is emptied only after `open_file` has checked that it is regular.
         let flags = OFlags::WRONLY | OFlags::CREATE;
-        let mut file = self.file(path, flags)?;
+        let mut file = self.open_file(path, flags)?;
         let mut write = || {
             file.set_len(0)?;
             file.write_all(text.as_bytes())
@@ -102,7 +102,7 @@ impl Root {
         write().map_err(io_error(path))
     }
 
-    fn file(&self, path: &Path, flags: OFlags) -> Result<File, FileError> {
+    fn open_file(&self, path: &Path, flags: OFlags) -> Result<File, FileError> {
         let names = self.resolve(path)?;
         let Some(name) = names.file_name() else {
             return Err(FileError::NotAFile(path.to_owned()));
@@ -119,12 +119,12 @@ impl Root {
                     Err(error) => return Err(io_error(path)(error.into())),
                 }
             }
-            let opened = openat(dir, name, DIRECTORY, Mode::empty());
-            inner = Some(opened.map_err(|error| not_opened(path, error))?);
+            let opened = openat(dir, name, DIRECTORY_FLAGS, Mode::empty());
+            inner = Some(opened.map_err(|error| open_error(path, error))?);
         }
         let dir = inner.as_ref().unwrap_or(&self.dir);
-        let file = openat(dir, name, flags | PLAIN, Mode::from_raw_mode(0o666))
-            .map_err(|error| not_opened(path, error))?;
+        let file = openat(dir, name, flags | FILE_FLAGS, Mode::from_raw_mode(0o666))
+            .map_err(|error| open_error(path, error))?;
         let found = fstat(&file).map_err(|error| io_error(path)(error.into()))?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(FileError::NotAFile(path.to_owned()));
@@ -166,7 +166,7 @@ impl Root {
 
 /// Converts an error of `openat`. `LOOP` means that a link appeared after the path was resolved,
 /// and it may lead anywhere.
-fn not_opened(path: &Path, error: Errno) -> FileError {
+fn open_error(path: &Path, error: Errno) -> FileError {
     match error {
         Errno::LOOP => FileError::Outside(path.to_owned()),
         Errno::ISDIR | Errno::NXIO => FileError::NotAFile(path.to_owned()),
@@ -192,23 +192,23 @@ mod tests {
 
     use super::*;
 
-    struct Place {
+    struct TestDir {
         _folder: tempfile::TempDir,
         outside: PathBuf,
-        root: Root,
+        root: WorkDir,
     }
 
-    fn place() -> Place {
+    fn test_dir() -> TestDir {
         let folder = tempfile::tempdir().unwrap();
         let (inside, outside) = (folder.path().join("work"), folder.path().join("else"));
         fs::create_dir_all(inside.join("sub")).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret"), "s3cret").unwrap();
         fs::write(inside.join("a.txt"), "one\ntwo\nthree").unwrap();
-        Place { root: Root::open(&inside).unwrap(), outside, _folder: folder }
+        TestDir { root: WorkDir::open(&inside).unwrap(), outside, _folder: folder }
     }
 
-    impl Place {
+    impl TestDir {
         fn read(&self, path: impl AsRef<Path>) -> Result<String, FileError> {
             self.root.read(path.as_ref(), None, None)
         }
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn files_are_read_and_written() {
-        let place = place();
+        let place = test_dir();
         assert_eq!(place.read(place.inside("a.txt")).unwrap(), "one\ntwo\nthree");
         let some = |line, lines| {
             let path = place.inside("a.txt");
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn no_way_leads_outside() {
-        let place = place();
+        let place = test_dir();
         let secret = place.outside.join("secret");
         symlink(&secret, place.inside("link")).unwrap();
         symlink(&place.outside, place.inside("folder")).unwrap();
@@ -267,13 +267,13 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&secret).unwrap(), "s3cret");
         assert_eq!(fs::read_dir(&place.outside).unwrap().count(), 1);
-        assert!(place.root.folder(&place.inside("folder")).is_err());
-        assert!(place.root.folder(&place.inside("sub")).is_ok());
+        assert!(place.root.resolve_folder(&place.inside("folder")).is_err());
+        assert!(place.root.resolve_folder(&place.inside("sub")).is_ok());
     }
 
     #[test]
     fn a_link_that_stays_inside_is_followed() {
-        let place = place();
+        let place = test_dir();
         symlink("a.txt", place.inside("link")).unwrap();
         symlink("../sub", place.inside("sub/itself")).unwrap();
         place.root.write(&place.inside("link"), "through").unwrap();
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn only_plain_files_of_text() {
-        let place = place();
+        let place = test_dir();
         fs::write(place.inside("bytes"), [0xff, 0xfe]).unwrap();
         let read = place.read(place.inside("bytes"));
         assert!(matches!(read, Err(FileError::NotText(_))), "{read:?}");
@@ -297,7 +297,7 @@ mod tests {
             assert!(matches!(written, Err(FileError::NotAFile(_))), "{written:?}");
         }
         assert!(matches!(place.read(place.inside("missing")), Err(FileError::Io { .. })));
-        fs::File::create(place.inside("big")).unwrap().set_len(LARGEST + 1).unwrap();
+        fs::File::create(place.inside("big")).unwrap().set_len(MAX_READ_BYTES + 1).unwrap();
         let read = place.read(place.inside("big"));
         assert!(matches!(read, Err(FileError::TooLarge(_))), "{read:?}");
     }

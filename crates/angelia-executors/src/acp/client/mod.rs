@@ -15,12 +15,12 @@
 //! - `service`: carries out the requests.
 
 mod files;
-mod serve;
+mod request;
+mod service;
 mod terminal;
-mod wish;
 
 pub(crate) use self::{
-    serve::{Served, Service},
-    wish::{Granted, wish},
+    request::{ToolGrantRef, parse_request},
+    service::{ClientResponse, Service},
 };
-pub use wish::Wish;
+pub use request::ClientRequest;

@@ -16,29 +16,29 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt as _, sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::wish::Program;
+use super::request::TerminalProgram;
 use crate::{
-    host::Host,
-    process::{Child, Ladder, Launch, SpawnError, spawn, terminate},
+    host::ExecutorHost,
+    process::{Child, ProcessLaunch, SpawnError, StopTimeouts, spawn, terminate},
 };
 
 /// The output kept of a program: the default and the maximum.
-const KEPT: usize = 1024 * 1024;
+const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 
 /// Limits the open terminals of a session.
-const MOST: usize = 32;
+const MAX_TERMINALS: usize = 32;
 
 /// The time for a program to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A shell script that runs its arguments with stderr redirected to stdout.
-const TOGETHER: &str = "exec \"$0\" \"$@\" 2>&1";
+const MERGE_STDERR_SCRIPT: &str = "exec \"$0\" \"$@\" 2>&1";
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TerminalError {
     #[error("there is no terminal {0}")]
     Unknown(Box<str>),
-    #[error("{MOST} terminals are open; release one first")]
+    #[error("{MAX_TERMINALS} terminals are open; release one first")]
     TooMany,
     #[error("{0}")]
     Invalid(Failure),
@@ -49,39 +49,39 @@ pub(super) enum TerminalError {
 /// The terminals of one session.
 #[derive(Debug)]
 pub(super) struct Terminals {
-    host: Host,
+    host: ExecutorHost,
     environment: BTreeMap<OsString, OsString>,
-    all: HashMap<Box<str>, Terminal>,
-    next: u64,
-    running: JoinSet<()>,
+    terminals: HashMap<Box<str>, Terminal>,
+    next_id: u64,
+    supervisors: JoinSet<()>,
 }
 
 #[derive(Debug)]
 struct Terminal {
-    output: Arc<Mutex<Output>>,
-    ended: watch::Receiver<Option<Value>>,
+    output: Arc<Mutex<OutputTail>>,
+    exit_status: watch::Receiver<Option<Value>>,
     stop: CancellationToken,
 }
 
 /// The last bytes of a program's output.
 #[derive(Debug)]
-struct Output {
+struct OutputTail {
     bytes: Vec<u8>,
-    kept: usize,
+    limit: usize,
     truncated: bool,
 }
 
-impl Output {
+impl OutputTail {
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         // Drop only when twice the limit is reached, so that this does not happen on every read.
-        if self.bytes.len() > 2 * self.kept {
-            self.cut();
+        if self.bytes.len() > 2 * self.limit {
+            self.trim();
         }
     }
 
-    fn cut(&mut self) {
-        let excess = self.bytes.len().saturating_sub(self.kept);
+    fn trim(&mut self) {
+        let excess = self.bytes.len().saturating_sub(self.limit);
         if excess == 0 {
             return;
         }
@@ -94,31 +94,37 @@ impl Output {
     }
 
     fn text(&mut self) -> String {
-        self.cut();
+        self.trim();
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
 
 impl Terminals {
-    pub(super) fn new(host: Host, environment: BTreeMap<OsString, OsString>) -> Self {
-        Self { host, environment, all: HashMap::new(), next: 0, running: JoinSet::new() }
+    pub(super) fn new(host: ExecutorHost, environment: BTreeMap<OsString, OsString>) -> Self {
+        Self {
+            host,
+            environment,
+            terminals: HashMap::new(),
+            next_id: 0,
+            supervisors: JoinSet::new(),
+        }
     }
 
     /// Starts a program in `folder`, which must have been checked, and returns the terminal's id.
     pub(super) async fn run(
         &mut self,
-        program: &Program,
+        program: &TerminalProgram,
         folder: PathBuf,
     ) -> Result<Value, TerminalError> {
-        while self.running.try_join_next().is_some() {}
-        if self.all.len() >= MOST {
+        while self.supervisors.try_join_next().is_some() {}
+        if self.terminals.len() >= MAX_TERMINALS {
             return Err(TerminalError::TooMany);
         }
         let mut args: Vec<OsString> = vec!["-c".into()];
-        if program.is_line() {
+        if program.is_shell_line() {
             args.push(format!("{{ {}\n}} 2>&1", program.command).into());
         } else {
-            args.push(TOGETHER.into());
+            args.push(MERGE_STDERR_SCRIPT.into());
             args.push((*program.command).into());
             args.extend(program.args.iter().map(|arg| OsString::from(&**arg)));
         }
@@ -128,7 +134,7 @@ impl Terminals {
         }
         // A mark of its own: stopping the program must not stop the agent.
         let mark = self.host.fresh_mark().map_err(TerminalError::Invalid)?;
-        let launch = Launch {
+        let launch = ProcessLaunch {
             program: "/bin/sh".into(),
             args,
             cwd: folder,
@@ -137,24 +143,24 @@ impl Terminals {
             ledger: self.host.ledger.clone(),
         };
         let child = spawn(&launch).await?;
-        let kept = program.kept.and_then(|kept| usize::try_from(kept).ok());
-        let output = Arc::new(Mutex::new(Output {
+        let kept = program.output_limit.and_then(|kept| usize::try_from(kept).ok());
+        let output = Arc::new(Mutex::new(OutputTail {
             bytes: Vec::new(),
-            kept: kept.unwrap_or(KEPT).min(KEPT),
+            limit: kept.unwrap_or(MAX_OUTPUT_BYTES).min(MAX_OUTPUT_BYTES),
             truncated: false,
         }));
         let (told, ended) = watch::channel(None);
         let stop = CancellationToken::new();
-        self.running.spawn(watch_over(child, Arc::clone(&output), told, stop.clone()));
-        self.next += 1;
-        let id: Box<str> = format!("term-{}", self.next).into();
-        let terminal = Terminal { output, ended, stop };
-        self.all.insert(id.clone(), terminal);
+        self.supervisors.spawn(supervise(child, Arc::clone(&output), told, stop.clone()));
+        self.next_id += 1;
+        let id: Box<str> = format!("term-{}", self.next_id).into();
+        let terminal = Terminal { output, exit_status: ended, stop };
+        self.terminals.insert(id.clone(), terminal);
         Ok(json!({"terminalId": id}))
     }
 
     fn get(&self, id: &str) -> Result<&Terminal, TerminalError> {
-        self.all.get(id).ok_or_else(|| TerminalError::Unknown(id.into()))
+        self.terminals.get(id).ok_or_else(|| TerminalError::Unknown(id.into()))
     }
 
     pub(super) fn output(&self, id: &str) -> Result<Value, TerminalError> {
@@ -162,7 +168,7 @@ impl Terminals {
         let mut output = lock(&terminal.output);
         let text = output.text();
         let mut value = json!({"output": text, "truncated": output.truncated});
-        if let Some(status) = &*terminal.ended.borrow() {
+        if let Some(status) = &*terminal.exit_status.borrow() {
             value["exitStatus"] = status.clone();
         }
         Ok(value)
@@ -170,7 +176,7 @@ impl Terminals {
 
     /// Returns the output for display.
     pub(super) fn text(&self, id: &str) -> Option<String> {
-        let terminal = self.all.get(id)?;
+        let terminal = self.terminals.get(id)?;
         Some(lock(&terminal.output).text())
     }
 
@@ -179,7 +185,7 @@ impl Terminals {
         &self,
         id: &str,
     ) -> Result<impl Future<Output = Value> + use<>, TerminalError> {
-        let mut ended = self.get(id)?.ended.clone();
+        let mut ended = self.get(id)?.exit_status.clone();
         Ok(async move {
             match ended.wait_for(Option::is_some).await {
                 Ok(status) => status.clone().unwrap_or_default(),
@@ -195,26 +201,26 @@ impl Terminals {
 
     pub(super) fn release(&mut self, id: &str) -> Result<Value, TerminalError> {
         self.kill(id)?;
-        self.all.remove(id);
+        self.terminals.remove(id);
         Ok(json!({}))
     }
 
     /// Stops all programs and waits for them.
     pub(super) async fn close(&mut self) {
-        for terminal in self.all.values() {
+        for terminal in self.terminals.values() {
             terminal.stop.cancel();
         }
-        let all = async { while self.running.join_next().await.is_some() {} };
+        let all = async { while self.supervisors.join_next().await.is_some() {} };
         // The programs that are left are killed when `self` is dropped.
         let _ = timeout(2 * GRACE, all).await;
-        self.all.clear();
+        self.terminals.clear();
     }
 }
 
 /// Reads the output of a program until it exits or is stopped, then terminates all its processes.
-async fn watch_over(
+async fn supervise(
     mut child: Child,
-    output: Arc<Mutex<Output>>,
+    output: Arc<Mutex<OutputTail>>,
     told: watch::Sender<Option<Value>>,
     stop: CancellationToken,
 ) {
@@ -232,7 +238,7 @@ async fn watch_over(
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            _ = child.exited() => break,
+            _ = child.wait_exit() => break,
             read = read => match read {
                 Ok(read @ 1..) => lock(&output).push(&chunk[..read]),
                 Ok(0) | Err(_) => pipe = None,
@@ -240,14 +246,14 @@ async fn watch_over(
         }
     }
     child.stdout = pipe;
-    let ended = terminate(child, &Ladder::within(GRACE), |bytes| {
+    let ended = terminate(child, &StopTimeouts::with_grace(GRACE), |bytes| {
         lock(&output).push(bytes);
     })
     .await;
-    told.send_replace(Some(status(ended.status)));
+    told.send_replace(Some(exit_status_json(ended.status)));
 }
 
-fn status(status: Option<ExitStatus>) -> Value {
+fn exit_status_json(status: Option<ExitStatus>) -> Value {
     let signal = status.and_then(|status| status.signal());
     json!({
         "exitCode": status.and_then(|status| status.code()),
@@ -255,7 +261,7 @@ fn status(status: Option<ExitStatus>) -> Value {
     })
 }
 
-fn lock(output: &Mutex<Output>) -> std::sync::MutexGuard<'_, Output> {
+fn lock(output: &Mutex<OutputTail>) -> std::sync::MutexGuard<'_, OutputTail> {
     output.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -265,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_output_is_kept_and_no_character_is_cut() {
-        let mut output = Output { bytes: Vec::new(), kept: 5, truncated: false };
+        let mut output = OutputTail { bytes: Vec::new(), limit: 5, truncated: false };
         output.push("abc".as_bytes());
         assert_eq!((output.text(), output.truncated), ("abc".to_owned(), false));
         output.push("dé€f".as_bytes());

@@ -5,45 +5,45 @@ use angelia_core::model::{ContextWindow, ToolClass};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::lenient::{Soft, Text};
+use crate::lenient::{BorrowedStr, Lenient};
 
 /// The parameters of `session/update`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Updated<'a> {
+pub(crate) struct SessionUpdateParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) session_id: Soft<Text<'a>>,
+    pub(crate) session_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) update: Option<&'a RawValue>,
 }
 
 /// The kind of an update.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Head<'a> {
+pub(crate) struct UpdateHeader<'a> {
     #[serde(borrow, default, rename = "sessionUpdate")]
-    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) kind: Lenient<BorrowedStr<'a>>,
 }
 
 /// A chunk of a message.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Chunk<'a> {
+pub(crate) struct UpdateChunk<'a> {
     #[serde(borrow, default)]
-    pub(crate) content: Soft<Block<'a>>,
+    pub(crate) content: Lenient<IncomingBlock<'a>>,
     #[serde(borrow, default)]
-    pub(crate) message_id: Soft<Text<'a>>,
+    pub(crate) message_id: Lenient<BorrowedStr<'a>>,
 }
 
 /// A content block. Only text is read.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Block<'a> {
+pub(crate) struct IncomingBlock<'a> {
     #[serde(borrow, default, rename = "type")]
-    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) kind: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    text: Soft<Text<'a>>,
+    text: Lenient<BorrowedStr<'a>>,
 }
 
-impl Block<'_> {
+impl IncomingBlock<'_> {
     pub(crate) fn text(&self) -> Option<&str> {
         match self.kind.as_str() {
             Some("text") | None => self.text.as_str(),
@@ -55,63 +55,63 @@ impl Block<'_> {
 /// A tool call, an update of one, or the tool call of a permission request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ToolFields<'a> {
+pub(crate) struct ToolCallFields<'a> {
     #[serde(borrow, default)]
-    pub(crate) tool_call_id: Soft<Text<'a>>,
+    pub(crate) tool_call_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    name: Soft<Text<'a>>,
+    name: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) title: Soft<Text<'a>>,
+    pub(crate) title: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) kind: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) raw_input: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) raw_output: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    content: Soft<Vec<Soft<ToolContent<'a>>>>,
+    content: Lenient<Vec<Lenient<ToolCallContent<'a>>>>,
     #[serde(borrow, default)]
-    locations: Soft<Vec<Soft<Location<'a>>>>,
+    locations: Lenient<Vec<Lenient<ToolCallLocation<'a>>>>,
     #[serde(borrow, default, rename = "_meta")]
     meta: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ToolContent<'a> {
+pub(crate) struct ToolCallContent<'a> {
     #[serde(borrow, default)]
-    content: Soft<Block<'a>>,
+    content: Lenient<IncomingBlock<'a>>,
     /// Of a diff.
     #[serde(borrow, default)]
-    pub(crate) path: Soft<Text<'a>>,
+    pub(crate) path: Lenient<BorrowedStr<'a>>,
     /// The file's content after the change.
     #[serde(borrow, default)]
-    pub(crate) new_text: Soft<Text<'a>>,
+    pub(crate) new_text: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) terminal_id: Soft<Text<'a>>,
+    pub(crate) terminal_id: Lenient<BorrowedStr<'a>>,
 }
 
-impl ToolContent<'_> {
+impl ToolCallContent<'_> {
     pub(crate) fn text(&self) -> Option<&str> {
         self.content.0.as_ref()?.text()
     }
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Location<'a> {
+pub(crate) struct ToolCallLocation<'a> {
     #[serde(borrow, default)]
-    path: Soft<Text<'a>>,
+    path: Lenient<BorrowedStr<'a>>,
 }
 
-impl<'a> ToolFields<'a> {
+impl<'a> ToolCallFields<'a> {
     pub(crate) fn parse(raw: &'a RawValue) -> Option<Self> {
         serde_json::from_str(raw.get()).ok()
     }
 
     /// Returns the content. `None`: the message does not mention content, so it is unchanged.
-    pub(crate) fn content(&self) -> Option<impl Iterator<Item = &ToolContent<'a>>> {
+    pub(crate) fn content(&self) -> Option<impl Iterator<Item = &ToolCallContent<'a>>> {
         let content = self.content.0.as_ref()?;
         Some(content.iter().filter_map(|one| one.0.as_ref()))
     }
@@ -142,30 +142,30 @@ impl<'a> ToolFields<'a> {
 
 /// The parts of a tool's input that we know, under the names that different agents use.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Input<'a> {
+pub(crate) struct AcpToolInput<'a> {
     #[serde(borrow, default)]
-    command: Soft<CommandLine<'a>>,
+    command: Lenient<CommandField<'a>>,
     #[serde(borrow, default)]
-    cmd: Soft<CommandLine<'a>>,
+    cmd: Lenient<CommandField<'a>>,
     #[serde(borrow, default)]
-    path: Soft<Text<'a>>,
+    path: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default, alias = "filepath")]
-    file_path: Soft<Text<'a>>,
+    file_path: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default, rename = "filePath")]
-    file_path_in_camels: Soft<Text<'a>>,
+    file_path_camel_case: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    url: Soft<Text<'a>>,
+    url: Lenient<BorrowedStr<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum CommandLine<'a> {
+enum CommandField<'a> {
     #[serde(borrow)]
-    Line(Text<'a>),
+    Line(BorrowedStr<'a>),
     Words(Vec<String>),
 }
 
-impl<'a> Input<'a> {
+impl<'a> AcpToolInput<'a> {
     pub(crate) fn parse(raw: &'a RawValue) -> Self {
         serde_json::from_str(raw.get()).unwrap_or_default()
     }
@@ -173,15 +173,15 @@ impl<'a> Input<'a> {
     pub(crate) fn command(&self) -> Option<String> {
         let line = self.command.0.as_ref().or(self.cmd.0.as_ref())?;
         let line = match line {
-            CommandLine::Line(line) => line.0.to_string(),
-            CommandLine::Words(words) => words.join(" "),
+            CommandField::Line(line) => line.0.to_string(),
+            CommandField::Words(words) => words.join(" "),
         };
         (!line.trim().is_empty()).then_some(line)
     }
 
     pub(crate) fn path(&self) -> Option<&str> {
-        let all = [&self.file_path, &self.file_path_in_camels, &self.path];
-        all.into_iter().find_map(Soft::<Text<'_>>::as_str)
+        let all = [&self.file_path, &self.file_path_camel_case, &self.path];
+        all.into_iter().find_map(Lenient::<BorrowedStr<'_>>::as_str)
     }
 
     pub(crate) fn url(&self) -> Option<&str> {
@@ -191,7 +191,7 @@ impl<'a> Input<'a> {
 
 /// Maps the protocol's kinds of tools to our classes. A move is not classed as an edit, because the
 /// agent reports only one of its two paths.
-pub(crate) fn class(kind: Option<&str>) -> ToolClass {
+pub(crate) fn tool_class(kind: Option<&str>) -> ToolClass {
     match kind {
         Some("read" | "search") => ToolClass::Read,
         Some("edit" | "delete") => ToolClass::Edit,
@@ -203,35 +203,35 @@ pub(crate) fn class(kind: Option<&str>) -> ToolClass {
 /// The parameters of `session/request_permission`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Permission<'a> {
+pub(crate) struct PermissionRequestParams<'a> {
     #[serde(borrow, default)]
     pub(crate) tool_call: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    options: Soft<Vec<Soft<OptionFields<'a>>>>,
+    options: Lenient<Vec<Lenient<OptionFields<'a>>>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OptionFields<'a> {
     #[serde(borrow, default)]
-    option_id: Soft<Text<'a>>,
+    option_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    kind: Soft<Text<'a>>,
+    kind: Lenient<BorrowedStr<'a>>,
 }
 
 /// The option ids of a permission request, by their kind. The ids are the agent's own and carry no
 /// meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Choices {
+pub(crate) struct PermissionOptions {
     pub(crate) allow_once: Option<Box<str>>,
     pub(crate) allow_always: Option<Box<str>>,
     pub(crate) reject_once: Option<Box<str>>,
     pub(crate) reject_always: Option<Box<str>>,
 }
 
-impl Permission<'_> {
-    pub(crate) fn choices(&self) -> Choices {
-        let mut choices = Choices::default();
+impl PermissionRequestParams<'_> {
+    pub(crate) fn options_by_kind(&self) -> PermissionOptions {
+        let mut choices = PermissionOptions::default();
         for option in self.options.0.iter().flatten() {
             let Some(option) = &option.0 else { continue };
             let (Some(id), Some(kind)) = (option.option_id.as_str(), option.kind.as_str()) else {
@@ -255,44 +255,44 @@ impl Permission<'_> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct PlanFields<'a> {
     #[serde(borrow, default)]
-    pub(crate) entries: Soft<Vec<Soft<PlanEntry<'a>>>>,
+    pub(crate) entries: Lenient<Vec<Lenient<PlanEntry<'a>>>>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct PlanEntry<'a> {
     #[serde(borrow, default)]
-    pub(crate) content: Soft<Text<'a>>,
+    pub(crate) content: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
 }
 
 /// The fields of a `usage_update`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct UsageFields<'a> {
     #[serde(default)]
-    used: Soft<u64>,
+    used: Lenient<u64>,
     #[serde(default)]
-    size: Soft<u64>,
+    size: Lenient<u64>,
     #[serde(borrow, default)]
-    cost: Soft<Cost<'a>>,
+    cost: Lenient<Cost<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Cost<'a> {
     #[serde(default)]
-    amount: Soft<f64>,
+    amount: Lenient<f64>,
     #[serde(borrow, default)]
-    currency: Soft<Text<'a>>,
+    currency: Lenient<BorrowedStr<'a>>,
 }
 
 impl UsageFields<'_> {
     /// Returns how full the context is, if the agent reports it.
     pub(crate) fn context(&self) -> Option<ContextWindow> {
-        ContextWindow::told(self.used.get()?, self.size.get()?)
+        ContextWindow::from_reported(self.used.get()?, self.size.get()?)
     }
 
     /// Returns what the whole conversation has cost so far, in dollars.
-    pub(crate) fn dollars(&self) -> Option<f64> {
+    pub(crate) fn total_cost_usd(&self) -> Option<f64> {
         let cost = self.cost.0.as_ref()?;
         let is_dollars = cost.currency.as_str().is_none_or(|name| name == "USD");
         let amount = cost.amount.get()?;
@@ -303,45 +303,45 @@ impl UsageFields<'_> {
 /// The answer to `session/prompt`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Prompted<'a> {
+pub(crate) struct PromptResult<'a> {
     #[serde(borrow, default)]
-    pub(crate) stop_reason: Soft<Text<'a>>,
+    pub(crate) stop_reason: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) usage: Soft<Tokens>,
+    pub(crate) usage: Lenient<TurnTokens>,
     #[serde(default, rename = "_meta")]
-    meta: Soft<PromptedMeta>,
+    meta: Lenient<PromptResultMeta>,
 }
 
 /// The tokens of one turn.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Tokens {
+pub(crate) struct TurnTokens {
     #[serde(default, alias = "input_tokens")]
-    pub(crate) input_tokens: Soft<u64>,
+    pub(crate) input_tokens: Lenient<u64>,
     #[serde(default, alias = "output_tokens")]
-    pub(crate) output_tokens: Soft<u64>,
+    pub(crate) output_tokens: Lenient<u64>,
     #[serde(default)]
-    pub(crate) cached_read_tokens: Soft<u64>,
+    pub(crate) cached_read_tokens: Lenient<u64>,
     #[serde(default)]
-    pub(crate) cached_write_tokens: Soft<u64>,
+    pub(crate) cached_write_tokens: Lenient<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct PromptedMeta {
+struct PromptResultMeta {
     #[serde(default)]
-    quota: Soft<Quota>,
+    quota: Lenient<Quota>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Quota {
     #[serde(default)]
-    token_count: Soft<Tokens>,
+    token_count: Lenient<TurnTokens>,
 }
 
-impl Prompted<'_> {
+impl PromptResult<'_> {
     /// Returns the tokens from the protocol's field, or else from the `_meta` in which some agents
     /// put them.
-    pub(crate) fn tokens(&self) -> Option<Tokens> {
+    pub(crate) fn tokens(&self) -> Option<TurnTokens> {
         let meta = || self.meta.get()?.quota.get()?.token_count.get();
         self.usage.get().or_else(meta)
     }

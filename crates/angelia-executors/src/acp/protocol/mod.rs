@@ -5,6 +5,6 @@
 //! - [`handshake`]: their answers to `initialize` and to the requests that open a conversation.
 //! - [`outgoing`]: our messages.
 
+pub mod handshake;
 pub mod incoming;
-pub mod opened;
 pub mod outgoing;

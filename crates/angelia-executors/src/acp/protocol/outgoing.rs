@@ -12,33 +12,33 @@ use agent_client_protocol_schema::{
     },
 };
 use angelia_core::model::{Content, Failure, FailureKind, RawJson};
-use angelia_wire::jsonrpc::{Dialect, ErrorObject, Id, encode};
+use angelia_wire::jsonrpc::{ErrorObject, RpcId, VersionField, encode};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::opened::{Choice, ChosenBy, Greeting};
-use crate::process::Mark;
+use super::handshake::{AgentDescription, SessionSetting, SettingRequest};
+use crate::process::ProcessMark;
 
 pub const INITIALIZE: &str = "initialize";
-pub const NEW: &str = "session/new";
-pub const LOAD: &str = "session/load";
-pub const RESUME: &str = "session/resume";
-pub const DELETE: &str = "session/delete";
-pub const FORK: &str = "session/fork";
-pub const PROMPT: &str = "session/prompt";
-pub const CANCEL: &str = "session/cancel";
+pub const SESSION_NEW: &str = "session/new";
+pub const SESSION_LOAD: &str = "session/load";
+pub const SESSION_RESUME: &str = "session/resume";
+pub const SESSION_DELETE: &str = "session/delete";
+pub const SESSION_FORK: &str = "session/fork";
+pub const SESSION_PROMPT: &str = "session/prompt";
+pub const SESSION_CANCEL: &str = "session/cancel";
 /// A barrier: no agent knows this method, and everything sent before its refusal is older output.
-pub const SETTLED: &str = "_angelia/settled";
+pub const BARRIER: &str = "_angelia/settled";
 
 /// One of our requests.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct AcpCall {
     pub method: &'static str,
     pub params: Value,
 }
 
-impl Call {
+impl AcpCall {
     fn new(method: &'static str, params: &impl Serialize) -> Self {
         Self {
             method,
@@ -47,8 +47,8 @@ impl Call {
         }
     }
 
-    pub fn line(&self, id: &Id<'_>) -> Vec<u8> {
-        encode::request(Dialect::V2, id, self.method, &self.params).unwrap_or_default()
+    pub fn encode(&self, id: &RpcId<'_>) -> Vec<u8> {
+        encode::request(VersionField::Include, id, self.method, &self.params).unwrap_or_default()
     }
 
     pub fn initialize() -> Self {
@@ -65,50 +65,50 @@ impl Call {
     }
 
     pub fn new_session(cwd: &Path, servers: Vec<McpServer>) -> Self {
-        Self::new(NEW, &NewSessionRequest::new(cwd).mcp_servers(servers))
+        Self::new(SESSION_NEW, &NewSessionRequest::new(cwd).mcp_servers(servers))
     }
 
     pub fn load(session: &str, cwd: &Path, servers: Vec<McpServer>) -> Self {
         let request = LoadSessionRequest::new(session.to_owned(), cwd).mcp_servers(servers);
-        Self::new(LOAD, &request)
+        Self::new(SESSION_LOAD, &request)
     }
 
     pub fn resume(session: &str, cwd: &Path, servers: Vec<McpServer>) -> Self {
         let request = ResumeSessionRequest::new(session.to_owned(), cwd).mcp_servers(servers);
-        Self::new(RESUME, &request)
+        Self::new(SESSION_RESUME, &request)
     }
 
     pub fn fork(session: &str, cwd: &Path, servers: &[McpServer]) -> Self {
         let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": servers});
-        Self::new(FORK, &params)
+        Self::new(SESSION_FORK, &params)
     }
 
     pub fn delete(session: &str) -> Self {
-        Self::new(DELETE, &DeleteSessionRequest::new(session.to_owned()))
+        Self::new(SESSION_DELETE, &DeleteSessionRequest::new(session.to_owned()))
     }
 
     pub fn prompt(session: &str, blocks: Vec<ContentBlock>) -> Self {
-        Self::new(PROMPT, &PromptRequest::new(session.to_owned(), blocks))
+        Self::new(SESSION_PROMPT, &PromptRequest::new(session.to_owned(), blocks))
     }
 
-    pub fn settled(session: &str) -> Self {
-        Self::new(SETTLED, &json!({"sessionId": session}))
+    pub fn barrier(session: &str) -> Self {
+        Self::new(BARRIER, &json!({"sessionId": session}))
     }
 
-    pub fn set_mode(session: &str, choice: &Choice, mode: &str) -> Self {
-        match &choice.by {
-            ChosenBy::Option(id) => Self::set_option(session, id, mode),
-            ChosenBy::Method => {
+    pub fn set_mode(session: &str, choice: &SessionSetting, mode: &str) -> Self {
+        match &choice.changed_by {
+            SettingRequest::Option(id) => Self::set_option(session, id, mode),
+            SettingRequest::Method => {
                 let request = SetSessionModeRequest::new(session.to_owned(), mode.to_owned());
                 Self::new("session/set_mode", &request)
             }
         }
     }
 
-    pub fn set_model(session: &str, choice: &Choice, model: &str) -> Self {
-        match &choice.by {
-            ChosenBy::Option(id) => Self::set_option(session, id, model),
-            ChosenBy::Method => {
+    pub fn set_model(session: &str, choice: &SessionSetting, model: &str) -> Self {
+        match &choice.changed_by {
+            SettingRequest::Option(id) => Self::set_option(session, id, model),
+            SettingRequest::Method => {
                 let params = json!({"sessionId": session, "modelId": model});
                 Self::new("session/set_model", &params)
             }
@@ -122,34 +122,34 @@ impl Call {
 }
 
 /// Encodes the notification that cancels the running turn.
-pub fn cancel(session: &str) -> Vec<u8> {
+pub fn encode_cancel(session: &str) -> Vec<u8> {
     let params = CancelNotification::new(session.to_owned());
-    encode::notification(Dialect::V2, CANCEL, Some(&params)).unwrap_or_default()
+    encode::notification(VersionField::Include, SESSION_CANCEL, Some(&params)).unwrap_or_default()
 }
 
-pub fn result(id: &Id<'_>, result: &RawValue) -> Vec<u8> {
-    encode::result(Dialect::V2, id, result).unwrap_or_default()
+pub fn encode_result(id: &RpcId<'_>, result: &RawValue) -> Vec<u8> {
+    encode::result(VersionField::Include, id, result).unwrap_or_default()
 }
 
-pub fn error(id: &Id<'_>, error: &ErrorObject<'_>) -> Vec<u8> {
-    encode::error(Dialect::V2, id, error).unwrap_or_default()
+pub fn encode_error(id: &RpcId<'_>, error: &ErrorObject<'_>) -> Vec<u8> {
+    encode::error(VersionField::Include, id, error).unwrap_or_default()
 }
 
 /// Returns the answer to a permission request: one of the agent's options, or `cancelled`.
-pub fn outcome(option: Option<&str>) -> Box<RawValue> {
-    raw(&match option {
+pub fn permission_outcome(option: Option<&str>) -> Box<RawValue> {
+    to_raw(&match option {
         Some(id) => json!({"outcome": {"outcome": "selected", "optionId": id}}),
         None => json!({"outcome": {"outcome": "cancelled"}}),
     })
 }
 
-pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+pub(crate) fn to_raw(value: &Value) -> Box<RawValue> {
     // Cannot fail for a `Value`.
     serde_json::value::to_raw_value(value).unwrap_or_default()
 }
 
 /// Converts the content of a turn. `false`: images were left out, because the agent takes none.
-pub fn blocks(content: &[Content], images: bool) -> (Vec<ContentBlock>, bool) {
+pub fn content_blocks(content: &[Content], images: bool) -> (Vec<ContentBlock>, bool) {
     let mut all = true;
     let blocks = content.iter().filter_map(|content| match content {
         Content::Text(text) => Some(ContentBlock::Text(TextContent::new(&**text))),
@@ -168,11 +168,11 @@ pub fn blocks(content: &[Content], images: bool) -> (Vec<ContentBlock>, bool) {
 
 /// Converts an entry of `mcp_servers`, which has the shape of Claude Code's configuration, to the
 /// protocol's type.
-pub fn mcp_server(
+pub fn to_mcp_server(
     name: &str,
     server: &RawJson,
-    greeting: &Greeting,
-    mark: &Mark,
+    greeting: &AgentDescription,
+    mark: &ProcessMark,
 ) -> Result<McpServer, Failure> {
     let invalid = |what: String| {
         Failure::new(FailureKind::Invalid, format!("`mcp_servers: {name}` {what}"))
@@ -193,7 +193,7 @@ pub fn mcp_server(
     if let Some(command) = fields.get("command").and_then(Value::as_str) {
         let args = fields.get("args").and_then(Value::as_array);
         // The server carries the mark of its agent, so that it is found and ended with it.
-        let (variable, value) = mark.variable();
+        let (variable, value) = mark.env_variable();
         let mut env: Vec<EnvVariable> =
             (table("env").into_iter()).map(|(name, value)| EnvVariable::new(name, value)).collect();
         env.push(EnvVariable::new(variable, value));

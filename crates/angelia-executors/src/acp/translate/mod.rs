@@ -4,7 +4,7 @@
 //! - `text`: text blocks. `tool`: tool calls. `approvals`: approvals. `usage`: tokens and cost.
 //!   `end`: the end of a turn.
 
-mod ask;
+mod approvals;
 mod end;
 mod text;
 mod tool;
@@ -18,30 +18,32 @@ use std::{
 
 use angelia_core::{
     model::{
-        EventKind, Level, NativeSessionId, Notice, Permissions, Plan, PlanItem, PlanStatus,
-        RuleAnswer, Started, TextChannel, Usage,
+        AgentStart, EventKind, NativeSessionId, Notice, NoticeLevel, PermissionCheck, Permissions,
+        Plan, PlanItem, PlanStatus, TextChannel, Usage,
     },
-    ports::Emitted,
+    ports::AgentEvent,
 };
-use angelia_wire::jsonrpc::{ErrorObject, Id};
+use angelia_wire::jsonrpc::{ErrorObject, RpcId};
 use serde_json::value::RawValue;
 
-pub use self::ask::Decided;
+pub use self::approvals::DecisionEffect;
 use self::{
-    ask::{Asked, Grant, PERMISSION},
-    text::Texts,
-    tool::Tools,
-    usage::Spent,
+    approvals::{AcpPendingApproval, REQUEST_PERMISSION, ToolGrant},
+    text::BlockStream,
+    tool::AcpToolCalls,
+    usage::ConversationCost,
 };
 use super::{
-    client::{self, Wish},
+    client::{self, ClientRequest},
     protocol::{
-        incoming::{Chunk, Head, PlanFields, ToolFields, Updated, UsageFields},
-        opened::Greeting,
+        handshake::AgentDescription,
+        incoming::{
+            PlanFields, SessionUpdateParams, ToolCallFields, UpdateChunk, UpdateHeader, UsageFields,
+        },
     },
 };
 
-const UPDATE: &str = "session/update";
+const SESSION_UPDATE: &str = "session/update";
 
 /// Updates that produce no event, and why.
 pub const SILENT: &[(&str, &str)] = &[
@@ -51,7 +53,7 @@ pub const SILENT: &[(&str, &str)] = &[
 
 /// The settings of a translator, which do not change while the agent lives.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct AcpContext {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
     pub session: NativeSessionId,
@@ -62,68 +64,68 @@ pub struct Context {
     /// The working directory, first as configured, then without symbolic links.
     pub roots: Vec<PathBuf>,
     pub permissions: Permissions,
-    pub greeting: Greeting,
+    pub agent: AgentDescription,
     /// Whether the cost is reported during the turn, because a budget limits it.
-    pub tells_cost: bool,
+    pub reports_cost: bool,
 }
 
-impl Context {
+impl AcpContext {
     fn cwd(&self) -> &Path {
         self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
     }
 
     /// Returns why the permission rules forbid a request that needs no approval.
-    fn forbids(&self, wish: &Wish) -> Option<String> {
-        let request = wish.request(self.cwd());
-        match self.permissions.answer(&request, self.cwd()) {
-            RuleAnswer::Deny(why) => Some(why),
-            RuleAnswer::Allow | RuleAnswer::Ask => None,
+    fn forbidden_reason(&self, wish: &ClientRequest) -> Option<String> {
+        let request = wish.to_approval(self.cwd());
+        match self.permissions.check(&request, self.cwd()) {
+            PermissionCheck::Deny(why) => Some(why),
+            PermissionCheck::Allow | PermissionCheck::Ask => None,
         }
     }
 }
 
 /// The next step for a request of the agent.
 #[derive(Debug)]
-pub enum Answer {
+pub enum AcpRequestOutcome {
     Now(Box<RawValue>),
     Error(ErrorObject<'static>),
     /// Wait for an approval.
-    Asked,
+    Approval,
     /// Carry the request out and answer with its result.
-    Do(Wish),
+    Execute(ClientRequest),
 }
 
 /// Translates the messages of one conversation into events.
 #[derive(Debug)]
-pub struct Translator {
-    context: Context,
-    turn: Option<Turn>,
-    asked: Vec<Asked>,
+pub struct AcpTranslator {
+    context: AcpContext,
+    turn: Option<AcpTurn>,
+    pending_approvals: Vec<AcpPendingApproval>,
     /// The turn is being cancelled: new permission requests are answered as cancelled.
     stopping: bool,
-    spent: Spent,
+    cost: ConversationCost,
     /// Ids of the previous turn's tool calls, to recognise late updates about them.
-    past: HashSet<Box<str>>,
+    past_tool_calls: HashSet<Box<str>>,
 }
 
 /// The state of the running turn.
 #[derive(Debug, Default)]
-struct Turn {
-    texts: Texts,
-    tools: Tools,
-    granted: Vec<Grant>,
+struct AcpTurn {
+    texts: BlockStream,
+    tools: AcpToolCalls,
+    grants: Vec<ToolGrant>,
     usage: Usage,
 }
 
-impl Translator {
-    pub fn new(context: Context) -> Self {
+impl AcpTranslator {
+    pub fn new(context: AcpContext) -> Self {
         Self {
-            spent: Spent::new(!context.resumed),
+            cost: ConversationCost::new(!context.resumed),
             context,
             turn: None,
-            asked: Vec::new(),
+            pending_approvals: Vec::new(),
             stopping: false,
-            past: HashSet::new(),
+            past_tool_calls: HashSet::new(),
         }
     }
 
@@ -131,8 +133,8 @@ impl Translator {
         &self.context.session
     }
 
-    pub fn greeting(&self) -> &Greeting {
-        &self.context.greeting
+    pub fn agent(&self) -> &AgentDescription {
+        &self.context.agent
     }
 
     pub fn in_turn(&self) -> bool {
@@ -141,9 +143,9 @@ impl Translator {
 
     /// Begins a turn when its prompt is sent. The protocol does not confirm that the prompt has
     /// arrived.
-    pub fn begin_turn(&mut self, out: &mut Vec<Emitted>) {
+    pub fn begin_turn(&mut self, out: &mut Vec<AgentEvent>) {
         let context = &self.context;
-        let started = Started {
+        let started = AgentStart {
             profile: Arc::clone(&context.profile),
             executor: Arc::clone(&context.executor),
             model: context.model.clone(),
@@ -151,65 +153,70 @@ impl Translator {
             resumed: context.resumed,
             warm: context.warm,
         };
-        event(EventKind::Started(started), out);
+        emit_event(EventKind::Started(started), out);
         self.stopping = false;
-        self.spent.begin_turn();
-        self.turn = Some(Turn {
+        self.cost.begin_turn();
+        self.turn = Some(AcpTurn {
             usage: Usage { prefix_sha256: context.prefix_sha256.clone(), ..Usage::default() },
-            ..Turn::default()
+            ..AcpTurn::default()
         });
     }
 
     /// Translates a notification.
-    pub fn notification(
+    pub fn on_notification(
         &mut self,
         method: &str,
         params: Option<&RawValue>,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) {
         let params = params.unwrap_or(RawValue::NULL);
-        let parsed: Option<Updated<'_>> = match method {
-            UPDATE => serde_json::from_str(params.get()).ok(),
+        let parsed: Option<SessionUpdateParams<'_>> = match method {
+            SESSION_UPDATE => serde_json::from_str(params.get()).ok(),
             _ => None,
         };
-        let ours = |updated: &Updated<'_>| {
+        let ours = |updated: &SessionUpdateParams<'_>| {
             let of = updated.session_id.as_str();
             of.is_none_or(|session| session == self.context.session.as_str())
         };
         match parsed.filter(ours).and_then(|updated| updated.update) {
-            Some(update) => self.update(update, out),
-            None if self.turn.is_some() => native(method, params, out),
+            Some(update) => self.on_update(update, out),
+            None if self.turn.is_some() => emit_native(method, params, out),
             None => {}
         }
     }
 
-    fn update(&mut self, raw: &RawValue, out: &mut Vec<Emitted>) {
-        let head: Option<Head<'_>> = serde_json::from_str(raw.get()).ok();
+    fn on_update(&mut self, raw: &RawValue, out: &mut Vec<AgentEvent>) {
+        let head: Option<UpdateHeader<'_>> = serde_json::from_str(raw.get()).ok();
         let kind = head.as_ref().and_then(|head| head.kind.as_str());
-        let kind = kind.unwrap_or(UPDATE);
+        let kind = kind.unwrap_or(SESSION_UPDATE);
         if kind == "usage_update" {
-            return self.usage_update(raw, out);
+            return self.on_usage_update(raw, out);
         }
         // Updates between turns have no viewer.
         if self.turn.is_none() {
             return;
         }
         let understood = match kind {
-            "agent_message_chunk" => self.words(TextChannel::Answer, raw, out),
-            "agent_thought_chunk" => self.words(TextChannel::Reasoning, raw, out),
+            "agent_message_chunk" => self.on_text_chunk(TextChannel::Answer, raw, out),
+            "agent_thought_chunk" => self.on_text_chunk(TextChannel::Reasoning, raw, out),
             "user_message_chunk" => true,
-            "tool_call" => self.tool(raw, true, out),
-            "tool_call_update" => self.tool(raw, false, out),
-            "plan" => plan(raw, out),
+            "tool_call" => self.on_tool_call(raw, true, out),
+            "tool_call_update" => self.on_tool_call(raw, false, out),
+            "plan" => emit_plan(raw, out),
             _ => false,
         };
         if !understood {
-            native(kind, raw, out);
+            emit_native(kind, raw, out);
         }
     }
 
-    fn words(&mut self, channel: TextChannel, raw: &RawValue, out: &mut Vec<Emitted>) -> bool {
-        let Ok(chunk) = serde_json::from_str::<Chunk<'_>>(raw.get()) else {
+    fn on_text_chunk(
+        &mut self,
+        channel: TextChannel,
+        raw: &RawValue,
+        out: &mut Vec<AgentEvent>,
+    ) -> bool {
+        let Ok(chunk) = serde_json::from_str::<UpdateChunk<'_>>(raw.get()) else {
             return false;
         };
         let text = chunk.content.0.as_ref().and_then(|block| block.text());
@@ -217,109 +224,109 @@ impl Translator {
             return false;
         };
         if !text.is_empty() {
-            turn.tools.go_on(None, out);
+            turn.tools.advance_others(None, out);
             let message = chunk.message_id.as_str();
-            turn.texts.piece(channel, message, text, out);
+            turn.texts.add_chunk(channel, message, text, out);
         }
         true
     }
 
-    fn tool(&mut self, raw: &RawValue, is_new: bool, out: &mut Vec<Emitted>) -> bool {
-        let Some(fields) = ToolFields::parse(raw) else {
+    fn on_tool_call(&mut self, raw: &RawValue, is_new: bool, out: &mut Vec<AgentEvent>) -> bool {
+        let Some(fields) = ToolCallFields::parse(raw) else {
             return false;
         };
         let (Some(native), Some(turn)) = (fields.tool_call_id.as_str(), &mut self.turn) else {
             return false;
         };
-        if !is_new && self.past.contains(native) && !turn.tools.knows(native) {
+        if !is_new && self.past_tool_calls.contains(native) && !turn.tools.contains(native) {
             // A late update: the call ended with its turn.
             return true;
         }
         turn.texts.close(out);
-        turn.tools.go_on(Some(native), out);
-        turn.tools.told(native, &fields, is_new, out);
+        turn.tools.advance_others(Some(native), out);
+        turn.tools.apply_update(native, &fields, is_new, out);
         true
     }
 
-    fn usage_update(&mut self, raw: &RawValue, out: &mut Vec<Emitted>) {
+    fn on_usage_update(&mut self, raw: &RawValue, out: &mut Vec<AgentEvent>) {
         let fields: Option<UsageFields<'_>> = serde_json::from_str(raw.get()).ok();
         let Some(fields) = fields else { return };
         if let (Some(turn), Some(context)) = (&mut self.turn, fields.context()) {
             turn.usage.context = Some(context);
         }
-        let Some(dollars) = fields.dollars() else {
+        let Some(dollars) = fields.total_cost_usd() else {
             return;
         };
-        let is_more = self.spent.total(dollars);
-        if let (true, true, Some(turn)) = (is_more, self.context.tells_cost, &mut self.turn) {
-            turn.usage.cost_usd = self.spent.of_turn();
-            event(EventKind::Usage(turn.usage.clone()), out);
+        let is_more = self.cost.record_total(dollars);
+        if let (true, true, Some(turn)) = (is_more, self.context.reports_cost, &mut self.turn) {
+            turn.usage.cost_usd = self.cost.turn_cost();
+            emit_event(EventKind::Usage(turn.usage.clone()), out);
         }
     }
 
     /// Translates a request of the agent and returns what to do with it.
-    pub fn request(
+    pub fn on_request(
         &mut self,
-        id: &Id<'_>,
+        id: &RpcId<'_>,
         method: &str,
         params: Option<&RawValue>,
-        out: &mut Vec<Emitted>,
-    ) -> Answer {
+        out: &mut Vec<AgentEvent>,
+    ) -> AcpRequestOutcome {
         let params = params.unwrap_or(RawValue::NULL);
-        if method == PERMISSION {
-            return self.permission(id, params, out);
+        if method == REQUEST_PERMISSION {
+            return self.on_permission_request(id, params, out);
         }
-        match client::wish(method, params, &self.context.roots) {
-            Some(Ok(wish)) => self.wish(id, wish, out),
-            Some(Err(error)) => Answer::Error(error),
+        match client::parse_request(method, params, &self.context.roots) {
+            Some(Ok(wish)) => self.on_client_request(id, wish, out),
+            Some(Err(error)) => AcpRequestOutcome::Error(error),
             None => {
                 if self.turn.is_some() {
-                    native(method, params, out);
+                    emit_native(method, params, out);
                 }
-                Answer::unknown(method)
+                AcpRequestOutcome::unknown_method(method)
             }
         }
     }
 
     /// Returns whether a tool call was announced and is not shown yet.
-    pub fn holds_back(&self) -> bool {
+    pub fn has_announced_calls(&self) -> bool {
         (self.turn.as_ref()).is_some_and(|turn| turn.tools.has_announced())
     }
 
     /// Shows the announced tool calls with what is known of them.
-    pub fn show_announced(&mut self, out: &mut Vec<Emitted>) {
+    pub fn show_announced(&mut self, out: &mut Vec<AgentEvent>) {
         if let Some(turn) = &mut self.turn {
-            turn.tools.go_on(None, out);
+            turn.tools.advance_others(None, out);
         }
     }
 
-    pub fn terminal_said(&mut self, terminal: &str, text: &str) {
+    pub fn on_terminal_output(&mut self, terminal: &str, text: &str) {
         if let Some(turn) = &mut self.turn {
-            turn.tools.terminal_said(terminal, text);
+            turn.tools.set_terminal_output(terminal, text);
         }
     }
 
     /// Reports a line over the size limit.
-    pub fn too_long(&mut self, bytes: usize, out: &mut Vec<Emitted>) {
+    pub fn on_too_long(&mut self, bytes: usize, out: &mut Vec<AgentEvent>) {
         if self.turn.is_some() {
             let text = format!("a message of {bytes} bytes was too long and is left out");
-            let notice = Notice::new(Level::Warning, "line_too_long", text);
-            event(EventKind::Notice(notice), out);
+            let notice = Notice::new(NoticeLevel::Warning, "line_too_long", text);
+            emit_event(EventKind::Notice(notice), out);
         }
     }
 
     /// Passes on a line that is not a JSON-RPC message.
-    pub fn no_message(&mut self, line: &[u8], out: &mut Vec<Emitted>) {
+    pub fn on_invalid_line(&mut self, line: &[u8], out: &mut Vec<AgentEvent>) {
         if self.turn.is_some() && !line.trim_ascii().is_empty() {
             let text = String::from_utf8_lossy(line);
-            let text = crate::prose::cut(&text, 2000);
+            let text = crate::truncation::truncate_chars(&text, 2000);
             let raw = serde_json::value::to_raw_value(&text).unwrap_or_default();
-            native("no_message", &raw, out);
+            emit_native("no_message", &raw, out);
         }
     }
 }
 
-fn plan(raw: &RawValue, out: &mut Vec<Emitted>) -> bool {
+fn emit_plan(raw: &RawValue, out: &mut Vec<AgentEvent>) -> bool {
     let fields: Option<PlanFields<'_>> = serde_json::from_str(raw.get()).ok();
     let Some(entries) = fields.and_then(|fields| fields.entries.0) else {
         return false;
@@ -335,15 +342,15 @@ fn plan(raw: &RawValue, out: &mut Vec<Emitted>) -> bool {
         Some(PlanItem { text, status })
     });
     let items = items.collect();
-    event(EventKind::Plan(Plan { items }), out);
+    emit_event(EventKind::Plan(Plan { items }), out);
     true
 }
 
-fn event(kind: EventKind, out: &mut Vec<Emitted>) {
-    out.push(Emitted::Event(kind));
+fn emit_event(kind: EventKind, out: &mut Vec<AgentEvent>) {
+    out.push(AgentEvent::Event(kind));
 }
 
-fn native(name: &str, raw: &RawValue, out: &mut Vec<Emitted>) {
+fn emit_native(name: &str, raw: &RawValue, out: &mut Vec<AgentEvent>) {
     let kind = EventKind::Native { name: name.into(), raw: raw.to_owned().into() };
-    event(kind, out);
+    emit_event(kind, out);
 }

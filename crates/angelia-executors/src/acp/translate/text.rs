@@ -3,33 +3,33 @@
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel},
-    ports::Emitted,
+    ports::AgentEvent,
 };
 
-use super::event;
+use super::emit_event;
 
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct BlockStream {
     next: BlockId,
-    open: Option<Open>,
+    open: Option<OpenTextBlock>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenTextBlock {
     block: BlockId,
     channel: TextChannel,
     message: Option<Box<str>>,
     text: String,
 }
 
-impl Texts {
+impl BlockStream {
     /// Adds a chunk of text, which must not be empty.
-    pub(super) fn piece(
+    pub(super) fn add_chunk(
         &mut self,
         channel: TextChannel,
         message: Option<&str>,
         text: &str,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) {
         let goes_on = self.open.as_ref().is_some_and(|open| {
             let other = |known: &str| message.is_some_and(|message| message != known);
@@ -42,25 +42,25 @@ impl Texts {
         let open = self.open.get_or_insert_with(|| {
             let block = *next;
             *next += 1;
-            Open { block, channel, message: None, text: String::new() }
+            OpenTextBlock { block, channel, message: None, text: String::new() }
         });
         if open.message.is_none() {
             open.message = message.map(Into::into);
         }
         open.text.push_str(text);
         let delta = EventKind::Delta { block: open.block, channel, text: text.into() };
-        event(delta, out);
+        emit_event(delta, out);
     }
 
     /// Emits the open block, if there is one, with its whole text.
-    pub(super) fn close(&mut self, out: &mut Vec<Emitted>) {
+    pub(super) fn close(&mut self, out: &mut Vec<AgentEvent>) {
         if let Some(open) = self.open.take() {
             let block = EventKind::Block {
                 block: open.block,
                 channel: open.channel,
                 text: open.text.into(),
             };
-            event(block, out);
+            emit_event(block, out);
         }
     }
 }

@@ -8,33 +8,33 @@ use std::{collections::HashMap, sync::Arc};
 
 use angelia_core::{
     model::{EventKind, RawJson, ToolCall, ToolClass, ToolId, ToolResult},
-    ports::Emitted,
+    ports::AgentEvent,
 };
 use serde_json::{Value, value::RawValue};
 
-use super::event;
+use super::emit_event;
 use crate::{
     acp::protocol::{
-        incoming::{Input, ToolFields, class},
-        outgoing::raw,
+        incoming::{AcpToolInput, ToolCallFields, tool_class},
+        outgoing::to_raw,
     },
-    prose::first_line,
+    truncation::first_line,
 };
 
 /// The output of a declined call for which the agent sends none.
-const DECLINED: &str = "declined";
+const DECLINED_OUTPUT: &str = "declined";
 /// The output of a call that was still running at the end of the turn.
-const NO_RESULT: &str = "the turn ended before its result was known";
+const NO_RESULT_OUTPUT: &str = "the turn ended before its result was known";
 
 #[derive(Debug, Default)]
-pub(super) struct Tools {
-    all: Vec<Tool>,
+pub(super) struct AcpToolCalls {
+    calls: Vec<AcpToolCall>,
     /// Terminal output, by terminal id.
     terminals: HashMap<Box<str>, Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CallState {
     Announced,
     Running,
     Done,
@@ -42,9 +42,9 @@ enum State {
 
 /// The state of one tool call.
 #[derive(Debug)]
-pub(super) struct Tool {
+pub(super) struct AcpToolCall {
     /// The agent's id for the call, which it may use again for a later one.
-    native: Box<str>,
+    native_id: Box<str>,
     pub(super) id: ToolId,
     name: Option<Arc<str>>,
     kind: Option<Box<str>>,
@@ -52,71 +52,71 @@ pub(super) struct Tool {
     input: Option<RawJson>,
     pub(super) paths: Vec<Box<str>>,
     /// Text content that arrived before the call ran.
-    words: Option<String>,
-    said: Said,
-    state: State,
+    description: Option<String>,
+    output: CallOutput,
+    state: CallState,
     /// The approval for the call was denied.
     declined: bool,
 }
 
 /// The output of a call so far.
 #[derive(Debug, Default)]
-struct Said {
+struct CallOutput {
     raw: Option<RawJson>,
     text: Option<String>,
     terminals: Vec<Box<str>>,
 }
 
-impl Tools {
+impl AcpToolCalls {
     fn index(&self, native: &str) -> Option<usize> {
-        self.all.iter().rposition(|tool| *tool.native == *native)
+        self.calls.iter().rposition(|tool| *tool.native_id == *native)
     }
 
     /// Returns the index of the call with this id. Adds a call if there is none, or if `is_new` and
     /// the last call with this id has ended.
-    fn at(&mut self, native: &str, is_new: bool) -> usize {
+    fn find_or_add(&mut self, native: &str, is_new: bool) -> usize {
         if let Some(at) = self.index(native)
-            && !(is_new && self.all[at].state == State::Done)
+            && !(is_new && self.calls[at].state == CallState::Done)
         {
             return at;
         }
-        let before = self.all.iter().filter(|tool| *tool.native == *native).count();
+        let before = self.calls.iter().filter(|tool| *tool.native_id == *native).count();
         let id = match before {
             0 => ToolId::new(native),
             _ => ToolId::new(format!("{native}#{}", before + 1)),
         };
-        self.all.push(Tool::new(native, id));
-        self.all.len() - 1
+        self.calls.push(AcpToolCall::new(native, id));
+        self.calls.len() - 1
     }
 
-    pub(super) fn knows(&self, native: &str) -> bool {
+    pub(super) fn contains(&self, native: &str) -> bool {
         self.index(native).is_some()
     }
 
     pub(super) fn has_announced(&self) -> bool {
-        self.all.iter().any(|tool| tool.state == State::Announced)
+        self.calls.iter().any(|tool| tool.state == CallState::Announced)
     }
 
     /// Applies a `tool_call` (`is_new`) or a `tool_call_update`.
-    pub(super) fn told(
+    pub(super) fn apply_update(
         &mut self,
         native: &str,
-        fields: &ToolFields<'_>,
+        fields: &ToolCallFields<'_>,
         is_new: bool,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) {
-        let at = self.at(native, is_new);
-        let tool = &mut self.all[at];
-        if tool.state == State::Done {
+        let at = self.find_or_add(native, is_new);
+        let tool = &mut self.calls[at];
+        if tool.state == CallState::Done {
             return;
         }
-        tool.learn(fields);
+        tool.update(fields);
         let status = fields.status.as_str();
         let is_announced = is_new && matches!(status, None | Some("pending"));
         let is_over = matches!(status, Some("completed" | "failed" | "cancelled"));
         // Text before the call runs describes it; text with its end is output.
-        if tool.state == State::Announced && !is_over {
-            tool.take_words();
+        if tool.state == CallState::Announced && !is_over {
+            tool.move_text_to_description();
         }
         if !is_announced {
             tool.start(out);
@@ -129,95 +129,95 @@ impl Tools {
     }
 
     /// Applies the tool call of a permission request, and shows the call before its approval.
-    pub(super) fn asked(
+    pub(super) fn apply_permission_request(
         &mut self,
         native: &str,
-        fields: &ToolFields<'_>,
-        out: &mut Vec<Emitted>,
-    ) -> &Tool {
-        let at = self.at(native, true);
-        let tool = &mut self.all[at];
-        tool.learn(fields);
-        tool.take_words();
+        fields: &ToolCallFields<'_>,
+        out: &mut Vec<AgentEvent>,
+    ) -> &AcpToolCall {
+        let at = self.find_or_add(native, true);
+        let tool = &mut self.calls[at];
+        tool.update(fields);
+        tool.move_text_to_description();
         tool.add_changes(fields);
         tool.start(out);
         tool
     }
 
-    pub(super) fn declined(&mut self, id: &ToolId) {
-        if let Some(tool) = self.all.iter_mut().find(|tool| tool.id == *id) {
+    pub(super) fn mark_declined(&mut self, id: &ToolId) {
+        if let Some(tool) = self.calls.iter_mut().find(|tool| tool.id == *id) {
             tool.declined = true;
         }
     }
 
     /// Moves the other calls on when the agent goes on to something else: announced calls are shown
     /// as running, and declined calls are finished.
-    pub(super) fn go_on(&mut self, except: Option<&str>, out: &mut Vec<Emitted>) {
-        for at in 0..self.all.len() {
-            if except.is_some_and(|native| *self.all[at].native == *native) {
+    pub(super) fn advance_others(&mut self, except: Option<&str>, out: &mut Vec<AgentEvent>) {
+        for at in 0..self.calls.len() {
+            if except.is_some_and(|native| *self.calls[at].native_id == *native) {
                 continue;
             }
-            if self.all[at].declined {
+            if self.calls[at].declined {
                 self.finish(at, false, out);
-            } else if self.all[at].state == State::Announced {
-                self.all[at].start(out);
+            } else if self.calls[at].state == CallState::Announced {
+                self.calls[at].start(out);
             }
         }
     }
 
-    pub(super) fn terminal_said(&mut self, terminal: &str, text: &str) {
+    pub(super) fn set_terminal_output(&mut self, terminal: &str, text: &str) {
         self.terminals.insert(terminal.into(), text.into());
     }
 
     /// Finishes every call at the end of the turn.
-    pub(super) fn close(&mut self, out: &mut Vec<Emitted>) {
-        for at in 0..self.all.len() {
-            self.all[at].start(out);
+    pub(super) fn finish_all(&mut self, out: &mut Vec<AgentEvent>) {
+        for at in 0..self.calls.len() {
+            self.calls[at].start(out);
             self.finish(at, false, out);
         }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.all.iter().map(|tool| &*tool.native)
+    pub(super) fn native_ids(&self) -> impl Iterator<Item = &str> {
+        self.calls.iter().map(|tool| &*tool.native_id)
     }
 
-    fn finish(&mut self, at: usize, ok: bool, out: &mut Vec<Emitted>) {
-        let tool = &mut self.all[at];
-        if tool.state != State::Running {
+    fn finish(&mut self, at: usize, ok: bool, out: &mut Vec<AgentEvent>) {
+        let tool = &mut self.calls[at];
+        if tool.state != CallState::Running {
             return;
         }
-        tool.state = State::Done;
-        let output = tool.said.output(&self.terminals).unwrap_or_else(|| {
+        tool.state = CallState::Done;
+        let output = tool.output.render(&self.terminals).unwrap_or_else(|| {
             let words = match (ok, tool.declined) {
                 (true, _) => "",
-                (false, true) => DECLINED,
-                (false, false) => NO_RESULT,
+                (false, true) => DECLINED_OUTPUT,
+                (false, false) => NO_RESULT_OUTPUT,
             };
             words.into()
         });
         let result = ToolResult { id: tool.id.clone(), ok, output };
-        event(EventKind::ToolResult(result), out);
+        emit_event(EventKind::ToolResult(result), out);
     }
 }
 
-impl Tool {
+impl AcpToolCall {
     fn new(native: &str, id: ToolId) -> Self {
         Self {
-            native: native.into(),
+            native_id: native.into(),
             id,
             name: None,
             kind: None,
             title: None,
             input: None,
             paths: Vec::new(),
-            words: None,
-            said: Said::default(),
-            state: State::Announced,
+            description: None,
+            output: CallOutput::default(),
+            state: CallState::Announced,
             declined: false,
         }
     }
 
-    fn learn(&mut self, fields: &ToolFields<'_>) {
+    fn update(&mut self, fields: &ToolCallFields<'_>) {
         if let Some(name) = fields.tool_name() {
             self.name = Some(name.into());
         }
@@ -229,7 +229,7 @@ impl Tool {
         }
         // A later update may carry an empty input; the earlier one is kept then.
         if let Some(input) = fields.raw_input
-            && (self.input.is_none() || size(input) > 0)
+            && (self.input.is_none() || entry_count(input) > 0)
         {
             self.input = Some(input.to_owned().into());
         }
@@ -238,14 +238,14 @@ impl Tool {
                 self.paths.push(path.into());
             }
         }
-        self.said.learn(fields);
+        self.output.update(fields);
     }
 
-    fn start(&mut self, out: &mut Vec<Emitted>) {
-        if self.state != State::Announced {
+    fn start(&mut self, out: &mut Vec<AgentEvent>) {
+        if self.state != CallState::Announced {
             return;
         }
-        self.state = State::Running;
+        self.state = CallState::Running;
         let call = ToolCall {
             id: self.id.clone(),
             name: self.name(),
@@ -254,7 +254,7 @@ impl Tool {
             title: self.title(),
             parent: None,
         };
-        event(EventKind::ToolCall(call), out);
+        emit_event(EventKind::ToolCall(call), out);
     }
 
     /// Returns the agent's own name for the tool, or else the protocol's kind.
@@ -267,13 +267,13 @@ impl Tool {
     }
 
     pub(super) fn class(&self) -> ToolClass {
-        class(self.kind.as_deref())
+        tool_class(self.kind.as_deref())
     }
 
     pub(super) fn input(&self) -> RawJson {
         match &self.input {
             Some(input) => Arc::clone(input),
-            None => RawJson::from(raw(&Value::Object(serde_json::Map::new()))),
+            None => RawJson::from(to_raw(&Value::Object(serde_json::Map::new()))),
         }
     }
 
@@ -281,7 +281,7 @@ impl Tool {
         if self.class() != ToolClass::Execute {
             return None;
         }
-        let told = self.input.as_ref().and_then(|raw| Input::parse(raw).command());
+        let told = self.input.as_ref().and_then(|raw| AcpToolInput::parse(raw).command());
         told.or_else(|| {
             let title = self.title.as_deref()?.trim();
             let quoted = title.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
@@ -299,7 +299,7 @@ impl Tool {
         if let Some(path) = outside {
             return Some((**path).into());
         }
-        let input = self.input.as_ref().map(|raw| Input::parse(raw));
+        let input = self.input.as_ref().map(|raw| AcpToolInput::parse(raw));
         let named = input.as_ref().and_then(|input| input.path().or(input.url()));
         named
             .filter(|path| self.paths.is_empty() || !is_inside(path))
@@ -314,15 +314,15 @@ impl Tool {
     }
 
     /// Moves text that arrived before the call ran from its output to its description.
-    fn take_words(&mut self) {
-        self.words = self.said.text.take().or_else(|| self.words.take());
+    fn move_text_to_description(&mut self) {
+        self.description = self.output.text.take().or_else(|| self.description.take());
     }
 
     /// Adds the new file contents to the description, for the person who decides.
-    fn add_changes(&mut self, fields: &ToolFields<'_>) {
+    fn add_changes(&mut self, fields: &ToolCallFields<'_>) {
         let changes = fields.content().into_iter().flatten();
         for text in changes.filter_map(|one| one.new_text.as_str()) {
-            let words = self.words.get_or_insert_default();
+            let words = self.description.get_or_insert_default();
             if !words.is_empty() {
                 words.push('\n');
             }
@@ -330,13 +330,13 @@ impl Tool {
         }
     }
 
-    pub(super) fn words(&self) -> Option<&str> {
-        self.words.as_deref()
+    pub(super) fn description(&self) -> Option<&str> {
+        self.description.as_deref()
     }
 }
 
-impl Said {
-    fn learn(&mut self, fields: &ToolFields<'_>) {
+impl CallOutput {
+    fn update(&mut self, fields: &ToolCallFields<'_>) {
         if let Some(output) = fields.raw_output {
             self.raw = Some(output.to_owned().into());
         }
@@ -359,7 +359,7 @@ impl Said {
         self.text = Some(text);
     }
 
-    fn output(&self, terminals: &HashMap<Box<str>, Arc<str>>) -> Option<Arc<str>> {
+    fn render(&self, terminals: &HashMap<Box<str>, Arc<str>>) -> Option<Arc<str>> {
         let raw: Option<Value> =
             (self.raw.as_ref()).and_then(|raw| serde_json::from_str(raw.get()).ok());
         let words = raw.as_ref().and_then(|raw| {
@@ -382,7 +382,7 @@ impl Said {
 }
 
 /// Returns the number of entries of an object or an array; other values count as 1.
-fn size(raw: &RawValue) -> usize {
+fn entry_count(raw: &RawValue) -> usize {
     match serde_json::from_str(raw.get()) {
         Ok(Value::Object(map)) => map.len(),
         Ok(Value::Array(list)) => list.len(),

@@ -3,23 +3,23 @@
 
 use angelia_core::model::Usage;
 
-use crate::acp::protocol::incoming::Tokens;
+use crate::acp::protocol::incoming::TurnTokens;
 
 /// The conversation's total cost in dollars, and the total at the start of the turn.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spent {
+pub(super) struct ConversationCost {
     total: Option<f64>,
     /// `None`: the agent had not reported a total when the turn began.
     before: Option<f64>,
     /// The agent has reported a cost at least once.
-    is_told: bool,
+    is_reported: bool,
 }
 
-impl Spent {
+impl ConversationCost {
     /// `is_new`: the conversation is new, so its total is known to be 0.
     pub(super) fn new(is_new: bool) -> Self {
         let total = is_new.then_some(0.0);
-        Self { total, before: total, is_told: false }
+        Self { total, before: total, is_reported: false }
     }
 
     pub(super) fn begin_turn(&mut self) {
@@ -27,26 +27,26 @@ impl Spent {
     }
 
     /// Records the total. `true`: it has grown.
-    pub(super) fn total(&mut self, dollars: f64) -> bool {
+    pub(super) fn record_total(&mut self, dollars: f64) -> bool {
         let known = self.total.unwrap_or(0.0);
         // Some agents count from 0 again in every process: a smaller total is that of this turn,
         // and what earlier turns reported stays counted.
         self.total = Some(dollars);
-        self.is_told = true;
+        self.is_reported = true;
         if dollars < known {
             self.before = Some(0.0);
         }
         dollars > known
     }
 
-    pub(super) fn of_turn(&self) -> Option<f64> {
+    pub(super) fn turn_cost(&self) -> Option<f64> {
         let spent = self.total? - self.before?;
-        (self.is_told && spent >= 0.0).then_some(spent)
+        (self.is_reported && spent >= 0.0).then_some(spent)
     }
 }
 
-pub(super) fn add(usage: &mut Usage, tokens: Tokens) {
-    let count = |count: crate::lenient::Soft<u64>| count.get().unwrap_or(0);
+pub(super) fn set_tokens(usage: &mut Usage, tokens: TurnTokens) {
+    let count = |count: crate::lenient::Lenient<u64>| count.get().unwrap_or(0);
     usage.input_tokens = count(tokens.input_tokens);
     usage.output_tokens = count(tokens.output_tokens);
     usage.cache_read_tokens = count(tokens.cached_read_tokens);
@@ -59,26 +59,26 @@ mod tests {
 
     #[test]
     fn a_turn_costs_what_the_conversation_costs_more() {
-        let mut spent = Spent::new(true);
+        let mut spent = ConversationCost::new(true);
         spent.begin_turn();
-        assert_eq!(spent.of_turn(), None);
-        assert!(spent.total(0.25));
-        assert_eq!(spent.of_turn(), Some(0.25));
+        assert_eq!(spent.turn_cost(), None);
+        assert!(spent.record_total(0.25));
+        assert_eq!(spent.turn_cost(), Some(0.25));
         spent.begin_turn();
-        assert!(!spent.total(0.25));
-        assert_eq!(spent.of_turn(), Some(0.0));
-        assert!(spent.total(1.0));
-        assert_eq!(spent.of_turn(), Some(0.75));
+        assert!(!spent.record_total(0.25));
+        assert_eq!(spent.turn_cost(), Some(0.0));
+        assert!(spent.record_total(1.0));
+        assert_eq!(spent.turn_cost(), Some(0.75));
     }
 
     #[test]
     fn of_a_conversation_taken_up_the_first_turn_is_not_known() {
-        let mut spent = Spent::new(false);
+        let mut spent = ConversationCost::new(false);
         spent.begin_turn();
-        spent.total(3.0);
-        assert_eq!(spent.of_turn(), None);
+        spent.record_total(3.0);
+        assert_eq!(spent.turn_cost(), None);
         spent.begin_turn();
-        spent.total(3.5);
-        assert_eq!(spent.of_turn(), Some(0.5));
+        spent.record_total(3.5);
+        assert_eq!(spent.turn_cost(), Some(0.5));
     }
 }

@@ -9,20 +9,20 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::lenient::string;
-pub(crate) use crate::lenient::{Soft, Text};
+use crate::lenient::split_plain_string;
+pub(crate) use crate::lenient::{BorrowedStr, Lenient};
 
 /// The uuids of the user messages that a line belongs to; either or both fields may be present.
 #[derive(Default, Deserialize)]
-pub(crate) struct Uuids<'a> {
+pub(crate) struct MessageUuids<'a> {
     #[serde(borrow, default)]
-    user_message_uuids: Soft<Vec<Text<'a>>>,
+    user_message_uuids: Lenient<Vec<BorrowedStr<'a>>>,
     #[serde(borrow, default)]
-    user_message_uuid: Soft<Text<'a>>,
+    user_message_uuid: Lenient<BorrowedStr<'a>>,
 }
 
-impl<'a> Uuids<'a> {
-    fn take(many: &mut Soft<Vec<Text<'a>>>, one: &mut Soft<Text<'a>>) -> Self {
+impl<'a> MessageUuids<'a> {
+    fn take(many: &mut Lenient<Vec<BorrowedStr<'a>>>, one: &mut Lenient<BorrowedStr<'a>>) -> Self {
         Self { user_message_uuids: std::mem::take(many), user_message_uuid: std::mem::take(one) }
     }
 
@@ -39,30 +39,30 @@ impl<'a> Uuids<'a> {
 
 /// The fields of every line that are read first.
 #[derive(Deserialize)]
-pub(crate) struct Head<'a> {
+pub(crate) struct LineHead<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: BorrowedStr<'a>,
     #[serde(borrow, default)]
-    pub(crate) subtype: Option<Text<'a>>,
+    pub(crate) subtype: Option<BorrowedStr<'a>>,
     /// Only on `stream_event` lines, like `parent_tool_use_id`.
     #[serde(borrow, default)]
-    pub(crate) event: Option<Event<'a>>,
+    pub(crate) event: Option<StreamEvent<'a>>,
     #[serde(borrow, default)]
-    pub(crate) parent_tool_use_id: Option<Text<'a>>,
+    pub(crate) parent_tool_use_id: Option<BorrowedStr<'a>>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> LineHead<'a> {
     /// Parses the head. Returns `None` if the line is not JSON or has no `type`. A line whose first
     /// keys are enough may still be invalid further on.
     pub(crate) fn parse(line: &'a str) -> Option<Self> {
-        if let Some(head) = Self::from_beginning(line) {
+        if let Some(head) = Self::from_prefix(line) {
             return Some(head);
         }
         if let Ok(head) = serde_json::from_str(line) {
             return Some(head);
         }
         // A field has an unexpected type; `type` may still be readable.
-        let head: LooseHead<'a> = serde_json::from_str(line).ok()?;
+        let head: LenientHead<'a> = serde_json::from_str(line).ok()?;
         Some(Self {
             kind: head.kind.0?,
             subtype: head.subtype.0,
@@ -73,17 +73,17 @@ impl<'a> Head<'a> {
 
     /// Reads the head from the first keys alone, in the order in which the CLI writes them. The
     /// handler of the line's type parses the whole line anyway and detects invalid JSON.
-    fn from_beginning(line: &'a str) -> Option<Self> {
-        let (kind, rest) = string(line.strip_prefix(r#"{"type":""#)?)?;
+    fn from_prefix(line: &'a str) -> Option<Self> {
+        let (kind, rest) = split_plain_string(line.strip_prefix(r#"{"type":""#)?)?;
         let subtype = match kind {
             "assistant" | "user" | "result" | "control_request" | "control_response"
             | "command_lifecycle" => None,
-            "system" => Some(string(rest.strip_prefix(r#","subtype":""#)?)?.0),
+            "system" => Some(split_plain_string(rest.strip_prefix(r#","subtype":""#)?)?.0),
             _ => return None,
         };
         Some(Self {
-            kind: Text(kind.into()),
-            subtype: subtype.map(|subtype| Text(subtype.into())),
+            kind: BorrowedStr(kind.into()),
+            subtype: subtype.map(|subtype| BorrowedStr(subtype.into())),
             event: None,
             parent_tool_use_id: None,
         })
@@ -91,24 +91,24 @@ impl<'a> Head<'a> {
 }
 
 #[derive(Deserialize)]
-struct LooseHead<'a> {
+struct LenientHead<'a> {
     #[serde(rename = "type", borrow, default)]
-    kind: Soft<Text<'a>>,
+    kind: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    subtype: Soft<Text<'a>>,
+    subtype: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    parent_tool_use_id: Soft<Text<'a>>,
+    parent_tool_use_id: Lenient<BorrowedStr<'a>>,
 }
 
 /// The API's own stream event inside a `stream_event` line.
 #[derive(Deserialize)]
-pub(crate) struct Event<'a> {
+pub(crate) struct StreamEvent<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: BorrowedStr<'a>,
     #[serde(default)]
     pub(crate) index: Option<u32>,
     #[serde(borrow, default)]
-    pub(crate) delta: Option<Delta<'a>>,
+    pub(crate) delta: Option<StreamDelta<'a>>,
     #[serde(borrow, default)]
     pub(crate) content_block: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -118,112 +118,112 @@ pub(crate) struct Event<'a> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Delta<'a> {
+pub(crate) struct StreamDelta<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(crate) kind: Option<Text<'a>>,
+    pub(crate) kind: Option<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) thinking: Option<Text<'a>>,
+    pub(crate) thinking: Option<BorrowedStr<'a>>,
 }
 
 /// The fields beside `event` when a message ends.
 #[derive(Deserialize)]
 pub(crate) struct StreamTail<'a> {
     #[serde(borrow, default)]
-    pub(crate) abandoned_blocks: Soft<Abandoned<'a>>,
+    pub(crate) abandoned_blocks: Lenient<AbandonedBlocks<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Abandoned<'a> {
+pub(crate) struct AbandonedBlocks<'a> {
     #[serde(borrow, default)]
-    pub(crate) api_message_id: Soft<Text<'a>>,
+    pub(crate) api_message_id: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) from_block_index: Soft<u32>,
+    pub(crate) from_block_index: Lenient<u32>,
 }
 
 /// `assistant` and `user` lines.
 #[derive(Deserialize)]
 pub(crate) struct MessageLine<'a> {
     #[serde(borrow, default)]
-    user_message_uuids: Soft<Vec<Text<'a>>>,
+    user_message_uuids: Lenient<Vec<BorrowedStr<'a>>>,
     #[serde(borrow, default)]
-    user_message_uuid: Soft<Text<'a>>,
+    user_message_uuid: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) message: Soft<Message<'a>>,
+    pub(crate) message: Lenient<CliMessage<'a>>,
     #[serde(borrow, default)]
-    pub(crate) parent_tool_use_id: Soft<Text<'a>>,
+    pub(crate) parent_tool_use_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) uuid: Soft<Text<'a>>,
+    pub(crate) uuid: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) timestamp: Soft<Text<'a>>,
+    pub(crate) timestamp: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) error: Soft<Text<'a>>,
+    pub(crate) error: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) api_error_status: Soft<u16>,
+    pub(crate) api_error_status: Lenient<u16>,
     #[serde(borrow, default)]
-    pub(crate) api_error: Soft<Text<'a>>,
+    pub(crate) api_error: Lenient<BorrowedStr<'a>>,
     #[serde(rename = "isReplay", default)]
-    pub(crate) is_replay: Soft<bool>,
+    pub(crate) is_replay: Lenient<bool>,
     #[serde(rename = "isSynthetic", default)]
-    pub(crate) is_synthetic: Soft<bool>,
+    pub(crate) is_synthetic: Lenient<bool>,
     #[serde(borrow, default)]
     pub(crate) tool_use_result: Option<&'a RawValue>,
 }
 
 impl<'a> MessageLine<'a> {
-    pub(crate) fn uuids(&mut self) -> Uuids<'a> {
-        Uuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
+    pub(crate) fn take_uuids(&mut self) -> MessageUuids<'a> {
+        MessageUuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
     }
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Message<'a> {
+pub(crate) struct CliMessage<'a> {
     #[serde(borrow, default)]
-    pub(crate) id: Soft<Text<'a>>,
+    pub(crate) id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) model: Soft<Text<'a>>,
+    pub(crate) model: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) stop_reason: Soft<Text<'a>>,
+    pub(crate) stop_reason: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) usage: Soft<ApiUsage>,
+    pub(crate) usage: Lenient<ApiUsage>,
 }
 
 /// `message.model` of a message that the CLI itself writes in place of the model.
-pub(crate) const SYNTHETIC: &str = "<synthetic>";
+pub(crate) const SYNTHETIC_MODEL: &str = "<synthetic>";
 
 /// One block of a message's content, of any type.
 #[derive(Default, Deserialize)]
-pub(crate) struct Block<'a> {
+pub(crate) struct CliBlock<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) kind: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) text: Soft<Text<'a>>,
+    pub(crate) text: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) thinking: Soft<Text<'a>>,
+    pub(crate) thinking: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) id: Soft<Text<'a>>,
+    pub(crate) id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) name: Soft<Text<'a>>,
+    pub(crate) name: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) input: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) tool_use_id: Soft<Text<'a>>,
+    pub(crate) tool_use_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
     #[serde(default)]
-    pub(crate) is_error: Soft<bool>,
+    pub(crate) is_error: Lenient<bool>,
 }
 
 /// A message's content: text, or blocks with their raw JSON.
-pub(crate) enum Content<'a> {
-    Text(Text<'a>),
-    Blocks(Vec<(&'a RawValue, Block<'a>)>),
+pub(crate) enum CliContent<'a> {
+    Text(BorrowedStr<'a>),
+    Blocks(Vec<(&'a RawValue, CliBlock<'a>)>),
 }
 
-impl<'a> Content<'a> {
+impl<'a> CliContent<'a> {
     pub(crate) fn parse(raw: Option<&'a RawValue>) -> Self {
         let Some(raw) = raw else {
             return Self::Blocks(Vec::new());
@@ -241,183 +241,183 @@ impl<'a> Content<'a> {
 
 /// `system` lines, with the fields of all subtypes that we read.
 #[derive(Deserialize)]
-pub(crate) struct System<'a> {
+pub(crate) struct SystemLine<'a> {
     #[serde(borrow, default)]
-    user_message_uuids: Soft<Vec<Text<'a>>>,
+    user_message_uuids: Lenient<Vec<BorrowedStr<'a>>>,
     #[serde(borrow, default)]
-    user_message_uuid: Soft<Text<'a>>,
+    user_message_uuid: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) session_id: Soft<Text<'a>>,
+    pub(crate) session_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) model: Soft<Text<'a>>,
+    pub(crate) model: Lenient<BorrowedStr<'a>>,
     #[serde(rename = "apiKeySource", borrow, default)]
-    pub(crate) api_key_source: Soft<Text<'a>>,
+    pub(crate) api_key_source: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) compact_result: Soft<Text<'a>>,
+    pub(crate) compact_result: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) compact_error: Soft<Text<'a>>,
+    pub(crate) compact_error: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) compact_metadata: Soft<CompactMetadata>,
+    pub(crate) compact_metadata: Lenient<CompactMetadata>,
     #[serde(default)]
-    pub(crate) attempt: Soft<u32>,
+    pub(crate) attempt: Lenient<u32>,
     #[serde(default)]
-    pub(crate) max_retries: Soft<u32>,
+    pub(crate) max_retries: Lenient<u32>,
     #[serde(default)]
-    pub(crate) retry_delay_ms: Soft<f64>,
+    pub(crate) retry_delay_ms: Lenient<f64>,
     #[serde(default)]
-    pub(crate) error_status: Soft<u16>,
+    pub(crate) error_status: Lenient<u16>,
     #[serde(borrow, default)]
-    pub(crate) error: Soft<Text<'a>>,
+    pub(crate) error: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) original_model: Soft<Text<'a>>,
+    pub(crate) original_model: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) fallback_model: Soft<Text<'a>>,
+    pub(crate) fallback_model: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) content: Soft<Text<'a>>,
+    pub(crate) content: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) level: Soft<Text<'a>>,
+    pub(crate) level: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) tool_name: Soft<Text<'a>>,
+    pub(crate) tool_name: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) message: Soft<Text<'a>>,
+    pub(crate) message: Lenient<BorrowedStr<'a>>,
 }
 
-impl<'a> System<'a> {
-    pub(crate) fn uuids(&mut self) -> Uuids<'a> {
-        Uuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
+impl<'a> SystemLine<'a> {
+    pub(crate) fn take_uuids(&mut self) -> MessageUuids<'a> {
+        MessageUuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
     }
 }
 
 #[derive(Deserialize)]
 pub(crate) struct CompactMetadata {
     #[serde(default)]
-    pub(crate) pre_tokens: Soft<u64>,
+    pub(crate) pre_tokens: Lenient<u64>,
     #[serde(default)]
-    pub(crate) post_tokens: Soft<u64>,
+    pub(crate) post_tokens: Lenient<u64>,
 }
 
 /// `system/task_*` and `system/background_tasks_changed`.
 #[derive(Deserialize)]
 pub(crate) struct TaskLine<'a> {
     #[serde(borrow, default)]
-    pub(crate) task_id: Soft<Text<'a>>,
+    pub(crate) task_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) tool_use_id: Soft<Text<'a>>,
+    pub(crate) tool_use_id: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) is_backgrounded: Soft<bool>,
+    pub(crate) is_backgrounded: Lenient<bool>,
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) patch: Soft<TaskPatch<'a>>,
+    pub(crate) patch: Lenient<TaskPatch<'a>>,
     #[serde(borrow, default)]
-    pub(crate) tasks: Soft<Vec<TaskItem<'a>>>,
+    pub(crate) tasks: Lenient<Vec<TaskItem<'a>>>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct TaskPatch<'a> {
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) is_backgrounded: Soft<bool>,
+    pub(crate) is_backgrounded: Lenient<bool>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct TaskItem<'a> {
     #[serde(borrow, default)]
-    pub(crate) task_id: Soft<Text<'a>>,
+    pub(crate) task_id: Lenient<BorrowedStr<'a>>,
 }
 
 /// `command_lifecycle`.
 #[derive(Deserialize)]
-pub(crate) struct Lifecycle<'a> {
+pub(crate) struct LifecycleLine<'a> {
     #[serde(borrow, default)]
-    pub(crate) command_uuid: Soft<Text<'a>>,
+    pub(crate) command_uuid: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) state: Soft<Text<'a>>,
+    pub(crate) state: Lenient<BorrowedStr<'a>>,
 }
 
 /// `rate_limit_event`.
 #[derive(Deserialize)]
 pub(crate) struct RateLimitLine<'a> {
     #[serde(borrow, default)]
-    pub(crate) rate_limit_info: Soft<RateLimitInfo<'a>>,
+    pub(crate) rate_limit_info: Lenient<RateLimitInfo<'a>>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct RateLimitInfo<'a> {
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
     #[serde(rename = "resetsAt", default)]
-    pub(crate) resets_at: Soft<i64>,
+    pub(crate) resets_at: Lenient<i64>,
     #[serde(rename = "rateLimitType", borrow, default)]
-    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) kind: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) utilization: Soft<f64>,
+    pub(crate) utilization: Lenient<f64>,
 }
 
 /// `result`.
 #[derive(Deserialize)]
 pub(crate) struct ResultLine<'a> {
     #[serde(borrow, default)]
-    user_message_uuids: Soft<Vec<Text<'a>>>,
+    user_message_uuids: Lenient<Vec<BorrowedStr<'a>>>,
     #[serde(borrow, default)]
-    user_message_uuid: Soft<Text<'a>>,
+    user_message_uuid: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) subtype: Soft<Text<'a>>,
+    pub(crate) subtype: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) is_error: Soft<bool>,
+    pub(crate) is_error: Lenient<bool>,
     #[serde(borrow, default)]
-    pub(crate) result: Soft<Text<'a>>,
+    pub(crate) result: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) structured_output: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) errors: Soft<Vec<Text<'a>>>,
+    pub(crate) errors: Lenient<Vec<BorrowedStr<'a>>>,
     #[serde(borrow, default)]
-    pub(crate) stop_reason: Soft<Text<'a>>,
+    pub(crate) stop_reason: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) terminal_reason: Soft<Text<'a>>,
+    pub(crate) terminal_reason: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) api_error_status: Soft<u16>,
+    pub(crate) api_error_status: Lenient<u16>,
     #[serde(borrow, default)]
-    pub(crate) api_error: Soft<Text<'a>>,
+    pub(crate) api_error: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) origin: Soft<Origin<'a>>,
+    pub(crate) origin: Lenient<ResultOrigin<'a>>,
     #[serde(borrow, default)]
-    pub(crate) timestamp: Soft<Text<'a>>,
+    pub(crate) timestamp: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) usage: Soft<ApiUsage>,
+    pub(crate) usage: Lenient<ApiUsage>,
     #[serde(rename = "modelUsage", default)]
-    pub(crate) model_usage: Soft<ModelUsages>,
+    pub(crate) model_usage: Lenient<ModelUsages>,
     #[serde(default)]
-    pub(crate) model_usage_since_last_result: Soft<ModelUsages>,
+    pub(crate) model_usage_since_last_result: Lenient<ModelUsages>,
     #[serde(default)]
-    pub(crate) total_cost_usd: Soft<f64>,
+    pub(crate) total_cost_usd: Lenient<f64>,
 }
 
 impl<'a> ResultLine<'a> {
-    pub(crate) fn uuids(&mut self) -> Uuids<'a> {
-        Uuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
+    pub(crate) fn take_uuids(&mut self) -> MessageUuids<'a> {
+        MessageUuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
     }
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct ResultOrigin<'a> {
     #[serde(borrow, default)]
-    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) kind: Lenient<BorrowedStr<'a>>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct ApiUsage {
     #[serde(rename = "input_tokens", default)]
-    pub(crate) input: Soft<u64>,
+    pub(crate) input: Lenient<u64>,
     #[serde(rename = "output_tokens", default)]
-    pub(crate) output: Soft<u64>,
+    pub(crate) output: Lenient<u64>,
     #[serde(rename = "cache_read_input_tokens", default)]
-    pub(crate) cache_read: Soft<u64>,
+    pub(crate) cache_read: Lenient<u64>,
     #[serde(rename = "cache_creation_input_tokens", default)]
-    pub(crate) cache_write: Soft<u64>,
+    pub(crate) cache_write: Lenient<u64>,
 }
 
 pub(crate) type ModelUsages = std::collections::BTreeMap<String, ModelUsage>;
@@ -425,70 +425,70 @@ pub(crate) type ModelUsages = std::collections::BTreeMap<String, ModelUsage>;
 #[derive(Deserialize)]
 pub(crate) struct ModelUsage {
     #[serde(rename = "inputTokens", default)]
-    pub(crate) input: Soft<u64>,
+    pub(crate) input: Lenient<u64>,
     #[serde(rename = "outputTokens", default)]
-    pub(crate) output: Soft<u64>,
+    pub(crate) output: Lenient<u64>,
     #[serde(rename = "cacheReadInputTokens", default)]
-    pub(crate) cache_read: Soft<u64>,
+    pub(crate) cache_read: Lenient<u64>,
     #[serde(rename = "cacheCreationInputTokens", default)]
-    pub(crate) cache_write: Soft<u64>,
+    pub(crate) cache_write: Lenient<u64>,
     #[serde(rename = "costUSD", default)]
-    pub(crate) cost: Soft<f64>,
+    pub(crate) cost: Lenient<f64>,
     #[serde(rename = "contextWindow", default)]
-    pub(crate) window: Soft<u64>,
+    pub(crate) window: Lenient<u64>,
 }
 
 /// `control_request` and `control_cancel_request`: a request of the CLI, or its withdrawal.
 #[derive(Deserialize)]
-pub(crate) struct ControlRequest<'a> {
+pub(crate) struct ControlRequestLine<'a> {
     #[serde(borrow, default)]
-    pub(crate) request_id: Soft<Text<'a>>,
+    pub(crate) request_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) request: Option<&'a RawValue>,
 }
 
 /// `control_request.request`, with the fields of all subtypes that we read.
 #[derive(Default, Deserialize)]
-pub(crate) struct Request<'a> {
+pub(crate) struct ControlRequestBody<'a> {
     #[serde(borrow, default)]
-    pub(crate) subtype: Soft<Text<'a>>,
+    pub(crate) subtype: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) tool_name: Soft<Text<'a>>,
+    pub(crate) tool_name: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) tool_use_id: Soft<Text<'a>>,
+    pub(crate) tool_use_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) input: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) permission_suggestions: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) decision_reason: Soft<Text<'a>>,
+    pub(crate) decision_reason: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) blocked_path: Soft<Text<'a>>,
+    pub(crate) blocked_path: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) agent_id: Soft<Text<'a>>,
+    pub(crate) agent_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) server_name: Soft<Text<'a>>,
+    pub(crate) server_name: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) message: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) callback_id: Soft<Text<'a>>,
+    pub(crate) callback_id: Lenient<BorrowedStr<'a>>,
 }
 
 /// `control_response`: the response to one of our requests.
 #[derive(Deserialize)]
-pub(crate) struct ControlResponse<'a> {
+pub(crate) struct ControlResponseLine<'a> {
     #[serde(borrow, default)]
-    pub(crate) response: Soft<Response<'a>>,
+    pub(crate) response: Lenient<ControlResponseBody<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Response<'a> {
+pub(crate) struct ControlResponseBody<'a> {
     #[serde(borrow, default)]
-    pub(crate) subtype: Soft<Text<'a>>,
+    pub(crate) subtype: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) request_id: Soft<Text<'a>>,
+    pub(crate) request_id: Lenient<BorrowedStr<'a>>,
     #[serde(rename = "response", borrow, default)]
     pub(crate) payload: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) error: Soft<Text<'a>>,
+    pub(crate) error: Lenient<BorrowedStr<'a>>,
 }

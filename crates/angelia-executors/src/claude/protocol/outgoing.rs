@@ -10,8 +10,8 @@ use serde_json::{Value, value::RawValue};
 
 /// A control request that we send to the CLI.
 #[derive(Clone, Debug)]
-pub enum Request<'a> {
-    Initialize(Initialize<'a>),
+pub enum ControlCommand<'a> {
+    Initialize(InitializeOptions<'a>),
     /// Ends the running turn. Newer versions also drop the messages queued behind it; older ones
     /// ignore that field.
     Interrupt,
@@ -28,7 +28,7 @@ pub enum Request<'a> {
 /// The settings that the first `initialize` fixes for the process.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Initialize<'a> {
+pub struct InitializeOptions<'a> {
     /// Replaces the CLI's own prompt; an empty list drops it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<Vec<&'a str>>,
@@ -59,9 +59,9 @@ pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
     let content = match content {
         // A single text stays a plain string: only then is a slash command recognised reliably.
         [Content::Text(text)] => Value::from(&**text),
-        several => several.iter().map(block).collect(),
+        several => several.iter().map(content_block).collect(),
     };
-    line(&Line {
+    encode_line(&Line {
         r#type: "user",
         message: Message { role: "user", content },
         parent_tool_use_id: None,
@@ -70,7 +70,7 @@ pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
 }
 
 /// Returns a content block in the API's format.
-pub fn block(content: &Content) -> Value {
+pub fn content_block(content: &Content) -> Value {
     match content {
         Content::Text(text) => serde_json::json!({"type": "text", "text": &**text}),
         Content::Image { media_type, data } => serde_json::json!({
@@ -85,7 +85,7 @@ pub fn block(content: &Content) -> Value {
 }
 
 /// Returns a control request; its response carries the same `request_id`.
-pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
+pub fn control_request(request_id: &str, request: &ControlCommand<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a, T> {
         r#type: &'a str,
@@ -96,26 +96,32 @@ pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
     struct WithInitialize<'a> {
         subtype: &'a str,
         #[serde(flatten)]
-        initialize: &'a Initialize<'a>,
+        initialize: &'a InitializeOptions<'a>,
     }
     let r#type = "control_request";
     let request = match request {
         // Serialized separately: a schema must keep its bytes, and a `Value` would reorder keys.
-        Request::Initialize(initialize) => {
-            return line(&Line {
+        ControlCommand::Initialize(initialize) => {
+            return encode_line(&Line {
                 r#type,
                 request_id,
                 request: WithInitialize { subtype: "initialize", initialize },
             });
         }
-        Request::Interrupt => serde_json::json!({"subtype": "interrupt", "cancel_queued": true}),
-        Request::SetModel(model) => serde_json::json!({"subtype": "set_model", "model": model}),
-        Request::McpStatus => serde_json::json!({"subtype": "mcp_status"}),
-        Request::Usage => serde_json::json!({"subtype": "get_usage"}),
-        Request::StopTask(task) => serde_json::json!({"subtype": "stop_task", "task_id": task}),
-        Request::EndSession => serde_json::json!({"subtype": "end_session"}),
+        ControlCommand::Interrupt => {
+            serde_json::json!({"subtype": "interrupt", "cancel_queued": true})
+        }
+        ControlCommand::SetModel(model) => {
+            serde_json::json!({"subtype": "set_model", "model": model})
+        }
+        ControlCommand::McpStatus => serde_json::json!({"subtype": "mcp_status"}),
+        ControlCommand::Usage => serde_json::json!({"subtype": "get_usage"}),
+        ControlCommand::StopTask(task) => {
+            serde_json::json!({"subtype": "stop_task", "task_id": task})
+        }
+        ControlCommand::EndSession => serde_json::json!({"subtype": "end_session"}),
     };
-    line(&Line { r#type, request_id, request })
+    encode_line(&Line { r#type, request_id, request })
 }
 
 /// Answers a control request of the CLI with the payload it expects (for example a hook's output).
@@ -132,7 +138,7 @@ pub fn respond(request_id: &str, response: &impl Serialize) -> Vec<u8> {
         #[serde(rename = "response")]
         payload: &'a T,
     }
-    line(&Line {
+    encode_line(&Line {
         r#type: "control_response",
         response: Response { subtype: "success", request_id, payload: response },
     })
@@ -140,7 +146,7 @@ pub fn respond(request_id: &str, response: &impl Serialize) -> Vec<u8> {
 
 /// Refuses a control request of the CLI. A request that is never answered blocks the CLI forever.
 pub fn respond_error(request_id: &str, error: &str) -> Vec<u8> {
-    line(&serde_json::json!({
+    encode_line(&serde_json::json!({
         "type": "control_response",
         "response": {"subtype": "error", "request_id": request_id, "error": error},
     }))
@@ -183,7 +189,7 @@ pub fn deny(request_id: &str, message: &str, interrupt: bool) -> Vec<u8> {
     respond(request_id, &Deny { behavior: "deny", message, interrupt })
 }
 
-fn line(value: &impl Serialize) -> Vec<u8> {
+fn encode_line(value: &impl Serialize) -> Vec<u8> {
     // Serializing these types cannot fail. If it did, a line that the CLI ignores is better than
     // half a line.
     let mut bytes =
@@ -227,12 +233,12 @@ mod tests {
     #[test]
     fn json_made_elsewhere_does_not_break_the_line() {
         let schema = RawValue::from_string("{\n  \"type\": \"object\"\r\n}".to_owned()).unwrap();
-        let initialize = Initialize {
+        let initialize = InitializeOptions {
             json_schema: Some(&schema),
             system_prompt: Some(vec![]),
-            ..Initialize::default()
+            ..InitializeOptions::default()
         };
-        let value = parsed(&control_request("i", &Request::Initialize(initialize)));
+        let value = parsed(&control_request("i", &ControlCommand::Initialize(initialize)));
         assert_eq!(value["request"]["subtype"], "initialize");
         assert_eq!(value["request"]["jsonSchema"]["type"], "object");
         assert_eq!(value["request"]["systemPrompt"], serde_json::json!([]));
@@ -247,17 +253,17 @@ mod tests {
     fn requests_have_the_shapes_the_cli_reads() {
         let request = |request| parsed(&control_request("r", &request))["request"].clone();
         assert_eq!(
-            request(Request::Interrupt),
+            request(ControlCommand::Interrupt),
             serde_json::json!({"subtype": "interrupt", "cancel_queued": true})
         );
         assert_eq!(
-            request(Request::StopTask("b1")),
+            request(ControlCommand::StopTask("b1")),
             serde_json::json!({"subtype": "stop_task", "task_id": "b1"})
         );
-        assert_eq!(request(Request::SetModel("opus"))["model"], "opus");
-        assert_eq!(request(Request::McpStatus)["subtype"], "mcp_status");
-        assert_eq!(request(Request::Usage)["subtype"], "get_usage");
-        assert_eq!(request(Request::EndSession)["subtype"], "end_session");
+        assert_eq!(request(ControlCommand::SetModel("opus"))["model"], "opus");
+        assert_eq!(request(ControlCommand::McpStatus)["subtype"], "mcp_status");
+        assert_eq!(request(ControlCommand::Usage)["subtype"], "get_usage");
+        assert_eq!(request(ControlCommand::EndSession)["subtype"], "end_session");
         let error = parsed(&respond_error("q", "no"));
         assert_eq!(error["response"]["subtype"], "error");
         let denied = parsed(&deny("q", "why", false));

@@ -4,19 +4,19 @@
 //! request, otherwise in a turn of its own. Until then the report is owed, and the turn that
 //! started the task is not over.
 
-use super::turn::Turn;
+use super::turn::ClaudeTurn;
 use crate::claude::protocol::incoming::TaskLine;
 
 #[derive(Debug, Default)]
-pub(super) struct Tasks {
-    known: Vec<Task>,
-    owed: bool,
+pub(super) struct BackgroundTasks {
+    tasks: Vec<BackgroundTask>,
+    report_owed: bool,
     /// This version announces its requests to the model, so they show when a report is delivered.
-    announces: bool,
+    announces_requests: bool,
 }
 
 #[derive(Debug)]
-struct Task {
+struct BackgroundTask {
     id: Box<str>,
     tool: Option<Box<str>>,
     /// `None`: this version does not report it.
@@ -24,56 +24,61 @@ struct Task {
     running: bool,
 }
 
-impl Tasks {
-    pub(super) fn running(&self) -> impl Iterator<Item = &str> {
-        let running = |task: &&Task| task.running && task.background != Some(false);
-        self.known.iter().filter(running).map(|task| &*task.id)
+impl BackgroundTasks {
+    pub(super) fn running_ids(&self) -> impl Iterator<Item = &str> {
+        let running = |task: &&BackgroundTask| task.running && task.background != Some(false);
+        self.tasks.iter().filter(running).map(|task| &*task.id)
     }
 
     /// Reports whether tasks run or a report is owed; until then an answer does not end the turn.
-    pub(super) fn unfinished(&self) -> bool {
-        self.owed || self.running().next().is_some()
+    pub(super) fn has_unfinished(&self) -> bool {
+        self.report_owed || self.running_ids().next().is_some()
     }
 
     /// Records a request to the model, which delivers the owed report.
-    pub(super) fn requesting(&mut self) {
-        self.announces = true;
-        self.owed = false;
+    pub(super) fn record_request(&mut self) {
+        self.announces_requests = true;
+        self.report_owed = false;
     }
 
     /// Records that the CLI begins a turn, which delivers the owed report first.
-    pub(super) fn turn_started(&mut self) {
-        self.owed = false;
+    pub(super) fn record_turn_start(&mut self) {
+        self.report_owed = false;
     }
 
     /// Records a tool result. In versions without announcements the next model request follows it.
-    pub(super) fn tool_finished(&mut self) {
-        if !self.announces {
-            self.owed = false;
+    pub(super) fn record_tool_result(&mut self) {
+        if !self.announces_requests {
+            self.report_owed = false;
         }
     }
 
-    pub(super) fn started(&mut self, line: &TaskLine<'_>) {
+    pub(super) fn record_start(&mut self, line: &TaskLine<'_>) {
         let Some(id) = line.task_id.as_str() else {
             return;
         };
-        let task = match self.known.iter_mut().position(|task| *task.id == *id) {
-            Some(at) => &mut self.known[at],
+        let task = match self.tasks.iter_mut().position(|task| *task.id == *id) {
+            Some(at) => &mut self.tasks[at],
             None => self.add(id),
         };
         task.tool = line.tool_use_id.as_str().map(Into::into);
         task.background = line.is_backgrounded.get().or(task.background);
     }
 
-    fn add(&mut self, id: &str) -> &mut Task {
-        self.known.push_mut(Task { id: id.into(), tool: None, background: None, running: true })
+    fn add(&mut self, id: &str) -> &mut BackgroundTask {
+        self.tasks.push_mut(BackgroundTask {
+            id: id.into(),
+            tool: None,
+            background: None,
+            running: true,
+        })
     }
 
-    pub(super) fn updated(&mut self, line: &TaskLine<'_>) {
+    pub(super) fn apply_update(&mut self, line: &TaskLine<'_>) {
         let (Some(id), Some(patch)) = (line.task_id.as_str(), &line.patch.0) else {
             return;
         };
-        if let Some(task) = self.known.iter_mut().find(|task| *task.id == *id) {
+        if let Some(task) = self.tasks.iter_mut().find(|task| *task.id == *id) {
             task.background = patch.is_backgrounded.get().or(task.background);
             task.running &= patch.status.as_str().is_none_or(is_running);
         }
@@ -81,34 +86,34 @@ impl Tasks {
 
     /// Records that a task has ended. Its report is owed, unless a tool call waits for the task or
     /// the task was stopped.
-    pub(super) fn notified(&mut self, line: &TaskLine<'_>, turn: Option<&Turn>) {
+    pub(super) fn record_end(&mut self, line: &TaskLine<'_>, turn: Option<&ClaudeTurn>) {
         let Some(id) = line.task_id.as_str() else {
             return;
         };
-        let Some(at) = self.known.iter().position(|task| *task.id == *id) else {
+        let Some(at) = self.tasks.iter().position(|task| *task.id == *id) else {
             return;
         };
-        let task = self.known.swap_remove(at);
+        let task = self.tasks.swap_remove(at);
         let waited_for = || {
             let tool = task.tool.as_deref();
             tool.is_some_and(|tool| turn.is_some_and(|turn| turn.is_tool_open(tool)))
         };
         let background = task.background.unwrap_or_else(|| !waited_for());
         let ended = matches!(line.status.as_str(), Some("completed" | "failed"));
-        self.owed |= background && ended;
+        self.report_owed |= background && ended;
     }
 
     /// Applies the complete list of background tasks, in versions that send it.
-    pub(super) fn listed(&mut self, line: &TaskLine<'_>) {
+    pub(super) fn apply_list(&mut self, line: &TaskLine<'_>) {
         let Some(listed) = &line.tasks.0 else { return };
         let ids = || listed.iter().filter_map(|task| task.task_id.as_str());
-        for task in &mut self.known {
+        for task in &mut self.tasks {
             if task.background == Some(true) {
                 task.running = ids().any(|id| *task.id == *id);
             }
         }
         for id in ids() {
-            if !self.known.iter().any(|task| *task.id == *id) {
+            if !self.tasks.iter().any(|task| *task.id == *id) {
                 self.add(id).background = Some(true);
             }
         }

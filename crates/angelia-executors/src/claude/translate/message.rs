@@ -8,59 +8,63 @@ use std::fmt::Write as _;
 
 use angelia_core::{
     model::{EventKind, Plan, TextChannel, ToolCall, ToolId, ToolResult},
-    ports::Emitted,
+    ports::AgentEvent,
 };
 use serde_json::value::RawValue;
 
-use super::{Running, Translator, event, native, native_raw, turn::ApiError};
+use super::{
+    StreamTranslator, TurnOwner, emit_event, emit_native, emit_native_raw, turn::CliApiError,
+};
 use crate::claude::{
-    protocol::incoming::{Block, Content, MessageLine, SYNTHETIC, Soft, Uuids},
-    tool::{self, Input},
+    protocol::incoming::{
+        CliBlock, CliContent, Lenient, MessageLine, MessageUuids, SYNTHETIC_MODEL,
+    },
+    tool::{self, ToolInput},
 };
 
 /// The start of the user message that the CLI writes when a turn is interrupted.
-const INTERRUPTED: &str = "[Request interrupted by user";
+const INTERRUPTED_PREFIX: &str = "[Request interrupted by user";
 
 /// The text that the CLI writes for a local command without output.
 const NO_CONTENT: &str = "(no content)";
 
-impl Translator {
+impl StreamTranslator {
     /// Confirms the turn if the line names our message, because then the CLI is working on it.
-    pub(super) fn see_uuids(&mut self, line: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn confirm_by_line(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
         let Some(turn) = &self.turn else { return };
         if turn.confirmed {
             return;
         }
-        self.see_named(&serde_json::from_str(line).unwrap_or_default(), out);
+        self.confirm_if_named(&serde_json::from_str(line).unwrap_or_default(), out);
     }
 
-    pub(super) fn see_named(&mut self, uuids: &Uuids<'_>, out: &mut Vec<Emitted>) {
+    pub(super) fn confirm_if_named(&mut self, uuids: &MessageUuids<'_>, out: &mut Vec<AgentEvent>) {
         let turn = self.turn.as_ref().filter(|turn| !turn.confirmed);
         if turn.is_some_and(|turn| turn.is_named_in(uuids)) {
-            self.confirm(out);
+            self.confirm_turn(out);
         }
     }
 
-    pub(super) fn confirm(&mut self, out: &mut Vec<Emitted>) {
-        let folded = self.running == Running::Foreign;
+    pub(super) fn confirm_turn(&mut self, out: &mut Vec<AgentEvent>) {
+        let folded = self.turn_owner == TurnOwner::Foreign;
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
         turn.confirmed = true;
         if folded {
             turn.folded = true;
-            self.running = Running::Ours;
-            self.start(out);
+            self.turn_owner = TurnOwner::Ours;
+            self.emit_started(out);
         }
     }
 
-    pub(super) fn assistant(&mut self, line: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn on_assistant(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
         let Ok(mut parsed) = serde_json::from_str::<MessageLine<'_>>(line) else {
-            return native("assistant", line, out);
+            return emit_native("assistant", line, out);
         };
-        let uuids = parsed.uuids();
+        let uuids = parsed.take_uuids();
         let MessageLine {
-            message: Soft(Some(message)),
+            message: Lenient(Some(message)),
             parent_tool_use_id,
             timestamp,
             error,
@@ -69,204 +73,215 @@ impl Translator {
             ..
         } = parsed
         else {
-            return native("assistant", line, out);
+            return emit_native("assistant", line, out);
         };
-        self.see_named(&uuids, out);
-        let Some(turn) = self.ours() else {
-            return native("assistant", line, out);
+        self.confirm_if_named(&uuids, out);
+        let Some(turn) = self.our_turn() else {
+            return emit_native("assistant", line, out);
         };
-        turn.see_time(timestamp.as_str());
-        let content = Content::parse(message.content);
+        turn.record_time(timestamp.as_str());
+        let content = CliContent::parse(message.content);
         if let Some(parent) = parent_tool_use_id.as_str() {
-            return self.subagent(parent, content, line, out);
+            return self.on_subagent(parent, content, line, out);
         }
         if let Some(error) = error.as_str() {
             // Not text of the model: it becomes the failure's message, if the turn fails.
             turn.refused |= message.stop_reason.as_str() == Some("refusal");
-            turn.error = Some(ApiError {
+            turn.error = Some(CliApiError {
                 error: error.into(),
                 status: api_error_status.get(),
                 code: api_error.as_str().map(Into::into),
             });
-            return native("assistant/error", line, out);
+            return emit_native("assistant/error", line, out);
         }
-        turn.back_to_work(out);
-        let synthetic = message.model.as_str() == Some(SYNTHETIC);
+        turn.resume_activity(out);
+        let synthetic = message.model.as_str() == Some(SYNTHETIC_MODEL);
         if !synthetic {
-            self.stream.see_whole(&message);
+            self.stream.record_unstreamed_usage(&message);
         }
         let id = message.id.as_str();
         let blocks = match content {
-            Content::Text(text) => return self.text(id, TextChannel::Answer, &text, out),
-            Content::Blocks(blocks) => blocks,
+            CliContent::Text(text) => return self.settle_text(id, TextChannel::Answer, &text, out),
+            CliContent::Blocks(blocks) => blocks,
         };
         for (raw, block) in &blocks {
             match (block.kind.as_str(), block.text.as_str(), block.thinking.as_str()) {
                 (Some("text"), Some(NO_CONTENT), _) if synthetic => {
-                    native("assistant/synthetic", line, out);
+                    emit_native("assistant/synthetic", line, out);
                 }
-                (Some("text"), Some(text), _) => self.text(id, TextChannel::Answer, text, out),
+                (Some("text"), Some(text), _) => {
+                    self.settle_text(id, TextChannel::Answer, text, out);
+                }
                 (Some("thinking"), _, Some(text)) => {
-                    self.text(id, TextChannel::Reasoning, text, out);
+                    self.settle_text(id, TextChannel::Reasoning, text, out);
                 }
-                (Some("tool_use"), ..) => self.tool_call(id, None, raw, block, out),
+                (Some("tool_use"), ..) => self.emit_tool_call(id, None, raw, block, out),
                 (kind, ..) => {
                     let name = format!("assistant/{}", kind.unwrap_or("unknown"));
-                    native_raw(&name, raw, out);
+                    emit_native_raw(&name, raw, out);
                 }
             }
         }
     }
 
-    fn text(
+    fn settle_text(
         &mut self,
         message: Option<&str>,
         channel: TextChannel,
         text: &str,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) {
         if let Some(turn) = self.turn.as_mut() {
             self.stream.settle(message, channel, text, turn, out);
         }
     }
 
-    fn subagent(&mut self, parent: &str, content: Content<'_>, line: &str, out: &mut Vec<Emitted>) {
-        let Content::Blocks(blocks) = content else {
-            return native("assistant/subagent", line, out);
+    fn on_subagent(
+        &mut self,
+        parent: &str,
+        content: CliContent<'_>,
+        line: &str,
+        out: &mut Vec<AgentEvent>,
+    ) {
+        let CliContent::Blocks(blocks) = content else {
+            return emit_native("assistant/subagent", line, out);
         };
-        let is_call = |block: &Block<'_>| block.kind.as_str() == Some("tool_use");
+        let is_call = |block: &CliBlock<'_>| block.kind.as_str() == Some("tool_use");
         for (raw, block) in blocks.iter().filter(|(_, block)| is_call(block)) {
-            self.tool_call(None, Some(ToolId::new(parent)), raw, block, out);
+            self.emit_tool_call(None, Some(ToolId::new(parent)), raw, block, out);
         }
         if !blocks.iter().all(|(_, block)| is_call(block)) {
-            native("assistant/subagent", line, out);
+            emit_native("assistant/subagent", line, out);
         }
     }
 
-    fn tool_call(
+    fn emit_tool_call(
         &mut self,
         message: Option<&str>,
         parent: Option<ToolId>,
         raw: &RawValue,
-        block: &Block<'_>,
-        out: &mut Vec<Emitted>,
+        block: &CliBlock<'_>,
+        out: &mut Vec<AgentEvent>,
     ) {
         let (Some(turn), Some(id), Some(name)) =
             (self.turn.as_mut(), block.id.as_str(), block.name.as_str())
         else {
-            return native_raw("assistant/tool_use", raw, out);
+            return emit_native_raw("assistant/tool_use", raw, out);
         };
         let id = ToolId::new(id);
         if parent.is_none() {
-            self.stream.tool(message, &id, turn, out);
+            self.stream.add_tool(message, &id, turn, out);
         }
         if !turn.open_tool(&id) {
-            return native_raw("assistant/tool_use", raw, out);
+            return emit_native_raw("assistant/tool_use", raw, out);
         }
         let input = block.input.unwrap_or(RawValue::NULL);
-        let plan = (parent.is_none()).then(|| self.todo.call(name, id.as_str(), input)).flatten();
+        let plan = (parent.is_none())
+            .then(|| self.todo_list.apply_call(name, id.as_str(), input))
+            .flatten();
         let call = ToolCall {
             id,
             name: name.into(),
-            class: tool::class(name),
+            class: tool::tool_class(name),
             input: input.to_owned().into(),
-            title: Input::parse(input).title(name),
+            title: ToolInput::parse(input).title(name),
             parent,
         };
-        event(EventKind::ToolCall(call), out);
+        emit_event(EventKind::ToolCall(call), out);
         if let Some(items) = plan {
-            event(EventKind::Plan(Plan { items }), out);
+            emit_event(EventKind::Plan(Plan { items }), out);
         }
     }
 
-    pub(super) fn user(&mut self, line: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn on_user(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
         let Ok(parsed) = serde_json::from_str::<MessageLine<'_>>(line) else {
-            return native("user", line, out);
+            return emit_native("user", line, out);
         };
-        let content = Content::parse(parsed.message.0.as_ref().and_then(|message| message.content));
+        let content =
+            CliContent::parse(parsed.message.0.as_ref().and_then(|message| message.content));
         if parsed.is_replay.get() == Some(true) {
-            return self.replay(&parsed, &content, line, out);
+            return self.on_replay(&parsed, &content, line, out);
         }
         if parsed.is_synthetic.get() == Some(true) {
-            return native("user/synthetic", line, out);
+            return emit_native("user/synthetic", line, out);
         }
-        let Some(turn) = self.ours() else {
-            return native("user", line, out);
+        let Some(turn) = self.our_turn() else {
+            return emit_native("user", line, out);
         };
-        turn.see_time(parsed.timestamp.as_str());
+        turn.record_time(parsed.timestamp.as_str());
         let main = parsed.parent_tool_use_id.0.is_none();
-        let mut words = matches!(content, Content::Text(_));
-        if let Content::Blocks(blocks) = &content {
+        let mut words = matches!(content, CliContent::Text(_));
+        if let CliContent::Blocks(blocks) = &content {
             for (raw, block) in blocks {
                 match (block.kind.as_str(), block.tool_use_id.as_str()) {
                     (Some("tool_result"), Some(id)) => {
-                        self.tool_result(id, raw, block, parsed.tool_use_result, main, out);
+                        self.emit_tool_result(id, raw, block, parsed.tool_use_result, main, out);
                     }
-                    _ => words |= !(main && is_interrupted(block)),
+                    _ => words |= !(main && is_interruption(block)),
                 }
             }
             words |= blocks.is_empty();
         }
         if words {
-            native(if main { "user" } else { "user/subagent" }, line, out);
+            emit_native(if main { "user" } else { "user/subagent" }, line, out);
         }
     }
 
-    fn replay(
+    fn on_replay(
         &mut self,
         parsed: &MessageLine<'_>,
-        content: &Content<'_>,
+        content: &CliContent<'_>,
         line: &str,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) {
         let ours = self
             .turn
             .as_ref()
             .is_some_and(|turn| !turn.confirmed && parsed.uuid.as_str() == Some(&*turn.uuid));
         if ours {
-            self.confirm(out);
+            self.confirm_turn(out);
         }
         // The output of local commands also arrives as a replayed user message.
-        if matches!(content, Content::Text(text) if text.starts_with("<local-command-")) {
-            native("user/local_command", line, out);
+        if matches!(content, CliContent::Text(text) if text.starts_with("<local-command-")) {
+            emit_native("user/local_command", line, out);
         }
     }
 
-    fn tool_result(
+    fn emit_tool_result(
         &mut self,
         id: &str,
         raw: &RawValue,
-        block: &Block<'_>,
+        block: &CliBlock<'_>,
         detail: Option<&RawValue>,
         main: bool,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) {
         let id = ToolId::new(id);
         if main {
-            self.tasks.tool_finished();
-            self.todo.result(id.as_str(), detail);
+            self.tasks.record_tool_result();
+            self.todo_list.apply_result(id.as_str(), detail);
         }
         if !self.turn.as_mut().is_some_and(|turn| turn.close_tool(&id)) {
-            return native_raw("user/tool_result", raw, out);
+            return emit_native_raw("user/tool_result", raw, out);
         }
         let result = ToolResult {
             id,
             ok: block.is_error.get() != Some(true),
-            output: output(block.content).into(),
+            output: tool_output_text(block.content).into(),
         };
-        event(EventKind::ToolResult(result), out);
+        emit_event(EventKind::ToolResult(result), out);
     }
 }
 
-fn is_interrupted(block: &Block<'_>) -> bool {
-    block.text.as_str().is_some_and(|text| text.starts_with(INTERRUPTED))
+fn is_interruption(block: &CliBlock<'_>) -> bool {
+    block.text.as_str().is_some_and(|text| text.starts_with(INTERRUPTED_PREFIX))
 }
 
 /// Returns the text of a tool's result; other blocks appear as their type in brackets.
-fn output(content: Option<&RawValue>) -> String {
-    let blocks = match Content::parse(content) {
-        Content::Text(text) => return text.0.into_owned(),
-        Content::Blocks(blocks) => blocks,
+fn tool_output_text(content: Option<&RawValue>) -> String {
+    let blocks = match CliContent::parse(content) {
+        CliContent::Text(text) => return text.0.into_owned(),
+        CliContent::Blocks(blocks) => blocks,
     };
     let mut output = String::new();
     for (_, block) in &blocks {

@@ -38,21 +38,21 @@ mod turn;
 use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    model::{Decision, EventKind, Level, NativeSessionId, Notice, RawJson},
-    ports::{Emitted, Ended},
+    model::{Decision, EventKind, NativeSessionId, Notice, NoticeLevel, RawJson},
+    ports::{AgentEvent, AgentOutcome},
 };
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use self::{background::Tasks, plan::Todo, stream::Stream, turn::Turn};
+use self::{background::BackgroundTasks, plan::TodoList, stream::MessageStream, turn::ClaudeTurn};
 use super::{
-    permission::Pending,
-    protocol::incoming::Head,
-    usage::{Lane, Ledger},
+    permission::PendingPermissions,
+    protocol::incoming::LineHead,
+    usage::{BillingLane, UsageLedger},
 };
 
 /// Lines that become no event, and why. The names are those that `Native` would have.
-pub const SILENT: &[(&str, &str)] = &[
+pub const SILENT_LINES: &[(&str, &str)] = &[
     ("control_response", "becomes `Signal::Answered`"),
     ("control_cancel_request", "becomes `Withdraw`"),
     ("command_lifecycle", "of our own message: shows which turn the next lines belong to"),
@@ -72,11 +72,11 @@ pub const SILENT: &[(&str, &str)] = &[
 ];
 
 /// How many bytes of a line that is not JSON are kept.
-const GARBAGE: usize = 64 * 1024;
+const MAX_GARBAGE_BYTES: usize = 64 * 1024;
 
 /// The facts about the process that are known before its first line.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct TranslatorContext {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
     /// The process continues the conversation of an earlier process.
@@ -89,27 +89,27 @@ pub struct Context {
 
 /// Something the agent must act on; at most one per line.
 #[derive(Clone, Debug)]
-pub enum Signal {
+pub enum StreamSignal {
     /// The protocol has ended the turn.
-    Ended(Ended),
+    TurnEnded(AgentOutcome),
     /// The CLI's response to one of our control requests. `Ok(None)`: success without a payload.
-    Answered { request_id: Box<str>, result: Result<Option<RawJson>, String> },
+    Response { request_id: Box<str>, result: Result<Option<RawJson>, String> },
     /// A control request of the CLI that is not an approval; it must be answered.
-    Asked(ControlAsk),
+    Request(CliRequest),
     /// The CLI retries a request that cannot succeed. The agent should interrupt it; the turn then
     /// fails.
-    InVain,
+    FutileRetry,
 }
 
 /// A control request of the CLI. The agent must answer it, whatever its kind.
 #[derive(Clone, Debug)]
-pub struct ControlAsk {
+pub struct CliRequest {
     pub request_id: Box<str>,
-    pub ask: Ask,
+    pub kind: CliRequestKind,
 }
 
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum CliRequestKind {
     /// JSON-RPC for an MCP server that we serve ourselves; notifications need an answer too.
     Mcp {
         server: Box<str>,
@@ -128,49 +128,49 @@ pub enum Ask {
 
 /// The owner of the turn that the CLI is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Running {
-    Nothing,
+enum TurnOwner {
+    Nobody,
     Ours,
     /// A turn that we did not request, or no longer wait for.
     Foreign,
 }
 
 #[derive(Debug)]
-pub struct Translator {
-    context: Context,
+pub struct StreamTranslator {
+    context: TranslatorContext,
     native_session: Option<NativeSessionId>,
     model: Option<Arc<str>>,
-    running: Running,
-    turn: Option<Turn>,
+    turn_owner: TurnOwner,
+    turn: Option<ClaudeTurn>,
     /// The uuid of the previous turn's message; late lines about it are ours too.
     last_uuid: Option<Box<str>>,
-    stream: Stream,
-    tasks: Tasks,
-    todo: Todo,
-    pending: Pending,
-    ledger: Ledger,
-    lane: Lane,
+    stream: MessageStream,
+    tasks: BackgroundTasks,
+    todo_list: TodoList,
+    permissions: PendingPermissions,
+    ledger: UsageLedger,
+    lane: BillingLane,
     resets_at: Option<Timestamp>,
     /// This version reports the lifecycle of each message.
-    says_lifecycle: bool,
+    reports_lifecycle: bool,
 }
 
-impl Translator {
-    pub fn new(context: Context) -> Self {
+impl StreamTranslator {
+    pub fn new(context: TranslatorContext) -> Self {
         Self {
-            ledger: Ledger::new(context.resumed),
+            ledger: UsageLedger::new(context.resumed),
             context,
             native_session: None,
             model: None,
-            running: Running::Nothing,
+            turn_owner: TurnOwner::Nobody,
             turn: None,
             last_uuid: None,
-            says_lifecycle: false,
-            stream: Stream::default(),
-            tasks: Tasks::default(),
-            todo: Todo::default(),
-            pending: Pending::default(),
-            lane: Lane::default(),
+            reports_lifecycle: false,
+            stream: MessageStream::default(),
+            tasks: BackgroundTasks::default(),
+            todo_list: TodoList::default(),
+            permissions: PendingPermissions::default(),
+            lane: BillingLane::default(),
             resets_at: None,
         }
     }
@@ -178,103 +178,107 @@ impl Translator {
     /// Begins a turn with the uuid of our next message. A turn that has not ended is given up.
     pub fn begin_turn(&mut self, message_uuid: &str) {
         // The turn that the CLI still runs does not answer the new message.
-        if self.running == Running::Ours {
-            self.running = Running::Foreign;
+        if self.turn_owner == TurnOwner::Ours {
+            self.turn_owner = TurnOwner::Foreign;
         }
-        self.stream = Stream::default();
-        self.turn = Some(Turn::new(message_uuid));
+        self.stream = MessageStream::default();
+        self.turn = Some(ClaudeTurn::new(message_uuid));
     }
 
     /// Reports whether a further message written now becomes part of the running turn: the version
     /// reports the lifecycle of messages, or a tool runs, after which every version takes messages
     /// up. Otherwise the message might run as a turn of its own, whose result could not be told
     /// apart from the next one's.
-    pub fn takes_words(&self) -> bool {
-        self.says_lifecycle || self.turn.as_ref().is_some_and(Turn::runs_a_tool)
+    pub fn accepts_steering(&self) -> bool {
+        self.reports_lifecycle || self.turn.as_ref().is_some_and(ClaudeTurn::has_open_tool)
     }
 
     /// Records a further message that we write into the running turn.
-    pub fn steered(&mut self, message_uuid: &str) {
+    pub fn add_steer(&mut self, message_uuid: &str) {
         if let Some(turn) = self.turn.as_mut() {
-            turn.steer(message_uuid);
+            turn.add_steer(message_uuid);
         }
     }
 
     /// Translates one line, without its newline.
-    pub fn line(&mut self, line: &[u8], out: &mut Vec<Emitted>) -> Option<Signal> {
+    pub fn translate_line(
+        &mut self,
+        line: &[u8],
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<StreamSignal> {
         let Ok(text) = std::str::from_utf8(line) else {
-            garbage(line, out);
+            emit_garbage(line, out);
             return None;
         };
-        let Some(head) = Head::parse(text) else {
-            native("unknown", text, out);
+        let Some(head) = LineHead::parse(text) else {
+            emit_native("unknown", text, out);
             return None;
         };
         match &*head.kind {
-            "stream_event" => self.stream_event(&head, text, out),
-            "assistant" => self.assistant(text, out),
-            "user" => self.user(text, out),
-            "system" => return self.system(&head, text, out),
-            "result" => return self.result(text, out),
-            "control_request" => return self.control_request(text, out),
-            "control_response" => return self.control_response(text, out),
-            "control_cancel_request" => self.control_cancel(text, out),
-            "command_lifecycle" => return self.lifecycle(text, out),
-            "rate_limit_event" => self.rate_limit(text, out),
+            "stream_event" => self.on_stream_event(&head, text, out),
+            "assistant" => self.on_assistant(text, out),
+            "user" => self.on_user(text, out),
+            "system" => return self.on_system(&head, text, out),
+            "result" => return self.on_result(text, out),
+            "control_request" => return self.on_control_request(text, out),
+            "control_response" => return self.on_control_response(text, out),
+            "control_cancel_request" => self.on_control_cancel(text, out),
+            "command_lifecycle" => return self.on_lifecycle(text, out),
+            "rate_limit_event" => self.on_rate_limit(text, out),
             "keep_alive" => {}
-            kind => native(&name(kind, head.subtype.as_deref()), text, out),
+            kind => emit_native(&name(kind, head.subtype.as_deref()), text, out),
         }
         None
     }
 
     /// Emits a notice for a line that was over the limit and skipped. It never ends a turn.
-    pub fn too_long(&mut self, bytes: usize, out: &mut Vec<Emitted>) {
+    pub fn report_long_line(&mut self, bytes: usize, out: &mut Vec<AgentEvent>) {
         let text = format!("the agent wrote a line of {bytes} bytes, too long to read; skipped");
-        notice(Level::Warning, "line_too_long", text, out);
+        emit_notice(NoticeLevel::Warning, "line_too_long", text, out);
     }
 
     /// Handles the end of the output. It ends a running turn: as failed, unless there is an answer.
-    pub fn end_of_output(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
-        self.tasks = Tasks::default();
-        self.pending.clear();
-        self.running = Running::Nothing;
-        self.broken_off(out).map(Signal::Ended)
+    pub fn end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<StreamSignal> {
+        self.tasks = BackgroundTasks::default();
+        self.permissions.clear();
+        self.turn_owner = TurnOwner::Nobody;
+        self.end_at_eof(out).map(StreamSignal::TurnEnded)
     }
 
     /// Returns the line that answers an approval; `None` if the CLI does not wait for it.
-    pub fn answer(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
-        self.pending.answer(key, decision)
+    pub fn answer_approval(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
+        self.permissions.answer(key, decision)
     }
 
     /// Returns the keys of approvals that the CLI still waits for; those of a background task may
     /// outlive its turn.
-    pub fn pending(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.pending.keys()
+    pub fn pending_approvals(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.permissions.keys()
     }
 
     /// Reports whether the turn has its answer but background work continues.
     pub fn in_background(&self) -> bool {
-        let waits = |turn: &Turn| turn.has_answer() && !turn.awaits_steer();
+        let waits = |turn: &ClaudeTurn| turn.has_answer() && !turn.awaits_steer();
         self.turn.as_ref().is_some_and(waits)
     }
 
     /// Returns the ids of the running background tasks, for `stop_task`.
     pub fn running_tasks(&self) -> impl Iterator<Item = &str> {
-        self.tasks.running()
+        self.tasks.running_ids()
     }
 
     /// Ends a turn that is in the background, with the answer it has.
-    pub fn end_background(&mut self, out: &mut Vec<Emitted>) -> Ended {
-        if self.running == Running::Ours {
-            self.running = Running::Foreign;
+    pub fn end_background(&mut self, out: &mut Vec<AgentEvent>) -> AgentOutcome {
+        if self.turn_owner == TurnOwner::Ours {
+            self.turn_owner = TurnOwner::Foreign;
         }
-        self.give_stored(out)
+        self.end_with_answer(out)
     }
 
     /// Reports whether the CLI runs a turn that is not ours. A message written now might be folded
     /// into that turn.
-    pub fn is_busy_elsewhere(&self) -> bool {
-        self.running == Running::Foreign
+    pub fn runs_foreign_turn(&self) -> bool {
+        self.turn_owner == TurnOwner::Foreign
     }
 
     /// Returns the CLI's own id of the conversation, as of its latest `init`.
@@ -293,10 +297,10 @@ impl Translator {
     }
 
     /// Returns our turn, unless the CLI is running a foreign one.
-    fn ours(&mut self) -> Option<&mut Turn> {
-        match self.running {
-            Running::Foreign => None,
-            Running::Ours | Running::Nothing => self.turn.as_mut(),
+    fn our_turn(&mut self) -> Option<&mut ClaudeTurn> {
+        match self.turn_owner {
+            TurnOwner::Foreign => None,
+            TurnOwner::Ours | TurnOwner::Nobody => self.turn.as_mut(),
         }
     }
 }
@@ -308,35 +312,40 @@ fn name(kind: &str, subtype: Option<&str>) -> String {
     }
 }
 
-fn event(kind: EventKind, out: &mut Vec<Emitted>) {
-    out.push(Emitted::Event(kind));
+fn emit_event(kind: EventKind, out: &mut Vec<AgentEvent>) {
+    out.push(AgentEvent::Event(kind));
 }
 
-fn notice(level: Level, code: &str, text: impl Into<Arc<str>>, out: &mut Vec<Emitted>) {
-    event(EventKind::Notice(Notice::new(level, code, text)), out);
+fn emit_notice(
+    level: NoticeLevel,
+    code: &str,
+    text: impl Into<Arc<str>>,
+    out: &mut Vec<AgentEvent>,
+) {
+    emit_event(EventKind::Notice(Notice::new(level, code, text)), out);
 }
 
 /// Emits a line as `Native`, with its JSON unchanged.
-fn native(name: &str, json: &str, out: &mut Vec<Emitted>) {
+fn emit_native(name: &str, json: &str, out: &mut Vec<AgentEvent>) {
     match serde_json::from_str::<&RawValue>(json) {
-        Ok(raw) => native_raw(name, raw, out),
-        Err(_) => garbage(json.as_bytes(), out),
+        Ok(raw) => emit_native_raw(name, raw, out),
+        Err(_) => emit_garbage(json.as_bytes(), out),
     }
 }
 
-fn native_raw(name: &str, raw: &RawValue, out: &mut Vec<Emitted>) {
+fn emit_native_raw(name: &str, raw: &RawValue, out: &mut Vec<AgentEvent>) {
     let (name, raw) = (name.into(), raw.to_owned().into());
-    event(EventKind::Native { name, raw }, out);
+    emit_event(EventKind::Native { name, raw }, out);
 }
 
 /// Emits a line that is not JSON as `Native`, as text.
-fn garbage(line: &[u8], out: &mut Vec<Emitted>) {
+fn emit_garbage(line: &[u8], out: &mut Vec<AgentEvent>) {
     if line.iter().all(u8::is_ascii_whitespace) {
         return;
     }
-    let kept = String::from_utf8_lossy(&line[..line.len().min(GARBAGE)]);
+    let kept = String::from_utf8_lossy(&line[..line.len().min(MAX_GARBAGE_BYTES)]);
     if let Ok(raw) = serde_json::value::to_raw_value(&kept) {
         let name = "not_json".into();
-        event(EventKind::Native { name, raw: raw.into() }, out);
+        emit_event(EventKind::Native { name, raw: raw.into() }, out);
     }
 }

@@ -5,16 +5,16 @@ use angelia_core::model::{PlanItem, PlanStatus};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::claude::protocol::incoming::{Soft, Text};
+use crate::claude::protocol::incoming::{BorrowedStr, Lenient};
 
 #[derive(Debug, Default)]
-pub(super) struct Todo {
-    items: Vec<Item>,
+pub(super) struct TodoList {
+    items: Vec<TodoItem>,
     created: u64,
 }
 
 #[derive(Debug)]
-struct Item {
+struct TodoItem {
     /// Guessed by counting upward as the CLI does, until the result of the call gives the real id.
     id: Box<str>,
     call: Box<str>,
@@ -22,55 +22,55 @@ struct Item {
 }
 
 #[derive(Default, Deserialize)]
-struct Input<'a> {
+struct TodoInput<'a> {
     #[serde(borrow, default)]
-    todos: Soft<Vec<Written<'a>>>,
+    todos: Lenient<Vec<TodoEntry<'a>>>,
     #[serde(borrow, default)]
-    subject: Soft<Text<'a>>,
+    subject: Lenient<BorrowedStr<'a>>,
     #[serde(rename = "taskId", borrow, default)]
-    task: Soft<Text<'a>>,
+    task: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    status: Soft<Text<'a>>,
+    status: Lenient<BorrowedStr<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Written<'a> {
+struct TodoEntry<'a> {
     #[serde(borrow, default)]
-    content: Soft<Text<'a>>,
+    content: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    status: Soft<Text<'a>>,
+    status: Lenient<BorrowedStr<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Created<'a> {
+struct TaskCreateResult<'a> {
     #[serde(borrow, default)]
-    task: Soft<CreatedTask<'a>>,
+    task: Lenient<CreatedTask<'a>>,
 }
 
 #[derive(Deserialize)]
 struct CreatedTask<'a> {
     #[serde(borrow, default)]
-    id: Soft<Text<'a>>,
+    id: Lenient<BorrowedStr<'a>>,
 }
 
-impl Todo {
+impl TodoList {
     /// Applies a tool call. Returns the new list if the tool changes it.
-    pub(super) fn call(
+    pub(super) fn apply_call(
         &mut self,
         tool: &str,
         call: &str,
         input: &RawValue,
     ) -> Option<Vec<PlanItem>> {
-        let parse = || serde_json::from_str::<Input<'_>>(input.get()).ok();
+        let parse = || serde_json::from_str::<TodoInput<'_>>(input.get()).ok();
         match tool {
             "TodoWrite" => {
                 let todos = parse()?.todos.0?;
-                return Some(todos.iter().filter_map(written).collect());
+                return Some(todos.iter().filter_map(plan_item).collect());
             }
             "TaskCreate" => {
                 let input = parse()?;
                 self.created += 1;
-                self.items.push(Item {
+                self.items.push(TodoItem {
                     id: self.created.to_string().into(),
                     call: call.into(),
                     plan: PlanItem {
@@ -99,11 +99,12 @@ impl Todo {
     }
 
     /// Takes the id of a created item from the result of its call.
-    pub(super) fn result(&mut self, call: &str, detail: Option<&RawValue>) {
+    pub(super) fn apply_result(&mut self, call: &str, detail: Option<&RawValue>) {
         let Some(item) = self.items.iter_mut().find(|item| *item.call == *call) else {
             return;
         };
-        let created = detail.and_then(|raw| serde_json::from_str::<Created<'_>>(raw.get()).ok());
+        let created =
+            detail.and_then(|raw| serde_json::from_str::<TaskCreateResult<'_>>(raw.get()).ok());
         if let Some(task) = created.and_then(|created| created.task.0)
             && let Some(id) = task.id.as_str()
         {
@@ -112,7 +113,7 @@ impl Todo {
     }
 }
 
-fn written(todo: &Written<'_>) -> Option<PlanItem> {
+fn plan_item(todo: &TodoEntry<'_>) -> Option<PlanItem> {
     Some(PlanItem {
         text: todo.content.as_str()?.into(),
         status: todo.status.as_str().map_or(PlanStatus::Pending, status),
@@ -131,16 +132,16 @@ fn status(text: &str) -> PlanStatus {
 mod tests {
     use super::*;
 
-    fn call(todo: &mut Todo, tool: &str, id: &str, json: &str) -> Option<String> {
+    fn call(todo: &mut TodoList, tool: &str, id: &str, json: &str) -> Option<String> {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
-        let items = todo.call(tool, id, &raw)?;
+        let items = todo.apply_call(tool, id, &raw)?;
         let spell = |item: &PlanItem| format!("{}:{}", item.text, item.status.as_str());
         Some(items.iter().map(spell).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
     fn both_kinds_of_lists_become_a_plan() {
-        let mut todo = Todo::default();
+        let mut todo = TodoList::default();
         let list = r#"{"todos":[{"content":"a","status":"completed","activeForm":"x"},
             {"content":"b","status":"in_progress"},{"status":"pending"}]}"#;
         let got = call(&mut todo, "TodoWrite", "t0", list);
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(got.as_deref(), Some("one:pending"));
         call(&mut todo, "TaskCreate", "t2", r#"{"subject":"two"}"#);
         let detail = RawValue::from_string(r#"{"task":{"id":"9"}}"#.to_owned()).unwrap();
-        todo.result("t2", Some(&detail));
+        todo.apply_result("t2", Some(&detail));
         let got = call(&mut todo, "TaskUpdate", "t3", r#"{"taskId":"9","status":"in_progress"}"#);
         assert_eq!(got.as_deref(), Some("one:pending two:in_progress"));
         let got = call(&mut todo, "TaskUpdate", "t4", r#"{"taskId":"1","status":"deleted"}"#);

@@ -6,77 +6,85 @@
 use std::{borrow::Cow, sync::Arc};
 
 use angelia_core::{
-    model::{EventKind, Failure, FailureKind, Level, Status, Usage},
-    ports::{Activity, Emitted, Ended},
+    model::{EventKind, Failure, FailureKind, NoticeLevel, TurnStatus, Usage},
+    ports::{Activity, AgentEvent, AgentOutcome},
 };
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Running, Signal, Translator, event, native, notice, turn::Turn};
+use super::{
+    StreamSignal, StreamTranslator, TurnOwner, emit_event, emit_native, emit_notice,
+    turn::ClaudeTurn,
+};
 use crate::claude::{
-    failure::Evidence,
-    protocol::incoming::{ResultLine, Uuids},
+    failure::FailureEvidence,
+    protocol::incoming::{MessageUuids, ResultLine},
 };
 
 /// `origin.kind` of turns the CLI runs because a background task has ended.
 const TASK_NOTIFICATION: &str = "task-notification";
 
 /// The start of an error text that is meant for the CLI's own developers.
-const DIAGNOSTIC: &str = "[ede_diagnostic]";
+const DIAGNOSTIC_PREFIX: &str = "[ede_diagnostic]";
 
-impl Translator {
-    pub(super) fn result(&mut self, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
+impl StreamTranslator {
+    pub(super) fn on_result(
+        &mut self,
+        line: &str,
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<StreamSignal> {
         let Ok(mut result) = serde_json::from_str::<ResultLine<'_>>(line) else {
-            native("result", line, out);
+            emit_native("result", line, out);
             return None;
         };
-        let spent = self.ledger.advance(&result);
+        let spent = self.ledger.record_result(&result);
         // Every result ends the CLI's turn, whether it is ours or not.
-        let running = std::mem::replace(&mut self.running, Running::Nothing);
-        let uuids = result.uuids();
-        let bound =
-            (self.turn.as_ref()).is_some_and(|turn| is_bound(turn, &result, &uuids, running));
+        let running = std::mem::replace(&mut self.turn_owner, TurnOwner::Nobody);
+        let uuids = result.take_uuids();
+        let bound = (self.turn.as_ref())
+            .is_some_and(|turn| belongs_to_turn(turn, &result, &uuids, running));
         let Some(turn) = self.turn.as_mut().filter(|_| bound) else {
-            self.not_ours(line, out);
+            self.on_foreign_result(line, out);
             return None;
         };
-        turn.see_time(result.timestamp.as_str());
+        turn.record_time(result.timestamp.as_str());
         turn.usage = turn.usage.plus(&spent);
         let windows = result.model_usage.0.as_ref();
-        turn.usage.context =
-            windows.and_then(|windows| self.stream.filling.within(windows, self.model.as_deref()));
-        turn.see_result(&uuids);
+        turn.usage.context = windows.and_then(|windows| {
+            self.stream.context_usage.context_window(windows, self.model.as_deref())
+        });
+        turn.record_result(&uuids);
         let awaits_steer = turn.awaits_steer();
-        let answer = turn.answer.take();
+        let answer = turn.stored_outcome.take();
         let ended = self.outcome(&result);
         let ended = match answer {
             None => ended,
-            Some(answer) => follow_up(answer, ended, out),
+            Some(answer) => merge_follow_up(answer, ended, out),
         };
-        if ended.status == Status::Completed && (awaits_steer || self.tasks.unfinished()) {
-            self.go_on(ended, out);
+        if ended.status == TurnStatus::Completed && (awaits_steer || self.tasks.has_unfinished()) {
+            self.continue_in_background(ended, out);
             return None;
         }
-        Some(Signal::Ended(self.finish(ended, out)))
+        Some(StreamSignal::TurnEnded(self.finish_turn(ended, out)))
     }
 
     /// Handles the result of another message. If we took its blocks for ours, withdraws them.
-    fn not_ours(&mut self, line: &str, out: &mut Vec<Emitted>) {
+    fn on_foreign_result(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.confirmed && !turn.has_answer())
         {
-            self.stream.keep(&mut Vec::new());
+            self.stream.flush_unsettled(&mut Vec::new());
             turn.withdraw_all(out);
         }
-        native("result", line, out);
+        emit_native("result", line, out);
     }
 
     /// Stores the answer, because the turn is not over yet.
-    fn go_on(&mut self, ended: Ended, out: &mut Vec<Emitted>) {
-        let running = self.tasks.running().count();
+    fn continue_in_background(&mut self, ended: AgentOutcome, out: &mut Vec<AgentEvent>) {
+        let running = self.tasks.running_ids().count();
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
-        turn.answer = Some(ended);
+        turn.stored_outcome = Some(ended);
         if turn.awaits_steer() {
             return;
         }
@@ -86,45 +94,50 @@ impl Translator {
             1 => "1 background task is still running".to_owned(),
             more => format!("{more} background tasks are still running"),
         };
-        notice(Level::Info, "background", text, out);
+        emit_notice(NoticeLevel::Info, "background", text, out);
     }
 
     /// Ends the turn if the background work it waited for is gone without a follow-up turn.
-    pub(super) fn nothing_left(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
-        let waiting = self.in_background() && self.running == Running::Nothing;
-        (waiting && !self.tasks.unfinished()).then(|| Signal::Ended(self.give_stored(out)))
+    pub(super) fn end_if_idle(&mut self, out: &mut Vec<AgentEvent>) -> Option<StreamSignal> {
+        let waiting = self.in_background() && self.turn_owner == TurnOwner::Nobody;
+        (waiting && !self.tasks.has_unfinished())
+            .then(|| StreamSignal::TurnEnded(self.end_with_answer(out)))
     }
 
-    pub(super) fn give_stored(&mut self, out: &mut Vec<Emitted>) -> Ended {
-        let ended = self.turn.as_mut().and_then(|turn| turn.answer.take());
+    pub(super) fn end_with_answer(&mut self, out: &mut Vec<AgentEvent>) -> AgentOutcome {
+        let ended = self.turn.as_mut().and_then(|turn| turn.stored_outcome.take());
         let ended = ended.unwrap_or_else(|| {
             let text = "the agent's turn ended before there was an answer";
-            Ended::failed(Failure::new(FailureKind::Agent, text))
+            AgentOutcome::failed(Failure::new(FailureKind::Agent, text))
         });
-        self.finish(ended, out)
+        self.finish_turn(ended, out)
     }
 
     /// Ends a turn during which the output ended.
-    pub(super) fn broken_off(&mut self, out: &mut Vec<Emitted>) -> Option<Ended> {
+    pub(super) fn end_at_eof(&mut self, out: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         let turn = self.turn.as_ref()?;
         if turn.has_answer() {
             let text = "the agent exited while background tasks were running";
-            notice(Level::Warning, "background_failed", text, out);
-            return Some(self.give_stored(out));
+            emit_notice(NoticeLevel::Warning, "background_failed", text, out);
+            return Some(self.end_with_answer(out));
         }
         let text = "the agent exited before it finished the turn";
-        let ended = Ended::failed(Failure::new(FailureKind::Agent, text));
-        Some(self.finish(ended, out))
+        let ended = AgentOutcome::failed(Failure::new(FailureKind::Agent, text));
+        Some(self.finish_turn(ended, out))
     }
 
     /// Closes open blocks and tool calls, emits the usage, and drops the turn.
-    pub(super) fn finish(&mut self, ended: Ended, out: &mut Vec<Emitted>) -> Ended {
-        self.stream.keep(out);
+    pub(super) fn finish_turn(
+        &mut self,
+        ended: AgentOutcome,
+        out: &mut Vec<AgentEvent>,
+    ) -> AgentOutcome {
+        self.stream.flush_unsettled(out);
         let Some(mut turn) = self.turn.take() else {
             return ended;
         };
         let open = match ended.status {
-            Status::Interrupted => "interrupted",
+            TurnStatus::Interrupted => "interrupted",
             _ => "no result",
         };
         turn.close_tools(open, out);
@@ -134,25 +147,25 @@ impl Translator {
     }
 
     /// Applies a response to our usage request, during a turn or before one.
-    pub fn totals(&mut self, answer: &str, out: &mut Vec<Emitted>) {
-        let Some(spent) = self.ledger.look(answer) else {
+    pub fn apply_totals(&mut self, answer: &str, out: &mut Vec<AgentEvent>) {
+        let Some(spent) = self.ledger.read_totals(answer) else {
             return;
         };
-        if let Some(turn) = self.ours() {
+        if let Some(turn) = self.our_turn() {
             let usage = turn.usage.plus(&spent);
             self.emit_usage(usage, out);
         }
     }
 
-    pub(super) fn emit_usage(&self, mut usage: Usage, out: &mut Vec<Emitted>) {
+    pub(super) fn emit_usage(&self, mut usage: Usage, out: &mut Vec<AgentEvent>) {
         usage.lane = self.lane.name();
         usage.prefix_sha256 = self.prefix_sha256();
-        event(EventKind::Usage(usage), out);
+        emit_event(EventKind::Usage(usage), out);
     }
 
     /// Reports whether the totals have a baseline. Without one they may include earlier processes.
-    pub fn knows_totals(&self) -> bool {
-        self.ledger.is_grounded()
+    pub fn has_usage_baseline(&self) -> bool {
+        self.ledger.has_baseline()
     }
 
     /// Returns the hash of the prompt prefix. It uses the actual model, so it is the same whether
@@ -165,52 +178,54 @@ impl Translator {
         Some(format!("{:x}", hash.finalize()).into())
     }
 
-    fn outcome(&self, result: &ResultLine<'_>) -> Ended {
+    fn outcome(&self, result: &ResultLine<'_>) -> AgentOutcome {
         let subtype = result.subtype.as_str();
         let terminal = result.terminal_reason.as_str();
         let is_error = result.is_error.get();
         if !is_error.unwrap_or_else(|| subtype.is_some_and(|name| name.starts_with("error"))) {
-            return Ended {
-                status: Status::Completed,
-                text: text(result),
+            return AgentOutcome {
+                status: TurnStatus::Completed,
+                text: answer_text(result),
                 reason: result.stop_reason.as_str().unwrap_or("end_turn").into(),
             };
         }
         let without_failure =
-            |status, reason: &str| Ended { status, text: None, reason: reason.into() };
+            |status, reason: &str| AgentOutcome { status, text: None, reason: reason.into() };
         match (subtype, terminal) {
             (_, Some("aborted_streaming" | "aborted_tools"))
-                if self.turn.as_ref().is_some_and(|turn| turn.in_vain) =>
+                if self.turn.as_ref().is_some_and(|turn| turn.retries_stopped) =>
             {
-                self.key_refused()
+                self.refused_key_outcome()
             }
             (_, Some("aborted_streaming" | "aborted_tools")) => {
-                without_failure(Status::Interrupted, "interrupted")
+                without_failure(TurnStatus::Interrupted, "interrupted")
             }
-            (Some("error_max_turns"), _) => without_failure(Status::Partial, "max_turns"),
-            (Some("error_max_budget_usd"), _) => without_failure(Status::Partial, "max_cost_usd"),
-            _ => self.failed(result),
+            (Some("error_max_turns"), _) => without_failure(TurnStatus::Partial, "max_turns"),
+            (Some("error_max_budget_usd"), _) => {
+                without_failure(TurnStatus::Partial, "max_cost_usd")
+            }
+            _ => self.failed_outcome(result),
         }
     }
 
     /// Returns the failure of a turn that we interrupted because its API key is refused.
-    fn key_refused(&self) -> Ended {
-        let evidence = Evidence {
+    fn refused_key_outcome(&self) -> AgentOutcome {
+        let evidence = FailureEvidence {
             error: Some("authentication_failed"),
             status: Some(401),
             text: "the model's API refuses the API key (401)".into(),
             uses_api_key: self.lane.uses_api_key(),
-            ..Evidence::default()
+            ..FailureEvidence::default()
         };
-        Ended::failed(evidence.failure())
+        AgentOutcome::failed(evidence.to_failure())
     }
 
-    fn failed(&self, result: &ResultLine<'_>) -> Ended {
+    fn failed_outcome(&self, result: &ResultLine<'_>) -> AgentOutcome {
         let turn = self.turn.as_ref();
         let error = turn.and_then(|turn| turn.error.as_ref());
         let errors: Vec<&str> = (result.errors.0.iter().flatten())
             .map(|text| &**text)
-            .filter(|text| !text.starts_with(DIAGNOSTIC))
+            .filter(|text| !text.starts_with(DIAGNOSTIC_PREFIX))
             .collect();
         let words = match result.result.as_str() {
             Some(text) => Cow::Borrowed(text),
@@ -220,7 +235,7 @@ impl Translator {
             return no_conversation(&words);
         }
         let api_error = result.api_error.as_str();
-        let evidence = Evidence {
+        let evidence = FailureEvidence {
             error: error.map(|error| &*error.error),
             status: (result.api_error_status.get())
                 .or_else(|| error.and_then(|error| error.status)),
@@ -232,25 +247,30 @@ impl Translator {
                 || result.stop_reason.as_str() == Some("refusal"),
             uses_api_key: self.lane.uses_api_key(),
             resets_at: self.resets_at,
-            at: turn.and_then(|turn| turn.at),
+            last_seen_at: turn.and_then(|turn| turn.last_seen_at),
         };
-        Ended::failed(evidence.failure())
+        AgentOutcome::failed(evidence.to_failure())
     }
 }
 
 /// Reports whether this is the result of our message or of its background work.
-fn is_bound(turn: &Turn, result: &ResultLine<'_>, uuids: &Uuids<'_>, running: Running) -> bool {
+fn belongs_to_turn(
+    turn: &ClaudeTurn,
+    result: &ResultLine<'_>,
+    uuids: &MessageUuids<'_>,
+    running: TurnOwner,
+) -> bool {
     if !uuids.is_empty() {
         return turn.is_named_in(uuids);
     }
     if turn.has_answer() || turn.folded {
-        return running != Running::Foreign;
+        return running != TurnOwner::Foreign;
     }
     let origin = result.origin.0.as_ref().and_then(|origin| origin.kind.as_str());
-    running != Running::Foreign && origin != Some(TASK_NOTIFICATION)
+    running != TurnOwner::Foreign && origin != Some(TASK_NOTIFICATION)
 }
 
-fn text(result: &ResultLine<'_>) -> Option<Arc<str>> {
+fn answer_text(result: &ResultLine<'_>) -> Option<Arc<str>> {
     // If an output schema was requested, the structured output is the answer.
     let structured = result.structured_output.map(|raw| raw.get().trim());
     let text = structured.filter(|raw| *raw != "null").or(result.result.as_str());
@@ -258,24 +278,28 @@ fn text(result: &ResultLine<'_>) -> Option<Arc<str>> {
 }
 
 /// Merges the result of a follow-up turn into the answer: it may replace the text or the status.
-fn follow_up(mut answer: Ended, follow_up: Ended, out: &mut Vec<Emitted>) -> Ended {
+fn merge_follow_up(
+    mut answer: AgentOutcome,
+    follow_up: AgentOutcome,
+    out: &mut Vec<AgentEvent>,
+) -> AgentOutcome {
     match follow_up.status {
-        Status::Completed => answer.text = follow_up.text.or(answer.text),
-        Status::Interrupted => {
-            answer.status = Status::Interrupted;
+        TurnStatus::Completed => answer.text = follow_up.text.or(answer.text),
+        TurnStatus::Interrupted => {
+            answer.status = TurnStatus::Interrupted;
             answer.reason = follow_up.reason;
         }
-        Status::Failed(failure) => {
+        TurnStatus::Failed(failure) => {
             let text = format!("the report of a background task failed: {failure}");
-            notice(Level::Warning, "background_failed", text, out);
+            emit_notice(NoticeLevel::Warning, "background_failed", text, out);
         }
-        Status::Partial | Status::Parked { .. } => {}
+        TurnStatus::Partial | TurnStatus::Parked { .. } => {}
     }
     answer
 }
 
-fn no_conversation(words: &str) -> Ended {
+fn no_conversation(words: &str) -> AgentOutcome {
     let failure = Failure::new(FailureKind::Invalid, words)
         .with_hint("the agent's own transcript is gone; start a new session");
-    Ended { reason: "no_conversation".into(), ..Ended::failed(failure) }
+    AgentOutcome { reason: "no_conversation".into(), ..AgentOutcome::failed(failure) }
 }

@@ -5,41 +5,41 @@
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel, ToolId, Usage},
-    ports::Emitted,
+    ports::AgentEvent,
 };
 
 use super::{
-    Translator, event, native,
-    turn::{Turn, emit_block},
+    StreamTranslator, emit_event, emit_native,
+    turn::{ClaudeTurn, emit_block},
 };
 use crate::claude::{
-    context::Filling,
-    protocol::incoming::{Block, Event, Head, Message, StreamTail},
+    context_window::ContextUsage,
+    protocol::incoming::{CliBlock, CliMessage, LineHead, StreamEvent, StreamTail},
     usage::MessageUsage,
 };
 
 /// The message of the main conversation that is being written.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct MessageStream {
     message: Option<Box<str>>,
-    slots: Vec<Slot>,
+    slots: Vec<BlockSlot>,
     /// The message is not complete yet.
     is_open: bool,
     usage: MessageUsage,
     /// The usage of the complete messages of this turn.
-    spent: Usage,
-    pub(super) filling: Filling,
+    turn_usage: Usage,
+    pub(super) context_usage: ContextUsage,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct BlockSlot {
     /// The API's index of the block within its message; unknown without a stream.
     index: Option<u32>,
-    content: Slotted,
+    content: SlotContent,
 }
 
 #[derive(Debug)]
-enum Slotted {
+enum SlotContent {
     Text {
         channel: TextChannel,
         /// Our id of the block, once text was emitted.
@@ -51,12 +51,17 @@ enum Slotted {
     Tool(ToolId),
 }
 
-impl Stream {
+impl MessageStream {
     /// Begins another message and withdraws the unsettled blocks of the previous one, which was
     /// never finished.
-    fn start(&mut self, message: Option<&str>, turn: &mut Turn, out: &mut Vec<Emitted>) {
+    fn start_message(
+        &mut self,
+        message: Option<&str>,
+        turn: &mut ClaudeTurn,
+        out: &mut Vec<AgentEvent>,
+    ) {
         for slot in self.slots.drain(..) {
-            if let Slotted::Text { block: Some(block), settled: false, .. } = slot.content {
+            if let SlotContent::Text { block: Some(block), settled: false, .. } = slot.content {
                 turn.withdraw(block, out);
             }
         }
@@ -65,65 +70,66 @@ impl Stream {
     }
 
     /// Records the model and the input usage of a message that begins.
-    fn see_message(&mut self, message: &Message<'_>) {
-        self.filling.asked(message.model.as_str());
+    fn begin_usage(&mut self, message: &CliMessage<'_>) {
+        self.context_usage.start_request(message.model.as_str());
         if let Some(usage) = &message.usage.0 {
-            self.usage.see(usage);
-            self.filling.see(self.usage.tokens());
+            self.usage.observe(usage);
+            self.context_usage.set_used(self.usage.tokens());
         }
     }
 
     /// Records the usage of a message from an `assistant` line, unless the message was streamed:
     /// the stream has better numbers.
-    pub(super) fn see_whole(&mut self, message: &Message<'_>) {
+    pub(super) fn record_unstreamed_usage(&mut self, message: &CliMessage<'_>) {
         let id = message.id.as_str();
         if id.is_some() && self.message.as_deref() != id {
             let mut usage = MessageUsage::default();
             if let Some(told) = &message.usage.0 {
-                usage.see(told);
+                usage.observe(told);
             }
-            self.filling.asked(message.model.as_str());
-            self.filling.see(usage.tokens());
+            self.context_usage.start_request(message.model.as_str());
+            self.context_usage.set_used(usage.tokens());
         }
     }
 
     /// Ends the message and adds its usage.
-    fn stop(&mut self) {
+    fn end_message(&mut self) {
         self.is_open = false;
         let usage = std::mem::take(&mut self.usage).usage();
-        self.spent = self.spent.plus(&usage);
+        self.turn_usage = self.turn_usage.plus(&usage);
     }
 
-    fn push_text(&mut self, index: Option<u32>, channel: TextChannel) -> &mut Slot {
-        let content = Slotted::Text { channel, block: None, text: String::new(), settled: false };
-        self.slots.push_mut(Slot { index, content })
+    fn push_text(&mut self, index: Option<u32>, channel: TextChannel) -> &mut BlockSlot {
+        let content =
+            SlotContent::Text { channel, block: None, text: String::new(), settled: false };
+        self.slots.push_mut(BlockSlot { index, content })
     }
 
-    fn delta(
+    fn push_delta(
         &mut self,
         index: u32,
         channel: TextChannel,
         delta: &str,
-        turn: &mut Turn,
-        out: &mut Vec<Emitted>,
+        turn: &mut ClaudeTurn,
+        out: &mut Vec<AgentEvent>,
     ) {
         // A settled block takes no more text: a later delta with the same index starts a new block.
-        let takes = |slot: &Slot| {
+        let takes = |slot: &BlockSlot| {
             slot.index == Some(index)
-                && !matches!(slot.content, Slotted::Text { settled: true, .. })
+                && !matches!(slot.content, SlotContent::Text { settled: true, .. })
         };
         let at = self.slots.iter().rposition(takes);
         let slot = match at {
             Some(at) => &mut self.slots[at],
             None => self.push_text(Some(index), channel),
         };
-        let Slotted::Text { channel, block, text, .. } = &mut slot.content else {
+        let SlotContent::Text { channel, block, text, .. } = &mut slot.content else {
             return;
         };
         text.push_str(delta);
         let block = *block.get_or_insert_with(|| turn.new_block(*channel));
         let kind = EventKind::Delta { block, channel: *channel, text: delta.into() };
-        event(kind, out);
+        emit_event(kind, out);
     }
 
     /// Settles a block of `message` with its whole text from the `assistant` line.
@@ -132,12 +138,12 @@ impl Stream {
         message: Option<&str>,
         channel: TextChannel,
         whole: &str,
-        turn: &mut Turn,
-        out: &mut Vec<Emitted>,
+        turn: &mut ClaudeTurn,
+        out: &mut Vec<AgentEvent>,
     ) {
-        self.follow(message, turn, out);
-        let unsettled = |slot: &Slot| {
-            matches!(&slot.content, Slotted::Text { channel: its, settled: false, .. }
+        self.switch_message(message, turn, out);
+        let unsettled = |slot: &BlockSlot| {
+            matches!(&slot.content, SlotContent::Text { channel: its, settled: false, .. }
                 if *its == channel)
         };
         // `assistant` lines come in the order of the blocks, so settle the first open one.
@@ -145,7 +151,7 @@ impl Stream {
             Some(at) => &mut self.slots[at],
             None => self.push_text(None, channel),
         };
-        let Slotted::Text { block, settled, .. } = &mut slot.content else {
+        let SlotContent::Text { block, settled, .. } = &mut slot.content else {
             return;
         };
         *settled = true;
@@ -161,28 +167,33 @@ impl Stream {
     }
 
     /// Records a tool call of `message` from the `assistant` line.
-    pub(super) fn tool(
+    pub(super) fn add_tool(
         &mut self,
         message: Option<&str>,
         id: &ToolId,
-        turn: &mut Turn,
-        out: &mut Vec<Emitted>,
+        turn: &mut ClaudeTurn,
+        out: &mut Vec<AgentEvent>,
     ) {
-        self.follow(message, turn, out);
-        let known = |slot: &Slot| matches!(&slot.content, Slotted::Tool(its) if its == id);
+        self.switch_message(message, turn, out);
+        let known = |slot: &BlockSlot| matches!(&slot.content, SlotContent::Tool(its) if its == id);
         if !self.slots.iter().any(known) {
-            let content = Slotted::Tool(id.clone());
-            self.slots.push(Slot { index: None, content });
+            let content = SlotContent::Tool(id.clone());
+            self.slots.push(BlockSlot { index: None, content });
         }
     }
 
-    fn follow(&mut self, message: Option<&str>, turn: &mut Turn, out: &mut Vec<Emitted>) {
+    fn switch_message(
+        &mut self,
+        message: Option<&str>,
+        turn: &mut ClaudeTurn,
+        out: &mut Vec<AgentEvent>,
+    ) {
         if message.is_some() && self.message.as_deref() != message {
-            self.start(message, turn, out);
+            self.start_message(message, turn, out);
         }
     }
 
-    fn abandon(&mut self, from: u32, turn: &mut Turn, out: &mut Vec<Emitted>) {
+    fn abandon(&mut self, from: u32, turn: &mut ClaudeTurn, out: &mut Vec<AgentEvent>) {
         self.slots.retain(|slot| {
             // A slot without an index came from an `assistant` line alone, so it is kept, unless
             // the whole message (index 0) is abandoned.
@@ -190,12 +201,12 @@ impl Stream {
                 return true;
             }
             match &slot.content {
-                Slotted::Text { block, .. } => {
+                SlotContent::Text { block, .. } => {
                     if let Some(block) = block {
                         turn.withdraw(*block, out);
                     }
                 }
-                Slotted::Tool(id) => {
+                SlotContent::Tool(id) => {
                     turn.abandon_tool(id, "abandoned with the message that made the call", out);
                 }
             }
@@ -204,9 +215,9 @@ impl Stream {
     }
 
     /// Emits unsettled text as whole blocks, because the turn breaks off and shown text is kept.
-    pub(super) fn keep(&mut self, out: &mut Vec<Emitted>) {
+    pub(super) fn flush_unsettled(&mut self, out: &mut Vec<AgentEvent>) {
         for slot in self.slots.drain(..) {
-            if let Slotted::Text { channel, block: Some(block), text, settled: false } =
+            if let SlotContent::Text { channel, block: Some(block), text, settled: false } =
                 slot.content
             {
                 emit_block(block, channel, text.into(), out);
@@ -217,45 +228,50 @@ impl Stream {
     }
 }
 
-impl Translator {
+impl StreamTranslator {
     /// Reports whether the model is in the middle of a message.
     pub fn is_writing(&self) -> bool {
         self.stream.is_open
     }
 
     /// Emits the usage of the turn so far, from its messages. The result is more accurate.
-    pub fn spent_so_far(&mut self, out: &mut Vec<Emitted>) {
-        let spent = self.stream.spent.clone();
-        if let Some(turn) = self.ours() {
+    pub fn emit_usage_so_far(&mut self, out: &mut Vec<AgentEvent>) {
+        let spent = self.stream.turn_usage.clone();
+        if let Some(turn) = self.our_turn() {
             let usage = turn.usage.plus(&spent);
             self.emit_usage(usage, out);
         }
     }
 
-    pub(super) fn stream_event(&mut self, head: &Head<'_>, line: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn on_stream_event(
+        &mut self,
+        head: &LineHead<'_>,
+        line: &str,
+        out: &mut Vec<AgentEvent>,
+    ) {
         let Some(parsed) = &head.event else {
-            native("stream_event", line, out);
+            emit_native("stream_event", line, out);
             return;
         };
         if &*parsed.kind == "message_start" {
-            self.see_uuids(line, out);
+            self.confirm_by_line(line, out);
         }
         // Streams of sub-agents and of foreign turns are skipped; their `assistant` lines suffice.
-        let ours = head.parent_tool_use_id.is_none() && self.ours().is_some();
+        let ours = head.parent_tool_use_id.is_none() && self.our_turn().is_some();
         match (&*parsed.kind, &parsed.delta) {
             ("content_block_delta", Some(delta)) => {
                 let (channel, text) = match (delta.kind.as_deref(), &delta.text, &delta.thinking) {
                     (Some("text_delta"), Some(text), _) => (TextChannel::Answer, text),
                     (Some("thinking_delta"), _, Some(text)) => (TextChannel::Reasoning, text),
                     (Some("input_json_delta" | "signature_delta"), ..) => return,
-                    _ => return native("stream_event/content_block_delta", line, out),
+                    _ => return emit_native("stream_event/content_block_delta", line, out),
                 };
                 if ours
                     && !text.is_empty()
                     && let Some(turn) = self.turn.as_mut()
                 {
                     let index = parsed.index.unwrap_or(0);
-                    self.stream.delta(index, channel, text, turn, out);
+                    self.stream.push_delta(index, channel, text, turn, out);
                 }
             }
             (
@@ -268,35 +284,35 @@ impl Translator {
                 _,
             ) => {
                 if ours {
-                    self.stream_frame(parsed, line, out);
+                    self.on_stream_frame(parsed, line, out);
                 }
             }
-            (kind, _) => native(&format!("stream_event/{kind}"), line, out),
+            (kind, _) => emit_native(&format!("stream_event/{kind}"), line, out),
         }
     }
 
-    fn stream_frame(&mut self, parsed: &Event<'_>, line: &str, out: &mut Vec<Emitted>) {
+    fn on_stream_frame(&mut self, parsed: &StreamEvent<'_>, line: &str, out: &mut Vec<AgentEvent>) {
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
         match &*parsed.kind {
             "message_start" => {
-                turn.back_to_work(out);
+                turn.resume_activity(out);
                 let message = parsed.message.map(|raw| serde_json::from_str(raw.get()));
-                let message: Option<Message<'_>> = message.and_then(Result::ok);
+                let message: Option<CliMessage<'_>> = message.and_then(Result::ok);
                 let id = message.as_ref().and_then(|message| message.id.as_str());
-                self.stream.start(id, turn, out);
+                self.stream.start_message(id, turn, out);
                 self.stream.is_open = true;
                 self.stream.usage = MessageUsage::default();
                 if let Some(message) = &message {
-                    self.stream.see_message(message);
+                    self.stream.begin_usage(message);
                 }
             }
             "message_delta" => {
                 let usage = parsed.usage.map(|raw| serde_json::from_str(raw.get()));
                 if let Some(Ok(usage)) = usage {
-                    self.stream.usage.see(&usage);
-                    self.stream.filling.see(self.stream.usage.tokens());
+                    self.stream.usage.observe(&usage);
+                    self.stream.context_usage.set_used(self.stream.usage.tokens());
                 }
             }
             "content_block_start" => {
@@ -305,7 +321,7 @@ impl Translator {
                 self.open_slot(parsed.index, &block);
             }
             "message_stop" => {
-                self.stream.stop();
+                self.stream.end_message();
                 let tail = serde_json::from_str::<StreamTail<'_>>(line);
                 let abandoned = tail.ok().and_then(|tail| tail.abandoned_blocks.0);
                 let Some(abandoned) = abandoned else { return };
@@ -319,7 +335,7 @@ impl Translator {
         }
     }
 
-    fn open_slot(&mut self, index: Option<u32>, block: &Block<'_>) {
+    fn open_slot(&mut self, index: Option<u32>, block: &CliBlock<'_>) {
         match (block.kind.as_str(), block.id.as_str()) {
             (Some("text"), _) => {
                 self.stream.push_text(index, TextChannel::Answer);
@@ -328,8 +344,8 @@ impl Translator {
                 self.stream.push_text(index, TextChannel::Reasoning);
             }
             (_, Some(id)) => {
-                let content = Slotted::Tool(ToolId::new(id));
-                self.stream.slots.push(Slot { index, content });
+                let content = SlotContent::Tool(ToolId::new(id));
+                self.stream.slots.push(BlockSlot { index, content });
             }
             _ => {}
         }

@@ -3,27 +3,27 @@
 use std::fmt::Write as _;
 
 use angelia_core::{
-    model::{EventKind, Level, NativeSessionId, Started},
-    ports::{Activity, Emitted},
+    model::{AgentStart, EventKind, NativeSessionId, NoticeLevel},
+    ports::{Activity, AgentEvent},
 };
 use jiff::Timestamp;
 
-use super::{Running, Signal, Translator, event, native, notice};
-use crate::claude::protocol::incoming::{Head, RateLimitLine, System, TaskLine};
+use super::{StreamSignal, StreamTranslator, TurnOwner, emit_event, emit_native, emit_notice};
+use crate::claude::protocol::incoming::{LineHead, RateLimitLine, SystemLine, TaskLine};
 
-impl Translator {
-    pub(super) fn system(
+impl StreamTranslator {
+    pub(super) fn on_system(
         &mut self,
-        head: &Head<'_>,
+        head: &LineHead<'_>,
         line: &str,
-        out: &mut Vec<Emitted>,
-    ) -> Option<Signal> {
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<StreamSignal> {
         let subtype = head.subtype.as_deref().unwrap_or("unknown");
         let name = || super::name("system", Some(subtype));
         match subtype {
             "task_started" | "task_updated" | "task_notification" | "background_tasks_changed" => {
-                native(&name(), line, out);
-                return self.task(subtype, line, out);
+                emit_native(&name(), line, out);
+                return self.on_task(subtype, line, out);
             }
             "init"
             | "status"
@@ -34,88 +34,93 @@ impl Translator {
             | "permission_denied"
             | "informational" => {}
             _ => {
-                native(&name(), line, out);
+                emit_native(&name(), line, out);
                 return None;
             }
         }
-        let Ok(mut parsed) = serde_json::from_str::<System<'_>>(line) else {
-            native(&name(), line, out);
+        let Ok(mut parsed) = serde_json::from_str::<SystemLine<'_>>(line) else {
+            emit_native(&name(), line, out);
             return None;
         };
         match subtype {
-            "init" => self.init(&mut parsed, out),
-            "status" => self.status(&mut parsed, line, out),
-            "api_retry" => return self.retrying(&parsed, out),
+            "init" => self.on_init(&mut parsed, out),
+            "status" => self.on_status(&mut parsed, line, out),
+            "api_retry" => return self.on_retry(&parsed, out),
             "compact_boundary" => {
                 let data = parsed.compact_metadata.0.as_ref();
                 let left = data.and_then(|data| data.post_tokens.get());
-                self.stream.filling.compacted(left);
-                notice(Level::Info, "compacted", compacted(&parsed), out);
-                self.back_to_work(out);
+                self.stream.context_usage.set_compacted(left);
+                emit_notice(NoticeLevel::Info, "compacted", compaction_text(&parsed), out);
+                self.resume_activity(out);
             }
             "model_refusal_no_fallback" => {
-                if let Some(turn) = self.ours() {
+                if let Some(turn) = self.our_turn() {
                     turn.refused = true;
                 }
-                native(&name(), line, out);
+                emit_native(&name(), line, out);
             }
-            _ => say(subtype, &parsed, out),
+            _ => emit_system_notice(subtype, &parsed, out),
         }
         None
     }
 
-    fn task(&mut self, subtype: &str, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
+    fn on_task(
+        &mut self,
+        subtype: &str,
+        line: &str,
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<StreamSignal> {
         let line: TaskLine<'_> = serde_json::from_str(line).ok()?;
         match subtype {
-            "task_started" => self.tasks.started(&line),
+            "task_started" => self.tasks.record_start(&line),
             // A `task_notification` follows; only that shows whether a report is owed.
-            "task_updated" => self.tasks.updated(&line),
+            "task_updated" => self.tasks.apply_update(&line),
             "task_notification" => {
-                self.tasks.notified(&line, self.turn.as_ref());
-                return self.nothing_left(out);
+                self.tasks.record_end(&line, self.turn.as_ref());
+                return self.end_if_idle(out);
             }
             _ => {
-                self.tasks.listed(&line);
-                return self.nothing_left(out);
+                self.tasks.apply_list(&line);
+                return self.end_if_idle(out);
             }
         }
         None
     }
 
     /// Handles the begin of a CLI turn: ours, one of its own, or the report of a background task.
-    fn init(&mut self, parsed: &mut System<'_>, out: &mut Vec<Emitted>) {
+    fn on_init(&mut self, parsed: &mut SystemLine<'_>, out: &mut Vec<AgentEvent>) {
         let session = parsed.session_id.as_str().map(NativeSessionId::new);
         self.native_session = session.or(self.native_session.take());
         self.model = parsed.model.as_str().map(Into::into).or(self.model.take());
-        self.lane.see_api_key_source(parsed.api_key_source.as_str());
-        self.tasks.turn_started();
+        self.lane.set_api_key_source(parsed.api_key_source.as_str());
+        self.tasks.record_turn_start();
 
-        let uuids = parsed.uuids();
-        self.running = match &mut self.turn {
-            None => Running::Foreign,
+        let uuids = parsed.take_uuids();
+        self.turn_owner = match &mut self.turn {
+            None => TurnOwner::Foreign,
             Some(turn) if turn.is_named_in(&uuids) => {
                 turn.confirmed = true;
-                Running::Ours
+                TurnOwner::Ours
             }
-            Some(_) if !uuids.is_empty() => Running::Foreign,
+            Some(_) if !uuids.is_empty() => TurnOwner::Foreign,
             // Our message is queued; a line about it would name its uuid.
-            Some(turn) if turn.queued && !turn.confirmed => Running::Foreign,
-            Some(_) => Running::Ours,
+            Some(turn) if turn.queued && !turn.confirmed => TurnOwner::Foreign,
+            Some(_) => TurnOwner::Ours,
         };
-        if self.running == Running::Ours {
-            self.start(out);
+        if self.turn_owner == TurnOwner::Ours {
+            self.emit_started(out);
         }
     }
 
     /// Emits `Started`, once per turn.
-    pub(super) fn start(&mut self, out: &mut Vec<Emitted>) {
+    pub(super) fn emit_started(&mut self, out: &mut Vec<AgentEvent>) {
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
         if std::mem::replace(&mut turn.started, true) {
             return;
         }
-        let started = Started {
+        let started = AgentStart {
             profile: self.context.profile.clone(),
             executor: self.context.executor.clone(),
             model: self.model.clone(),
@@ -123,39 +128,43 @@ impl Translator {
             resumed: self.context.resumed,
             warm: self.context.warm,
         };
-        event(EventKind::Started(started), out);
+        emit_event(EventKind::Started(started), out);
     }
 
-    fn status(&mut self, parsed: &mut System<'_>, line: &str, out: &mut Vec<Emitted>) {
+    fn on_status(&mut self, parsed: &mut SystemLine<'_>, line: &str, out: &mut Vec<AgentEvent>) {
         match (parsed.status.as_str(), parsed.compact_result.as_str()) {
             (Some("requesting"), _) => {
-                self.tasks.requesting();
-                self.see_named(&parsed.uuids(), out);
+                self.tasks.record_request();
+                self.confirm_if_named(&parsed.take_uuids(), out);
             }
             (Some("compacting"), _) => {
-                notice(Level::Info, "compacting", "the agent shortens its history", out);
-                if let Some(turn) = self.ours() {
+                emit_notice(NoticeLevel::Info, "compacting", "the agent shortens its history", out);
+                if let Some(turn) = self.our_turn() {
                     turn.set_activity(Activity::Compacting, out);
                 }
             }
-            (None, Some("success")) => self.back_to_work(out),
+            (None, Some("success")) => self.resume_activity(out),
             (None, Some(_)) => {
                 let why = parsed.compact_error.as_str().unwrap_or("no reason given");
                 let text = format!("the agent could not shorten its history: {why}");
-                notice(Level::Warning, "compaction_failed", text, out);
-                self.back_to_work(out);
+                emit_notice(NoticeLevel::Warning, "compaction_failed", text, out);
+                self.resume_activity(out);
             }
-            _ => native("system/status", line, out),
+            _ => emit_native("system/status", line, out),
         }
     }
 
-    fn back_to_work(&mut self, out: &mut Vec<Emitted>) {
-        if let Some(turn) = self.ours() {
-            turn.back_to_work(out);
+    fn resume_activity(&mut self, out: &mut Vec<AgentEvent>) {
+        if let Some(turn) = self.our_turn() {
+            turn.resume_activity(out);
         }
     }
 
-    fn retrying(&mut self, parsed: &System<'_>, out: &mut Vec<Emitted>) -> Option<Signal> {
+    fn on_retry(
+        &mut self,
+        parsed: &SystemLine<'_>,
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<StreamSignal> {
         let mut text = "the model's API failed".to_owned();
         let reason = [
             parsed.error_status.get().map(|status| status.to_string()),
@@ -171,27 +180,28 @@ impl Translator {
         if let Some(delay) = parsed.retry_delay_ms.get() {
             let _infallible = write!(text, " in {:.1} s", delay / 1000.0);
         }
-        notice(Level::Warning, "retrying", text, out);
-        let in_vain = self.is_in_vain(parsed);
-        let turn = self.ours()?;
+        emit_notice(NoticeLevel::Warning, "retrying", text, out);
+        let in_vain = self.is_futile_retry(parsed);
+        let turn = self.our_turn()?;
         turn.set_activity(Activity::Retrying, out);
-        (in_vain && !std::mem::replace(&mut turn.in_vain, true)).then_some(Signal::InVain)
+        (in_vain && !std::mem::replace(&mut turn.retries_stopped, true))
+            .then_some(StreamSignal::FutileRetry)
     }
 
     /// Reports whether a retry cannot succeed. The first retry may work with a refreshed login or a
     /// newly fetched key. A key that is refused twice stays wrong, and the CLI would retry it for
     /// three minutes.
-    fn is_in_vain(&self, parsed: &System<'_>) -> bool {
+    fn is_futile_retry(&self, parsed: &SystemLine<'_>) -> bool {
         parsed.error.as_str() == Some("authentication_failed")
             && self.lane.uses_api_key()
             && parsed.attempt.get() >= Some(2)
     }
 
-    pub(super) fn rate_limit(&mut self, line: &str, out: &mut Vec<Emitted>) {
-        self.lane.see_rate_limit();
+    pub(super) fn on_rate_limit(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
+        self.lane.mark_rate_limited();
         let parsed = serde_json::from_str::<RateLimitLine<'_>>(line).ok();
         let Some(info) = parsed.and_then(|parsed| parsed.rate_limit_info.0) else {
-            return native("rate_limit_event", line, out);
+            return emit_native("rate_limit_event", line, out);
         };
         let resets_at = info.resets_at.get().and_then(|at| Timestamp::from_second(at).ok());
         let rejected = match info.status.as_str() {
@@ -199,7 +209,7 @@ impl Translator {
             Some("allowed_warning") => false,
             _ => {
                 self.resets_at = None;
-                return native("rate_limit_event", line, out);
+                return emit_native("rate_limit_event", line, out);
             }
         };
         let mut text = match info.kind.as_str() {
@@ -219,12 +229,12 @@ impl Translator {
         } else {
             "rate_limit_warning"
         };
-        notice(Level::Warning, code, text, out);
+        emit_notice(NoticeLevel::Warning, code, text, out);
     }
 }
 
 /// Emits a notice for a line that is only a message to people.
-fn say(subtype: &str, parsed: &System<'_>, out: &mut Vec<Emitted>) {
+fn emit_system_notice(subtype: &str, parsed: &SystemLine<'_>, out: &mut Vec<AgentEvent>) {
     let said = parsed.content.as_str().or(parsed.message.as_str());
     let said = said.map(str::trim).filter(|text| !text.is_empty());
     let (level, text) = match subtype {
@@ -232,16 +242,16 @@ fn say(subtype: &str, parsed: &System<'_>, out: &mut Vec<Emitted>) {
             let model = |name: Option<&str>| name.unwrap_or("another model").to_owned();
             let (from, to) = (&parsed.original_model, &parsed.fallback_model);
             let text = format!("{} instead of {}", model(to.as_str()), model(from.as_str()));
-            (Level::Warning, text)
+            (NoticeLevel::Warning, text)
         }
         "permission_denied" => {
             let tool = parsed.tool_name.as_str().unwrap_or("a tool");
-            (Level::Warning, format!("{tool} was declined by the agent's own rules"))
+            (NoticeLevel::Warning, format!("{tool} was declined by the agent's own rules"))
         }
-        _ => (Level::Info, "a message without text".to_owned()),
+        _ => (NoticeLevel::Info, "a message without text".to_owned()),
     };
     let level = match parsed.level.as_str() {
-        Some("warning" | "error") => Level::Warning,
+        Some("warning" | "error") => NoticeLevel::Warning,
         _ => level,
     };
     // The message of a refusal is long and meant for the model, not for people.
@@ -249,10 +259,10 @@ fn say(subtype: &str, parsed: &System<'_>, out: &mut Vec<Emitted>) {
         Some(said) if subtype != "permission_denied" => said.to_owned(),
         _ => text,
     };
-    notice(level, subtype, text, out);
+    emit_notice(level, subtype, text, out);
 }
 
-fn compacted(parsed: &System<'_>) -> String {
+fn compaction_text(parsed: &SystemLine<'_>) -> String {
     let tokens = parsed.compact_metadata.0.as_ref();
     let tokens = tokens.and_then(|data| Some((data.pre_tokens.get()?, data.post_tokens.get()?)));
     match tokens {

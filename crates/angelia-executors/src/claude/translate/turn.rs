@@ -7,15 +7,15 @@ use std::{
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel, ToolId, ToolResult, Usage},
-    ports::{Activity, Emitted, Ended},
+    ports::{Activity, AgentEvent, AgentOutcome},
 };
 use jiff::Timestamp;
 
-use super::event;
-use crate::claude::protocol::incoming::Uuids;
+use super::emit_event;
+use crate::claude::protocol::incoming::MessageUuids;
 
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct ClaudeTurn {
     pub(super) uuid: Box<str>,
     /// A line has shown that the CLI is working on our message.
     pub(super) confirmed: bool,
@@ -25,40 +25,40 @@ pub(super) struct Turn {
     pub(super) queued: bool,
     pub(super) started: bool,
     /// The uuids of steering messages written into this turn.
-    steers: Vec<Box<str>>,
+    steer_uuids: Vec<Box<str>>,
     /// The uuids of steering messages that the CLI has not taken up yet.
-    waiting: Vec<Box<str>>,
+    pending_steers: Vec<Box<str>>,
     next_block: BlockId,
     /// Blocks that were emitted and have not been withdrawn.
-    shown: Vec<(BlockId, TextChannel)>,
-    tools: Tools,
+    emitted_blocks: Vec<(BlockId, TextChannel)>,
+    tools: TurnTools,
     activity: Activity,
     pub(super) usage: Usage,
-    pub(super) error: Option<ApiError>,
+    pub(super) error: Option<CliApiError>,
     /// The API key is refused, and the CLI was interrupted to stop its retries.
-    pub(super) in_vain: bool,
+    pub(super) retries_stopped: bool,
     pub(super) refused: bool,
     /// The latest timestamp of any line of this turn.
-    pub(super) at: Option<Timestamp>,
+    pub(super) last_seen_at: Option<Timestamp>,
     /// How the turn will end once its background work is done.
-    pub(super) answer: Option<Ended>,
+    pub(super) stored_outcome: Option<AgentOutcome>,
 }
 
 /// A failure reported by a message that the CLI wrote in place of the model.
 #[derive(Debug)]
-pub(super) struct ApiError {
+pub(super) struct CliApiError {
     pub(super) error: Box<str>,
     pub(super) status: Option<u16>,
     pub(super) code: Option<Box<str>>,
 }
 
 #[derive(Debug, Default)]
-struct Tools {
-    known: HashSet<ToolId>,
+struct TurnTools {
+    seen: HashSet<ToolId>,
     open: HashMap<ToolId, usize>,
 }
 
-impl Turn {
+impl ClaudeTurn {
     pub(super) fn new(uuid: &str) -> Self {
         Self {
             uuid: uuid.into(),
@@ -66,79 +66,79 @@ impl Turn {
             folded: false,
             queued: false,
             started: false,
-            steers: Vec::new(),
-            waiting: Vec::new(),
+            steer_uuids: Vec::new(),
+            pending_steers: Vec::new(),
             next_block: 0,
-            shown: Vec::new(),
-            tools: Tools::default(),
+            emitted_blocks: Vec::new(),
+            tools: TurnTools::default(),
             activity: Activity::WaitingForModel,
             usage: Usage::default(),
             error: None,
-            in_vain: false,
+            retries_stopped: false,
             refused: false,
-            at: None,
-            answer: None,
+            last_seen_at: None,
+            stored_outcome: None,
         }
     }
 
     pub(super) fn has_answer(&self) -> bool {
-        self.answer.is_some()
+        self.stored_outcome.is_some()
     }
 
-    pub(super) fn is_named_in(&self, uuids: &Uuids<'_>) -> bool {
-        uuids.contains(&self.uuid) || self.steers.iter().any(|uuid| uuids.contains(uuid))
+    pub(super) fn is_named_in(&self, uuids: &MessageUuids<'_>) -> bool {
+        uuids.contains(&self.uuid) || self.steer_uuids.iter().any(|uuid| uuids.contains(uuid))
     }
 
-    pub(super) fn steer(&mut self, uuid: &str) {
-        self.steers.push(uuid.into());
+    pub(super) fn add_steer(&mut self, uuid: &str) {
+        self.steer_uuids.push(uuid.into());
     }
 
     pub(super) fn is_steer(&self, uuid: &str) -> bool {
-        self.steers.iter().any(|steer| **steer == *uuid)
+        self.steer_uuids.iter().any(|steer| **steer == *uuid)
     }
 
     /// Updates the lifecycle state of a steering message. A message that comes too late for this
     /// turn gets a CLI turn of its own, which still belongs to our turn: then the message stays
     /// pending although the answer is already there.
-    pub(super) fn see_steer(&mut self, uuid: &str, state: &str) {
+    pub(super) fn update_steer(&mut self, uuid: &str, state: &str) {
         match state {
-            "queued" => self.waiting.push(uuid.into()),
+            "queued" => self.pending_steers.push(uuid.into()),
             "started" if self.has_answer() => {}
-            _ => self.waiting.retain(|waiting| **waiting != *uuid),
+            _ => self.pending_steers.retain(|waiting| **waiting != *uuid),
         }
     }
 
-    pub(super) fn see_result(&mut self, uuids: &Uuids<'_>) {
-        self.waiting.retain(|waiting| !uuids.contains(waiting));
+    pub(super) fn record_result(&mut self, uuids: &MessageUuids<'_>) {
+        self.pending_steers.retain(|waiting| !uuids.contains(waiting));
     }
 
     pub(super) fn awaits_steer(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.pending_steers.is_empty()
     }
 
-    pub(super) fn see_time(&mut self, timestamp: Option<&str>) {
+    pub(super) fn record_time(&mut self, timestamp: Option<&str>) {
         if let Some(at) = timestamp.and_then(|text| text.parse().ok()) {
-            self.at = Some(at);
+            self.last_seen_at = Some(at);
         }
     }
 
     pub(super) fn new_block(&mut self, channel: TextChannel) -> BlockId {
         let block = self.next_block;
         self.next_block += 1;
-        self.shown.push((block, channel));
+        self.emitted_blocks.push((block, channel));
         block
     }
 
-    pub(super) fn withdraw(&mut self, block: BlockId, out: &mut Vec<Emitted>) {
-        if let Some(at) = self.shown.iter().rposition(|(shown, _)| *shown == block) {
-            let (block, channel) = self.shown.remove(at);
+    pub(super) fn withdraw(&mut self, block: BlockId, out: &mut Vec<AgentEvent>) {
+        if let Some(at) = self.emitted_blocks.iter().rposition(|(shown, _)| *shown == block) {
+            let (block, channel) = self.emitted_blocks.remove(at);
             emit_block(block, channel, "".into(), out);
         }
     }
 
     /// Withdraws all blocks and tools, because they belong to another message's turn.
-    pub(super) fn withdraw_all(&mut self, out: &mut Vec<Emitted>) {
-        for (block, channel) in std::mem::take(&mut self.shown) {
+    pub(super) fn withdraw_all(&mut self, out: &mut Vec<AgentEvent>) {
+        for (block, channel) in std::mem::take(&mut self.emitted_blocks) {
             emit_block(block, channel, "".into(), out);
         }
         self.close_tools("not part of this turn", out);
@@ -146,9 +146,9 @@ impl Turn {
 
     /// Records the start of a tool call. Returns `false` if the call is already known.
     pub(super) fn open_tool(&mut self, id: &ToolId) -> bool {
-        let new = self.tools.known.insert(id.clone());
+        let new = self.tools.seen.insert(id.clone());
         if new {
-            self.tools.open.insert(id.clone(), self.tools.known.len());
+            self.tools.open.insert(id.clone(), self.tools.seen.len());
         }
         new
     }
@@ -162,35 +162,35 @@ impl Turn {
         self.tools.open.contains_key(&ToolId::new(id))
     }
 
-    pub(super) fn abandon_tool(&mut self, id: &ToolId, output: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn abandon_tool(&mut self, id: &ToolId, output: &str, out: &mut Vec<AgentEvent>) {
         if self.close_tool(id) {
-            unfinished(id.clone(), output, out);
+            emit_unfinished_tool(id.clone(), output, out);
         }
     }
 
-    pub(super) fn runs_a_tool(&self) -> bool {
+    pub(super) fn has_open_tool(&self) -> bool {
         !self.tools.open.is_empty()
     }
 
-    pub(super) fn close_tools(&mut self, output: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn close_tools(&mut self, output: &str, out: &mut Vec<AgentEvent>) {
         let mut open: Vec<(ToolId, usize)> = self.tools.open.drain().collect();
         open.sort_by_key(|(_, number)| *number);
         for (id, _) in open {
-            unfinished(id, output, out);
+            emit_unfinished_tool(id, output, out);
         }
     }
 
-    pub(super) fn set_activity(&mut self, activity: Activity, out: &mut Vec<Emitted>) {
+    pub(super) fn set_activity(&mut self, activity: Activity, out: &mut Vec<AgentEvent>) {
         if self.activity != activity {
             self.activity = activity;
-            out.push(Emitted::Activity(activity));
+            out.push(AgentEvent::Activity(activity));
         }
     }
 
     /// Resets the activity after a retry or a compaction.
-    pub(super) fn back_to_work(&mut self, out: &mut Vec<Emitted>) {
+    pub(super) fn resume_activity(&mut self, out: &mut Vec<AgentEvent>) {
         if matches!(self.activity, Activity::Retrying | Activity::Compacting) {
-            let activity = match self.answer {
+            let activity = match self.stored_outcome {
                 Some(_) => Activity::Background,
                 None => Activity::WaitingForModel,
             };
@@ -203,12 +203,12 @@ pub(super) fn emit_block(
     block: BlockId,
     channel: TextChannel,
     text: Arc<str>,
-    out: &mut Vec<Emitted>,
+    out: &mut Vec<AgentEvent>,
 ) {
-    event(EventKind::Block { block, channel, text }, out);
+    emit_event(EventKind::Block { block, channel, text }, out);
 }
 
-fn unfinished(id: ToolId, output: &str, out: &mut Vec<Emitted>) {
+fn emit_unfinished_tool(id: ToolId, output: &str, out: &mut Vec<AgentEvent>) {
     let result = ToolResult { id, ok: false, output: output.into() };
-    event(EventKind::ToolResult(result), out);
+    emit_event(EventKind::ToolResult(result), out);
 }

@@ -3,21 +3,21 @@
 //!
 //! Roles are preserved. Reasoning is left out: only the model that produced it can read it again.
 
-use angelia_core::model::{Content, Message, Part, Role};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, Role};
 use serde_json::{Value, json};
 
 use super::outgoing::data_url;
 
-pub fn items(history: &[Message]) -> Vec<Value> {
+pub fn to_api_items(history: &[HistoryMessage]) -> Vec<Value> {
     let mut items = Vec::new();
     for message in history {
         let mut content = Vec::new();
         for part in &message.parts {
             match part {
-                Part::Content(one) => content.push(said(message.role, one)),
-                Part::Thinking { .. } => {}
-                Part::ToolUse { id, name, input } => {
-                    flush(message.role, &mut content, &mut items);
+                MessagePart::Content(one) => content.push(content_item(message.role, one)),
+                MessagePart::Thinking { .. } => {}
+                MessagePart::ToolUse { id, name, input } => {
+                    push_message(message.role, &mut content, &mut items);
                     items.push(json!({
                         "type": "function_call",
                         "call_id": id.as_str(),
@@ -25,8 +25,8 @@ pub fn items(history: &[Message]) -> Vec<Value> {
                         "arguments": input.get(),
                     }));
                 }
-                Part::ToolResult { id, ok, content: output } => {
-                    flush(message.role, &mut content, &mut items);
+                MessagePart::ToolResult { id, ok, content: output } => {
+                    push_message(message.role, &mut content, &mut items);
                     items.push(json!({
                         "type": "function_call_output",
                         "call_id": id.as_str(),
@@ -35,12 +35,12 @@ pub fn items(history: &[Message]) -> Vec<Value> {
                 }
             }
         }
-        flush(message.role, &mut content, &mut items);
+        push_message(message.role, &mut content, &mut items);
     }
     items
 }
 
-fn flush(role: Role, content: &mut Vec<Value>, items: &mut Vec<Value>) {
+fn push_message(role: Role, content: &mut Vec<Value>, items: &mut Vec<Value>) {
     if content.is_empty() {
         return;
     }
@@ -52,7 +52,7 @@ fn flush(role: Role, content: &mut Vec<Value>, items: &mut Vec<Value>) {
     items.push(json!({"type": "message", "role": role, "content": content}));
 }
 
-fn said(role: Role, content: &Content) -> Value {
+fn content_item(role: Role, content: &Content) -> Value {
     match (role, content) {
         (Role::User, Content::Text(text)) => json!({"type": "input_text", "text": &**text}),
         (Role::Assistant, Content::Text(text)) => json!({"type": "output_text", "text": &**text}),
@@ -69,7 +69,7 @@ fn said(role: Role, content: &Content) -> Value {
 fn tool_output(ok: bool, content: &[Content]) -> Value {
     let has_picture = content.iter().any(|one| matches!(one, Content::Image { .. }));
     if has_picture {
-        return content.iter().map(|one| said(Role::User, one)).collect();
+        return content.iter().map(|one| content_item(Role::User, one)).collect();
     }
     let texts = content.iter().filter_map(|one| match one {
         Content::Text(text) => Some(&**text),
@@ -93,29 +93,36 @@ mod tests {
     fn roles_and_calls_stay_what_they_were() {
         let input = RawValue::from_string(r#"{"b":1,"a":2}"#.to_owned()).unwrap();
         let history = [
-            Message { role: Role::User, parts: vec![Part::Content(Content::text("hi"))] },
-            Message {
+            HistoryMessage {
+                role: Role::User,
+                parts: vec![MessagePart::Content(Content::text("hi"))],
+            },
+            HistoryMessage {
                 role: Role::Assistant,
                 parts: vec![
-                    Part::Thinking { text: "hm".into(), signature: None },
-                    Part::Content(Content::text("I look.")),
-                    Part::ToolUse {
+                    MessagePart::Thinking { text: "hm".into(), signature: None },
+                    MessagePart::Content(Content::text("I look.")),
+                    MessagePart::ToolUse {
                         id: ToolId::new("c1"),
                         name: "look".into(),
                         input: input.into(),
                     },
                 ],
             },
-            Message {
+            HistoryMessage {
                 role: Role::User,
                 parts: vec![
-                    Part::ToolResult { id: ToolId::new("c1"), ok: false, content: Vec::new() },
-                    Part::Content(Content::text("and?")),
+                    MessagePart::ToolResult {
+                        id: ToolId::new("c1"),
+                        ok: false,
+                        content: Vec::new(),
+                    },
+                    MessagePart::Content(Content::text("and?")),
                 ],
             },
         ];
         assert_eq!(
-            Value::from(items(&history)),
+            Value::from(to_api_items(&history)),
             json!([
                 {"type": "message", "role": "user",
                     "content": [{"type": "input_text", "text": "hi"}]},

@@ -6,21 +6,21 @@
 use std::{borrow::Cow, fmt};
 
 pub use angelia_wire::jsonrpc::METHOD_NOT_FOUND;
-use angelia_wire::jsonrpc::{DecodeError, ErrorObject, Id, Incoming, decode};
+use angelia_wire::jsonrpc::{DecodeError, ErrorObject, RpcId, RpcMessage, decode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::lenient::{Soft, Text};
+use crate::lenient::{BorrowedStr, Lenient};
 
 /// The app-server's id of one of its requests: a number or a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct RequestId(Id<'static>);
+pub struct RequestId(RpcId<'static>);
 
 impl RequestId {
     /// Returns `None` if the id is neither a number nor a string; such a request cannot be
     /// answered.
     pub fn of(raw: &RawValue) -> Option<Self> {
-        let id: Id<'_> = serde_json::from_str(raw.get()).ok()?;
+        let id: RpcId<'_> = serde_json::from_str(raw.get()).ok()?;
         Some(Self(id.into_owned()))
     }
 }
@@ -29,8 +29,8 @@ impl RequestId {
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Id::Number(number) => number.fmt(f),
-            Id::Text(text) => fmt::Debug::fmt(text, f),
+            RpcId::Number(number) => number.fmt(f),
+            RpcId::Text(text) => fmt::Debug::fmt(text, f),
         }
     }
 }
@@ -51,7 +51,7 @@ impl From<ErrorObject<'_>> for RpcError {
 
 /// One line, borrowed.
 #[derive(Debug)]
-pub enum Message<'a> {
+pub enum AppServerMessage<'a> {
     /// A response to one of our requests; our ids are numbers.
     Response {
         id: u64,
@@ -70,7 +70,7 @@ pub enum Message<'a> {
     Unknown(&'a RawValue),
 }
 
-impl<'a> Message<'a> {
+impl<'a> AppServerMessage<'a> {
     /// Returns `None` if the line is not JSON.
     pub fn parse(line: &'a str) -> Option<Self> {
         let unknown = || serde_json::from_str(line).ok().map(Self::Unknown);
@@ -80,16 +80,16 @@ impl<'a> Message<'a> {
             Err(DecodeError::NotAMessage | DecodeError::BadId) => return unknown(),
         };
         Some(match incoming {
-            Incoming::Request { id, method, params } => Self::Request {
+            RpcMessage::Request { id, method, params } => Self::Request {
                 id: RequestId(id.into_owned()),
                 method,
                 params: params.unwrap_or(RawValue::NULL),
             },
-            Incoming::Notification { method, params } => {
+            RpcMessage::Notification { method, params } => {
                 Self::Notification { method, params: params.unwrap_or(RawValue::NULL) }
             }
-            Incoming::Response { id, result } => {
-                let Some(id) = id.as_ref().and_then(ours) else {
+            RpcMessage::Response { id, result } => {
+                let Some(id) = id.as_ref().and_then(numeric_id) else {
                     return unknown();
                 };
                 let result = result.map_err(Into::into);
@@ -99,10 +99,10 @@ impl<'a> Message<'a> {
     }
 }
 
-fn ours(id: &Id<'_>) -> Option<u64> {
+fn numeric_id(id: &RpcId<'_>) -> Option<u64> {
     match id {
-        Id::Number(number) => (*number).try_into().ok(),
-        Id::Text(_) => None,
+        RpcId::Number(number) => (*number).try_into().ok(),
+        RpcId::Text(_) => None,
     }
 }
 
@@ -121,20 +121,20 @@ impl<'a> Route<'a> {
         #[serde(rename_all = "camelCase")]
         struct Params<'a> {
             #[serde(borrow, default)]
-            thread_id: Soft<Text<'a>>,
+            thread_id: Lenient<BorrowedStr<'a>>,
             /// The spelling of older requests.
             #[serde(borrow, default)]
-            conversation_id: Soft<Text<'a>>,
+            conversation_id: Lenient<BorrowedStr<'a>>,
             #[serde(borrow, default)]
-            thread: Soft<Thread<'a>>,
+            thread: Lenient<Thread<'a>>,
         }
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Thread<'a> {
             #[serde(borrow, default)]
-            id: Soft<Text<'a>>,
+            id: Lenient<BorrowedStr<'a>>,
             #[serde(borrow, default)]
-            parent_thread_id: Soft<Text<'a>>,
+            parent_thread_id: Lenient<BorrowedStr<'a>>,
         }
         let params: Params<'a> = serde_json::from_str(params.get()).unwrap_or_default();
         let (of_thread, parent) = match params.thread.0 {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn responses_requests_and_notifications_are_told_apart() {
-        let parse = |line| format!("{:?}", Message::parse(line));
+        let parse = |line| format!("{:?}", AppServerMessage::parse(line));
         assert!(parse(r#"{"id":7,"result":{}}"#).contains("Response { id: 7, result: Ok"));
         assert!(parse(r#"{"id":7,"error":{"code":-1,"message":"m"}}"#).contains("code: -1"));
         assert!(parse(r#"{"id":0,"method":"a/b","params":{}}"#).contains("Request"));
@@ -167,7 +167,8 @@ mod tests {
     fn ids_come_back_as_they_were_spelled() {
         for id in ["0", "-3", "\"0\"", "\"a\\\"b\""] {
             let line = format!(r#"{{"id":{id},"method":"m"}}"#);
-            let Some(Message::Request { id: parsed, .. }) = Message::parse(&line) else {
+            let Some(AppServerMessage::Request { id: parsed, .. }) = AppServerMessage::parse(&line)
+            else {
                 unreachable!("{line}");
             };
             assert_eq!(serde_json::to_string(&parsed).unwrap(), id);

@@ -8,12 +8,12 @@
 //! - [`history`]: a conversation history as items of the model's API.
 //! - [`schema_check`]: the names that the schema of a supported version must contain.
 
-pub(crate) mod answer;
-pub(crate) mod asked;
 pub mod history;
 pub(crate) mod item;
 pub mod message;
 pub(crate) mod notification;
-pub mod opened;
 pub mod outgoing;
-pub mod used;
+pub(crate) mod request_result;
+pub mod response;
+pub mod schema_check;
+pub(crate) mod server_request;

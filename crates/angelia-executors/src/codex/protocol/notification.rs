@@ -3,33 +3,33 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::lenient::{Soft, Text};
+use crate::lenient::{BorrowedStr, Lenient};
 
 /// The thread, turn and item of a notification, and the few fields that many of them share.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Common<'a> {
+pub(crate) struct NotificationParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) thread_id: Soft<Text<'a>>,
+    pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) turn_id: Soft<Text<'a>>,
+    pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) item_id: Soft<Text<'a>>,
+    pub(crate) item_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) delta: Soft<Text<'a>>,
+    pub(crate) delta: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) summary_index: Soft<u32>,
+    pub(crate) summary_index: Lenient<u32>,
     #[serde(default)]
-    pub(crate) content_index: Soft<u32>,
+    pub(crate) content_index: Lenient<u32>,
     #[serde(borrow, default)]
-    pub(crate) message: Soft<Text<'a>>,
+    pub(crate) message: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) changes: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) request_id: Option<&'a RawValue>,
 }
 
-impl<'a> Common<'a> {
+impl<'a> NotificationParams<'a> {
     pub(crate) fn parse(params: &'a RawValue) -> Self {
         serde_json::from_str(params.get()).unwrap_or_default()
     }
@@ -40,50 +40,50 @@ impl<'a> Common<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TurnParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) thread_id: Soft<Text<'a>>,
+    pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) turn: Soft<Turn<'a>>,
+    pub(crate) turn: Lenient<WireTurn<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Turn<'a> {
+pub(crate) struct WireTurn<'a> {
     #[serde(borrow, default)]
-    pub(crate) id: Soft<Text<'a>>,
+    pub(crate) id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) error: Soft<TurnError<'a>>,
+    pub(crate) error: Lenient<TurnError<'a>>,
     /// At the end of a turn: its last message, if any.
     #[serde(borrow, default)]
-    pub(crate) items: Soft<Vec<&'a RawValue>>,
+    pub(crate) items: Lenient<Vec<&'a RawValue>>,
     /// Seconds since 1970.
     #[serde(default)]
-    pub(crate) completed_at: Soft<i64>,
+    pub(crate) completed_at: Lenient<i64>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ErrorParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) thread_id: Soft<Text<'a>>,
+    pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) turn_id: Soft<Text<'a>>,
+    pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) error: Soft<TurnError<'a>>,
+    pub(crate) error: Lenient<TurnError<'a>>,
     #[serde(default)]
-    pub(crate) will_retry: Soft<bool>,
+    pub(crate) will_retry: Lenient<bool>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TurnError<'a> {
     #[serde(borrow, default)]
-    pub(crate) message: Soft<Text<'a>>,
+    pub(crate) message: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) codex_error_info: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) additional_details: Soft<Text<'a>>,
+    pub(crate) additional_details: Lenient<BorrowedStr<'a>>,
 }
 
 /// `codexErrorInfo`: a string, or an object with one key whose value may hold an HTTP status.
@@ -99,15 +99,15 @@ impl ErrorInfo {
         #[serde(rename_all = "camelCase")]
         struct Detail {
             #[serde(default)]
-            http_status_code: Soft<u16>,
+            http_status_code: Lenient<u16>,
         }
         let Some(raw) = raw.map(RawValue::get) else {
             return Self::default();
         };
-        if let Ok(name) = serde_json::from_str::<Text<'_>>(raw) {
+        if let Ok(name) = serde_json::from_str::<BorrowedStr<'_>>(raw) {
             return Self { name: Some((*name).into()), status: None };
         }
-        let object: std::collections::BTreeMap<String, Soft<Detail>> =
+        let object: std::collections::BTreeMap<String, Lenient<Detail>> =
             serde_json::from_str(raw).unwrap_or_default();
         let Some((name, detail)) = object.into_iter().next() else {
             return Self::default();
@@ -124,73 +124,73 @@ impl ErrorInfo {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UsageParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) thread_id: Soft<Text<'a>>,
+    pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) turn_id: Soft<Text<'a>>,
+    pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
-    pub(crate) token_usage: Soft<TokenUsage>,
+    pub(crate) token_usage: Lenient<TokenUsage>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct TokenUsage {
     /// The sum for the thread since it began.
     #[serde(default)]
-    pub(crate) total: Soft<Tokens>,
+    pub(crate) total: Lenient<TokenUsageBreakdown>,
     /// The tokens of the model's latest response.
     #[serde(default)]
-    pub(crate) last: Soft<Tokens>,
+    pub(crate) last: Lenient<TokenUsageBreakdown>,
     /// The capacity of the model's context.
     #[serde(rename = "modelContextWindow", default)]
-    pub(crate) window: Soft<u64>,
+    pub(crate) window: Lenient<u64>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Tokens {
+pub(crate) struct TokenUsageBreakdown {
     /// In `last` it may be set while the other counts are zero: the app-server has then estimated
     /// it.
     #[serde(rename = "totalTokens", default)]
-    pub(crate) total: Soft<u64>,
+    pub(crate) total: Lenient<u64>,
     #[serde(rename = "inputTokens", default)]
-    pub(crate) input: Soft<u64>,
+    pub(crate) input: Lenient<u64>,
     /// A part of `input`.
     #[serde(rename = "cachedInputTokens", default)]
-    pub(crate) cached: Soft<u64>,
+    pub(crate) cached: Lenient<u64>,
     /// A part of `input`.
     #[serde(rename = "cacheWriteInputTokens", default)]
-    pub(crate) cache_write: Soft<u64>,
+    pub(crate) cache_write: Lenient<u64>,
     #[serde(rename = "outputTokens", default)]
-    pub(crate) output: Soft<u64>,
+    pub(crate) output: Lenient<u64>,
 }
 
 /// `account/rateLimits/updated`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LimitParams<'a> {
+pub(crate) struct RateLimitParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) rate_limits: Soft<Limits<'a>>,
+    pub(crate) rate_limits: Lenient<RateLimitSnapshot<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Limits<'a> {
+pub(crate) struct RateLimitSnapshot<'a> {
     #[serde(default)]
-    pub(crate) primary: Soft<Window>,
+    pub(crate) primary: Lenient<RateLimitWindow>,
     #[serde(default)]
-    pub(crate) secondary: Soft<Window>,
+    pub(crate) secondary: Lenient<RateLimitWindow>,
     #[serde(borrow, default)]
-    pub(crate) plan_type: Soft<Text<'a>>,
+    pub(crate) plan_type: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) rate_limit_reached_type: Soft<Text<'a>>,
+    pub(crate) rate_limit_reached_type: Lenient<BorrowedStr<'a>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Window {
+pub(crate) struct RateLimitWindow {
     #[serde(default)]
-    pub(crate) used_percent: Soft<f64>,
+    pub(crate) used_percent: Lenient<f64>,
     /// Seconds since 1970.
     #[serde(default)]
-    pub(crate) resets_at: Soft<i64>,
+    pub(crate) resets_at: Lenient<i64>,
 }
 
 /// `turn/plan/updated`.
@@ -198,30 +198,30 @@ pub(crate) struct Window {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) thread_id: Soft<Text<'a>>,
+    pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) turn_id: Soft<Text<'a>>,
+    pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) plan: Soft<Vec<PlanStep<'a>>>,
+    pub(crate) plan: Lenient<Vec<TurnPlanStep<'a>>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct PlanStep<'a> {
+pub(crate) struct TurnPlanStep<'a> {
     #[serde(borrow, default)]
-    pub(crate) step: Soft<Text<'a>>,
+    pub(crate) step: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
 }
 
 /// `mcpServer/startupStatus/updated`.
 #[derive(Default, Deserialize)]
-pub(crate) struct ServerParams<'a> {
+pub(crate) struct McpServerStatusParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) name: Soft<Text<'a>>,
+    pub(crate) name: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Text<'a>>,
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) error: Soft<Text<'a>>,
+    pub(crate) error: Lenient<BorrowedStr<'a>>,
 }
 
 /// `model/rerouted`.
@@ -229,11 +229,11 @@ pub(crate) struct ServerParams<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReroutedParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) from_model: Soft<Text<'a>>,
+    pub(crate) from_model: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) to_model: Soft<Text<'a>>,
+    pub(crate) to_model: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) reason: Soft<Text<'a>>,
+    pub(crate) reason: Lenient<BorrowedStr<'a>>,
 }
 
 /// `thread/settings/updated`, `thread/status/changed`.
@@ -241,23 +241,23 @@ pub(crate) struct ReroutedParams<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ThreadParams<'a> {
     #[serde(borrow, default)]
-    pub(crate) thread_id: Soft<Text<'a>>,
+    pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
-    pub(crate) thread_settings: Soft<Settings<'a>>,
+    pub(crate) thread_settings: Lenient<ReportedThreadSettings<'a>>,
     #[serde(borrow, default)]
-    pub(crate) status: Soft<Status<'a>>,
+    pub(crate) status: Lenient<ThreadStatus<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Settings<'a> {
+pub(crate) struct ReportedThreadSettings<'a> {
     #[serde(borrow, default)]
-    pub(crate) model: Soft<Text<'a>>,
+    pub(crate) model: Lenient<BorrowedStr<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Status<'a> {
+pub(crate) struct ThreadStatus<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) kind: Lenient<BorrowedStr<'a>>,
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ calls! {
     "thread/start" => ThreadStart<'a>,
     "thread/resume" => ThreadResume<'a>,
     "thread/fork" => ThreadFork<'a>,
-    "thread/inject_items" => InjectItems<'a>,
+    "thread/inject_items" => ThreadInjectItems<'a>,
     "thread/unsubscribe" => Unsubscribe<'a>,
     "thread/archive" => Archive<'a>,
     "thread/delete" => Delete<'a>,
@@ -53,7 +53,7 @@ calls! {
 #[serde(rename_all = "camelCase")]
 pub struct Initialize<'a> {
     pub client_info: ClientInfo<'a>,
-    pub capabilities: Capabilities<'a>,
+    pub capabilities: InitializeCapabilities<'a>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -65,7 +65,7 @@ pub struct ClientInfo<'a> {
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Capabilities<'a> {
+pub struct InitializeCapabilities<'a> {
     pub experimental_api: bool,
     /// Exact names of notifications that the app-server must not send.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -165,7 +165,7 @@ pub struct ThreadFork<'a> {
 /// Appends items of the model's API to the model's history; see [`history`](super::history).
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct InjectItems<'a> {
+pub struct ThreadInjectItems<'a> {
     pub thread_id: &'a str,
     pub items: Vec<Value>,
 }
@@ -258,7 +258,7 @@ pub enum UserInput<'a> {
     Image { url: String },
 }
 
-pub fn user_input(content: &[Content]) -> Vec<UserInput<'_>> {
+pub fn to_user_input(content: &[Content]) -> Vec<UserInput<'_>> {
     (content.iter())
         .map(|content| match content {
             Content::Text(text) => UserInput::Text { text },
@@ -275,42 +275,42 @@ pub(crate) fn data_url(media_type: &str, data: &[u8]) -> String {
 }
 
 /// Builds a request; the response carries the same `id`.
-pub fn request<C: Call>(id: u64, call: &C) -> Vec<u8> {
+pub fn encode_request<C: Call>(id: u64, call: &C) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Line<'a, C> {
+    struct RequestLine<'a, C> {
         method: &'a str,
         id: u64,
         params: &'a C,
     }
-    line(&Line { method: C::METHOD, id, params: call })
+    encode_line(&RequestLine { method: C::METHOD, id, params: call })
 }
 
 /// Builds our only notification, which follows the response to `initialize`.
-pub fn initialized() -> Vec<u8> {
-    line(&serde_json::json!({"method": "initialized"}))
+pub fn encode_initialized() -> Vec<u8> {
+    encode_line(&serde_json::json!({"method": "initialized"}))
 }
 
 /// Builds the result for a request of the app-server.
-pub fn result(id: &RequestId, result: &RawValue) -> Vec<u8> {
+pub fn encode_result(id: &RequestId, result: &RawValue) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Line<'a> {
+    struct ResponseLine<'a> {
         id: &'a RequestId,
         result: &'a RawValue,
     }
-    line(&Line { id, result })
+    encode_line(&ResponseLine { id, result })
 }
 
 /// Builds an error response to a request of the app-server, which declines an approval.
-pub fn error(id: &RequestId, error: &RpcError) -> Vec<u8> {
+pub fn encode_error(id: &RequestId, error: &RpcError) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Line<'a> {
+    struct ErrorLine<'a> {
         id: &'a RequestId,
         error: &'a RpcError,
     }
-    line(&Line { id, error })
+    encode_line(&ErrorLine { id, error })
 }
 
-fn line<T: Serialize>(value: &T) -> Vec<u8> {
+fn encode_line<T: Serialize>(value: &T) -> Vec<u8> {
     let mut line = Vec::with_capacity(256);
     // Our own types with string keys: only a path that is not Unicode can fail here.
     if serde_json::to_writer(&mut line, value).is_err() {
@@ -344,11 +344,11 @@ mod tests {
             ..ThreadStart::default()
         };
         assert_eq!(
-            sent(&request(3, &start)),
+            sent(&encode_request(3, &start)),
             json!({"method": "thread/start", "id": 3, "params": {
                 "cwd": "/w", "permissions": ":workspace", "approvalPolicy": "on-request"}})
         );
-        assert_eq!(sent(&initialized()), json!({"method": "initialized"}));
+        assert_eq!(sent(&encode_initialized()), json!({"method": "initialized"}));
     }
 
     #[test]
@@ -359,14 +359,14 @@ mod tests {
         ];
         let turn = TurnStart {
             thread_id: "t",
-            input: user_input(&content),
+            input: to_user_input(&content),
             client_user_message_id: Some("u"),
             model: None,
             effort: None,
             output_schema: None,
         };
         assert_eq!(
-            sent(&request(1, &turn))["params"],
+            sent(&encode_request(1, &turn))["params"],
             json!({"threadId": "t", "clientUserMessageId": "u", "input": [
                 {"type": "text", "text": "a\nb"},
                 {"type": "image", "url": "data:image/png;base64,eA=="}]})
@@ -382,7 +382,7 @@ mod tests {
         };
         let start =
             ThreadStart { dynamic_tools: vec![DynamicTool::from(&tool)], ..ThreadStart::default() };
-        let line = String::from_utf8(request(1, &start)).unwrap();
+        let line = String::from_utf8(encode_request(1, &start)).unwrap();
         assert!(line.contains(r#""inputSchema":{"z":1,"a":2}"#), "{line}");
         assert!(line.contains(r#""type":"function""#), "{line}");
     }

@@ -1,33 +1,33 @@
 //! Handles items: text goes to `text`, most others are tool calls, and some have a special meaning.
 
 use angelia_core::{
-    model::{Level, ToolCall, ToolId},
-    ports::{Activity, Emitted},
+    model::{NoticeLevel, ToolCall, ToolId},
+    ports::{Activity, AgentEvent},
 };
 use serde_json::value::RawValue;
 
 use super::{
-    Signal, Translator, Whose, native, notice,
-    text::is_aborted,
-    turn::{About, ItemKey, Open},
+    CodexTranslator, MessageOwner, Signal, emit_native, emit_notice,
+    text::is_abort_marker,
+    turn::{ItemKey, RunningToolCall, ToolCallDetail},
 };
 use crate::codex::{
-    patch::Changes,
+    patch::PatchSummary,
     protocol::{
-        item::{Item, ItemParams},
-        notification::Common,
+        item::{ItemParams, ThreadItem},
+        notification::NotificationParams,
     },
     tool,
 };
 
 /// Whether an item has started or completed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ItemPhase {
     Started,
     Completed,
 }
 
-impl End {
+impl ItemPhase {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Started => "item/started",
@@ -37,152 +37,170 @@ impl End {
 }
 
 /// A parsed item, with the facts that identify its owner.
-struct Told<'a> {
-    end: End,
+struct ItemNotification<'a> {
+    phase: ItemPhase,
     params: &'a RawValue,
     raw: &'a RawValue,
-    item: Item<'a>,
+    item: ThreadItem<'a>,
     id: &'a str,
     key: ItemKey,
     /// The tool call of the sub-agent to which the item belongs.
     parent: Option<ToolId>,
 }
 
-impl Told<'_> {
-    fn native(&self, out: &mut Vec<Emitted>) {
-        let name = format!("{}/{}", self.end.as_str(), self.item.kind());
-        native(&name, self.params, out);
+impl ItemNotification<'_> {
+    fn emit_native(&self, out: &mut Vec<AgentEvent>) {
+        let name = format!("{}/{}", self.phase.as_str(), self.item.kind());
+        emit_native(&name, self.params, out);
     }
 }
 
-impl Translator {
-    pub(super) fn item_started(
+impl CodexTranslator {
+    pub(super) fn on_item_started(
         &mut self,
         params: &RawValue,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) -> Option<Signal> {
-        self.item(End::Started, params, out)
+        self.handle_item(ItemPhase::Started, params, out)
     }
 
-    pub(super) fn item_completed(
+    pub(super) fn on_item_completed(
         &mut self,
         params: &RawValue,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) -> Option<Signal> {
-        self.item(End::Completed, params, out)
+        self.handle_item(ItemPhase::Completed, params, out)
     }
 
-    fn item(&mut self, end: End, params: &RawValue, out: &mut Vec<Emitted>) -> Option<Signal> {
+    fn handle_item(
+        &mut self,
+        end: ItemPhase,
+        params: &RawValue,
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<Signal> {
         let Ok(parsed) = serde_json::from_str::<ItemParams<'_>>(params.get()) else {
-            native(end.as_str(), params, out);
+            emit_native(end.as_str(), params, out);
             return None;
         };
-        let item = Item::parse(parsed.item);
-        let whose = self.whose(&parsed.thread_id, &parsed.turn_id);
+        let item = ThreadItem::parse(parsed.item);
+        let whose = self.owner_of(&parsed.thread_id, &parsed.turn_id);
         let Some(id) = item.id.as_str().map(str::to_owned) else {
-            native(&format!("{}/{}", end.as_str(), item.kind()), params, out);
+            emit_native(&format!("{}/{}", end.as_str(), item.kind()), params, out);
             return None;
         };
         let thread = parsed.thread_id.as_str().unwrap_or_default();
         let scope = match whose {
-            Whose::SubAgents => {
+            MessageOwner::SubAgent => {
                 format!("{thread}/{}", parsed.turn_id.as_str().unwrap_or_default())
             }
             _ => String::new(),
         };
-        let told = Told {
-            end,
+        let told = ItemNotification {
+            phase: end,
             params,
             raw: parsed.item,
             item,
             id: &id,
             key: (scope.into(), id.as_str().into()),
-            parent: self.agents.call(thread).cloned(),
+            parent: self.sub_agents.parent_call(thread).cloned(),
         };
         match whose {
-            Whose::Ours => return self.own_item(&told, out),
-            Whose::SubAgents => self.sub_agents_item(&told, out),
-            Whose::Late => self.late_item(&told, out),
-            Whose::Nobodys => told.native(out),
+            MessageOwner::OurTurn => return self.handle_own_item(&told, out),
+            MessageOwner::SubAgent => self.handle_sub_agent_item(&told, out),
+            MessageOwner::PastTurn => self.handle_late_item(&told, out),
+            MessageOwner::Unknown => told.emit_native(out),
         }
         None
     }
 
-    fn own_item(&mut self, told: &Told<'_>, out: &mut Vec<Emitted>) -> Option<Signal> {
+    fn handle_own_item(
+        &mut self,
+        told: &ItemNotification<'_>,
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<Signal> {
         let item = &told.item;
         match item.kind() {
-            "userMessage" => return self.user_message(told, out),
+            "userMessage" => return self.handle_user_message(told, out),
             "agentMessage" | "plan" | "exitedReviewMode" => {
-                if told.end == End::Started {
-                    self.words_started(told.id, out);
+                if told.phase == ItemPhase::Started {
+                    self.on_text_started(told.id, out);
                     return None;
                 }
-                if item.text.as_str().is_some_and(is_aborted) {
-                    told.native(out);
-                    return self.aborted(out);
+                if item.text.as_str().is_some_and(is_abort_marker) {
+                    told.emit_native(out);
+                    return self.end_aborted(out);
                 }
-                if !self.words_completed(told.id, item, out) {
-                    told.native(out);
+                if !self.on_text_completed(told.id, item, out) {
+                    told.emit_native(out);
                 }
             }
-            "reasoning" if told.end == End::Started => self.words_started(told.id, out),
+            "reasoning" if told.phase == ItemPhase::Started => self.on_text_started(told.id, out),
             "reasoning" => {
-                if !self.reasoning_completed(told.id, item, out) {
-                    told.native(out);
+                if !self.on_reasoning_completed(told.id, item, out) {
+                    told.emit_native(out);
                 }
             }
-            "contextCompaction" => self.compaction(told.end, out),
+            "contextCompaction" => self.handle_compaction(told.phase, out),
             "subAgentActivity" => {
                 if let Some(thread) = item.agent_thread_id.as_str() {
-                    self.agents.adopt(thread, None);
+                    self.sub_agents.register(thread, None);
                 }
-                told.native(out);
+                told.emit_native(out);
             }
-            _ => self.tool(told, out),
+            _ => self.handle_tool_item(told, out),
         }
         None
     }
 
     /// Ignores the echo of our own message. Any other user message may say that the turn was
     /// aborted.
-    fn user_message(&mut self, told: &Told<'_>, out: &mut Vec<Emitted>) -> Option<Signal> {
+    fn handle_user_message(
+        &mut self,
+        told: &ItemNotification<'_>,
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<Signal> {
         let turn = self.turn.as_mut()?;
         if told.item.client_id.as_str().is_some() || turn.is_own_message(told.id) {
             return None;
         }
-        told.native(out);
+        told.emit_native(out);
         let texts = told.item.texts();
-        let aborted = texts.first().is_some_and(|text| is_aborted(text));
-        if aborted { self.aborted(out) } else { None }
+        let aborted = texts.first().is_some_and(|text| is_abort_marker(text));
+        if aborted { self.end_aborted(out) } else { None }
     }
 
-    fn compaction(&mut self, end: End, out: &mut Vec<Emitted>) {
+    fn handle_compaction(&mut self, end: ItemPhase, out: &mut Vec<AgentEvent>) {
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
         match end {
-            End::Started => {
+            ItemPhase::Started => {
                 turn.set_activity(Activity::Compacting, out);
                 let text = "the agent shortens its history";
-                notice(Level::Info, "compacting", text, out);
+                emit_notice(NoticeLevel::Info, "compacting", text, out);
             }
-            End::Completed => {
-                turn.back_to_work(out);
+            ItemPhase::Completed => {
+                turn.resume_activity(out);
                 turn.compacted = true;
-                notice(Level::Info, "compacted", "the agent has shortened its history", out);
+                emit_notice(
+                    NoticeLevel::Info,
+                    "compacted",
+                    "the agent has shortened its history",
+                    out,
+                );
             }
         }
     }
 
-    fn tool(&mut self, told: &Told<'_>, out: &mut Vec<Emitted>) {
+    fn handle_tool_item(&mut self, told: &ItemNotification<'_>, out: &mut Vec<AgentEvent>) {
         let Some(described) = tool::describe(&told.item, told.raw) else {
-            return told.native(out);
+            return told.emit_native(out);
         };
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
-        turn.back_to_work(out);
-        let parent = (told.parent.clone()).filter(|parent| turn.tools.knows(parent));
+        turn.resume_activity(out);
+        let parent = (told.parent.clone()).filter(|parent| turn.tools.contains_id(parent));
         let call = ToolCall {
             id: ToolId::new(told.id),
             name: described.name,
@@ -193,39 +211,41 @@ impl Translator {
         };
         let tools = &mut turn.tools;
         let is_open = tools.find(&told.key).is_some();
-        match told.end {
+        match told.phase {
             // `item/tool/call` for a caller's tool may arrive before its item.
-            End::Started if is_open => {
+            ItemPhase::Started if is_open => {
                 let open = tools.find(&told.key);
-                if !open.is_some_and(|open| matches!(open.about, About::CallerTool)) {
-                    told.native(out);
+                if !open.is_some_and(|open| matches!(open.detail, ToolCallDetail::CallerTool)) {
+                    told.emit_native(out);
                 }
                 return;
             }
-            End::Started => {
+            ItemPhase::Started => {
                 turn.texts.withdraw_abandoned(out);
-                let open = tools.open(told.key.clone(), call, about(&told.item));
-                if !is_known_at_the_end(&told.item) {
-                    open.show(out);
+                let open = tools.open(told.key.clone(), call, call_detail(&told.item));
+                if !is_title_deferred(&told.item) {
+                    open.emit_call(out);
                 }
             }
-            End::Completed if !is_open && tools.has_ended(&told.key) => return told.native(out),
-            End::Completed => {
+            ItemPhase::Completed if !is_open && tools.has_ended(&told.key) => {
+                return told.emit_native(out);
+            }
+            ItemPhase::Completed => {
                 if !is_open {
-                    tools.open(told.key.clone(), call.clone(), about(&told.item));
+                    tools.open(told.key.clone(), call.clone(), call_detail(&told.item));
                 }
                 let (ok, output) = tool::outcome(&told.item);
                 if let Some(open) = tools.find_mut(&told.key) {
-                    open.learn(call);
+                    open.update(call);
                 }
                 tools.close(&told.key, ok, output, out);
             }
         }
-        self.adopt(told);
+        self.register_sub_agents(told);
     }
 
     /// Registers the sub-agent threads that a tool call has started.
-    fn adopt(&mut self, told: &Told<'_>) {
+    fn register_sub_agents(&mut self, told: &ItemNotification<'_>) {
         let Some(turn) = self.turn.as_ref() else {
             return;
         };
@@ -233,28 +253,29 @@ impl Translator {
             .map_or_else(|| ToolId::new(told.id), |open| open.call.id.clone());
         for thread in told.item.receiver_thread_ids.0.iter().flatten() {
             if **thread != *self.context.thread.as_str() {
-                self.agents.adopt(thread, Some(call.clone()));
+                self.sub_agents.register(thread, Some(call.clone()));
             }
         }
     }
 
-    fn sub_agents_item(&mut self, told: &Told<'_>, out: &mut Vec<Emitted>) {
+    fn handle_sub_agent_item(&mut self, told: &ItemNotification<'_>, out: &mut Vec<AgentEvent>) {
         match told.item.kind() {
-            "agentMessage" | "userMessage" | "reasoning" | "plan" if told.end == End::Started => {}
-            _ if tool::describe(&told.item, told.raw).is_some() => self.tool(told, out),
+            "agentMessage" | "userMessage" | "reasoning" | "plan"
+                if told.phase == ItemPhase::Started => {}
+            _ if tool::describe(&told.item, told.raw).is_some() => self.handle_tool_item(told, out),
             kind => {
-                let name = format!("sub-agent/{}/{kind}", told.end.as_str());
-                native(&name, told.params, out);
+                let name = format!("sub-agent/{}/{kind}", told.phase.as_str());
+                emit_native(&name, told.params, out);
             }
         }
     }
 
     /// Reports a command of an earlier turn that ran on after it.
-    fn late_item(&mut self, told: &Told<'_>, out: &mut Vec<Emitted>) {
+    fn handle_late_item(&mut self, told: &ItemNotification<'_>, out: &mut Vec<AgentEvent>) {
         if self.turn.is_some() {
-            told.native(out);
+            told.emit_native(out);
         }
-        if told.end == End::Started {
+        if told.phase == ItemPhase::Started {
             return;
         }
         if let Some(described) = tool::describe(&told.item, told.raw) {
@@ -264,33 +285,33 @@ impl Translator {
                 (false, None) => "has failed".to_owned(),
             };
             let text = format!("what an earlier turn left running {how}: {}", described.title);
-            self.news(Level::Info, "background", text, out);
+            self.notify(NoticeLevel::Info, "background", text, out);
         }
     }
 
     /// Keeps the output of a running tool, in case its end is never reported.
-    pub(super) fn output_delta(&mut self, params: &RawValue) {
-        let common = Common::parse(params);
-        if let Some(open) = self.open_item(&common)
+    pub(super) fn on_output_delta(&mut self, params: &RawValue) {
+        let common = NotificationParams::parse(params);
+        if let Some(open) = self.find_open_call(&common)
             && let Some(delta) = common.delta.as_str()
         {
-            open.said(delta);
+            open.append_output(delta);
         }
     }
 
     /// Updates the patch that an approval shows.
-    pub(super) fn patch_updated(&mut self, params: &RawValue) {
-        let common = Common::parse(params);
-        let changes = Changes::of(common.changes);
-        if let Some(open) = self.open_item(&common)
-            && let About::Patch(known) = &mut open.about
+    pub(super) fn on_patch_updated(&mut self, params: &RawValue) {
+        let common = NotificationParams::parse(params);
+        let changes = PatchSummary::parse(common.changes);
+        if let Some(open) = self.find_open_call(&common)
+            && let ToolCallDetail::Patch(known) = &mut open.detail
             && !changes.is_empty()
         {
             *known = changes;
         }
     }
 
-    fn open_item(&mut self, common: &Common<'_>) -> Option<&mut Open> {
+    fn find_open_call(&mut self, common: &NotificationParams<'_>) -> Option<&mut RunningToolCall> {
         let id = common.item_id.as_str()?;
         let turn = self.turn.as_mut()?;
         let ours = turn.id.as_deref() == common.turn_id.as_str();
@@ -299,30 +320,30 @@ impl Translator {
     }
 }
 
-impl Open {
+impl RunningToolCall {
     /// Adds the details that were not known when the call started.
-    fn learn(&mut self, call: ToolCall) {
-        if !self.shown {
+    fn update(&mut self, call: ToolCall) {
+        if !self.is_emitted {
             let id = self.call.id.clone();
             self.call = ToolCall { id, ..call };
         }
     }
 }
 
-fn about(item: &Item<'_>) -> About {
+fn call_detail(item: &ThreadItem<'_>) -> ToolCallDetail {
     match item.kind() {
-        "commandExecution" => About::Command { cwd: item.cwd.as_str().map(Into::into) },
-        "fileChange" => About::Patch(Changes::of(item.changes)),
-        "mcpToolCall" => About::Mcp {
+        "commandExecution" => ToolCallDetail::Command { cwd: item.cwd.as_str().map(Into::into) },
+        "fileChange" => ToolCallDetail::Patch(PatchSummary::parse(item.changes)),
+        "mcpToolCall" => ToolCallDetail::Mcp {
             server: item.server.as_str().unwrap_or_default().into(),
             tool: item.tool.as_str().unwrap_or_default().into(),
         },
-        "dynamicToolCall" => About::CallerTool,
-        _ => About::Other,
+        "dynamicToolCall" => ToolCallDetail::CallerTool,
+        _ => ToolCallDetail::Other,
     }
 }
 
 /// Returns whether the title of an item is known only when it completes, as for a web search.
-fn is_known_at_the_end(item: &Item<'_>) -> bool {
-    item.kind() == "webSearch" && tool::searched(item).is_none()
+fn is_title_deferred(item: &ThreadItem<'_>) -> bool {
+    item.kind() == "webSearch" && tool::search_query(item).is_none()
 }

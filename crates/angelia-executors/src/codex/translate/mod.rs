@@ -46,13 +46,13 @@
 //! | `sub_agents` | threads of sub-agents |
 //! | `turn` | the state of the running turn |
 
-mod agents;
-mod ask;
-mod end;
 mod item;
-mod late;
+mod lifecycle;
+mod past_turns;
+mod requests;
 mod silent;
 mod status;
+mod sub_agents;
 mod text;
 mod turn;
 
@@ -60,29 +60,29 @@ use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
     model::{
-        Content, Decision, EventKind, Level, Mode, NativeSessionId, Notice, Permissions, Started,
-        ToolId,
+        AgentStart, Content, Decision, EventKind, Mode, NativeSessionId, Notice, NoticeLevel,
+        Permissions, ToolId,
     },
-    ports::{Emitted, Ended},
+    ports::{AgentEvent, AgentOutcome},
 };
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::value::RawValue;
 
 pub use self::silent::SILENT;
-use self::{agents::Agents, late::Late, turn::Turn};
+use self::{past_turns::PastTurns, sub_agents::SubAgents, turn::CodexTurn};
 use super::{
-    approval::Pending,
+    approval::PendingServerRequests,
     protocol::{
-        answer,
         message::{METHOD_NOT_FOUND, RequestId, Route, RpcError},
+        request_result,
     },
-    usage::Ledger,
+    usage::ThreadUsageTracker,
 };
-use crate::lenient::{Soft, Text};
+use crate::lenient::{BorrowedStr, Lenient};
 
 /// The facts about a thread that are known before its first message.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct CodexContext {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
     /// The app-server's own id of the conversation.
@@ -113,17 +113,17 @@ pub struct Context {
 #[derive(Clone, Debug)]
 pub enum Signal {
     /// The protocol has ended the turn.
-    Ended(Ended),
+    Ended(AgentOutcome),
 }
 
 /// What to do with a request of the app-server.
 #[derive(Debug)]
-pub enum Answer {
+pub enum RequestOutcome {
     /// A person decides: [`CodexTranslator::decide`] with this key returns the result.
-    Asked(Arc<str>),
+    Approval(Arc<str>),
     /// The caller runs one of its tools: [`CodexTranslator::on_tool_result`] with this id returns
     /// the result.
-    Tool(ToolId),
+    CallerTool(ToolId),
     /// Write this result at once.
     Now(Box<RawValue>),
     /// Write this error at once.
@@ -132,53 +132,53 @@ pub enum Answer {
 
 /// The response to an earlier request of the app-server.
 #[derive(Debug)]
-pub struct Reply {
+pub struct DeferredReply {
     pub id: RequestId,
     pub result: Box<RawValue>,
     /// Send `turn/interrupt` after the response: the decision was to stop, and the response alone
     /// does not end the turn.
     pub then_interrupt: bool,
     /// Send this text with `turn/steer` after the response, which has no field for it.
-    pub then_tell: Option<Arc<str>>,
+    pub then_steer: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
-pub struct Translator {
-    context: Context,
+pub struct CodexTranslator {
+    context: CodexContext,
     model: Option<Arc<str>>,
-    turn: Option<Turn>,
+    turn: Option<CodexTurn>,
     /// The turn that the app-server runs on this thread, ours or not.
-    active: Option<Box<str>>,
-    late: Late,
-    agents: Agents,
-    pending: Pending,
-    ledger: Ledger,
+    active_turn: Option<Box<str>>,
+    past_turns: PastTurns,
+    sub_agents: SubAgents,
+    pending: PendingServerRequests,
+    ledger: ThreadUsageTracker,
     resets_at: Option<Timestamp>,
 }
 
 /// The owner of a message, by its thread and turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
+enum MessageOwner {
     /// The running turn.
-    Ours,
+    OurTurn,
     /// A sub-agent, while a turn runs.
-    SubAgents,
+    SubAgent,
     /// An earlier turn.
-    Late,
-    Nobodys,
+    PastTurn,
+    Unknown,
 }
 
-impl Translator {
-    pub fn new(context: Context) -> Self {
+impl CodexTranslator {
+    pub fn new(context: CodexContext) -> Self {
         Self {
             model: context.model.clone(),
-            ledger: Ledger::new(context.resumed),
+            ledger: ThreadUsageTracker::new(context.resumed),
             context,
             turn: None,
-            active: None,
-            late: Late::default(),
-            agents: Agents::default(),
-            pending: Pending::default(),
+            active_turn: None,
+            past_turns: PastTurns::default(),
+            sub_agents: SubAgents::default(),
+            pending: PendingServerRequests::default(),
             resets_at: None,
         }
     }
@@ -186,18 +186,18 @@ impl Translator {
     /// Begins our turn; `turn/start` is sent next. A turn that has not ended is given up.
     pub fn begin_turn(&mut self) {
         if let Some(id) = self.turn.take().and_then(|turn| turn.id) {
-            self.late.ended(&id);
+            self.past_turns.add(&id);
         }
-        if let Some(active) = &self.active {
-            self.late.ended(active);
+        if let Some(active) = &self.active_turn {
+            self.past_turns.add(active);
         }
         self.pending.clear();
-        self.turn = Some(Turn::new());
+        self.turn = Some(CodexTurn::new());
     }
 
     /// Handles the response to `turn/start`, which names the turn.
-    pub fn turn_accepted(&mut self, result: &RawValue, out: &mut Vec<Emitted>) {
-        let Some(id) = super::protocol::opened::turn_id(result) else {
+    pub fn on_turn_accepted(&mut self, result: &RawValue, out: &mut Vec<AgentEvent>) {
+        let Some(id) = super::protocol::response::parse_turn_id(result) else {
             return;
         };
         let Some(turn) = self.turn.as_mut() else {
@@ -210,105 +210,110 @@ impl Translator {
         // took our input as steering.
         let earlier = turn.id.replace((&*id).into());
         if let Some(earlier) = earlier {
-            self.late.ended(&earlier);
+            self.past_turns.add(&earlier);
         }
-        self.late.runs_on(&id);
-        self.start(out);
+        self.past_turns.remove(&id);
+        self.emit_started(out);
     }
 
     /// Handles an error response to `turn/start`.
-    pub fn turn_refused(&mut self, error: &RpcError, out: &mut Vec<Emitted>) -> Ended {
-        self.refused(&error.message, out)
+    pub fn on_turn_refused(&mut self, error: &RpcError, out: &mut Vec<AgentEvent>) -> AgentOutcome {
+        self.end_refused(&error.message, out)
     }
 
     /// Records that `turn/steer` sends another message into the running turn.
-    pub fn steered(&mut self) {
+    pub fn on_steer(&mut self) {
         if let Some(turn) = self.turn.as_mut() {
-            turn.steer();
+            turn.expect_echo();
         }
     }
 
     /// Translates a notification of this thread, of a sub-agent's thread, or of the whole process.
-    pub fn notification(
+    pub fn on_notification(
         &mut self,
         method: &str,
         params: &RawValue,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) -> Option<Signal> {
         match method {
             "item/agentMessage/delta"
             | "item/plan/delta"
             | "item/reasoning/summaryTextDelta"
-            | "item/reasoning/textDelta" => self.delta(method, params, out),
+            | "item/reasoning/textDelta" => self.on_text_delta(method, params, out),
             "item/commandExecution/outputDelta" | "item/fileChange/outputDelta" => {
-                self.output_delta(params);
+                self.on_output_delta(params);
             }
-            "item/fileChange/patchUpdated" => self.patch_updated(params),
-            "item/started" => return self.item_started(params, out),
-            "item/completed" => return self.item_completed(params, out),
-            "turn/started" => self.turn_started(params, out),
-            "turn/completed" => return self.turn_completed(params, out),
-            "turn/plan/updated" => self.plan(params, out),
-            "turn/diff/updated" => self.diff(params, out),
-            "thread/closed" => return self.thread_closed(params, out),
-            "thread/started" => self.thread_started(params),
-            "serverRequest/resolved" => self.resolved(params, out),
-            _ => self.status(method, params, out),
+            "item/fileChange/patchUpdated" => self.on_patch_updated(params),
+            "item/started" => return self.on_item_started(params, out),
+            "item/completed" => return self.on_item_completed(params, out),
+            "turn/started" => self.on_turn_started(params, out),
+            "turn/completed" => return self.on_turn_completed(params, out),
+            "turn/plan/updated" => self.on_plan_updated(params, out),
+            "turn/diff/updated" => self.on_diff_updated(params, out),
+            "thread/closed" => return self.on_thread_closed(params, out),
+            "thread/started" => self.on_thread_started(params),
+            "serverRequest/resolved" => self.on_request_resolved(params, out),
+            _ => self.on_status(method, params, out),
         }
         None
     }
 
     /// Translates a request of the app-server into an approval, or into an immediate response.
-    pub fn request(
+    pub fn on_request(
         &mut self,
         id: &RequestId,
         method: &str,
         params: &RawValue,
-        out: &mut Vec<Emitted>,
-    ) -> Answer {
-        let known = answer::declined(method).is_some();
+        out: &mut Vec<AgentEvent>,
+    ) -> RequestOutcome {
+        let known = request_result::decline(method).is_some();
         if !known {
-            native(method, params, out);
+            emit_native(method, params, out);
             let message = format!("{method} is not offered by this client");
             let code = METHOD_NOT_FOUND;
-            return Answer::Error(RpcError { code, message });
+            return RequestOutcome::Error(RpcError { code, message });
         }
-        self.ask(id, method, params, out)
+        self.handle_request(id, method, params, out)
     }
 
     /// Applies the engine's decision to an earlier request. Returns `None` if no request waits for
     /// it (any more).
-    pub fn decide(&mut self, key: &str, decision: &Decision) -> Option<Reply> {
+    pub fn decide(&mut self, key: &str, decision: &Decision) -> Option<DeferredReply> {
         self.pending.decide(key, decision)
     }
 
     /// Takes the result of a caller's tool. Returns `None` if the app-server has not sent its
     /// request yet (the result is kept for it), or no longer waits for the result.
-    pub fn tool_result(&mut self, id: &ToolId, ok: bool, content: &[Content]) -> Option<Reply> {
-        let running = |turn: &Turn| turn.tools.running().any(|open| open.call.id == *id);
+    pub fn on_tool_result(
+        &mut self,
+        id: &ToolId,
+        ok: bool,
+        content: &[Content],
+    ) -> Option<DeferredReply> {
+        let running = |turn: &CodexTurn| turn.tools.running().any(|open| open.call.id == *id);
         let runs = self.turn.as_ref().is_some_and(running);
-        self.pending.tool_result(id, answer::tool_result(ok, content), runs)
+        self.pending.resolve_tool_call(id, request_result::tool_result(ok, content), runs)
     }
 
     /// Reports that a line over the limit was skipped. It never ends a turn, whatever it was.
-    pub fn too_long(&mut self, bytes: usize, out: &mut Vec<Emitted>) {
+    pub fn on_too_long(&mut self, bytes: usize, out: &mut Vec<AgentEvent>) {
         let text = format!("the agent wrote a line of {bytes} bytes, too long to read; skipped");
-        notice(Level::Warning, "line_too_long", text, out);
+        emit_notice(NoticeLevel::Warning, "line_too_long", text, out);
     }
 
     /// Handles the end of the connection. It fails a running turn.
-    pub fn end_of_output(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
-        self.active = None;
-        self.broken_off("the agent exited before it finished the turn", out)
+    pub fn on_end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<Signal> {
+        self.active_turn = None;
+        self.end_failed("the agent exited before it finished the turn", out)
     }
 
     /// Returns whether this thread is ours or one of our sub-agents'.
     pub fn owns(&self, thread: &str) -> bool {
-        thread == self.context.thread.as_str() || self.agents.owns(thread)
+        thread == self.context.thread.as_str() || self.sub_agents.owns(thread)
     }
 
     /// Returns whether a message with this route concerns us.
-    pub fn is_for(&self, route: &Route<'_>) -> bool {
+    pub fn accepts(&self, route: &Route<'_>) -> bool {
         let owned = |thread: &Option<std::borrow::Cow<'_, str>>| {
             thread.as_deref().is_some_and(|thread| self.owns(thread))
         };
@@ -319,12 +324,12 @@ impl Translator {
     /// interrupt or to steer, and the one that must end before the next is started.
     pub fn active_turn(&self) -> Option<&str> {
         let ours = self.turn.as_ref().and_then(|turn| turn.id.as_deref());
-        ours.or(self.active.as_deref())
+        ours.or(self.active_turn.as_deref())
     }
 
     /// Returns the keys of approvals for which the app-server still waits.
-    pub fn pending(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.pending.keys()
+    pub fn pending_approvals(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.pending.approval_keys()
     }
 
     /// Returns the model, as last reported.
@@ -339,55 +344,59 @@ impl Translator {
     }
 
     /// Returns the owner of a message by its thread and turn.
-    fn whose(&self, thread: &Soft<Text<'_>>, turn: &Soft<Text<'_>>) -> Whose {
+    fn owner_of(
+        &self,
+        thread: &Lenient<BorrowedStr<'_>>,
+        turn: &Lenient<BorrowedStr<'_>>,
+    ) -> MessageOwner {
         if let Some(thread) = thread.as_str()
             && thread != self.context.thread.as_str()
         {
             return match self.turn {
-                Some(_) if self.agents.owns(thread) => Whose::SubAgents,
-                _ => Whose::Nobodys,
+                Some(_) if self.sub_agents.owns(thread) => MessageOwner::SubAgent,
+                _ => MessageOwner::Unknown,
             };
         }
         let id = turn.as_str();
-        if id.is_some_and(|id| self.late.is_past(id)) {
-            return Whose::Late;
+        if id.is_some_and(|id| self.past_turns.contains(id)) {
+            return MessageOwner::PastTurn;
         }
         match (&self.turn, id) {
-            (None, _) => Whose::Nobodys,
-            (Some(ours), Some(id)) if ours.id.as_deref() != Some(id) => Whose::Nobodys,
-            _ => Whose::Ours,
+            (None, _) => MessageOwner::Unknown,
+            (Some(ours), Some(id)) if ours.id.as_deref() != Some(id) => MessageOwner::Unknown,
+            _ => MessageOwner::OurTurn,
         }
     }
 
     /// Returns the owner of a `turn/started` or `turn/completed`. The first turn that is not an
     /// earlier one becomes ours. No other message may name our turn, because a resumed thread
     /// repeats its last messages.
-    fn whose_turn(
+    fn owner_of_turn(
         &mut self,
-        thread: &Soft<Text<'_>>,
-        turn: &Soft<Text<'_>>,
-        out: &mut Vec<Emitted>,
-    ) -> Whose {
+        thread: &Lenient<BorrowedStr<'_>>,
+        turn: &Lenient<BorrowedStr<'_>>,
+        out: &mut Vec<AgentEvent>,
+    ) -> MessageOwner {
         let is_main = thread.as_str().is_none_or(|id| id == self.context.thread.as_str());
         if let (true, Some(id), Some(ours)) = (is_main, turn.as_str(), self.turn.as_mut())
             && ours.id.is_none()
-            && !self.late.is_past(id)
+            && !self.past_turns.contains(id)
         {
             ours.id = Some(id.into());
-            self.start(out);
+            self.emit_started(out);
         }
-        self.whose(thread, turn)
+        self.owner_of(thread, turn)
     }
 
     /// Emits `Started` once, and the notices that were queued between turns.
-    fn start(&mut self, out: &mut Vec<Emitted>) {
+    fn emit_started(&mut self, out: &mut Vec<AgentEvent>) {
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
         if std::mem::replace(&mut turn.started, true) {
             return;
         }
-        let started = Started {
+        let started = AgentStart {
             profile: self.context.profile.clone(),
             executor: self.context.executor.clone(),
             model: self.model.clone(),
@@ -395,38 +404,43 @@ impl Translator {
             resumed: self.context.resumed,
             warm: self.context.warm,
         };
-        event(EventKind::Started(started), out);
-        for notice in self.late.news() {
-            event(EventKind::Notice(notice), out);
+        emit_event(EventKind::Started(started), out);
+        for notice in self.past_turns.take_notices() {
+            emit_event(EventKind::Notice(notice), out);
         }
     }
 
     /// Emits a notice now if a turn has started, otherwise at the start of the next turn.
-    fn news(
+    fn notify(
         &mut self,
-        level: Level,
+        level: NoticeLevel,
         code: &str,
         text: impl Into<Arc<str>>,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) {
         let notice = Notice::new(level, code, text);
         if self.turn.as_ref().is_some_and(|turn| turn.started) {
-            event(EventKind::Notice(notice), out);
+            emit_event(EventKind::Notice(notice), out);
         } else {
-            self.late.keep(notice);
+            self.past_turns.queue_notice(notice);
         }
     }
 }
 
-fn event(kind: EventKind, out: &mut Vec<Emitted>) {
-    out.push(Emitted::Event(kind));
+fn emit_event(kind: EventKind, out: &mut Vec<AgentEvent>) {
+    out.push(AgentEvent::Event(kind));
 }
 
-fn notice(level: Level, code: &str, text: impl Into<Arc<str>>, out: &mut Vec<Emitted>) {
-    event(EventKind::Notice(Notice::new(level, code, text)), out);
+fn emit_notice(
+    level: NoticeLevel,
+    code: &str,
+    text: impl Into<Arc<str>>,
+    out: &mut Vec<AgentEvent>,
+) {
+    emit_event(EventKind::Notice(Notice::new(level, code, text)), out);
 }
 
-fn native(name: &str, raw: &RawValue, out: &mut Vec<Emitted>) {
+fn emit_native(name: &str, raw: &RawValue, out: &mut Vec<AgentEvent>) {
     let (name, raw) = (name.into(), raw.to_owned().into());
-    event(EventKind::Native { name, raw }, out);
+    emit_event(EventKind::Native { name, raw }, out);
 }

@@ -6,36 +6,36 @@
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel},
-    ports::Emitted,
+    ports::AgentEvent,
 };
 use serde_json::value::RawValue;
 
 use super::{
-    Translator, Whose, event, native,
-    turn::{Turn, emit_block},
+    CodexTranslator, MessageOwner, emit_event, emit_native,
+    turn::{CodexTurn, emit_block},
 };
-use crate::codex::protocol::{item::Item, notification::Common};
+use crate::codex::protocol::{item::ThreadItem, notification::NotificationParams};
 
 /// The marker with which a message says that the turn was aborted.
-const ABORTED: &str = "<turn_aborted>";
+const ABORT_MARKER: &str = "<turn_aborted>";
 
 #[derive(Debug, Default)]
-pub(super) struct Texts(Vec<Slot>);
+pub(super) struct TextBlocks(Vec<TextSlot>);
 
 #[derive(Debug)]
-struct Slot {
+struct TextSlot {
     item: Box<str>,
-    part: Part,
+    part: ItemTextPart,
     channel: TextChannel,
     /// The id of our block, once some text was shown.
     block: Option<BlockId>,
     /// The sum of the deltas.
     text: String,
-    state: State,
+    state: SlotState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SlotState {
     Open,
     /// The stream broke off.
     Abandoned,
@@ -44,13 +44,13 @@ enum State {
 
 /// Selects one of the texts of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ItemTextPart {
     Whole,
     Summary(u32),
     Content(u32),
 }
 
-impl Part {
+impl ItemTextPart {
     const fn channel(self) -> TextChannel {
         match self {
             Self::Whole => TextChannel::Answer,
@@ -59,42 +59,42 @@ impl Part {
     }
 }
 
-impl Texts {
-    fn find(&mut self, item: &str, part: Part, state: State) -> Option<&mut Slot> {
+impl TextBlocks {
+    fn find(&mut self, item: &str, part: ItemTextPart, state: SlotState) -> Option<&mut TextSlot> {
         (self.0.iter_mut())
             .find(|slot| slot.state == state && slot.part == part && *slot.item == *item)
     }
 
-    fn push(&mut self, item: &str, part: Part) -> &mut Slot {
-        self.0.push_mut(Slot {
+    fn push(&mut self, item: &str, part: ItemTextPart) -> &mut TextSlot {
+        self.0.push_mut(TextSlot {
             item: item.into(),
             part,
             channel: part.channel(),
             block: None,
             text: String::new(),
-            state: State::Open,
+            state: SlotState::Open,
         })
     }
 
     /// Marks the open texts as abandoned: the stream broke off and is retried.
     pub(super) fn abandon(&mut self) {
         for slot in &mut self.0 {
-            if slot.state == State::Open {
-                slot.state = State::Abandoned;
+            if slot.state == SlotState::Open {
+                slot.state = SlotState::Abandoned;
             }
         }
     }
 
     /// Withdraws the abandoned texts, because there is a replacement.
-    pub(super) fn withdraw_abandoned(&mut self, out: &mut Vec<Emitted>) {
-        self.withdraw(|slot| slot.state == State::Abandoned, out);
+    pub(super) fn withdraw_abandoned(&mut self, out: &mut Vec<AgentEvent>) {
+        self.withdraw(|slot| slot.state == SlotState::Abandoned, out);
     }
 
-    fn withdraw(&mut self, which: impl Fn(&Slot) -> bool, out: &mut Vec<Emitted>) {
+    fn withdraw(&mut self, which: impl Fn(&TextSlot) -> bool, out: &mut Vec<AgentEvent>) {
         self.0.retain(|slot| {
             let gone = which(slot);
             if gone
-                && slot.state != State::Settled
+                && slot.state != SlotState::Settled
                 && let Some(block) = slot.block
             {
                 emit_block(block, slot.channel, "".into(), out);
@@ -104,9 +104,9 @@ impl Texts {
     }
 
     /// Ends the turn: text that was shown stays, and becomes whole blocks.
-    pub(super) fn keep(&mut self, out: &mut Vec<Emitted>) {
+    pub(super) fn finish_all(&mut self, out: &mut Vec<AgentEvent>) {
         for slot in self.0.drain(..) {
-            if slot.state != State::Settled
+            if slot.state != SlotState::Settled
                 && let Some(block) = slot.block
             {
                 emit_block(block, slot.channel, slot.text.into(), out);
@@ -115,40 +115,52 @@ impl Texts {
     }
 }
 
-impl Turn {
-    fn delta(&mut self, item: &str, part: Part, delta: &str, out: &mut Vec<Emitted>) {
+impl CodexTurn {
+    fn add_delta(
+        &mut self,
+        item: &str,
+        part: ItemTextPart,
+        delta: &str,
+        out: &mut Vec<AgentEvent>,
+    ) {
         self.texts.withdraw_abandoned(out);
-        if self.texts.find(item, part, State::Open).is_none() {
+        if self.texts.find(item, part, SlotState::Open).is_none() {
             let block = self.new_block();
             self.texts.push(item, part).block = Some(block);
         }
-        let Some(slot) = self.texts.find(item, part, State::Open) else {
+        let Some(slot) = self.texts.find(item, part, SlotState::Open) else {
             return;
         };
         slot.text.push_str(delta);
         let Some(block) = slot.block else { return };
         let kind = EventKind::Delta { block, channel: slot.channel, text: delta.into() };
-        event(kind, out);
+        emit_event(kind, out);
     }
 
     /// Withdraws the unsettled text of an item that starts, perhaps not for the first time.
-    fn begin_words(&mut self, item: &str, out: &mut Vec<Emitted>) {
+    fn begin_text(&mut self, item: &str, out: &mut Vec<AgentEvent>) {
         self.texts.withdraw_abandoned(out);
         self.texts.withdraw(|slot| *slot.item == *item, out);
     }
 
     /// Settles one text of an item. Returns `false` if it was settled before.
-    fn settle(&mut self, item: &str, part: Part, whole: &str, out: &mut Vec<Emitted>) -> bool {
+    fn settle_text(
+        &mut self,
+        item: &str,
+        part: ItemTextPart,
+        whole: &str,
+        out: &mut Vec<AgentEvent>,
+    ) -> bool {
         self.texts.withdraw_abandoned(out);
-        if self.texts.find(item, part, State::Open).is_none() {
-            if self.texts.find(item, part, State::Settled).is_some() {
+        if self.texts.find(item, part, SlotState::Open).is_none() {
+            if self.texts.find(item, part, SlotState::Settled).is_some() {
                 return false;
             }
             let block = (!whole.is_empty()).then(|| self.new_block());
             self.texts.push(item, part).block = block;
         }
-        if let Some(slot) = self.texts.find(item, part, State::Open) {
-            slot.state = State::Settled;
+        if let Some(slot) = self.texts.find(item, part, SlotState::Open) {
+            slot.state = SlotState::Settled;
             slot.text = String::new();
             if let Some(block) = slot.block {
                 emit_block(block, slot.channel, whole.into(), out);
@@ -158,10 +170,10 @@ impl Turn {
     }
 
     /// Settles the texts that the completed item does not repeat, as they were streamed.
-    fn settle_rest(&mut self, item: &str, out: &mut Vec<Emitted>) {
+    fn settle_remaining(&mut self, item: &str, out: &mut Vec<AgentEvent>) {
         for slot in &mut self.texts.0 {
-            if *slot.item == *item && slot.state == State::Open {
-                slot.state = State::Settled;
+            if *slot.item == *item && slot.state == SlotState::Open {
+                slot.state = SlotState::Settled;
                 if let Some(block) = slot.block {
                     let text = std::mem::take(&mut slot.text);
                     emit_block(block, slot.channel, text.into(), out);
@@ -171,43 +183,52 @@ impl Turn {
     }
 }
 
-impl Translator {
+impl CodexTranslator {
     /// Handles a delta of a message, a plan or reasoning.
-    pub(super) fn delta(&mut self, method: &str, params: &RawValue, out: &mut Vec<Emitted>) {
-        let common = Common::parse(params);
+    pub(super) fn on_text_delta(
+        &mut self,
+        method: &str,
+        params: &RawValue,
+        out: &mut Vec<AgentEvent>,
+    ) {
+        let common = NotificationParams::parse(params);
         let (Some(item), Some(delta)) = (common.item_id.as_str(), common.delta.as_str()) else {
-            return native(method, params, out);
+            return emit_native(method, params, out);
         };
         let part = match method {
             "item/reasoning/summaryTextDelta" => {
-                Part::Summary(common.summary_index.get().unwrap_or(0))
+                ItemTextPart::Summary(common.summary_index.get().unwrap_or(0))
             }
-            "item/reasoning/textDelta" => Part::Content(common.content_index.get().unwrap_or(0)),
-            _ => Part::Whole,
+            "item/reasoning/textDelta" => {
+                ItemTextPart::Content(common.content_index.get().unwrap_or(0))
+            }
+            _ => ItemTextPart::Whole,
         };
-        if delta.is_empty() || self.whose(&common.thread_id, &common.turn_id) != Whose::Ours {
+        if delta.is_empty()
+            || self.owner_of(&common.thread_id, &common.turn_id) != MessageOwner::OurTurn
+        {
             return;
         }
         if let Some(turn) = self.turn.as_mut() {
-            turn.back_to_work(out);
-            turn.delta(item, part, delta, out);
+            turn.resume_activity(out);
+            turn.add_delta(item, part, delta, out);
         }
     }
 
     /// Handles the start of an item that consists of text.
-    pub(super) fn words_started(&mut self, id: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn on_text_started(&mut self, id: &str, out: &mut Vec<AgentEvent>) {
         if let Some(turn) = self.turn.as_mut() {
-            turn.back_to_work(out);
-            turn.begin_words(id, out);
+            turn.resume_activity(out);
+            turn.begin_text(id, out);
         }
     }
 
     /// Handles a completed message, plan or review result. Returns `false` if it adds nothing.
-    pub(super) fn words_completed(
+    pub(super) fn on_text_completed(
         &mut self,
         id: &str,
-        item: &Item<'_>,
-        out: &mut Vec<Emitted>,
+        item: &ThreadItem<'_>,
+        out: &mut Vec<AgentEvent>,
     ) -> bool {
         let Some(turn) = self.turn.as_mut() else {
             return false;
@@ -217,8 +238,8 @@ impl Translator {
             _ => item.text.as_str(),
         };
         let text = text.unwrap_or_default();
-        turn.back_to_work(out);
-        if !turn.settle(id, Part::Whole, text, out) {
+        turn.resume_activity(out);
+        if !turn.settle_text(id, ItemTextPart::Whole, text, out) {
             return false;
         }
         if text.trim().is_empty() {
@@ -234,34 +255,34 @@ impl Translator {
     }
 
     /// Handles a completed reasoning item. Returns `false` if it adds nothing.
-    pub(super) fn reasoning_completed(
+    pub(super) fn on_reasoning_completed(
         &mut self,
         id: &str,
-        item: &Item<'_>,
-        out: &mut Vec<Emitted>,
+        item: &ThreadItem<'_>,
+        out: &mut Vec<AgentEvent>,
     ) -> bool {
         let Some(turn) = self.turn.as_mut() else {
             return false;
         };
-        turn.back_to_work(out);
+        turn.resume_activity(out);
         let mut new = false;
         let summary = item.summary.0.as_deref().unwrap_or_default();
         for (number, text) in (0..).zip(summary) {
-            new |= turn.settle(id, Part::Summary(number), text, out);
+            new |= turn.settle_text(id, ItemTextPart::Summary(number), text, out);
         }
         // The raw reasoning counts only if it was shown, or if there is no summary.
         for (number, text) in (0..).zip(item.texts()) {
-            let part = Part::Content(number);
-            if summary.is_empty() || turn.texts.find(id, part, State::Open).is_some() {
-                new |= turn.settle(id, part, &text, out);
+            let part = ItemTextPart::Content(number);
+            if summary.is_empty() || turn.texts.find(id, part, SlotState::Open).is_some() {
+                new |= turn.settle_text(id, part, &text, out);
             }
         }
-        turn.settle_rest(id, out);
+        turn.settle_remaining(id, out);
         new || summary.is_empty()
     }
 }
 
 /// Returns whether a text is the marker of an aborted turn.
-pub(super) fn is_aborted(text: &str) -> bool {
-    text.trim_start().starts_with(ABORTED)
+pub(super) fn is_abort_marker(text: &str) -> bool {
+    text.trim_start().starts_with(ABORT_MARKER)
 }

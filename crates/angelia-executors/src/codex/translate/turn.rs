@@ -9,35 +9,35 @@ use angelia_core::{
     model::{
         BlockId, ContextWindow, EventKind, RawJson, TextChannel, ToolCall, ToolId, ToolResult,
     },
-    ports::{Activity, Emitted},
+    ports::{Activity, AgentEvent},
 };
 
-use super::{event, text::Texts};
-use crate::codex::{failure::Reported, patch::Changes, usage::Count};
+use super::{emit_event, text::TextBlocks};
+use crate::codex::{failure::ReportedError, patch::PatchSummary, usage::TokenTotals};
 
 /// How much of a command's output is kept, in case its end is never reported.
-const OUTPUT: usize = 64 * 1024;
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// The thread and turn of an item (empty for the main ones), and the item's id.
 pub(super) type ItemKey = (Box<str>, Box<str>);
 
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct CodexTurn {
     /// The app-server's id of the turn, once it is known.
     pub(super) id: Option<Box<str>>,
     pub(super) started: bool,
     /// How many messages of ours the app-server has yet to echo.
-    own_words: usize,
-    heard: HashSet<Box<str>>,
+    expected_echoes: usize,
+    echoed_items: HashSet<Box<str>>,
     next_block: BlockId,
-    pub(super) texts: Texts,
-    pub(super) tools: Tools,
+    pub(super) texts: TextBlocks,
+    pub(super) tools: CodexToolCalls,
     activity: Option<Activity>,
-    pub(super) usage: Count,
+    pub(super) usage: TokenTotals,
     /// Fill level of the thread's own context, never that of a sub-agent.
-    pub(super) filled: Option<ContextWindow>,
-    pub(super) error: Option<Reported>,
-    pub(super) login_hinted: bool,
+    pub(super) context_window: Option<ContextWindow>,
+    pub(super) error: Option<ReportedError>,
+    pub(super) login_hint_given: bool,
     pub(super) compacted: bool,
     /// The latest combined diff of this turn.
     pub(super) diff: Option<RawJson>,
@@ -47,24 +47,24 @@ pub(super) struct Turn {
     pub(super) questions: Vec<Arc<str>>,
 }
 
-impl Turn {
+impl CodexTurn {
     pub(super) fn new() -> Self {
-        Self { own_words: 1, ..Self::default() }
+        Self { expected_echoes: 1, ..Self::default() }
     }
 
-    pub(super) fn steer(&mut self) {
-        self.own_words += 1;
+    pub(super) fn expect_echo(&mut self) {
+        self.expected_echoes += 1;
     }
 
     /// Returns whether a user message is the echo of one that we sent.
     pub(super) fn is_own_message(&mut self, item: &str) -> bool {
-        if self.heard.contains(item) {
+        if self.echoed_items.contains(item) {
             return true;
         }
-        let own = self.own_words > 0;
+        let own = self.expected_echoes > 0;
         if own {
-            self.own_words -= 1;
-            self.heard.insert(item.into());
+            self.expected_echoes -= 1;
+            self.echoed_items.insert(item.into());
         }
         own
     }
@@ -75,15 +75,15 @@ impl Turn {
         block
     }
 
-    pub(super) fn set_activity(&mut self, activity: Activity, out: &mut Vec<Emitted>) {
+    pub(super) fn set_activity(&mut self, activity: Activity, out: &mut Vec<AgentEvent>) {
         if self.activity != Some(activity) {
             self.activity = Some(activity);
-            out.push(Emitted::Activity(activity));
+            out.push(AgentEvent::Activity(activity));
         }
     }
 
     /// Ends the activity of a retry or a compaction: the model is at work again.
-    pub(super) fn back_to_work(&mut self, out: &mut Vec<Emitted>) {
+    pub(super) fn resume_activity(&mut self, out: &mut Vec<AgentEvent>) {
         if matches!(self.activity, Some(Activity::Retrying | Activity::Compacting)) {
             self.set_activity(Activity::WaitingForModel, out);
         }
@@ -92,37 +92,37 @@ impl Turn {
 
 /// The tool calls of a turn: those that run, and the ids that are taken.
 #[derive(Debug, Default)]
-pub(super) struct Tools {
-    open: Vec<Open>,
+pub(super) struct CodexToolCalls {
+    open: Vec<RunningToolCall>,
     /// How often an item id was used; item ids may repeat.
-    used: HashMap<Box<str>, usize>,
+    item_uses: HashMap<Box<str>, usize>,
     ids: HashSet<ToolId>,
 }
 
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct RunningToolCall {
     pub(super) key: ItemKey,
     pub(super) call: ToolCall,
     /// A `ToolCall` event has been emitted.
-    pub(super) shown: bool,
-    pub(super) about: About,
+    pub(super) is_emitted: bool,
+    pub(super) detail: ToolCallDetail,
     output: String,
 }
 
 /// The details of a tool call that its approval shows.
 #[derive(Debug)]
-pub(super) enum About {
+pub(super) enum ToolCallDetail {
     Command { cwd: Option<Box<str>> },
-    Patch(Changes),
+    Patch(PatchSummary),
     Mcp { server: Box<str>, tool: Box<str> },
     CallerTool,
     Other,
 }
 
-impl Tools {
+impl CodexToolCalls {
     /// Returns an id that no other tool call of the turn has: the item's own id, if it is free.
-    fn name(&mut self, item: &str) -> ToolId {
-        let count = self.used.entry(item.into()).or_insert(0);
+    fn assign_id(&mut self, item: &str) -> ToolId {
+        let count = self.item_uses.entry(item.into()).or_insert(0);
         loop {
             *count += 1;
             let id = match *count {
@@ -135,28 +135,39 @@ impl Tools {
         }
     }
 
-    pub(super) fn knows(&self, id: &ToolId) -> bool {
+    pub(super) fn contains_id(&self, id: &ToolId) -> bool {
         self.ids.contains(id)
     }
 
     pub(super) fn has_ended(&self, key: &ItemKey) -> bool {
-        self.used.contains_key(&key.1) && self.find(key).is_none()
+        self.item_uses.contains_key(&key.1) && self.find(key).is_none()
     }
 
-    pub(super) fn open(&mut self, key: ItemKey, mut call: ToolCall, about: About) -> &mut Open {
-        call.id = self.name(&key.1);
-        self.open.push_mut(Open { key, call, shown: false, about, output: String::new() })
+    pub(super) fn open(
+        &mut self,
+        key: ItemKey,
+        mut call: ToolCall,
+        about: ToolCallDetail,
+    ) -> &mut RunningToolCall {
+        call.id = self.assign_id(&key.1);
+        self.open.push_mut(RunningToolCall {
+            key,
+            call,
+            is_emitted: false,
+            detail: about,
+            output: String::new(),
+        })
     }
 
-    pub(super) fn find(&self, key: &ItemKey) -> Option<&Open> {
+    pub(super) fn find(&self, key: &ItemKey) -> Option<&RunningToolCall> {
         self.open.iter().find(|open| open.key == *key)
     }
 
-    pub(super) fn find_mut(&mut self, key: &ItemKey) -> Option<&mut Open> {
+    pub(super) fn find_mut(&mut self, key: &ItemKey) -> Option<&mut RunningToolCall> {
         self.open.iter_mut().find(|open| open.key == *key)
     }
 
-    pub(super) fn running(&self) -> impl Iterator<Item = &Open> {
+    pub(super) fn running(&self) -> impl Iterator<Item = &RunningToolCall> {
         self.open.iter()
     }
 
@@ -165,20 +176,20 @@ impl Tools {
         key: &ItemKey,
         ok: bool,
         output: String,
-        out: &mut Vec<Emitted>,
+        out: &mut Vec<AgentEvent>,
     ) {
         if let Some(at) = self.open.iter().position(|open| open.key == *key) {
             let mut open = self.open.remove(at);
-            open.show(out);
-            finished(open.call.id, ok, output, out);
+            open.emit_call(out);
+            emit_tool_result(open.call.id, ok, output, out);
         }
     }
 
     /// Closes all calls at the end of the turn. `ran_on`: commands may run on in the background.
-    pub(super) fn close_all(&mut self, why: &str, ran_on: bool, out: &mut Vec<Emitted>) {
+    pub(super) fn close_all(&mut self, why: &str, ran_on: bool, out: &mut Vec<AgentEvent>) {
         for mut open in self.open.drain(..) {
-            open.show(out);
-            let goes_on = ran_on && matches!(open.about, About::Command { .. });
+            open.emit_call(out);
+            let goes_on = ran_on && matches!(open.detail, ToolCallDetail::Command { .. });
             let why = if goes_on { "still running in the background" } else { why };
             let output = if open.output.is_empty() {
                 why.to_owned()
@@ -186,34 +197,34 @@ impl Tools {
                 let line = if open.output.ends_with('\n') { "" } else { "\n" };
                 format!("{}{line}[{why}]", open.output)
             };
-            finished(open.call.id, goes_on, output, out);
+            emit_tool_result(open.call.id, goes_on, output, out);
         }
     }
 }
 
-impl Open {
-    pub(super) fn show(&mut self, out: &mut Vec<Emitted>) {
-        if !std::mem::replace(&mut self.shown, true) {
-            event(EventKind::ToolCall(self.call.clone()), out);
+impl RunningToolCall {
+    pub(super) fn emit_call(&mut self, out: &mut Vec<AgentEvent>) {
+        if !std::mem::replace(&mut self.is_emitted, true) {
+            emit_event(EventKind::ToolCall(self.call.clone()), out);
         }
     }
 
-    pub(super) fn said(&mut self, more: &str) {
-        let room = OUTPUT.saturating_sub(self.output.len());
+    pub(super) fn append_output(&mut self, more: &str) {
+        let room = MAX_OUTPUT_BYTES.saturating_sub(self.output.len());
         self.output.push_str(&more[..more.floor_char_boundary(room)]);
     }
 }
 
-fn finished(id: ToolId, ok: bool, output: String, out: &mut Vec<Emitted>) {
+fn emit_tool_result(id: ToolId, ok: bool, output: String, out: &mut Vec<AgentEvent>) {
     let output = output.into();
-    event(EventKind::ToolResult(ToolResult { id, ok, output }), out);
+    emit_event(EventKind::ToolResult(ToolResult { id, ok, output }), out);
 }
 
 pub(super) fn emit_block(
     block: BlockId,
     channel: TextChannel,
     text: Arc<str>,
-    out: &mut Vec<Emitted>,
+    out: &mut Vec<AgentEvent>,
 ) {
-    event(EventKind::Block { block, channel, text }, out);
+    emit_event(EventKind::Block { block, channel, text }, out);
 }

@@ -18,45 +18,52 @@ use rustix::process::{
 use tokio::time::sleep;
 
 use super::{
-    super::mark::{self, Mark},
-    Row, StartTime,
+    super::mark::{self, ProcessMark},
+    ProcessRow, StartTime,
 };
 
 /// The interval for polling whether a process has exited. (Waiting on the pidfd needs unsafe code.)
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How often, and at which interval, to read the environment of a process that is executing `exec`.
-const EXEC_LOOKS: usize = 50;
-const EXEC_PAUSE: Duration = Duration::from_micros(100);
+const MAX_EXEC_READS: usize = 50;
+const EXEC_READ_DELAY: Duration = Duration::from_micros(100);
 /// How often an environment must be read as empty, after the first time, before it counts as empty.
-const EMPTY_LOOKS: usize = 3;
+const MAX_EMPTY_READS: usize = 3;
 
 /// Environments are shorter: the kernel's limit for arguments and environment is 6 MiB.
-const LONGEST_FILE: usize = 8 * 1024 * 1024;
+const MAX_PROC_FILE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Does nothing: on Linux the environments of the processes serve as the ledger.
 #[expect(clippy::unnecessary_wraps, reason = "on macOS this writes a file")]
-pub(in super::super) fn record(_ledger: &Path, _mark: &Mark, _leader: Pid) -> io::Result<()> {
+pub(in super::super) fn record_in_ledger(
+    _ledger: &Path,
+    _mark: &ProcessMark,
+    _leader: Pid,
+) -> io::Result<()> {
     Ok(())
 }
 
-pub(in super::super) fn forget(_ledger: &Path, _mark: &Mark) {}
+pub(in super::super) fn remove_from_ledger(_ledger: &Path, _mark: &ProcessMark) {}
 
 pub(in super::super) fn start_time(pid: Pid) -> Option<StartTime> {
-    Proc::default().stat(pid).map(|stat| stat.row.start)
+    ProcReader::default().read_stat(pid).map(|stat| stat.row.start)
 }
 
 /// Returns our user's processes whose mark matches.
-pub(in super::super) fn marked(_ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
-    let mut proc = Proc::default();
+pub(in super::super) fn find_marked(
+    _ledger: &Path,
+    wanted: &dyn Fn(&ProcessMark) -> bool,
+) -> Vec<ProcessHandle> {
+    let mut proc = ProcReader::default();
     let mut found = Vec::new();
     for pid in pids() {
-        let mut is_wanted = || proc.mark(pid).is_some_and(|mark| wanted(&mark));
-        if !is_wanted() || !is_our_users(pid) {
+        let mut is_wanted = || proc.read_mark(pid).is_some_and(|mark| wanted(&mark));
+        if !is_wanted() || !belongs_to_our_user(pid) {
             continue;
         }
         // Check the mark again after opening the handle: before that, the pid could be reused.
-        if let Some(handle) = Handle::open(pid)
+        if let Some(handle) = ProcessHandle::open(pid)
             && is_wanted()
         {
             found.push(handle);
@@ -66,31 +73,37 @@ pub(in super::super) fn marked(_ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -
 }
 
 /// Returns all running processes.
-pub(in super::super) fn table() -> Vec<Row> {
-    let mut proc = Proc::default();
-    pids().filter_map(|pid| proc.stat(pid)).filter(|stat| !stat.dead).map(|stat| stat.row).collect()
+pub(in super::super) fn list_processes() -> Vec<ProcessRow> {
+    let mut proc = ProcReader::default();
+    pids()
+        .filter_map(|pid| proc.read_stat(pid))
+        .filter(|stat| !stat.dead)
+        .map(|stat| stat.row)
+        .collect()
 }
 
 /// Reports whether the process, with its descendants, is exempt from sweeps.
 pub(in super::super) fn is_released(pid: Pid) -> bool {
-    Proc::default().variable(pid).is_some_and(|value| value == mark::RELEASED.as_bytes())
+    ProcReader::default()
+        .read_mark_variable(pid)
+        .is_some_and(|value| value == mark::RELEASED_MARK.as_bytes())
 }
 
 /// A handle on one process. A later process with the same pid is never mistaken for it.
 #[derive(Debug)]
-pub(in super::super) struct Handle {
-    row: Row,
+pub(in super::super) struct ProcessHandle {
+    row: ProcessRow,
     /// `None` on kernels without pidfds (before 5.3); then the start time is compared before every
     /// signal.
     pidfd: Option<OwnedFd>,
 }
 
-impl Handle {
+impl ProcessHandle {
     /// Opens a handle on the process that has this pid now. Data read from `/proc` *afterwards* is
     /// about this process, or this process is dead and can no longer be signalled.
     pub(in super::super) fn open(pid: Pid) -> Option<Self> {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
-        let stat = Proc::default().stat(pid).filter(|stat| !stat.dead)?;
+        let stat = ProcReader::default().read_stat(pid).filter(|stat| !stat.dead)?;
         Some(Self { row: stat.row, pidfd })
     }
 
@@ -98,13 +111,13 @@ impl Handle {
         self.row.pid
     }
 
-    pub(in super::super) fn row(&self) -> &Row {
+    pub(in super::super) fn row(&self) -> &ProcessRow {
         &self.row
     }
 
     /// Reports whether the pid still belongs to this process and the process is running.
     pub(in super::super) fn is_current(&self) -> bool {
-        let now = Proc::default().stat(self.row.pid);
+        let now = ProcReader::default().read_stat(self.row.pid);
         now.is_some_and(|stat| !stat.dead && stat.row.start == self.row.start)
     }
 
@@ -118,9 +131,9 @@ impl Handle {
     }
 
     /// Waits until the process has exited.
-    pub(in super::super) async fn gone(&self) {
+    pub(in super::super) async fn wait_gone(&self) {
         while self.is_current() {
-            sleep(LOOK_AGAIN).await;
+            sleep(EXIT_POLL_INTERVAL).await;
         }
     }
 }
@@ -139,21 +152,21 @@ fn pids() -> impl Iterator<Item = Pid> {
 
 /// Reports whether the process belongs to our user. As root we could otherwise kill other users'
 /// processes.
-fn is_our_users(pid: Pid) -> bool {
+fn belongs_to_our_user(pid: Pid) -> bool {
     let folder = fs::metadata(format!("/proc/{}", pid.as_raw_nonzero()));
     folder.is_ok_and(|folder| folder.uid() == geteuid().as_raw())
 }
 
-struct Stat {
-    row: Row,
+struct ProcStat {
+    row: ProcessRow,
     /// The process is a zombie or dead.
     dead: bool,
-    environment: Environment,
+    environment: EnvironmentState,
 }
 
 /// Why reading the environment of a process returned no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Environment {
+enum EnvironmentState {
     /// A kernel thread or a zombie.
     None,
     /// There are no variables or, rarely, the kernel has not set them up yet.
@@ -164,39 +177,39 @@ enum Environment {
 
 /// Reads files of `/proc`, reusing its two buffers for all processes.
 #[derive(Default)]
-struct Proc {
+struct ProcReader {
     path: String,
     bytes: Vec<u8>,
     read: usize,
 }
 
-impl Proc {
-    fn mark(&mut self, pid: Pid) -> Option<Mark> {
-        std::str::from_utf8(self.variable(pid)?).ok()?.parse().ok()
+impl ProcReader {
+    fn read_mark(&mut self, pid: Pid) -> Option<ProcessMark> {
+        std::str::from_utf8(self.read_mark_variable(pid)?).ok()?.parse().ok()
     }
 
     /// Returns the value of our variable in the environment that the process was started with.
-    fn variable(&mut self, pid: Pid) -> Option<&[u8]> {
+    fn read_mark_variable(&mut self, pid: Pid) -> Option<&[u8]> {
         let mut looked_empty = 0;
-        for _ in 0..EXEC_LOOKS {
+        for _ in 0..MAX_EXEC_READS {
             // The environments of other users' and of non-dumpable processes cannot be read; such
             // processes count as unmarked.
             self.load(pid, "environ")?;
             if self.read > 0 {
-                return value_of(&self.bytes[..self.read], mark::VARIABLE);
+                return find_env_value(&self.bytes[..self.read], mark::MARK_VARIABLE);
             }
-            match self.stat(pid)?.environment {
-                Environment::None => return None,
-                Environment::Empty if looked_empty == EMPTY_LOOKS => return None,
-                Environment::Empty => looked_empty += 1,
-                Environment::Pending => looked_empty = 0,
+            match self.read_stat(pid)?.environment {
+                EnvironmentState::None => return None,
+                EnvironmentState::Empty if looked_empty == MAX_EMPTY_READS => return None,
+                EnvironmentState::Empty => looked_empty += 1,
+                EnvironmentState::Pending => looked_empty = 0,
             }
-            thread::sleep(EXEC_PAUSE);
+            thread::sleep(EXEC_READ_DELAY);
         }
         None
     }
 
-    fn stat(&mut self, pid: Pid) -> Option<Stat> {
+    fn read_stat(&mut self, pid: Pid) -> Option<ProcStat> {
         self.load(pid, "stat")?;
         parse_stat(pid, &self.bytes[..self.read])
     }
@@ -208,7 +221,7 @@ impl Proc {
         self.read = 0;
         loop {
             if self.read == self.bytes.len() {
-                if self.read >= LONGEST_FILE {
+                if self.read >= MAX_PROC_FILE_BYTES {
                     return None;
                 }
                 self.bytes.resize((self.read * 2).max(16 * 1024), 0);
@@ -223,7 +236,7 @@ impl Proc {
 }
 
 /// Returns the value of the first `name=value` in a NUL-separated block, like `getenv`.
-fn value_of<'a>(block: &'a [u8], name: &str) -> Option<&'a [u8]> {
+fn find_env_value<'a>(block: &'a [u8], name: &str) -> Option<&'a [u8]> {
     memmem::find_iter(block, name).find_map(|at| {
         let starts_an_entry = at == 0 || block[at - 1] == 0;
         let value = block[at + name.len()..].strip_prefix(b"=").filter(|_| starts_an_entry)?;
@@ -233,7 +246,7 @@ fn value_of<'a>(block: &'a [u8], name: &str) -> Option<&'a [u8]> {
 
 /// Parses `pid (name) state ppid …` (see proc(5)). The name may contain any characters, including
 /// spaces and parentheses.
-fn parse_stat(pid: Pid, line: &[u8]) -> Option<Stat> {
+fn parse_stat(pid: Pid, line: &[u8]) -> Option<ProcStat> {
     const KERNEL_THREAD: u64 = 0x0020_0000;
     let after_name = &line[memchr::memrchr(b')', line)? + 1..];
     // The manual counts fields from 1; the name is field 2, so `fields` starts at field 3.
@@ -248,13 +261,13 @@ fn parse_stat(pid: Pid, line: &[u8]) -> Option<Stat> {
 
     let dead = matches!(state, "Z" | "X" | "x");
     let environment = if dead || flags & KERNEL_THREAD != 0 {
-        Environment::None
+        EnvironmentState::None
     } else if env_end != 0 && env_start == env_end {
-        Environment::Empty
+        EnvironmentState::Empty
     } else {
-        Environment::Pending
+        EnvironmentState::Pending
     };
-    Some(Stat { row: Row { pid, parent, start }, dead, environment })
+    Some(ProcStat { row: ProcessRow { pid, parent, start }, dead, environment })
 }
 
 #[cfg(test)]
@@ -273,11 +286,14 @@ mod tests {
     fn only_a_whole_variable_is_found() {
         let block = b"PATH=/bin\0X_ANGELIA_AGENT=no\0ANGELIA_AGENTS=no\0NOTE=ANGELIA_AGENT=no\0\
             ANGELIA_AGENT=a:b:c\0ANGELIA_AGENT=second\0";
-        assert_eq!(value_of(block, mark::VARIABLE), Some(&b"a:b:c"[..]));
-        assert_eq!(value_of(b"ANGELIA_AGENT=cut off", mark::VARIABLE), Some(&b"cut off"[..]));
-        assert_eq!(value_of(b"ANGELIA_AGENT=\0", mark::VARIABLE), Some(&b""[..]));
+        assert_eq!(find_env_value(block, mark::MARK_VARIABLE), Some(&b"a:b:c"[..]));
+        assert_eq!(
+            find_env_value(b"ANGELIA_AGENT=cut off", mark::MARK_VARIABLE),
+            Some(&b"cut off"[..])
+        );
+        assert_eq!(find_env_value(b"ANGELIA_AGENT=\0", mark::MARK_VARIABLE), Some(&b""[..]));
         for block in [&b""[..], b"ANGELIA_AGENT", b"ANGELIA_AGENT\0", b"\0\0"] {
-            assert_eq!(value_of(block, mark::VARIABLE), None);
+            assert_eq!(find_env_value(block, mark::MARK_VARIABLE), None);
         }
     }
 
@@ -297,12 +313,12 @@ mod tests {
         let of = |state, flags, env| {
             parse_stat(pid(42), &stat_line("a", state, flags, env)).unwrap().environment
         };
-        assert_eq!(of("R", 0x40_0000, [0, 0]), Environment::Pending);
-        assert_eq!(of("R", 0x40_0000, [5000, 5000]), Environment::Empty);
-        assert_eq!(of("I", 0x20_8040, [0, 0]), Environment::None);
-        assert_eq!(of("Z", 0x40_0000, [0, 0]), Environment::None);
+        assert_eq!(of("R", 0x40_0000, [0, 0]), EnvironmentState::Pending);
+        assert_eq!(of("R", 0x40_0000, [5000, 5000]), EnvironmentState::Empty);
+        assert_eq!(of("I", 0x20_8040, [0, 0]), EnvironmentState::None);
+        assert_eq!(of("Z", 0x40_0000, [0, 0]), EnvironmentState::None);
         // The environment was empty when read but exists now: an `exec` has just completed.
-        assert_eq!(of("R", 0x40_0000, [5000, 6000]), Environment::Pending);
+        assert_eq!(of("R", 0x40_0000, [5000, 6000]), EnvironmentState::Pending);
     }
 
     fn stat_line(name: &str, state: &str, flags: u64, [env_start, env_end]: [u64; 2]) -> Vec<u8> {
@@ -314,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_table_holds_us_and_our_parent() {
-        let table = table();
+        let table = list_processes();
         let us = table.iter().find(|row| row.pid == ourselves()).unwrap();
         assert_eq!(us.parent, rustix::process::getppid());
         assert_eq!(Some(us.start), start_time(ourselves()));
@@ -324,10 +340,10 @@ mod tests {
     /// the kernel guarantees that; this test runs without one.)
     #[test]
     fn a_recycled_pid_is_not_signalled() {
-        let us = Handle::open(ourselves()).unwrap();
+        let us = ProcessHandle::open(ourselves()).unwrap();
         assert!(us.is_current());
-        let recycled = Row { start: StartTime(us.row.start.0 - 1), ..us.row };
-        let remembered = Handle { row: recycled, pidfd: None };
+        let recycled = ProcessRow { start: StartTime(us.row.start.0 - 1), ..us.row };
+        let remembered = ProcessHandle { row: recycled, pidfd: None };
         assert!(!remembered.is_current());
         remembered.signal(Signal::KILL); // would be the end of this test
     }

@@ -17,14 +17,18 @@ use jiff::civil::DateTime;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::time::sleep;
 
-use super::{super::mark::Mark, Row, StartTime};
+use super::{super::mark::ProcessMark, ProcessRow, StartTime};
 
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Records the group leader of a mark and all its present descendants in the ledger.
-pub(in super::super) fn record(ledger: &Path, mark: &Mark, leader: Pid) -> io::Result<()> {
-    let table = table();
-    let mut family: Vec<&Row> = table.iter().filter(|row| row.pid == leader).collect();
+pub(in super::super) fn record_in_ledger(
+    ledger: &Path,
+    mark: &ProcessMark,
+    leader: Pid,
+) -> io::Result<()> {
+    let table = list_processes();
+    let mut family: Vec<&ProcessRow> = table.iter().filter(|row| row.pid == leader).collect();
     let mut next = 0;
     while let Some(parent) = family.get(next).map(|row| row.pid) {
         family.extend(table.iter().filter(|row| row.parent == Some(parent)));
@@ -35,12 +39,12 @@ pub(in super::super) fn record(ledger: &Path, mark: &Mark, leader: Pid) -> io::R
         _ = writeln!(lines, "{} {}", row.pid.as_raw_nonzero(), row.start.0);
     }
     fs::create_dir_all(ledger)?;
-    fs::write(page(ledger, mark), lines)
+    fs::write(ledger_file(ledger, mark), lines)
 }
 
 /// Removes the ledger file of a mark that has no processes left.
-pub(in super::super) fn forget(ledger: &Path, mark: &Mark) {
-    _ = fs::remove_file(page(ledger, mark));
+pub(in super::super) fn remove_from_ledger(ledger: &Path, mark: &ProcessMark) {
+    _ = fs::remove_file(ledger_file(ledger, mark));
 }
 
 pub(in super::super) fn start_time(pid: Pid) -> Option<StartTime> {
@@ -48,27 +52,31 @@ pub(in super::super) fn start_time(pid: Pid) -> Option<StartTime> {
 }
 
 /// Returns the processes that the ledger lists under a matching mark and whose pid was not reused.
-pub(in super::super) fn marked(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
+pub(in super::super) fn find_marked(
+    ledger: &Path,
+    wanted: &dyn Fn(&ProcessMark) -> bool,
+) -> Vec<ProcessHandle> {
     let Ok(pages) = fs::read_dir(ledger) else {
         return Vec::new();
     };
-    let marks = pages.filter_map(|page| page.ok()?.file_name().to_str()?.parse::<Mark>().ok());
+    let marks =
+        pages.filter_map(|page| page.ok()?.file_name().to_str()?.parse::<ProcessMark>().ok());
     let mut found = Vec::new();
     for mark in marks.filter(|mark| wanted(mark)) {
-        let text = fs::read_to_string(page(ledger, &mark)).unwrap_or_default();
+        let text = fs::read_to_string(ledger_file(ledger, &mark)).unwrap_or_default();
         let before = found.len();
         found.extend(text.lines().filter_map(parse_entry).filter_map(|(pid, start)| {
-            Handle::open(pid).filter(|handle| handle.row.start == start)
+            ProcessHandle::open(pid).filter(|handle| handle.row.start == start)
         }));
         if found.len() == before {
-            forget(ledger, &mark);
+            remove_from_ledger(ledger, &mark);
         }
     }
     found
 }
 
 /// Returns all running processes.
-pub(in super::super) fn table() -> Vec<Row> {
+pub(in super::super) fn list_processes() -> Vec<ProcessRow> {
     ps(&["-ax"])
 }
 
@@ -79,11 +87,11 @@ pub(in super::super) fn is_released(_pid: Pid) -> bool {
 
 /// A process identified by pid and start time; both are compared right before every signal.
 #[derive(Debug)]
-pub(in super::super) struct Handle {
-    row: Row,
+pub(in super::super) struct ProcessHandle {
+    row: ProcessRow,
 }
 
-impl Handle {
+impl ProcessHandle {
     pub(in super::super) fn open(pid: Pid) -> Option<Self> {
         row_of(pid).map(|row| Self { row })
     }
@@ -92,7 +100,7 @@ impl Handle {
         self.row.pid
     }
 
-    pub(in super::super) fn row(&self) -> &Row {
+    pub(in super::super) fn row(&self) -> &ProcessRow {
         &self.row
     }
 
@@ -106,15 +114,15 @@ impl Handle {
         }
     }
 
-    pub(in super::super) async fn gone(&self) {
+    pub(in super::super) async fn wait_gone(&self) {
         // The cheap check first: run `ps` only while a process has the pid.
         while test_kill_process(self.row.pid).is_ok() && self.is_current() {
-            sleep(LOOK_AGAIN).await;
+            sleep(EXIT_POLL_INTERVAL).await;
         }
     }
 }
 
-fn page(ledger: &Path, mark: &Mark) -> PathBuf {
+fn ledger_file(ledger: &Path, mark: &ProcessMark) -> PathBuf {
     ledger.join(mark.to_string())
 }
 
@@ -123,11 +131,11 @@ fn parse_entry(line: &str) -> Option<(Pid, StartTime)> {
     Some((Pid::from_raw(pid.parse().ok()?)?, StartTime(start.parse().ok()?)))
 }
 
-fn row_of(pid: Pid) -> Option<Row> {
+fn row_of(pid: Pid) -> Option<ProcessRow> {
     ps(&["-p", &pid.as_raw_nonzero().to_string()]).first().copied()
 }
 
-fn ps(which: &[&str]) -> Vec<Row> {
+fn ps(which: &[&str]) -> Vec<ProcessRow> {
     // One `-o` per column: in a list, BSD `ps` reads everything after the first `=` as a heading.
     const COLUMNS: [&str; 8] = ["-o", "pid=", "-o", "ppid=", "-o", "stat=", "-o", "lstart="];
     #[expect(clippy::disallowed_methods, reason = "this folder is the home of child processes")]
@@ -146,7 +154,7 @@ fn ps(which: &[&str]) -> Vec<Row> {
 }
 
 /// Parses a line such as `  512     1 Ss   Sun Nov 15 20:04:11 2026`; returns `None` for zombies.
-fn parse_row(line: &str) -> Option<Row> {
+fn parse_row(line: &str) -> Option<ProcessRow> {
     let mut fields = line.split_ascii_whitespace();
     let pid = Pid::from_raw(fields.next()?.parse().ok()?)?;
     let parent = Pid::from_raw(fields.next()?.parse().ok()?);
@@ -157,7 +165,7 @@ fn parse_row(line: &str) -> Option<Row> {
     let started = DateTime::strptime("%a %b %d %H:%M:%S %Y", started).ok()?;
     let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
     let seconds = epoch.duration_until(started).as_secs();
-    Some(Row { pid, parent, start: StartTime(u64::try_from(seconds).ok()?) })
+    Some(ProcessRow { pid, parent, start: StartTime(u64::try_from(seconds).ok()?) })
 }
 
 #[cfg(test)]
@@ -171,7 +179,7 @@ mod tests {
     #[test]
     fn a_line_of_ps() {
         let row = parse_row("  512     1 Ss   Thu Jan  1 00:01:05 1970").unwrap();
-        assert_eq!(row, Row { pid: pid(512), parent: Some(pid(1)), start: StartTime(65) });
+        assert_eq!(row, ProcessRow { pid: pid(512), parent: Some(pid(1)), start: StartTime(65) });
         assert_eq!(parse_row("1 0 Ss Sat Nov 15 20:04:11 2025").unwrap().parent, None);
         assert!(parse_row("7 1 Z+ Thu Jan  1 00:01:05 1970").is_none());
         for broken in ["", "x", "1 1", "1 1 S", "1 1 S yesterday", "0 0 S Thu Jan 1 00:00:00 1970"]
@@ -186,31 +194,31 @@ mod tests {
             return; // a minimal Linux; on macOS it is part of the system
         }
         let folder = tempfile::tempdir().unwrap();
-        let mark: Mark = "home:owner:agent".parse().unwrap();
+        let mark: ProcessMark = "home:owner:agent".parse().unwrap();
         let us = rustix::process::getpid();
-        let find = || marked(folder.path(), &|found| *found == mark);
+        let find = || find_marked(folder.path(), &|found| *found == mark);
 
-        record(folder.path(), &mark, us).unwrap();
+        record_in_ledger(folder.path(), &mark, us).unwrap();
         let found = find();
         let ours = found.iter().find(|handle| handle.pid() == us).unwrap();
         assert!(ours.is_current() && !is_released(us));
         assert_eq!(Some(ours.row().start), start_time(us));
-        assert!(marked(folder.path(), &|_| false).is_empty());
+        assert!(find_marked(folder.path(), &|_| false).is_empty());
 
         // The same pid with another start time is another process: it is not found, and the ledger
         // file is removed.
         let strange = format!("{} 1\n", us.as_raw_nonzero());
-        fs::write(page(folder.path(), &mark), strange).unwrap();
+        fs::write(ledger_file(folder.path(), &mark), strange).unwrap();
         assert!(find().is_empty());
-        assert!(!page(folder.path(), &mark).exists());
+        assert!(!ledger_file(folder.path(), &mark).exists());
     }
 
     #[tokio::test]
     async fn a_recycled_pid_is_not_signalled() {
         let us = rustix::process::getpid();
-        let row = Row { pid: us, parent: None, start: StartTime(1) };
-        let remembered = Handle { row };
+        let row = ProcessRow { pid: us, parent: None, start: StartTime(1) };
+        let remembered = ProcessHandle { row };
         remembered.signal(Signal::KILL); // would be the end of this test
-        remembered.gone().await;
+        remembered.wait_gone().await;
     }
 }

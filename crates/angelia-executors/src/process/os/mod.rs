@@ -9,9 +9,15 @@ mod linux;
 mod macos;
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{Handle, forget, is_released, marked, record, start_time, table};
+pub(super) use linux::{
+    ProcessHandle, find_marked, is_released, list_processes, record_in_ledger, remove_from_ledger,
+    start_time,
+};
 #[cfg(target_os = "macos")]
-pub(super) use macos::{Handle, forget, is_released, marked, record, start_time, table};
+pub(super) use macos::{
+    ProcessHandle, find_marked, is_released, list_processes, record_in_ledger, remove_from_ledger,
+    start_time,
+};
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("process supervision is written for Linux and macOS; add a file to process/os/");
@@ -22,7 +28,7 @@ pub struct StartTime(u64);
 
 /// One entry of the process table. Two equal rows are the same process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ProcessRow {
     pub(super) pid: Pid,
     /// `None` at the top, and for processes started from outside a container.
     pub(super) parent: Option<Pid>,

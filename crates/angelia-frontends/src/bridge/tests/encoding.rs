@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use angelia_core::model::{
-    Approval, ApprovalId, ApprovalKind, ContextWindow, EventKind, Failure, FailureKind, Level,
-    Notice, Outcome, Question, QuestionOption, RawJson, Resolution, Started, Status, TextChannel,
-    ToolCall, ToolClass, ToolId, ToolResult, Usage, Verdict,
+    AgentStart, Approval, ApprovalId, ApprovalKind, ContextWindow, EventKind, Failure, FailureKind,
+    Notice, NoticeLevel, Outcome, Question, QuestionOption, RawJson, Resolution, TextChannel,
+    ToolCall, ToolClass, ToolId, ToolResult, TurnStatus, Usage, Verdict,
 };
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::bridge::{About, Encoder, Streaming, schema};
+use crate::bridge::{DeltaMode, RunEncoder, RunInfo, schema};
 
 fn delta(block: u32, text: &str) -> EventKind {
     let (channel, text) = (TextChannel::Answer, text.into());
@@ -39,21 +39,21 @@ fn result(id: &str) -> EventKind {
     EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok: true, output: "line\nline".into() })
 }
 
-fn end(status: Status, text: &str) -> EventKind {
+fn end(status: TurnStatus, text: &str) -> EventKind {
     EventKind::Finished(Outcome {
         status,
         text: text.into(),
         reason: "end_turn".into(),
         usage: Usage {
             cost_usd: Some(f64::NAN),
-            context: ContextWindow::told(7, 1000),
+            context: ContextWindow::from_reported(7, 1000),
             ..Usage::default()
         },
     })
 }
 
-fn about() -> About {
-    About {
+fn about() -> RunInfo {
+    RunInfo {
         turn_id: "t".into(),
         angelia_session_id: "a".into(),
         profile: "default".into(),
@@ -65,12 +65,12 @@ fn about() -> About {
 }
 
 /// Returns the lines that a host gets for these events.
-fn told(streaming: Streaming, events: &[EventKind]) -> Vec<Value> {
-    let mut encoder = Encoder::new("r".into(), "s".into(), &Arc::from("ask"), streaming);
-    encoder.started(about());
+fn encode_all(streaming: DeltaMode, events: &[EventKind]) -> Vec<Value> {
+    let mut encoder = RunEncoder::new("r".into(), "s".into(), &Arc::from("ask"), streaming);
+    encoder.run_started(about());
     let mut out = Vec::new();
     for event in events {
-        encoder.event(event);
+        encoder.encode_event(event);
         while encoder.write(&mut out) {}
     }
     assert!(out.ends_with(b"\n"));
@@ -79,7 +79,7 @@ fn told(streaming: Streaming, events: &[EventKind]) -> Vec<Value> {
 }
 
 /// Shortens each event to its type, index and text.
-fn short(events: &[Value]) -> Vec<String> {
+fn summarize(events: &[Value]) -> Vec<String> {
     let short = |event: &Value| {
         let kind = event["type"].as_str().unwrap().replace("assistant_", "");
         let text = event["text"].as_str().map(|text| format!(" {text}"));
@@ -97,10 +97,10 @@ fn native_deltas_are_passed_on_and_completed_by_the_block() {
         delta(4, "lo"),
         block(4, "Hello!"),
         block(6, "no deltas"),
-        end(Status::Completed, "no deltas"),
+        end(TurnStatus::Completed, "no deltas"),
     ];
     assert_eq!(
-        short(&told(Streaming::Native, &events)),
+        summarize(&encode_all(DeltaMode::Native, &events)),
         [
             "run_started",
             "delta 0 Hel",
@@ -124,11 +124,11 @@ fn what_an_agent_takes_back_ends_empty_and_is_in_no_list() {
         block(1, "Again"),
         block(1, "Again"),
         block(2, ""),
-        end(Status::Completed, "Again"),
+        end(TurnStatus::Completed, "Again"),
     ];
-    let told = told(Streaming::Native, &events);
+    let told = encode_all(DeltaMode::Native, &events);
     assert_eq!(
-        short(&told),
+        summarize(&told),
         [
             "run_started",
             "delta 0 Hel",
@@ -146,9 +146,9 @@ fn what_an_agent_takes_back_ends_empty_and_is_in_no_list() {
 
 #[test]
 fn finished_texts_are_cut() {
-    let events = [delta(0, "ab"), block(0, "abcde"), end(Status::Completed, "abcde")];
+    let events = [delta(0, "ab"), block(0, "abcde"), end(TurnStatus::Completed, "abcde")];
     assert_eq!(
-        short(&told(Streaming::Synthetic(2), &events)),
+        summarize(&encode_all(DeltaMode::Synthetic(2), &events)),
         [
             "run_started",
             "delta 0 ab",
@@ -159,14 +159,17 @@ fn finished_texts_are_cut() {
             "final"
         ]
     );
-    assert_eq!(short(&told(Streaming::Off, &events)), ["run_started", "message 0 abcde", "final"]);
+    assert_eq!(
+        summarize(&encode_all(DeltaMode::Off, &events)),
+        ["run_started", "message 0 abcde", "final"]
+    );
 }
 
 #[test]
 fn an_answer_that_no_event_told_is_told_at_the_end() {
-    let events = [end(Status::Completed, "all")];
+    let events = [end(TurnStatus::Completed, "all")];
     assert_eq!(
-        short(&told(Streaming::Native, &events)),
+        summarize(&encode_all(DeltaMode::Native, &events)),
         ["run_started", "delta 0 all", "delta_end 0", "message 0 all", "final"]
     );
 }
@@ -182,9 +185,9 @@ fn the_end_tells_what_was_said_and_done() {
         result("1"),
         result("2"),
         block(1, "Then"),
-        end(Status::Partial, "Then"),
+        end(TurnStatus::Partial, "Then"),
     ];
-    let told = told(Streaming::Off, &events);
+    let told = encode_all(DeltaMode::Off, &events);
     let end = told.last().unwrap();
     assert_eq!(end["api_calls"], 2);
     assert_eq!((&end["partial"], &end["completed"]), (&json!(true), &json!(false)));
@@ -205,7 +208,7 @@ fn the_end_tells_what_was_said_and_done() {
     );
 }
 
-fn everything() -> Vec<EventKind> {
+fn every_event() -> Vec<EventKind> {
     let question = Question {
         text: "Which?".into(),
         header: "h".into(),
@@ -222,7 +225,7 @@ fn everything() -> Vec<EventKind> {
         expires_at: Timestamp::UNIX_EPOCH,
     };
     vec![
-        EventKind::Started(Started {
+        EventKind::Started(AgentStart {
             profile: "p".into(),
             executor: "e".into(),
             model: None,
@@ -240,7 +243,7 @@ fn everything() -> Vec<EventKind> {
             verdict: Verdict::Deny,
             by: "owner".into(),
         }),
-        EventKind::Notice(Notice::new(Level::Info, "code", "text")),
+        EventKind::Notice(Notice::new(NoticeLevel::Info, "code", "text")),
         result("1"),
         block(2, "end"),
     ]
@@ -252,17 +255,17 @@ fn everything_fits_the_schema() {
     let validator = jsonschema::validator_for(&schema).unwrap();
     let failure = Failure::new(FailureKind::Auth, "no login").with_hint("log in");
     let statuses = [
-        Status::Completed,
-        Status::Partial,
-        Status::Interrupted,
-        Status::Failed(failure),
-        Status::Parked { resumes_at: Timestamp::UNIX_EPOCH },
+        TurnStatus::Completed,
+        TurnStatus::Partial,
+        TurnStatus::Interrupted,
+        TurnStatus::Failed(failure),
+        TurnStatus::Parked { resumes_at: Timestamp::UNIX_EPOCH },
     ];
     for status in statuses {
-        for streaming in [Streaming::Native, Streaming::Synthetic(1), Streaming::Off] {
-            let mut events = everything();
+        for streaming in [DeltaMode::Native, DeltaMode::Synthetic(1), DeltaMode::Off] {
+            let mut events = every_event();
             events.push(end(status.clone(), "end"));
-            for event in told(streaming, &events) {
+            for event in encode_all(streaming, &events) {
                 assert!(validator.is_valid(&event), "{event}");
             }
         }
@@ -278,9 +281,9 @@ proptest! {
         size in 0..4_usize,
     ) {
         let streaming = match size {
-            0 => Streaming::Off,
-            1 => Streaming::Native,
-            more => Streaming::Synthetic(more),
+            0 => DeltaMode::Off,
+            1 => DeltaMode::Native,
+            more => DeltaMode::Synthetic(more),
         };
         let mut events: Vec<EventKind> = steps
             .iter()
@@ -291,8 +294,8 @@ proptest! {
                 _ => result(&number.to_string()),
             })
             .collect();
-        events.push(end(Status::Completed, "end"));
-        let told = told(streaming, &events);
+        events.push(end(TurnStatus::Completed, "end"));
+        let told = encode_all(streaming, &events);
         let kinds: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
         prop_assert_eq!(kinds[0], "run_started");
         prop_assert_eq!(kinds.iter().position(|kind| *kind == "final"), Some(kinds.len() - 1));
@@ -305,13 +308,13 @@ proptest! {
             if let Some(at) = shape.iter().position(|kind| *kind == "assistant_delta_end") {
                 prop_assert_eq!(shape.get(at + 1), Some(&"assistant_message"));
             }
-            if matches!(streaming, Streaming::Synthetic(_)) {
+            if matches!(streaming, DeltaMode::Synthetic(_)) {
                 let pieces = of_it.iter().filter(|event| event["type"] == "assistant_delta");
                 let pieces: String = pieces.map(|event| event["text"].as_str().unwrap()).collect();
                 let first = of_it.iter().find(|event| event["type"] == "assistant_message");
                 prop_assert_eq!(first.map_or("", |event| event["text"].as_str().unwrap()), pieces);
             }
-            if streaming == Streaming::Off {
+            if streaming == DeltaMode::Off {
                 prop_assert!(!shape.contains(&"assistant_delta"));
             }
         }

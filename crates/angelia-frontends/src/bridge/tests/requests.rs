@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::bridge::{Code, Request, decode, schema};
+use crate::bridge::{BridgeErrorCode, BridgeRequest, decode, schema};
 
 #[test]
 fn a_request_written_by_its_type_is_read_as_itself() {
@@ -49,14 +49,14 @@ fn what_the_schema_refuses_is_refused() {
 fn null_is_as_good_as_nothing_and_the_last_word_counts() {
     let line = br#"{"type":"ping","type":"run","request_id":"a","request_id":"b","session_id":"s",
         "message":"m","profile":null,"assistant_delta":null,"answers":null}"#;
-    let Ok(Request::Run(run)) = decode(line) else { panic!("not a run") };
+    let Ok(BridgeRequest::Run(run)) = decode(line) else { panic!("not a run") };
     assert_eq!((&*run.request_id, run.profile, run.assistant_delta), ("b", None, None));
 }
 
 #[test]
 fn keys_may_be_escaped() {
     let line = br#"{"\u0074ype":"ping","request\u005fid":"\u00e9"}"#;
-    let Ok(Request::Ping(ping)) = decode(line) else { panic!("not a ping") };
+    let Ok(BridgeRequest::Ping(ping)) = decode(line) else { panic!("not a ping") };
     assert_eq!(ping.request_id.as_deref(), Some("é"));
 }
 
@@ -72,7 +72,7 @@ proptest! {
         let line = line.to_string();
         let cut = line.floor_char_boundary(cut.min(line.len() - 1));
         let bad = decode(&line.as_bytes()[..cut]).unwrap_err();
-        prop_assert_eq!(bad.code, Code::BadJson);
+        prop_assert_eq!(bad.code, BridgeErrorCode::BadJson);
         let known = line[..cut].contains(r#""request_id":"r""#);
         prop_assert_eq!(bad.request_id.as_deref(), known.then_some("r"));
     }

@@ -4,7 +4,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use angelia_core::ports::{
-    BoxFuture, Channel, ChannelAbilities, Clock, Outgoing, SendError, SendFailure, Sent,
+    BoxFuture, Channel, ChannelCapabilities, Clock, OutgoingMessage, SendError, SendErrorKind,
+    SentMessage,
 };
 use reqwest::{Client, Response, StatusCode, Url, header, redirect};
 use serde::Serialize;
@@ -14,7 +15,7 @@ use super::sign::signature;
 const PLATFORM: &str = "webhook";
 
 /// The time limit of the whole request, including its response.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Sends texts to one URL, signed with one secret.
 pub struct Webhook {
@@ -31,7 +32,7 @@ pub enum WebhookError {
     #[error(
         "{0} would send texts over the network unencrypted; use https (http only for this machine)"
     )]
-    Clear(Url),
+    Unencrypted(Url),
     #[error("a webhook needs a secret to sign with")]
     NoSecret,
     #[error("cannot make HTTP requests: {0}")]
@@ -39,17 +40,17 @@ pub enum WebhookError {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct WebhookBody<'a> {
     id: &'a str,
     channel: String,
     chat: &'a str,
     text: &'a str,
     may_repeat: bool,
-    buttons: Vec<ButtonBody<'a>>,
+    buttons: Vec<WebhookButton<'a>>,
 }
 
 #[derive(Serialize)]
-struct ButtonBody<'a> {
+struct WebhookButton<'a> {
     label: &'a str,
     value: &'a str,
 }
@@ -62,14 +63,14 @@ impl Webhook {
         }
         match parsed.scheme() {
             "https" => {}
-            "http" if is_this_machine(&parsed) => {}
-            "http" => return Err(WebhookError::Clear(parsed)),
+            "http" if is_loopback(&parsed) => {}
+            "http" => return Err(WebhookError::Unencrypted(parsed)),
             _ => return Err(WebhookError::Url(url.to_owned())),
         }
         // An error means that this process has installed a provider already, which is as good.
         let _chosen = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
-            .timeout(TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
             // The signed text is for this URL only, so redirects are not followed.
             .redirect(redirect::Policy::none())
             .no_proxy()
@@ -77,8 +78,8 @@ impl Webhook {
         Ok(Self { client, url: parsed, secret: secret.into(), clock })
     }
 
-    async fn post(&self, chat: &str, message: &Outgoing) -> Result<Sent, SendError> {
-        let body = Body {
+    async fn post(&self, chat: &str, message: &OutgoingMessage) -> Result<SentMessage, SendError> {
+        let body = WebhookBody {
             id: &message.id,
             channel: format!("{PLATFORM}:{chat}"),
             chat,
@@ -87,11 +88,11 @@ impl Webhook {
             buttons: message
                 .buttons
                 .iter()
-                .map(|button| ButtonBody { label: &button.label, value: &button.value })
+                .map(|button| WebhookButton { label: &button.label, value: &button.value })
                 .collect(),
         };
         let body = serde_json::to_vec(&body)
-            .map_err(|error| SendError::new(SendFailure::Refused, error.to_string()))?;
+            .map_err(|error| SendError::new(SendErrorKind::Refused, error.to_string()))?;
         let timestamp = self.clock.now().as_second();
         let response = self
             .client
@@ -104,8 +105,8 @@ impl Webhook {
             .send()
             .await;
         match response {
-            Ok(response) => answered(&response),
-            Err(error) => Err(cut_off(&error)),
+            Ok(response) => classify_response(&response),
+            Err(error) => Err(classify_transport_error(&error)),
         }
     }
 }
@@ -115,30 +116,30 @@ impl Channel for Webhook {
         PLATFORM
     }
 
-    fn abilities(&self) -> ChannelAbilities {
-        ChannelAbilities { buttons: true, home: true, ..ChannelAbilities::default() }
+    fn capabilities(&self) -> ChannelCapabilities {
+        ChannelCapabilities { buttons: true, home: true, ..ChannelCapabilities::default() }
     }
 
     fn send<'a>(
         &'a self,
         chat: &'a str,
-        message: &'a Outgoing,
-    ) -> BoxFuture<'a, Result<Sent, SendError>> {
+        message: &'a OutgoingMessage,
+    ) -> BoxFuture<'a, Result<SentMessage, SendError>> {
         Box::pin(self.post(chat, message))
     }
 }
 
 /// Classifies a response: delivered, or an error that says whether a further attempt makes sense.
-fn answered(response: &Response) -> Result<Sent, SendError> {
+fn classify_response(response: &Response) -> Result<SentMessage, SendError> {
     let status = response.status();
     let kind = match status {
-        status if status.is_success() => return Ok(Sent::default()),
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => SendFailure::NotSent,
+        status if status.is_success() => return Ok(SentMessage::default()),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => SendErrorKind::NotSent,
         // The receiver or a proxy failed while it handled the request, so the text may have
         // arrived.
-        StatusCode::REQUEST_TIMEOUT => SendFailure::Unknown,
-        status if status.is_server_error() => SendFailure::Unknown,
-        _ => SendFailure::Refused,
+        StatusCode::REQUEST_TIMEOUT => SendErrorKind::Unknown,
+        status if status.is_server_error() => SendErrorKind::Unknown,
+        _ => SendErrorKind::Refused,
     };
     let mut error = SendError::new(kind, format!("the webhook answered {status}"));
     let seconds = response.headers().get(header::RETRY_AFTER);
@@ -148,19 +149,19 @@ fn answered(response: &Response) -> Result<Sent, SendError> {
 }
 
 /// Classifies a transport error. The message leaves out the URL, which may contain a token.
-fn cut_off(error: &reqwest::Error) -> SendError {
+fn classify_transport_error(error: &reqwest::Error) -> SendError {
     if error.is_connect() {
-        return SendError::new(SendFailure::NotSent, "the webhook cannot be reached");
+        return SendError::new(SendErrorKind::NotSent, "the webhook cannot be reached");
     }
     let message = if error.is_timeout() {
         "the webhook did not answer in time"
     } else {
         "the connection to the webhook was cut"
     };
-    SendError::new(SendFailure::Unknown, message)
+    SendError::new(SendErrorKind::Unknown, message)
 }
 
-fn is_this_machine(url: &Url) -> bool {
+fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let address: Option<std::net::IpAddr> = bare.parse().ok();

@@ -2,11 +2,11 @@
 
 use sha2::{Digest as _, Sha256};
 
-const BLOCK: usize = 64;
+const BLOCK_BYTES: usize = 64;
 
 pub fn hmac_sha256(key: &[u8], message: &[&[u8]]) -> [u8; 32] {
-    let mut padded = [0_u8; BLOCK];
-    if key.len() > BLOCK {
+    let mut padded = [0_u8; BLOCK_BYTES];
+    if key.len() > BLOCK_BYTES {
         padded[..32].copy_from_slice(&Sha256::digest(key));
     } else {
         padded[..key.len()].copy_from_slice(key);

@@ -1,57 +1,62 @@
 //! `POST /v1/messages/count_tokens`: our own estimate, marked as one. Only the vendor could count,
 //! and asking it costs the owner's quota.
 
-use angelia_core::model::{Content, Part};
+use angelia_core::model::{Content, MessagePart};
 
 use super::{
-    super::dialect::{Ask, Refused, estimate::tokens, json},
+    super::dialect::{InvalidRequest, ModelRequest, estimate::estimate_tokens, json},
     decode,
-    wire::Count,
+    wire::TokenCount,
 };
 
 /// The approximate tokens of the largest image after it was scaled down.
-const IMAGE: u64 = 1600;
+const IMAGE_TOKENS: u64 = 1600;
 
 /// The approximate tokens around every message and every definition.
-const FRAME: u64 = 4;
+const FRAME_TOKENS: u64 = 4;
 
 /// Returns the body of the response.
-pub fn count_tokens(body: &[u8]) -> Result<Vec<u8>, Refused> {
-    let (ask, _) = decode::read(json::body(body)?)?;
-    let count = Count { input_tokens: estimate(&ask).max(1), estimated: true };
+pub fn count_tokens(body: &[u8]) -> Result<Vec<u8>, InvalidRequest> {
+    let (ask, _) = decode::decode_request(json::parse_body(body)?)?;
+    let count = TokenCount { input_tokens: estimate(&ask).max(1), estimated: true };
     // Writing numbers into memory cannot fail.
     Ok(serde_json::to_vec(&count).unwrap_or_default())
 }
 
-fn estimate(ask: &Ask) -> u64 {
-    let system = ask.system.as_deref().map_or(0, tokens);
+fn estimate(ask: &ModelRequest) -> u64 {
+    let system = ask.system.as_deref().map_or(0, estimate_tokens);
     let tools = ask.tools.iter().map(|tool| {
-        let schema = tokens(tool.input_schema.get());
-        FRAME + tokens(&tool.name) + tokens(&tool.description) + schema
+        let schema = estimate_tokens(tool.input_schema.get());
+        FRAME_TOKENS + estimate_tokens(&tool.name) + estimate_tokens(&tool.description) + schema
     });
     let messages = ask.messages.iter().map(|message| {
         let parts = message.parts.iter().map(part);
-        FRAME + parts.sum::<u64>()
+        FRAME_TOKENS + parts.sum::<u64>()
     });
     system + tools.sum::<u64>() + messages.sum::<u64>()
 }
 
-fn part(part: &Part) -> u64 {
+fn part(part: &MessagePart) -> u64 {
     match part {
-        Part::Content(content) => self::content(content),
-        Part::Thinking { text, .. } => tokens(text),
-        Part::ToolUse { id, name, input } => {
-            FRAME + tokens(id.as_str()) + tokens(name) + tokens(input.get())
+        MessagePart::Content(content) => self::content(content),
+        MessagePart::Thinking { text, .. } => estimate_tokens(text),
+        MessagePart::ToolUse { id, name, input } => {
+            FRAME_TOKENS
+                + estimate_tokens(id.as_str())
+                + estimate_tokens(name)
+                + estimate_tokens(input.get())
         }
-        Part::ToolResult { id, content, .. } => {
-            FRAME + tokens(id.as_str()) + content.iter().map(self::content).sum::<u64>()
+        MessagePart::ToolResult { id, content, .. } => {
+            FRAME_TOKENS
+                + estimate_tokens(id.as_str())
+                + content.iter().map(self::content).sum::<u64>()
         }
     }
 }
 
 fn content(content: &Content) -> u64 {
     match content {
-        Content::Text(text) => tokens(text),
-        Content::Image { .. } => IMAGE,
+        Content::Text(text) => estimate_tokens(text),
+        Content::Image { .. } => IMAGE_TOKENS,
     }
 }

@@ -2,74 +2,79 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use angelia_core::model::{Content, Message, Part, RawJson, Role, ToolId};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, RawJson, Role, ToolId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::dialect::{Ask, Output, Refused, json, stop_words},
-    Messages, NotRead,
-    blocks::{self, wrong},
+    super::dialect::{InvalidRequest, ModelRequest, OutputFormat, check_stop_words, json},
+    MessagesDecodeError, MessagesDialect,
+    blocks::{self, invalid_field},
     tools,
-    wire::{Request, RequestMessage},
+    wire::{MessagesRequest, MessagesRequestMessage},
 };
 
 /// The prefix of a system text that is addressed to the vendor's servers, not to the model.
-const ATTRIBUTION: &str = "x-anthropic-billing-header:";
+const ATTRIBUTION_PREFIX: &str = "x-anthropic-billing-header:";
 
 /// How Claude Code's prompt for the title of a session begins.
-const TITLE: &str = "Generate a concise, sentence-case title";
+const TITLE_PROMPT: &str = "Generate a concise, sentence-case title";
 
-pub fn decode(body: &[u8]) -> Result<(Ask, Messages), NotRead> {
-    let request: Request<'_> = json::body(body)?;
+pub fn decode(body: &[u8]) -> Result<(ModelRequest, MessagesDialect), MessagesDecodeError> {
+    let request: MessagesRequest<'_> = json::parse_body(body)?;
     let thread = request.thread.as_ref();
     if thread.is_some_and(|thread| thread.kind == "continue") {
-        return Err(NotRead::NoThread);
+        return Err(MessagesDecodeError::ThreadNotFound);
     }
-    let (mut ask, dialect) = read(request)?;
-    answerable(&ask.messages)?;
+    let (mut ask, dialect) = decode_request(request)?;
+    check_answerable(&ask.messages)?;
     ask.is_utility = is_utility(&ask);
     Ok((ask, dialect))
 }
 
 /// Decodes a request without checking whether there is something to answer.
-pub(super) fn read(request: Request<'_>) -> Result<(Ask, Messages), Refused> {
+pub(super) fn decode_request(
+    request: MessagesRequest<'_>,
+) -> Result<(ModelRequest, MessagesDialect), InvalidRequest> {
     let model = request.model.filter(|model| !model.is_empty());
-    let model = model.ok_or_else(|| wrong("model", "this must be the id of a model"))?;
+    let model = model.ok_or_else(|| invalid_field("model", "this must be the id of a model"))?;
     if request.max_tokens == Some(0) {
-        return Err(wrong("max_tokens", "this must be at least 1"));
+        return Err(invalid_field("max_tokens", "this must be at least 1"));
     }
     if request.compaction.is_some() {
-        return Err(wrong("compaction", "conversations are not summed up here; leave it out"));
+        return Err(invalid_field(
+            "compaction",
+            "conversations are not summed up here; leave it out",
+        ));
     }
-    let offered = tools::offered(&request.tools.unwrap_or_default())?;
+    let offered = tools::decode_tools(&request.tools.unwrap_or_default())?;
     let tool_choice = tools::choice(request.tool_choice, &offered)?;
     let format = request.output_config.and_then(|config| config.format);
     let output = match (format, request.output_format) {
         (Some(format), _) => output(format, "output_config.format")?,
         (None, Some(format)) => output(format, "output_format")?,
-        (None, None) => Output::Text,
+        (None, None) => OutputFormat::Text,
     };
-    let ask = Ask {
+    let ask = ModelRequest {
         model,
         system: system(request.system)?,
         messages: messages(&request.messages.unwrap_or_default())?,
         tools: offered,
         tool_choice,
-        output,
+        output_format: output,
         max_tokens: request.max_tokens,
-        stop: stop_words(request.stop_sequences.unwrap_or_default(), "stop_sequences")?,
+        stop_words: check_stop_words(request.stop_sequences.unwrap_or_default(), "stop_sequences")?,
         stream: request.stream.unwrap_or(false),
-        previous: None,
+        previous_turn: None,
         is_utility: false,
     };
-    let dialect = Messages { thinking: request.thinking.is_some_and(wants_thinking) };
+    let dialect = MessagesDialect { thinking: request.thinking.is_some_and(wants_thinking) };
     Ok((ask, dialect))
 }
 
-fn system(raw: Option<&RawValue>) -> Result<Option<Arc<str>>, Refused> {
+fn system(raw: Option<&RawValue>) -> Result<Option<Arc<str>>, InvalidRequest> {
     let mut texts = blocks::texts(raw, "system")?;
-    texts.retain(|text| !text.starts_with(ATTRIBUTION) && !text.trim().is_empty());
+    texts.retain(|text| !text.starts_with(ATTRIBUTION_PREFIX) && !text.trim().is_empty());
     Ok(match texts.as_slice() {
         [] => None,
         [one] => Some(Arc::clone(one)),
@@ -77,7 +82,7 @@ fn system(raw: Option<&RawValue>) -> Result<Option<Arc<str>>, Refused> {
     })
 }
 
-fn messages(all: &[RequestMessage<'_>]) -> Result<Vec<Message>, Refused> {
+fn messages(all: &[MessagesRequestMessage<'_>]) -> Result<Vec<HistoryMessage>, InvalidRequest> {
     let mut messages = Vec::with_capacity(all.len());
     for (index, message) in all.iter().enumerate() {
         let place = format!("messages.{index}.content");
@@ -90,34 +95,36 @@ fn messages(all: &[RequestMessage<'_>]) -> Result<Vec<Message>, Refused> {
             "system" | "developer" => (Role::User, blocks::system_parts(message.content, &place)?),
             other => {
                 let what = format!("`{other}` is not known; use user, assistant or system");
-                return Err(wrong(&format!("messages.{index}.role"), &what));
+                return Err(invalid_field(&format!("messages.{index}.role"), &what));
             }
         };
         if !parts.is_empty() {
-            messages.push(Message { role, parts });
+            messages.push(HistoryMessage { role, parts });
         }
     }
-    results_have_calls(&messages)?;
+    check_results_have_calls(&messages)?;
     Ok(messages)
 }
 
 /// Refuses a tool result without its call. A request without assistant messages may continue a
 /// session that knows the call.
-fn results_have_calls(messages: &[Message]) -> Result<(), Refused> {
+fn check_results_have_calls(messages: &[HistoryMessage]) -> Result<(), InvalidRequest> {
     if !messages.iter().any(|message| message.role == Role::Assistant) {
         return Ok(());
     }
     let mut calls: HashSet<&ToolId> = HashSet::new();
     for part in messages.iter().flat_map(|message| &message.parts) {
         match part {
-            Part::ToolUse { id, .. } => {
+            MessagePart::ToolUse { id, .. } => {
                 calls.insert(id);
             }
-            Part::ToolResult { id, .. } if !calls.contains(id) => {
+            MessagePart::ToolResult { id, .. } if !calls.contains(id) => {
                 let what = format!("no `tool_use` before the `tool_result` has the id {id}");
-                return Err(wrong("messages", &what));
+                return Err(invalid_field("messages", &what));
             }
-            Part::ToolResult { .. } | Part::Content(_) | Part::Thinking { .. } => {}
+            MessagePart::ToolResult { .. }
+            | MessagePart::Content(_)
+            | MessagePart::Thinking { .. } => {}
         }
     }
     Ok(())
@@ -125,23 +132,23 @@ fn results_have_calls(messages: &[Message]) -> Result<(), Refused> {
 
 /// Refuses a request with nothing to answer. A caller that sends our own answer as the last message
 /// wants it continued: that is how it goes on after `pause_turn`.
-fn answerable(messages: &[Message]) -> Result<(), Refused> {
+fn check_answerable(messages: &[HistoryMessage]) -> Result<(), InvalidRequest> {
     match messages.last() {
         Some(last) if last.role == Role::Assistant => Ok(()),
         Some(last) if last.parts.iter().any(says_something) => Ok(()),
-        _ => Err(wrong("messages", "there must be something to answer")),
+        _ => Err(invalid_field("messages", "there must be something to answer")),
     }
 }
 
-fn says_something(part: &Part) -> bool {
+fn says_something(part: &MessagePart) -> bool {
     match part {
-        Part::Content(Content::Text(text)) => !text.trim().is_empty(),
-        Part::Content(Content::Image { .. }) | Part::ToolResult { .. } => true,
-        Part::Thinking { .. } | Part::ToolUse { .. } => false,
+        MessagePart::Content(Content::Text(text)) => !text.trim().is_empty(),
+        MessagePart::Content(Content::Image { .. }) | MessagePart::ToolResult { .. } => true,
+        MessagePart::Thinking { .. } | MessagePart::ToolUse { .. } => false,
     }
 }
 
-fn output(raw: &RawValue, place: &str) -> Result<Output, Refused> {
+fn output(raw: &RawValue, place: &str) -> Result<OutputFormat, InvalidRequest> {
     #[derive(Deserialize)]
     struct Format {
         #[serde(rename = "type")]
@@ -149,17 +156,17 @@ fn output(raw: &RawValue, place: &str) -> Result<Output, Refused> {
         schema: Option<Box<RawValue>>,
     }
     if !json::is_object(raw) {
-        return Err(wrong(place, "this must be an object"));
+        return Err(invalid_field(place, "this must be an object"));
     }
-    let format: Format = json::part(raw, place)?;
+    let format: Format = json::parse_part(raw, place)?;
     if format.kind != "json_schema" {
         let what = format!("`{}` is not known; use json_schema", format.kind);
-        return Err(wrong(&format!("{place}.type"), &what));
+        return Err(invalid_field(&format!("{place}.type"), &what));
     }
     let schema = format.schema.filter(|schema| json::is_object(schema));
-    let schema =
-        schema.ok_or_else(|| wrong(&format!("{place}.schema"), "this must be a JSON schema"))?;
-    Ok(Output::Schema(RawJson::from(schema)))
+    let schema = schema
+        .ok_or_else(|| invalid_field(&format!("{place}.schema"), "this must be a JSON schema"))?;
+    Ok(OutputFormat::Schema(RawJson::from(schema)))
 }
 
 fn wants_thinking(raw: &RawValue) -> bool {
@@ -177,11 +184,11 @@ fn wants_thinking(raw: &RawValue) -> bool {
 
 /// Recognises requests that Claude Code makes for its own window: the title of a session, and a
 /// probe for remaining quota.
-fn is_utility(ask: &Ask) -> bool {
+fn is_utility(ask: &ModelRequest) -> bool {
     let probes = ask.max_tokens == Some(1) && ask.messages.len() == 1;
     let titles = || {
         let system = ask.system.as_deref();
-        system.is_some_and(|system| system.contains(TITLE))
+        system.is_some_and(|system| system.contains(TITLE_PROMPT))
     };
     ask.tools.is_empty() && (probes || titles())
 }

@@ -8,53 +8,60 @@ use serde_json::value::RawValue;
 
 use super::{
     super::dialect::{
-        self, Ask, Begin, Block, Dialect, DialectError, Encoder, End, Piece, Stop, Whole,
-        WholeBlock,
+        self, AnswerBlock, AnswerChunk, AnswerEncoder, AnswerEnd, AnswerHeader, BlockKind,
+        CompleteAnswer, Dialect, DialectError, ModelRequest, StopReason,
     },
     errors, wire,
 };
 
 /// A placeholder for the vendor's signature of a thinking block, which we never see. Clients keep
 /// thinking blocks only with a signature.
-pub(super) const SIGNATURE: &str = "YW5nZWxpYQ==";
+pub(super) const PLACEHOLDER_SIGNATURE: &str = "YW5nZWxpYQ==";
 
 /// The dialect of `POST /v1/messages`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Messages {
+pub struct MessagesDialect {
     /// Includes thinking blocks. A caller that did not ask for them expects text in the first
     /// block.
     pub thinking: bool,
 }
 
-impl Dialect for Messages {
-    type Encoder = Stream;
+impl Dialect for MessagesDialect {
+    type Encoder = MessagesEncoder;
 
-    fn encoder(&self, _ask: &Ask, _begin: &Begin) -> Stream {
-        Stream { thinking: self.thinking, index: 0, open: None }
+    fn encoder(&self, _ask: &ModelRequest, _begin: &AnswerHeader) -> MessagesEncoder {
+        MessagesEncoder { thinking: self.thinking, index: 0, open: None }
     }
 
-    fn whole(&self, _ask: &Ask, whole: &Whole) -> Vec<u8> {
+    fn encode_complete(&self, _ask: &ModelRequest, whole: &CompleteAnswer) -> Vec<u8> {
         let shown = whole.blocks.iter().filter_map(|block| match block {
-            WholeBlock::Text(text) => (!text.is_empty()).then_some(wire::Block::Text { text }),
-            WholeBlock::Reasoning(text) => {
+            AnswerBlock::Text(text) => {
+                (!text.is_empty()).then_some(wire::MessageBlock::Text { text })
+            }
+            AnswerBlock::Reasoning(text) => {
                 let shown = self.thinking && !text.is_empty();
-                shown.then_some(wire::Block::Thinking { thinking: text, signature: SIGNATURE })
+                shown.then_some(wire::MessageBlock::Thinking {
+                    thinking: text,
+                    signature: PLACEHOLDER_SIGNATURE,
+                })
             }
-            WholeBlock::Call { id, name, input } => {
-                Some(wire::Block::ToolUse { id: id.as_str(), name, input: object(input) })
-            }
+            AnswerBlock::Call { id, name, input } => Some(wire::MessageBlock::ToolUse {
+                id: id.as_str(),
+                name,
+                input: object_or_empty(input),
+            }),
         });
-        let mut content: Vec<wire::Block<'_>> = shown.collect();
+        let mut content: Vec<wire::MessageBlock<'_>> = shown.collect();
         if content.is_empty() {
-            content.push(NOTHING);
+            content.push(EMPTY_TEXT);
         }
-        let message = message(&whole.begin, content, &whole.end);
+        let message = message(&whole.header, content, &whole.end);
         // Writing text into memory cannot fail.
         serde_json::to_vec(&message).unwrap_or_default()
     }
 
-    fn error(error: &DialectError) -> (StatusCode, Vec<u8>) {
-        errors::body(error)
+    fn encode_error(error: &DialectError) -> (StatusCode, Vec<u8>) {
+        errors::error_body(error)
     }
 
     fn keep_alive() -> &'static [u8] {
@@ -63,21 +70,21 @@ impl Dialect for Messages {
 }
 
 /// An empty text block: clients look for text in an answer even if it has none.
-const NOTHING: wire::Block<'static> = wire::Block::Text { text: "" };
+const EMPTY_TEXT: wire::MessageBlock<'static> = wire::MessageBlock::Text { text: "" };
 
 /// The state of one stream.
 #[derive(Debug)]
-pub struct Stream {
+pub struct MessagesEncoder {
     thinking: bool,
     /// The index of the open block, or of the next one.
     index: u32,
-    open: Option<Open>,
+    open: Option<OpenContentBlock>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Open {
+enum OpenContentBlock {
     /// Not sent yet: the client would send an empty block back, which the API refuses.
-    Promised(Channel),
+    Pending(PendingKind),
     Text,
     Thinking,
     Call,
@@ -86,134 +93,143 @@ enum Open {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Channel {
+enum PendingKind {
     Text,
     Thinking,
 }
 
-impl Encoder for Stream {
-    fn piece(&mut self, piece: &Piece, out: &mut Vec<u8>) {
+impl AnswerEncoder for MessagesEncoder {
+    fn encode(&mut self, piece: &AnswerChunk, out: &mut Vec<u8>) {
         match piece {
-            Piece::Begin(begin) => event(out, &start(begin)),
-            Piece::Open(block) => self.open(block, out),
-            Piece::More(text) if text.is_empty() => {}
-            Piece::More(text) => self.more(text, out),
-            Piece::Close => self.close(out),
-            Piece::End(end) => self.end(end, out),
+            AnswerChunk::Start(begin) => event(out, &start(begin)),
+            AnswerChunk::Open(block) => self.open(block, out),
+            AnswerChunk::More(text) if text.is_empty() => {}
+            AnswerChunk::More(text) => self.more(text, out),
+            AnswerChunk::Close => self.close(out),
+            AnswerChunk::End(end) => self.end(end, out),
         }
     }
 }
 
-impl Stream {
-    fn open(&mut self, block: &Block, out: &mut Vec<u8>) {
+impl MessagesEncoder {
+    fn open(&mut self, block: &BlockKind, out: &mut Vec<u8>) {
         // Close a block that is still open: clients cannot read nested blocks.
         self.close(out);
         self.open = Some(match block {
-            Block::Text => Open::Promised(Channel::Text),
-            Block::Reasoning if self.thinking => Open::Promised(Channel::Thinking),
-            Block::Reasoning => Open::Hidden,
-            Block::Call { id, name } => {
-                let block = wire::Block::ToolUse { id: id.as_str(), name, input: empty_object() };
+            BlockKind::Text => OpenContentBlock::Pending(PendingKind::Text),
+            BlockKind::Reasoning if self.thinking => {
+                OpenContentBlock::Pending(PendingKind::Thinking)
+            }
+            BlockKind::Reasoning => OpenContentBlock::Hidden,
+            BlockKind::Call { id, name } => {
+                let block =
+                    wire::MessageBlock::ToolUse { id: id.as_str(), name, input: empty_object() };
                 self.start(block, out);
-                Open::Call
+                OpenContentBlock::Call
             }
         });
     }
 
-    fn start(&self, content_block: wire::Block<'_>, out: &mut Vec<u8>) {
+    fn start(&self, content_block: wire::MessageBlock<'_>, out: &mut Vec<u8>) {
         let index = self.index;
-        let start = wire::Event::ContentBlockStart { index, content_block };
+        let start = wire::MessagesEvent::ContentBlockStart { index, content_block };
         event(out, &start);
     }
 
     fn more(&mut self, text: &str, out: &mut Vec<u8>) {
-        if let Some(Open::Promised(channel)) = self.open {
+        if let Some(OpenContentBlock::Pending(channel)) = self.open {
             self.open = Some(match channel {
-                Channel::Text => {
-                    self.start(NOTHING, out);
-                    Open::Text
+                PendingKind::Text => {
+                    self.start(EMPTY_TEXT, out);
+                    OpenContentBlock::Text
                 }
-                Channel::Thinking => {
-                    let block = wire::Block::Thinking { thinking: "", signature: "" };
+                PendingKind::Thinking => {
+                    let block = wire::MessageBlock::Thinking { thinking: "", signature: "" };
                     self.start(block, out);
-                    Open::Thinking
+                    OpenContentBlock::Thinking
                 }
             });
         }
         let delta = match self.open {
-            Some(Open::Text) => wire::Delta::TextDelta { text },
-            Some(Open::Thinking) => wire::Delta::ThinkingDelta { thinking: text },
-            Some(Open::Call) => wire::Delta::InputJsonDelta { partial_json: text },
-            Some(Open::Hidden | Open::Promised(_)) | None => return,
+            Some(OpenContentBlock::Text) => wire::BlockDelta::TextDelta { text },
+            Some(OpenContentBlock::Thinking) => wire::BlockDelta::ThinkingDelta { thinking: text },
+            Some(OpenContentBlock::Call) => wire::BlockDelta::InputJsonDelta { partial_json: text },
+            Some(OpenContentBlock::Hidden | OpenContentBlock::Pending(_)) | None => return,
         };
         self.delta(delta, out);
     }
 
-    fn delta(&self, delta: wire::Delta<'_>, out: &mut Vec<u8>) {
+    fn delta(&self, delta: wire::BlockDelta<'_>, out: &mut Vec<u8>) {
         let index = self.index;
-        event(out, &wire::Event::ContentBlockDelta { index, delta });
+        event(out, &wire::MessagesEvent::ContentBlockDelta { index, delta });
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
         match self.open.take() {
-            None | Some(Open::Hidden | Open::Promised(_)) => return,
-            Some(Open::Thinking) => {
-                let signature = SIGNATURE;
-                self.delta(wire::Delta::SignatureDelta { signature }, out);
+            None | Some(OpenContentBlock::Hidden | OpenContentBlock::Pending(_)) => return,
+            Some(OpenContentBlock::Thinking) => {
+                let signature = PLACEHOLDER_SIGNATURE;
+                self.delta(wire::BlockDelta::SignatureDelta { signature }, out);
             }
-            Some(Open::Text | Open::Call) => {}
+            Some(OpenContentBlock::Text | OpenContentBlock::Call) => {}
         }
         self.stop(out);
     }
 
     fn stop(&mut self, out: &mut Vec<u8>) {
         let index = self.index;
-        event(out, &wire::Event::ContentBlockStop { index });
+        event(out, &wire::MessagesEvent::ContentBlockStop { index });
         self.index += 1;
     }
 
-    fn end(&mut self, end: &End, out: &mut Vec<u8>) {
+    fn end(&mut self, end: &AnswerEnd, out: &mut Vec<u8>) {
         self.close(out);
         if self.index == 0 {
-            self.start(NOTHING, out);
+            self.start(EMPTY_TEXT, out);
             self.stop(out);
         }
-        let delta =
-            wire::Event::MessageDelta { delta: ending(&end.stop), usage: usage(&end.usage) };
+        let delta = wire::MessagesEvent::MessageDelta {
+            delta: stop_info(&end.stop),
+            usage: usage(&end.usage),
+        };
         event(out, &delta);
-        event(out, &wire::Event::MessageStop);
+        event(out, &wire::MessagesEvent::MessageStop);
     }
 }
 
-fn start(begin: &Begin) -> wire::Event<'_> {
-    wire::Event::MessageStart {
-        message: wire::Message {
+fn start(begin: &AnswerHeader) -> wire::MessagesEvent<'_> {
+    wire::MessagesEvent::MessageStart {
+        message: wire::MessagesResponse {
             id: message_id(begin),
             kind: "message",
             role: "assistant",
             model: &begin.model,
             content: Vec::new(),
-            ending: wire::Ending::default(),
+            ending: wire::StopInfo::default(),
             // The usage follows at the end.
-            usage: wire::Usage::default(),
+            usage: wire::MessagesUsage::default(),
         },
     }
 }
 
-fn message<'a>(begin: &'a Begin, content: Vec<wire::Block<'a>>, end: &End) -> wire::Message<'a> {
-    wire::Message {
+fn message<'a>(
+    begin: &'a AnswerHeader,
+    content: Vec<wire::MessageBlock<'a>>,
+    end: &AnswerEnd,
+) -> wire::MessagesResponse<'a> {
+    wire::MessagesResponse {
         id: message_id(begin),
         kind: "message",
         role: "assistant",
         model: &begin.model,
         content,
-        ending: ending(&end.stop),
+        ending: stop_info(&end.stop),
         usage: usage(&end.usage),
     }
 }
 
 /// Returns the message id. A turn has several answers if it waits for the caller's tools.
-fn message_id(begin: &Begin) -> String {
+fn message_id(begin: &AnswerHeader) -> String {
     let turn = begin.turn.as_uuid().simple();
     match begin.part {
         0 => format!("msg_{turn}"),
@@ -221,28 +237,28 @@ fn message_id(begin: &Begin) -> String {
     }
 }
 
-fn ending(stop: &Stop) -> wire::Ending {
+fn stop_info(stop: &StopReason) -> wire::StopInfo {
     let reason = match stop {
         // The text already says what went wrong. An error here would make clients run the request
         // again.
-        Stop::EndTurn | Stop::Failed(_) | Stop::Interrupted => "end_turn",
-        Stop::Calls => "tool_use",
-        Stop::Partial => "pause_turn",
-        Stop::MaxTokens => "max_tokens",
-        Stop::Word(_) => "stop_sequence",
-        Stop::Refusal => "refusal",
+        StopReason::EndTurn | StopReason::Failed(_) | StopReason::Interrupted => "end_turn",
+        StopReason::Calls => "tool_use",
+        StopReason::Partial => "pause_turn",
+        StopReason::MaxTokens => "max_tokens",
+        StopReason::Word(_) => "stop_sequence",
+        StopReason::Refusal => "refusal",
     };
-    wire::Ending {
+    wire::StopInfo {
         stop_reason: Some(reason),
         stop_sequence: match stop {
-            Stop::Word(word) => Some(Arc::clone(word)),
+            StopReason::Word(word) => Some(Arc::clone(word)),
             _ => None,
         },
     }
 }
 
-fn usage(usage: &Usage) -> wire::Usage {
-    wire::Usage {
+fn usage(usage: &Usage) -> wire::MessagesUsage {
+    wire::MessagesUsage {
         input_tokens: usage.input_tokens,
         cache_creation_input_tokens: usage.cache_write_tokens,
         cache_read_input_tokens: usage.cache_read_tokens,
@@ -251,7 +267,7 @@ fn usage(usage: &Usage) -> wire::Usage {
 }
 
 /// Replaces a non-object with `{}`: clients expect an object, whatever the model wrote.
-fn object(input: &RawValue) -> &RawValue {
+fn object_or_empty(input: &RawValue) -> &RawValue {
     if dialect::json::is_object(input) { input } else { empty_object() }
 }
 
@@ -260,7 +276,7 @@ fn empty_object() -> &'static RawValue {
 }
 
 /// Writes one event. JSON has no line breaks, so one `data` line carries it.
-fn event(out: &mut Vec<u8>, event: &wire::Event<'_>) {
+fn event(out: &mut Vec<u8>, event: &wire::MessagesEvent<'_>) {
     out.extend_from_slice(b"event: ");
     out.extend_from_slice(event.name().as_bytes());
     out.extend_from_slice(b"\ndata: ");

@@ -4,42 +4,49 @@ use angelia_core::model::FailureKind;
 use axum::http::StatusCode;
 
 use super::{
-    super::dialect::{DialectError, ErrorKind, Refused},
-    wire::{Details, ErrorBody, ErrorDetail},
+    super::dialect::{DialectError, ErrorKind, InvalidRequest},
+    wire::{MessagesErrorBody, MessagesErrorDetail, MessagesErrorDetails},
 };
 
 /// The reason why a request could not be decoded.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum NotRead {
+pub enum MessagesDecodeError {
     #[error(transparent)]
-    Refused(#[from] Refused),
+    InvalidRequest(#[from] InvalidRequest),
     /// The request continues a conversation that it expects us to have kept. On this error every
     /// client sends the whole conversation, which we recognise.
     #[error("no conversation is kept under this `previous_message_id`; send all of it again")]
-    NoThread,
+    ThreadNotFound,
 }
 
-impl NotRead {
-    pub fn body(&self) -> (StatusCode, Vec<u8>) {
+impl MessagesDecodeError {
+    pub fn to_response(&self) -> (StatusCode, Vec<u8>) {
         match self {
-            Self::Refused(refused) => body(&refused.clone().into()),
-            Self::NoThread => {
+            Self::InvalidRequest(refused) => error_body(&refused.clone().into()),
+            Self::ThreadNotFound => {
                 let error = DialectError::new(ErrorKind::NotFound, self.to_string());
                 let error_code = "thread_not_found";
-                write(&error, Some(Details { error_code }))
+                write_error(&error, Some(MessagesErrorDetails { error_code }))
             }
         }
     }
 }
 
-pub(super) fn body(error: &DialectError) -> (StatusCode, Vec<u8>) {
-    write(error, None)
+pub(super) fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
+    write_error(error, None)
 }
 
-fn write(error: &DialectError, details: Option<Details>) -> (StatusCode, Vec<u8>) {
-    let body = ErrorBody {
+fn write_error(
+    error: &DialectError,
+    details: Option<MessagesErrorDetails>,
+) -> (StatusCode, Vec<u8>) {
+    let body = MessagesErrorBody {
         kind: "error",
-        error: ErrorDetail { kind: word(error.kind), message: error.to_string(), details },
+        error: MessagesErrorDetail {
+            kind: error_type(error.kind),
+            message: error.to_string(),
+            details,
+        },
     };
     // Writing text into memory cannot fail.
     let json = serde_json::to_vec(&body).unwrap_or_default();
@@ -47,7 +54,7 @@ fn write(error: &DialectError, details: Option<Details>) -> (StatusCode, Vec<u8>
 }
 
 /// Returns the error type; only types that the API's own clients know.
-const fn word(kind: ErrorKind) -> &'static str {
+const fn error_type(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Failed(FailureKind::Auth) | ErrorKind::NoKey => "authentication_error",
         ErrorKind::Failed(FailureKind::RateLimited) | ErrorKind::Busy => "rate_limit_error",

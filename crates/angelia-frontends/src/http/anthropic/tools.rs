@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::dialect::{Refused, ToolChoice, json},
-    blocks::wrong,
-    wire::Choice,
+    super::dialect::{InvalidRequest, ToolChoice, json},
+    blocks::invalid_field,
+    wire::MessagesToolChoice,
 };
 
 #[derive(Debug, Deserialize)]
-struct Head<'a> {
+struct ToolHead<'a> {
     #[serde(rename = "type", borrow)]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -21,14 +21,14 @@ struct Head<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Tool {
+struct ToolLabel {
     name: Arc<str>,
     description: Option<Arc<str>>,
 }
 
 /// Tools that the vendor defines and the caller runs: `type` prefix, description and input schema.
 /// Requests do not contain these definitions.
-const DEFINED: [(&str, &str, &str); 4] = [
+const VENDOR_TOOLS: [(&str, &str, &str); 4] = [
     (
         "bash_",
         "Runs a command in a shell that lives as long as the conversation.",
@@ -53,12 +53,12 @@ const DEFINED: [(&str, &str, &str); 4] = [
 
 /// Decodes the tools that the caller runs. Tools that the vendor would run itself (web search and
 /// the like) are accepted and not offered, because they cannot be run here.
-pub(super) fn offered(raw: &[&RawValue]) -> Result<Vec<CallerTool>, Refused> {
+pub(super) fn decode_tools(raw: &[&RawValue]) -> Result<Vec<CallerTool>, InvalidRequest> {
     let mut tools: Vec<CallerTool> = Vec::with_capacity(raw.len());
     for (index, raw) in raw.iter().enumerate() {
         let place = format!("tools.{index}");
         if !json::is_object(raw) {
-            return Err(wrong(&place, "this must be a tool"));
+            return Err(invalid_field(&place, "this must be a tool"));
         }
         let Some(tool) = tool(raw, &place)? else {
             continue;
@@ -70,23 +70,23 @@ pub(super) fn offered(raw: &[&RawValue]) -> Result<Vec<CallerTool>, Refused> {
     Ok(tools)
 }
 
-fn tool(raw: &RawValue, place: &str) -> Result<Option<CallerTool>, Refused> {
-    let head: Head<'_> = json::part(raw, place)?;
+fn tool(raw: &RawValue, place: &str) -> Result<Option<CallerTool>, InvalidRequest> {
+    let head: ToolHead<'_> = json::parse_part(raw, place)?;
     let kind = head.kind.as_deref().unwrap_or("custom");
-    let defined = DEFINED.iter().find(|(prefix, ..)| kind.starts_with(prefix));
+    let defined = VENDOR_TOOLS.iter().find(|(prefix, ..)| kind.starts_with(prefix));
     let (description, schema): (&str, RawJson) = match (head.input_schema, defined) {
         (Some(schema), _) if json::is_object(schema) => ("", schema.to_owned().into()),
         (Some(_), _) => {
             let place = format!("{place}.input_schema");
-            return Err(wrong(&place, "this must be a JSON schema of an object"));
+            return Err(invalid_field(&place, "this must be a JSON schema of an object"));
         }
         (None, Some((_, description, schema))) => (*description, raw_json(schema)),
         (None, None) if kind == "custom" => ("", raw_json(r#"{"type":"object"}"#)),
         (None, None) => return Ok(None),
     };
-    let tool: Tool = json::part(raw, place)?;
+    let tool: ToolLabel = json::parse_part(raw, place)?;
     if tool.name.is_empty() {
-        return Err(wrong(&format!("{place}.name"), "a tool needs a name"));
+        return Err(invalid_field(&format!("{place}.name"), "a tool needs a name"));
     }
     Ok(Some(CallerTool {
         name: tool.name,
@@ -100,21 +100,25 @@ fn raw_json(json: &str) -> RawJson {
     raw.unwrap_or_default().into()
 }
 
-pub(super) fn choice(choice: Option<Choice>, tools: &[CallerTool]) -> Result<ToolChoice, Refused> {
-    let Some(Choice { kind, name }) = choice else {
+pub(super) fn choice(
+    choice: Option<MessagesToolChoice>,
+    tools: &[CallerTool],
+) -> Result<ToolChoice, InvalidRequest> {
+    let Some(MessagesToolChoice { kind, name }) = choice else {
         return Ok(ToolChoice::Auto);
     };
     match kind.as_str() {
         "auto" => Ok(ToolChoice::Auto),
         "none" => Ok(ToolChoice::None),
-        "any" if tools.is_empty() => {
-            Err(wrong("tool_choice", "there is no tool here that the model could be made to call"))
-        }
+        "any" if tools.is_empty() => Err(invalid_field(
+            "tool_choice",
+            "there is no tool here that the model could be made to call",
+        )),
         "any" => Ok(ToolChoice::Required),
         "tool" => {
             let known = name.filter(|name| tools.iter().any(|tool| tool.name == *name));
             let known = known.ok_or_else(|| {
-                wrong(
+                invalid_field(
                     "tool_choice.name",
                     "this must be the name of one of the caller's own `tools`",
                 )
@@ -123,7 +127,7 @@ pub(super) fn choice(choice: Option<Choice>, tools: &[CallerTool]) -> Result<Too
         }
         other => {
             let what = format!("`{other}` is not known; use auto, any, tool or none");
-            Err(wrong("tool_choice.type", &what))
+            Err(invalid_field("tool_choice.type", &what))
         }
     }
 }

@@ -11,19 +11,19 @@ use super::super::openapi::shapes;
 /// Fields that are not listed here are accepted and have no effect.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "MessagesRequest")]
-pub(in crate::http) struct Request<'a> {
+pub(in crate::http) struct MessagesRequest<'a> {
     #[schemars(required, length(min = 1))]
     pub(super) model: Option<Arc<str>>,
     #[serde(borrow)]
     #[schemars(required, length(min = 1))]
-    pub(super) messages: Option<Vec<RequestMessage<'a>>>,
+    pub(super) messages: Option<Vec<MessagesRequestMessage<'a>>>,
     #[serde(borrow, default)]
     #[schemars(schema_with = "shapes::texts")]
     pub(super) system: Option<&'a RawValue>,
     #[serde(borrow, default)]
     #[schemars(schema_with = "shapes::tools")]
     pub(super) tools: Option<Vec<&'a RawValue>>,
-    pub(super) tool_choice: Option<Choice>,
+    pub(super) tool_choice: Option<MessagesToolChoice>,
     #[serde(borrow)]
     pub(super) output_config: Option<OutputConfig<'a>>,
     /// The former name of `output_config.format`.
@@ -36,7 +36,7 @@ pub(in crate::http) struct Request<'a> {
     #[schemars(length(max = 64))]
     pub(super) stop_sequences: Option<Vec<Arc<str>>>,
     pub(super) stream: Option<bool>,
-    pub(super) thread: Option<Thread>,
+    pub(super) thread: Option<MessagesThread>,
     /// Refused.
     #[schemars(skip)]
     pub(super) compaction: Option<IgnoredAny>,
@@ -48,14 +48,15 @@ pub(in crate::http) struct Request<'a> {
 
 /// The vendor keeps conversations for some minutes, so that a caller need not send them again.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Thread {
+#[schemars(rename = "Thread")]
+pub(super) struct MessagesThread {
     #[serde(rename = "type")]
     pub(super) kind: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "MessagesRequestMessage")]
-pub(super) struct RequestMessage<'a> {
+pub(super) struct MessagesRequestMessage<'a> {
     #[schemars(extend("enum" = ["user", "assistant", "system", "developer"]))]
     pub(super) role: Arc<str>,
     #[serde(borrow, default)]
@@ -65,7 +66,7 @@ pub(super) struct RequestMessage<'a> {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "MessagesToolChoice")]
-pub(super) struct Choice {
+pub(super) struct MessagesToolChoice {
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["auto", "any", "tool", "none"]))]
     pub(super) kind: String,
@@ -83,16 +84,16 @@ pub(super) struct OutputConfig<'a> {
 /// One event of a stream; its name is its type.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Event<'a> {
-    MessageStart { message: Message<'a> },
-    ContentBlockStart { index: u32, content_block: Block<'a> },
-    ContentBlockDelta { index: u32, delta: Delta<'a> },
+pub(super) enum MessagesEvent<'a> {
+    MessageStart { message: MessagesResponse<'a> },
+    ContentBlockStart { index: u32, content_block: MessageBlock<'a> },
+    ContentBlockDelta { index: u32, delta: BlockDelta<'a> },
     ContentBlockStop { index: u32 },
-    MessageDelta { delta: Ending, usage: Usage },
+    MessageDelta { delta: StopInfo, usage: MessagesUsage },
     MessageStop,
 }
 
-impl Event<'_> {
+impl MessagesEvent<'_> {
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::MessageStart { .. } => "message_start",
@@ -108,22 +109,22 @@ impl Event<'_> {
 /// A complete answer, or the start of one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Message")]
-pub(in crate::http) struct Message<'a> {
+pub(in crate::http) struct MessagesResponse<'a> {
     pub(super) id: String,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) role: &'static str,
     pub(super) model: &'a str,
-    pub(super) content: Vec<Block<'a>>,
+    pub(super) content: Vec<MessageBlock<'a>>,
     #[serde(flatten)]
-    pub(super) ending: Ending,
-    pub(super) usage: Usage,
+    pub(super) ending: StopInfo,
+    pub(super) usage: MessagesUsage,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(rename = "MessageBlock")]
-pub(super) enum Block<'a> {
+pub(super) enum MessageBlock<'a> {
     Text {
         text: &'a str,
     },
@@ -142,7 +143,7 @@ pub(super) enum Block<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(clippy::enum_variant_names, reason = "the API's own names")]
-pub(super) enum Delta<'a> {
+pub(super) enum BlockDelta<'a> {
     TextDelta { text: &'a str },
     ThinkingDelta { thinking: &'a str },
     SignatureDelta { signature: &'a str },
@@ -150,7 +151,7 @@ pub(super) enum Delta<'a> {
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(super) struct Ending {
+pub(super) struct StopInfo {
     pub(super) stop_reason: Option<&'static str>,
     pub(super) stop_sequence: Option<Arc<str>>,
 }
@@ -158,7 +159,7 @@ pub(super) struct Ending {
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "MessageUsage")]
 #[expect(clippy::struct_field_names, reason = "the API's own names")]
-pub(super) struct Usage {
+pub(super) struct MessagesUsage {
     pub(super) input_tokens: u64,
     pub(super) cache_creation_input_tokens: u64,
     pub(super) cache_read_input_tokens: u64,
@@ -167,32 +168,32 @@ pub(super) struct Usage {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "MessagesError")]
-pub(in crate::http) struct ErrorBody {
+pub(in crate::http) struct MessagesErrorBody {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
-    pub(super) error: ErrorDetail,
+    pub(super) error: MessagesErrorDetail,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "MessagesErrorDetail")]
-pub(super) struct ErrorDetail {
+pub(super) struct MessagesErrorDetail {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) details: Option<Details>,
+    pub(super) details: Option<MessagesErrorDetails>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "MessagesErrorDetails")]
-pub(super) struct Details {
+pub(super) struct MessagesErrorDetails {
     pub(super) error_code: &'static str,
 }
 
 /// The response of `count_tokens`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TokenCount")]
-pub(in crate::http) struct Count {
+pub(in crate::http) struct TokenCount {
     pub(super) input_tokens: u64,
     /// Always true: this is not the vendor's count.
     pub(super) estimated: bool,

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use angelia_core::{
     engine::EngineError,
-    model::{Answer, ApprovalId, ApprovalRecord, Decision, Verdict},
-    ports::Approvals,
+    model::{ApprovalId, ApprovalRecord, Decision, QuestionAnswer, Verdict},
+    ports::ApprovalFilter,
 };
 use axum::{Extension, Json, extract::State, http::StatusCode};
 use schemars::JsonSchema;
@@ -13,20 +13,20 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use super::{
     super::{
-        ApiError, ApiState, Caller,
-        body::{JsonBody, QueryOf},
+        ApiError, ApiState, ConnectionSource,
+        body::{JsonBody, QueryParams},
         openapi::shapes,
-        resources::{Approval, List},
+        resources::{ApprovalResource, ResourceList},
     },
-    Id,
+    PathId,
     paging::PageQuery,
 };
 
 pub(super) async fn list(
     State(state): State<Arc<ApiState>>,
-    QueryOf(query): QueryOf<PageQuery>,
-) -> Result<Json<List<Approval>>, ApiError> {
-    let which = if query.all()? { Approvals::All } else { Approvals::Pending };
+    QueryParams(query): QueryParams<PageQuery>,
+) -> Result<Json<ResourceList<ApprovalResource>>, ApiError> {
+    let which = if query.includes_all()? { ApprovalFilter::All } else { ApprovalFilter::Pending };
     let records = state.engine.approvals(which, query.page()?).await?;
     let id = |record: &ApprovalRecord| record.approval.id.to_string();
     Ok(Json(query.list(&records, id, |record| record.into())))
@@ -55,23 +55,24 @@ fn verdict<'de, D: Deserializer<'de>>(value: D) -> Result<Verdict, D::Error> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in crate::http) struct Decided {
+#[schemars(rename = "Decided")]
+pub(in crate::http) struct DecisionReceipt {
     id: String,
     verdict: &'static str,
 }
 
 pub(super) async fn decide(
     State(state): State<Arc<ApiState>>,
-    Id(id): Id<ApprovalId>,
-    Extension(caller): Extension<Caller>,
+    PathId(id): PathId<ApprovalId>,
+    Extension(caller): Extension<ConnectionSource>,
     JsonBody(body): JsonBody<DecisionBody>,
-) -> Result<Json<Decided>, ApiError> {
-    caller.may_decide().await?;
+) -> Result<Json<DecisionReceipt>, ApiError> {
+    caller.ensure_may_decide().await?;
     let answers = body.answers.into_iter();
     let decision = Decision {
         verdict: body.verdict,
         note: body.note,
-        answers: answers.map(|(question, answer)| Answer { question, answer }).collect(),
+        answers: answers.map(|(question, answer)| QuestionAnswer { question, answer }).collect(),
         by: "owner".into(),
     };
     match state.engine.decide(id, decision).await {
@@ -79,12 +80,12 @@ pub(super) async fn decide(
         Err(EngineError::NotPending) => return Err(not_pending(&state, id).await),
         Err(error) => return Err(error.into()),
     }
-    Ok(Json(Decided { id: id.to_string(), verdict: body.verdict.as_str() }))
+    Ok(Json(DecisionReceipt { id: id.to_string(), verdict: body.verdict.as_str() }))
 }
 
 /// Returns the reason why an approval cannot be decided.
 async fn not_pending(state: &ApiState, id: ApprovalId) -> ApiError {
-    let message = match state.engine.approval(id).await.map(|record| record.decided) {
+    let message = match state.engine.approval(id).await.map(|record| record.resolution) {
         Err(error) => return error.into(),
         Ok(Some((decided, _))) => format!(
             "the approval has been decided already: {} by {}",

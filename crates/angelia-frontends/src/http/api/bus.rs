@@ -5,14 +5,14 @@ use std::{fmt, sync::Arc, time::Duration};
 use angelia_core::{
     model::{
         EndpointName,
-        bus::{Destination, Message},
+        bus::{BusMessage, Destination},
     },
     ports::{
         Bus, Clock,
-        bus::{EndpointState, Presence, Receipt, Refusal},
+        bus::{EndpointState, Presence, PublishError, Receipt},
     },
 };
-use angelia_wire::sse::Encoder;
+use angelia_wire::sse::SseEncoder;
 use axum::{
     Json,
     body::{Body, Bytes},
@@ -28,19 +28,19 @@ use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{ApiError, ApiState, body::JsonBody, resources::List};
+use super::super::{ApiError, ApiState, body::JsonBody, resources::ResourceList};
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The sender if the request names none.
-const SENDER: &str = "api";
+const DEFAULT_SENDER: &str = "api";
 
 /// The bus of this daemon, for callers over HTTP.
 #[derive(Clone)]
 pub struct BusApi {
     pub bus: Arc<dyn Bus>,
     /// Broadcasts every incoming message.
-    pub heard: broadcast::Sender<Message>,
+    pub incoming: broadcast::Sender<BusMessage>,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for BusApi {
     }
 }
 
-fn bus(state: &ApiState) -> Result<&BusApi, ApiError> {
+fn require_bus(state: &ApiState) -> Result<&BusApi, ApiError> {
     state.bus.as_ref().ok_or_else(|| {
         let message = "this daemon has no bus";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
@@ -61,7 +61,7 @@ fn bus(state: &ApiState) -> Result<&BusApi, ApiError> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "BusMessage")]
-pub(in crate::http) struct MessageBody {
+pub(in crate::http) struct BusMessageBody {
     to: String,
     /// The claimed sender; it is not verified, because an HTTP client holds no endpoint's name.
     from: Option<String>,
@@ -77,7 +77,7 @@ pub(in crate::http) struct MessageBody {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BusAccepted")]
-pub(in crate::http) struct Accepted {
+pub(in crate::http) struct BusAccepted {
     id: String,
     status: &'static str,
     /// No listener has that name now.
@@ -89,26 +89,26 @@ pub(in crate::http) struct Accepted {
 
 pub(super) async fn send(
     State(state): State<Arc<ApiState>>,
-    JsonBody(body): JsonBody<MessageBody>,
-) -> Result<(StatusCode, Json<Accepted>), ApiError> {
-    let door = bus(&state)?;
-    let message = message(door, body)?;
+    JsonBody(body): JsonBody<BusMessageBody>,
+) -> Result<(StatusCode, Json<BusAccepted>), ApiError> {
+    let door = require_bus(&state)?;
+    let message = compose_message(door, body)?;
     // It is fine if nobody follows the messages.
-    let _nobody = door.heard.send(message.clone());
+    let _nobody = door.incoming.send(message.clone());
     let receipts = door.bus.publish(vec![message], None).await.await;
     match receipts.into_iter().next() {
         Some(Ok(receipt)) => Ok((StatusCode::ACCEPTED, Json(receipt.into()))),
-        Some(Err(refusal)) => Err(refused(&refusal)),
+        Some(Err(refusal)) => Err(refusal_error(&refusal)),
         None => Err(ApiError::internal("the bus did not answer")),
     }
 }
 
-fn message(door: &BusApi, body: MessageBody) -> Result<Message, ApiError> {
+fn compose_message(door: &BusApi, body: BusMessageBody) -> Result<BusMessage, ApiError> {
     let name = |field: &str, name: &str| {
         EndpointName::new(name).map_err(|error| ApiError::invalid(format!("{field}: {error}")))
     };
     let to = name("to", &body.to)?;
-    let from = name("from", body.from.as_deref().unwrap_or(SENDER))?;
+    let from = name("from", body.from.as_deref().unwrap_or(DEFAULT_SENDER))?;
     let mut said = match (body.body, body.text) {
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid("text: a message has a text or a body, not both"));
@@ -130,11 +130,11 @@ fn message(door: &BusApi, body: MessageBody) -> Result<Message, ApiError> {
     let id = id.unwrap_or_else(|| door.clock.fresh_uuid().to_string());
     #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit into 53 bits")]
     let ts = door.clock.now().as_microsecond() as f64 / 1e6;
-    let message = Message::compose(id, &from, &to, ts, &said);
-    Ok(Message { verified: false, ..message })
+    let message = BusMessage::compose(id, &from, &to, ts, &said);
+    Ok(BusMessage { verified: false, ..message })
 }
 
-impl From<Receipt> for Accepted {
+impl From<Receipt> for BusAccepted {
     fn from(receipt: Receipt) -> Self {
         Self {
             id: receipt.id.to_string(),
@@ -146,18 +146,18 @@ impl From<Receipt> for Accepted {
     }
 }
 
-fn refused(refusal: &Refusal) -> ApiError {
+fn refusal_error(refusal: &PublishError) -> ApiError {
     let (status, kind) = match refusal {
-        Refusal::Full { .. } => (StatusCode::TOO_MANY_REQUESTS, "busy"),
-        Refusal::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-        Refusal::Storage(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        PublishError::Full { .. } => (StatusCode::TOO_MANY_REQUESTS, "busy"),
+        PublishError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+        PublishError::Storage(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
     };
     ApiError::new(status, kind, refusal.to_string())
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BusEndpoint")]
-pub(in crate::http) struct Endpoint {
+pub(in crate::http) struct BusEndpoint {
     /// Its name.
     id: String,
     listening: bool,
@@ -167,12 +167,12 @@ pub(in crate::http) struct Endpoint {
 
 pub(super) async fn endpoints(
     State(state): State<Arc<ApiState>>,
-) -> Result<Json<List<Endpoint>>, ApiError> {
-    let listed = bus(&state)?.bus.endpoints();
-    Ok(Json(List::whole(listed.into_iter().map(Into::into).collect())))
+) -> Result<Json<ResourceList<BusEndpoint>>, ApiError> {
+    let listed = require_bus(&state)?.bus.endpoints();
+    Ok(Json(ResourceList::whole(listed.into_iter().map(Into::into).collect())))
 }
 
-impl From<EndpointState> for Endpoint {
+impl From<EndpointState> for BusEndpoint {
     fn from(state: EndpointState) -> Self {
         Self {
             id: state.name.to_string(),
@@ -190,32 +190,33 @@ pub(super) async fn events(State(state): State<Arc<ApiState>>) -> Result<Respons
         (header::CACHE_CONTROL, "no-store"),
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    let heard = bus(&state)?.heard.subscribe();
+    let heard = require_bus(&state)?.incoming.subscribe();
     let stop = state.tasks.stop_token().clone();
-    Ok((HEADERS, Body::from_stream(encoded(heard, stop))).into_response())
+    Ok((HEADERS, Body::from_stream(message_stream(heard, stop))).into_response())
 }
 
-fn encoded(
-    heard: broadcast::Receiver<Message>,
+fn message_stream(
+    heard: broadcast::Receiver<BusMessage>,
     stop: CancellationToken,
 ) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
     stream::unfold((heard, stop), |(mut heard, stop)| async move {
-        let next = stop.run_until_cancelled(tokio::time::timeout(KEEP_ALIVE, heard.recv()));
+        let next =
+            stop.run_until_cancelled(tokio::time::timeout(KEEP_ALIVE_INTERVAL, heard.recv()));
         let mut out = BytesMut::new();
         match next.await? {
-            Ok(Ok(message)) => encode(&message, &mut out),
+            Ok(Ok(message)) => encode_message(&message, &mut out),
             Ok(Err(RecvError::Lagged(missed))) => {
                 let said = json!({"missed": missed}).to_string();
-                Encoder::new(&mut out).event("lagged").data(said.as_bytes()).end();
+                SseEncoder::new(&mut out).event("lagged").data(said.as_bytes()).end();
             }
             Ok(Err(RecvError::Closed)) => return None,
-            Err(_nothing_new) => Encoder::new(&mut out).comment("keep-alive").end(),
+            Err(_nothing_new) => SseEncoder::new(&mut out).comment("keep-alive").end(),
         }
         Some((Ok(out.freeze()), (heard, stop)))
     })
 }
 
-fn encode(message: &Message, out: &mut BytesMut) {
+fn encode_message(message: &BusMessage, out: &mut BytesMut) {
     let content = message.content();
     let to = match &message.to {
         Destination::Endpoint(name) => Some(name.as_str()),
@@ -229,5 +230,5 @@ fn encode(message: &Message, out: &mut BytesMut) {
         "ts": content.ts,
         "body": content.body,
     });
-    Encoder::new(out).event("message").data(said.to_string().as_bytes()).end();
+    SseEncoder::new(out).event("message").data(said.to_string().as_bytes()).end();
 }

@@ -4,11 +4,11 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    engine::{EventBatch, Watch},
+    engine::{EventBatch, TurnWatch},
     model::{Seq, TurnId, TurnState},
     ports::StoreError,
 };
-use angelia_wire::sse::Encoder;
+use angelia_wire::sse::SseEncoder;
 use axum::{
     body::{Body, Bytes},
     extract::State,
@@ -21,14 +21,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    super::{ApiError, ApiState, body::QueryOf},
-    Id,
+    super::{ApiError, ApiState, body::QueryParams},
+    PathId,
 };
 use crate::event_json::{event_type, write_event};
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-const HEADERS: [(HeaderName, &str); 3] = [
+const SSE_HEADERS: [(HeaderName, &str); 3] = [
     (header::CONTENT_TYPE, "text/event-stream"),
     (header::CACHE_CONTROL, "no-store"),
     // For proxies that would otherwise collect the stream before they pass it on.
@@ -48,9 +48,9 @@ pub(in crate::http) struct EventsQuery {
 
 pub(super) async fn events(
     State(state): State<Arc<ApiState>>,
-    Id(turn): Id<TurnId>,
+    PathId(turn): PathId<TurnId>,
     headers: HeaderMap,
-    QueryOf(query): QueryOf<EventsQuery>,
+    QueryParams(query): QueryParams<EventsQuery>,
 ) -> Result<Response, ApiError> {
     // The header is more recent than the query: a reconnecting browser repeats the original URL.
     let after = last_event_id(&headers)?.or(query.after).unwrap_or(0);
@@ -63,9 +63,9 @@ pub(super) async fn events(
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
-    let held = query.hold.then(|| Held { state: Arc::clone(&state), turn });
-    let body = Body::from_stream(encoded(watch, first, held));
-    Ok((HEADERS, body).into_response())
+    let held = query.hold.then(|| InterruptOnDrop { state: Arc::clone(&state), turn });
+    let body = Body::from_stream(event_stream(watch, first, held));
+    Ok((SSE_HEADERS, body).into_response())
 }
 
 async fn is_over(state: &ApiState, turn: TurnId) -> Result<bool, ApiError> {
@@ -79,24 +79,24 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
     };
     match id.to_str().map(str::trim) {
         Ok("") => Ok(None),
-        Ok(id) if let Some(seq) = number(id) => Ok(Some(seq)),
+        Ok(id) if let Some(seq) = parse_seq(id) => Ok(Some(seq)),
         _ => Err(ApiError::invalid("Last-Event-ID: this is not the number of an event")),
     }
 }
 
 /// Parses an event number as we write it: digits only, at most 18.
-fn number(id: &str) -> Option<Seq> {
+fn parse_seq(id: &str) -> Option<Seq> {
     let is_one = id.len() <= 18 && id.bytes().all(|byte| byte.is_ascii_digit());
     is_one.then(|| id.parse().ok()).flatten()
 }
 
 /// Interrupts its turn when the client disconnects.
-struct Held {
+struct InterruptOnDrop {
     state: Arc<ApiState>,
     turn: TurnId,
 }
 
-impl Drop for Held {
+impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
         let (engine, turn) = (self.state.engine.clone(), self.turn);
         self.state.tasks.spawn(async move {
@@ -107,35 +107,35 @@ impl Drop for Held {
 }
 
 /// Encodes events as they come, and a keep-alive comment when nothing happens for a while.
-fn encoded(
-    watch: Watch,
+fn event_stream(
+    watch: TurnWatch,
     first: Option<EventBatch>,
-    held: Option<Held>,
+    held: Option<InterruptOnDrop>,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> {
     let seed = (watch, first, held);
     stream::try_unfold(seed, |(mut watch, first, held)| async move {
         let mut out = BytesMut::new();
         if let Some(batch) = first {
-            encode(&batch, &mut out);
+            encode_batch(&batch, &mut out);
             return Ok(Some((out.freeze(), (watch, None, held))));
         }
-        match tokio::time::timeout(KEEP_ALIVE, watch.next()).await {
-            Ok(Ok(Some(batch))) => encode(&batch, &mut out),
+        match tokio::time::timeout(KEEP_ALIVE_INTERVAL, watch.next()).await {
+            Ok(Ok(Some(batch))) => encode_batch(&batch, &mut out),
             Ok(Ok(None)) => return Ok(None),
             // The client sees a truncated stream and reconnects for the rest.
             Ok(Err(error)) => return Err(error),
-            Err(_nothing_new) => Encoder::new(&mut out).comment("keep-alive").end(),
+            Err(_nothing_new) => SseEncoder::new(&mut out).comment("keep-alive").end(),
         }
         Ok(Some((out.freeze(), (watch, None, held))))
     })
 }
 
-fn encode(batch: &EventBatch, out: &mut BytesMut) {
+fn encode_batch(batch: &EventBatch, out: &mut BytesMut) {
     let mut json = Vec::with_capacity(512);
     for event in batch.iter() {
         json.clear();
         write_event(event, &mut json);
-        Encoder::new(out)
+        SseEncoder::new(out)
             .id(&event.seq.to_string())
             .event(event_type(&event.kind))
             .data(&json)

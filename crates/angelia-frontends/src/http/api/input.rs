@@ -11,7 +11,7 @@ use serde::{
 };
 use serde_json::{Value, json};
 
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// The JSON schema of an input.
 pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -33,7 +33,7 @@ pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "properties": {
             "type": {"const": "image"},
-            "media_type": {"enum": IMAGES},
+            "media_type": {"enum": IMAGE_MEDIA_TYPES},
             "data": base64,
         },
         "required": ["type", "media_type", "data"],
@@ -52,9 +52,9 @@ pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
 
 /// The input of a turn; never blank.
 #[derive(Debug)]
-pub(super) struct Input(pub(super) Vec<Content>);
+pub(super) struct TurnInput(pub(super) Vec<Content>);
 
-impl<'de> Deserialize<'de> for Input {
+impl<'de> Deserialize<'de> for TurnInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(InputVisitor).map(Self)
     }
@@ -78,7 +78,7 @@ impl<'de> Visitor<'de> for InputVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Self::Value, A::Error> {
         let mut contents = Vec::new();
-        while let Some(Block(content)) = blocks.next_element()? {
+        while let Some(InputBlock(content)) = blocks.next_element()? {
             contents.push(content);
         }
         let says_something = |content: &Content| match content {
@@ -93,9 +93,9 @@ impl<'de> Visitor<'de> for InputVisitor {
     }
 }
 
-struct Block(Content);
+struct InputBlock(Content);
 
-impl<'de> Deserialize<'de> for Block {
+impl<'de> Deserialize<'de> for InputBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         /// The fields of all block types; which belong together is checked below, with better error
         /// messages.
@@ -113,8 +113,8 @@ impl<'de> Deserialize<'de> for Block {
             ("text", Some(text), None, None) => Ok(Self(Content::Text(text))),
             ("text", ..) => Err(D::Error::custom("a text block has `text` and nothing else")),
             ("image", None, Some(media_type), Some(data)) => {
-                if !IMAGES.contains(&&*media_type) {
-                    let known = IMAGES.join(", ");
+                if !IMAGE_MEDIA_TYPES.contains(&&*media_type) {
+                    let known = IMAGE_MEDIA_TYPES.join(", ");
                     let message = format!("`media_type` must be one of {known}");
                     return Err(D::Error::custom(message));
                 }

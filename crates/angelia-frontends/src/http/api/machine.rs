@@ -4,57 +4,61 @@ use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Failure, FailureKind, SessionSpec},
-    ports::{Health, Login, Wanted},
+    ports::{ExecutorHealth, LoginState, ProfileRequest},
 };
 use axum::{Json, extract::State};
 use futures_util::future::join_all;
 
 use super::super::{
     ApiState,
-    resources::{Executor, List, Profile},
+    resources::{ExecutorResource, ProfileResource, ResourceList},
 };
 
 /// An executor whose program does not report its version within this time is not ready.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(super) async fn profiles(State(state): State<Arc<ApiState>>) -> Json<List<Profile>> {
+pub(super) async fn profiles(
+    State(state): State<Arc<ApiState>>,
+) -> Json<ResourceList<ProfileResource>> {
     let profiles = state.profiles.list();
-    Json(List::whole(profiles.iter().map(Profile::from).collect()))
+    Json(ResourceList::whole(profiles.iter().map(ProfileResource::from).collect()))
 }
 
 /// Probes the program of each executor, so it takes as long as the slowest of them.
-pub(super) async fn executors(State(state): State<Arc<ApiState>>) -> Json<List<Executor>> {
+pub(super) async fn executors(
+    State(state): State<Arc<ApiState>>,
+) -> Json<ResourceList<ExecutorResource>> {
     let asked = state.engine.executors().iter().map(|executor| async {
-        let spec = spec(&state, executor.name()).await;
+        let spec = first_profile_spec(&state, executor.name()).await;
         let health = tokio::time::timeout(PROBE_TIMEOUT, executor.probe(&spec)).await;
-        let health = health.unwrap_or_else(|_elapsed| silent());
-        Executor::new(executor.name(), health)
+        let health = health.unwrap_or_else(|_elapsed| probe_timed_out());
+        ExecutorResource::new(executor.name(), health)
     });
-    Json(List::whole(join_all(asked).await))
+    Json(ResourceList::whole(join_all(asked).await))
 }
 
 /// Returns the specification of the first profile of an executor: that profile may name another
 /// binary.
-async fn spec(state: &ApiState, executor: &'static str) -> SessionSpec {
+async fn first_profile_spec(state: &ApiState, executor: &'static str) -> SessionSpec {
     let profiles = state.profiles.list();
     let first = profiles.iter().find(|one| *one.executor == *executor);
     let plain = || SessionSpec::new(executor, "/");
     let Some(profile) = first else { return plain() };
-    let wanted = Wanted {
+    let wanted = ProfileRequest {
         profile: Some(Arc::clone(&profile.name)),
         cwd: Some("/".into()),
-        ..Wanted::default()
+        ..ProfileRequest::default()
     };
-    let spec = state.profiles.spec(wanted).await;
+    let spec = state.profiles.resolve(wanted).await;
     spec.unwrap_or_else(|_unusable| plain())
 }
 
-fn silent() -> Health {
+fn probe_timed_out() -> ExecutorHealth {
     let message = "the executor's program did not answer in time";
     let failure = Failure::new(FailureKind::Timeout, message);
-    Health {
-        installed: None,
-        login: Login::Unknown,
+    ExecutorHealth {
+        installation: None,
+        login: LoginState::Unknown,
         problem: Some(failure.with_hint("`angelia doctor` shows what it does")),
     }
 }

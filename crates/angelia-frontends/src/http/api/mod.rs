@@ -3,9 +3,9 @@
 mod approvals;
 mod bus;
 mod events;
+mod idempotency;
 mod input;
 mod machine;
-mod once;
 mod paging;
 mod sessions;
 mod turns;
@@ -22,11 +22,11 @@ use axum::{
 pub use self::bus::BusApi;
 /// The request and response bodies, for the `OpenAPI` document.
 pub(super) use self::{
-    approvals::{Decided, DecisionBody},
-    bus::{Accepted as BusAccepted, Endpoint as BusEndpoint, MessageBody as BusMessageBody},
+    approvals::{DecisionBody, DecisionReceipt},
+    bus::{BusAccepted, BusEndpoint, BusMessageBody},
     events::EventsQuery,
     paging::PageQuery,
-    sessions::{ChangeBody, NewSessionBody},
+    sessions::{NewSessionBody, SessionChangeBody},
     turns::{InterruptBody, TurnBody},
 };
 use super::{ApiError, ApiState};
@@ -55,9 +55,9 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
 }
 
 /// Extracts the id in the path. A malformed id is reported as not found.
-struct Id<T>(T);
+struct PathId<T>(T);
 
-impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
+impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for PathId<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {

@@ -4,10 +4,10 @@ use angelia_core::ports::Page;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::super::{ApiError, resources::List};
+use super::super::{ApiError, resources::ResourceList};
 
-const DEFAULT: usize = 50;
-const MOST: usize = 500;
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 500;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,7 @@ pub(in crate::http) struct PageQuery {
 }
 
 impl PageQuery {
-    pub(super) fn all(&self) -> Result<bool, ApiError> {
+    pub(super) fn includes_all(&self) -> Result<bool, ApiError> {
         match self.all.as_deref() {
             None | Some("0" | "false") => Ok(false),
             Some("1" | "true") => Ok(true),
@@ -38,7 +38,7 @@ impl PageQuery {
 
     fn limit(&self) -> usize {
         let limit = self.limit.and_then(|limit| limit.try_into().ok());
-        limit.unwrap_or(DEFAULT).clamp(1, MOST)
+        limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT)
     }
 
     /// Returns the page to query: one record more than is shown, which tells whether there is a
@@ -58,10 +58,10 @@ impl PageQuery {
         records: &[R],
         id: impl Fn(&R) -> String,
         shown: impl Fn(&R) -> T,
-    ) -> List<T> {
+    ) -> ResourceList<T> {
         let shown_here = &records[..records.len().min(self.limit())];
         let more = records.len() > shown_here.len();
-        List {
+        ResourceList {
             next: shown_here.last().filter(|_| more).map(id),
             data: shown_here.iter().map(shown).collect(),
         }

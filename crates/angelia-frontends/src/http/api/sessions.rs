@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use angelia_core::{
     engine::{EngineError, NewSession},
     model::{ExternalName, SessionId, SessionRecord},
-    ports::Wanted,
+    ports::ProfileRequest,
 };
 use axum::{
     Extension, Json,
@@ -17,43 +17,46 @@ use serde::{Deserialize, Deserializer};
 
 use super::{
     super::{
-        ApiError, ApiState, Caller, OWNERS_NAMES,
-        body::{JsonBody, QueryOf},
+        ApiError, ApiState, ConnectionSource, OWNER_NAME_SCOPE,
+        body::{JsonBody, QueryParams},
         openapi::shapes,
-        resources::{List, Session},
+        resources::{ResourceList, SessionResource},
     },
-    Id,
+    PathId,
     paging::PageQuery,
 };
 
-type Shared = State<Arc<ApiState>>;
+type SharedState = State<Arc<ApiState>>;
 
 pub(super) async fn list(
-    State(state): Shared,
-    QueryOf(query): QueryOf<PageQuery>,
-) -> Result<Json<List<Session>>, ApiError> {
+    State(state): SharedState,
+    QueryParams(query): QueryParams<PageQuery>,
+) -> Result<Json<ResourceList<SessionResource>>, ApiError> {
     if let Some(name) = &query.name {
-        return named(&state, name).await;
+        return list_by_name(&state, name).await;
     }
     let sessions = state.engine.sessions(query.page()?).await?;
     let id = |session: &SessionRecord| session.id.to_string();
     Ok(Json(query.list(&sessions, id, |record| record.into())))
 }
 
-async fn named(state: &ApiState, name: &str) -> Result<Json<List<Session>>, ApiError> {
+async fn list_by_name(
+    state: &ApiState,
+    name: &str,
+) -> Result<Json<ResourceList<SessionResource>>, ApiError> {
     let mut found = Vec::new();
-    if let Some(id) = state.engine.named(&owners_name(name)).await? {
+    if let Some(id) = state.engine.find_by_name(&owners_name(name)).await? {
         match state.engine.session(id).await {
             Ok(session) => found.push((&session).into()),
             Err(EngineError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Json(List::whole(found)))
+    Ok(Json(ResourceList::whole(found)))
 }
 
 fn owners_name(name: &str) -> ExternalName {
-    ExternalName { scope: OWNERS_NAMES.into(), name: name.into() }
+    ExternalName { scope: OWNER_NAME_SCOPE.into(), name: name.into() }
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -73,18 +76,18 @@ pub(in crate::http) struct NewSessionBody {
 }
 
 pub(super) async fn create(
-    State(state): Shared,
-    Extension(caller): Extension<Caller>,
+    State(state): SharedState,
+    Extension(caller): Extension<ConnectionSource>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<NewSessionBody>,
-) -> Result<(StatusCode, Json<Session>), ApiError> {
+) -> Result<(StatusCode, Json<SessionResource>), ApiError> {
     for (field, path) in [("cwd", &body.cwd), ("caller_cwd", &body.caller_cwd)] {
         if path.as_ref().is_some_and(|path| !path.is_absolute()) {
             let message = format!("{field}: this must be an absolute path");
             return Err(ApiError::invalid(message));
         }
     }
-    let wanted = Wanted {
+    let wanted = ProfileRequest {
         profile: body.profile,
         target: None,
         cwd: body.cwd,
@@ -93,7 +96,7 @@ pub(super) async fn create(
         at_terminal: caller.is_terminal(&headers).await,
     };
     let new = NewSession {
-        spec: state.profiles.spec(wanted).await?,
+        spec: state.profiles.resolve(wanted).await?,
         title: body.title,
         name: body.name.as_deref().map(owners_name),
     };
@@ -102,15 +105,16 @@ pub(super) async fn create(
 }
 
 pub(super) async fn show(
-    State(state): Shared,
-    Id(id): Id<SessionId>,
-) -> Result<Json<Session>, ApiError> {
+    State(state): SharedState,
+    PathId(id): PathId<SessionId>,
+) -> Result<Json<SessionResource>, ApiError> {
     Ok(Json((&state.engine.session(id).await?).into()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct ChangeBody {
+#[schemars(rename = "ChangeBody")]
+pub(in crate::http) struct SessionChangeBody {
     /// `null` removes the title; the field itself is required.
     #[serde(deserialize_with = "required")]
     #[schemars(schema_with = "shapes::text_or_null")]
@@ -122,25 +126,25 @@ fn required<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Arc<str>>, D::
 }
 
 pub(super) async fn change(
-    State(state): Shared,
-    Id(id): Id<SessionId>,
-    JsonBody(body): JsonBody<ChangeBody>,
-) -> Result<Json<Session>, ApiError> {
+    State(state): SharedState,
+    PathId(id): PathId<SessionId>,
+    JsonBody(body): JsonBody<SessionChangeBody>,
+) -> Result<Json<SessionResource>, ApiError> {
     let session = state.engine.rename_session(id, body.title).await?;
     Ok(Json((&session).into()))
 }
 
 pub(super) async fn fork(
-    State(state): Shared,
-    Id(id): Id<SessionId>,
-) -> Result<(StatusCode, Json<Session>), ApiError> {
+    State(state): SharedState,
+    PathId(id): PathId<SessionId>,
+) -> Result<(StatusCode, Json<SessionResource>), ApiError> {
     let session = state.engine.fork_session(id).await?;
     Ok((StatusCode::CREATED, Json((&session).into())))
 }
 
 pub(super) async fn delete(
-    State(state): Shared,
-    Id(id): Id<SessionId>,
+    State(state): SharedState,
+    PathId(id): PathId<SessionId>,
 ) -> Result<StatusCode, ApiError> {
     state.engine.delete_session(id).await?;
     Ok(StatusCode::NO_CONTENT)

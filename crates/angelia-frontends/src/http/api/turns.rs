@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{Origin, SessionId, TurnId, TurnOptions, TurnRecord};
+use angelia_core::model::{SessionId, TurnId, TurnOptions, TurnOrigin, TurnRecord};
 use axum::{
     Extension, Json,
     extract::State,
@@ -14,25 +14,24 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        ApiError, ApiState, Caller,
-        body::{JsonBody, QueryOf},
-        resources::{Accepted, List, Steered, Turn},
+        ApiError, ApiState, ConnectionSource,
+        body::{JsonBody, QueryParams},
+        resources::{AcceptedTurnResource, ResourceList, SteerResource, TurnResource},
     },
-    Id,
-    input::Input,
-    once,
+    PathId, idempotency,
+    input::TurnInput,
     paging::PageQuery,
 };
 use crate::mcp::lineage::caller_name;
 
-type Shared = State<Arc<ApiState>>;
+type SharedState = State<Arc<ApiState>>;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct TurnBody {
     /// A string, or blocks of text and images.
     #[schemars(schema_with = "super::input::schema")]
-    input: Input,
+    input: TurnInput,
     /// `false`: nobody will answer approvals, so they are declined at once.
     can_ask: Option<bool>,
     /// `false`: an exhausted quota ends the turn instead of making it wait.
@@ -44,31 +43,32 @@ pub(in crate::http) struct TurnBody {
 }
 
 pub(super) async fn submit(
-    State(state): Shared,
-    Id(session): Id<SessionId>,
-    Extension(caller): Extension<Caller>,
+    State(state): SharedState,
+    PathId(session): PathId<SessionId>,
+    Extension(caller): Extension<ConnectionSource>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
 ) -> Result<Response, ApiError> {
-    let key = once::key(&caller, &headers)?;
-    let options = options(&caller, &headers, &body).await?;
+    let key = idempotency::request_key(&caller, &headers)?;
+    let options = turn_options(&caller, &headers, &body).await?;
     let submitted = state.engine.submit_once(session, body.input.0, options, key).await?;
-    let mut accepted = Accepted::new(session, &submitted);
-    if submitted.repeats {
+    let mut accepted = AcceptedTurnResource::new(session, &submitted);
+    if submitted.is_repeat {
         // The turn of an earlier request may have progressed or ended.
         let turn = state.engine.turn(submitted.turn).await?;
         turn.state.as_str().clone_into(&mut accepted.status);
     }
-    let repeat = submitted.repeats.then_some([(once::REPEAT_HEADER, "1")]);
+    let repeat = submitted.is_repeat.then_some([(idempotency::REPEAT_HEADER, "1")]);
     Ok((StatusCode::ACCEPTED, repeat, Json(accepted)).into_response())
 }
 
-async fn options(
-    caller: &Caller,
+async fn turn_options(
+    caller: &ConnectionSource,
     headers: &HeaderMap,
     body: &TurnBody,
 ) -> Result<TurnOptions, ApiError> {
-    let origin = if caller.is_terminal(headers).await { Origin::Owner } else { Origin::Remote };
+    let origin =
+        if caller.is_terminal(headers).await { TurnOrigin::Owner } else { TurnOrigin::Remote };
     let delegated_by = body.delegated_by.as_deref().map(str::parse).transpose();
     let delegated_by = delegated_by.map_err(|_| ApiError::not_found("session"))?;
     Ok(TurnOptions {
@@ -82,9 +82,9 @@ async fn options(
 }
 
 pub(super) async fn list(
-    State(state): Shared,
-    QueryOf(query): QueryOf<PageQuery>,
-) -> Result<Json<List<Turn>>, ApiError> {
+    State(state): SharedState,
+    QueryParams(query): QueryParams<PageQuery>,
+) -> Result<Json<ResourceList<TurnResource>>, ApiError> {
     let session = match &query.session {
         None => None,
         Some(id) => Some(id.parse().map_err(|_| ApiError::not_found("session"))?),
@@ -94,7 +94,10 @@ pub(super) async fn list(
     Ok(Json(query.list(&turns, id, |record| record.into())))
 }
 
-pub(super) async fn show(State(state): Shared, Id(id): Id<TurnId>) -> Result<Json<Turn>, ApiError> {
+pub(super) async fn show(
+    State(state): SharedState,
+    PathId(id): PathId<TurnId>,
+) -> Result<Json<TurnResource>, ApiError> {
     Ok(Json((&state.engine.turn(id).await?).into()))
 }
 
@@ -106,10 +109,10 @@ pub(in crate::http) struct InterruptBody {
 }
 
 pub(super) async fn interrupt(
-    State(state): Shared,
-    Id(id): Id<TurnId>,
+    State(state): SharedState,
+    PathId(id): PathId<TurnId>,
     JsonBody(body): JsonBody<InterruptBody>,
-) -> Result<(StatusCode, Json<Turn>), ApiError> {
+) -> Result<(StatusCode, Json<TurnResource>), ApiError> {
     state.engine.interrupt(id, body.kill).await?;
     // The current state; the turn's events report how it ended.
     let turn = state.engine.turn(id).await?;
@@ -119,13 +122,13 @@ pub(super) async fn interrupt(
 /// Steers a running turn. The body is that of a new turn, because input that cannot be passed on
 /// becomes one.
 pub(super) async fn steer(
-    State(state): Shared,
-    Id(id): Id<TurnId>,
-    Extension(caller): Extension<Caller>,
+    State(state): SharedState,
+    PathId(id): PathId<TurnId>,
+    Extension(caller): Extension<ConnectionSource>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
-) -> Result<(StatusCode, Json<Steered>), ApiError> {
-    let options = options(&caller, &headers, &body).await?;
+) -> Result<(StatusCode, Json<SteerResource>), ApiError> {
+    let options = turn_options(&caller, &headers, &body).await?;
     let steering = state.engine.steer(id, body.input.0, options).await?;
     Ok((StatusCode::ACCEPTED, Json((&steering).into())))
 }

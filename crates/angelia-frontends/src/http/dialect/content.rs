@@ -10,9 +10,9 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
-use super::Refused;
+use super::InvalidRequest;
 
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Accepts base64 with and without padding: callers differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -21,23 +21,23 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Decodes an image that is embedded in the request.
-pub fn image(media_type: &str, data: &str) -> Result<Content, Refused> {
+pub fn decode_image(media_type: &str, data: &str) -> Result<Content, InvalidRequest> {
     let media_type = media_type.trim().to_ascii_lowercase();
     let media_type = match media_type.as_str() {
         "image/jpg" => "image/jpeg",
         other => other,
     };
-    if !IMAGES.contains(&media_type) {
-        let known = IMAGES.join(", ");
+    if !IMAGE_MEDIA_TYPES.contains(&media_type) {
+        let known = IMAGE_MEDIA_TYPES.join(", ");
         let message = format!("images of type `{media_type}` cannot be shown; use one of {known}");
-        return Err(Refused::new(message));
+        return Err(InvalidRequest::new(message));
     }
-    Ok(Content::Image { media_type: media_type.into(), data: base64(data)? })
+    Ok(Content::Image { media_type: media_type.into(), data: decode_base64(data)? })
 }
 
 /// Decodes base64, also if it is broken into lines.
-pub fn base64(data: &str) -> Result<Arc<[u8]>, Refused> {
-    let refused = |error| Refused::new(format!("this is not base64: {error}"));
+pub fn decode_base64(data: &str) -> Result<Arc<[u8]>, InvalidRequest> {
+    let refused = |error| InvalidRequest::new(format!("this is not base64: {error}"));
     if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
         let joined: String = data.split_ascii_whitespace().collect();
         return Ok(BASE64.decode(joined).map_err(refused)?.into());
@@ -46,14 +46,14 @@ pub fn base64(data: &str) -> Result<Arc<[u8]>, Refused> {
 }
 
 /// Decodes an image from a data URL. Other addresses are refused: images are never fetched.
-pub fn image_url(url: &str) -> Result<Content, Refused> {
+pub fn decode_image_url(url: &str) -> Result<Content, InvalidRequest> {
     let Some(DataUrl { media_type, data }) = DataUrl::parse(url) else {
-        return Err(Refused::new(
+        return Err(InvalidRequest::new(
             "images are not fetched from addresses; send the image itself as a data URL \
              (`data:image/png;base64,…`)",
         ));
     };
-    image(media_type, data)
+    decode_image(media_type, data)
 }
 
 /// `data:MEDIA_TYPE;base64,DATA`

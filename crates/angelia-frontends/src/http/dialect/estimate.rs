@@ -3,7 +3,7 @@
 
 /// Estimates the tokens of a text: four ASCII characters are about one token, and every other
 /// character is about one.
-pub fn tokens(text: &str) -> u64 {
+pub fn estimate_tokens(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = text.chars().filter(|letter| !letter.is_ascii()).count();
     ascii.div_ceil(4) as u64 + others as u64
@@ -11,7 +11,7 @@ pub fn tokens(text: &str) -> u64 {
 
 /// Returns where a text must be cut to stay within `allowed` tokens; `None` if it fits. Generous by
 /// a quarter, because an answer that is cut too early is worse than one that is a little long.
-pub(super) fn cut(text: &str, allowed: u64, used_quarters: &mut u64) -> Option<usize> {
+pub(super) fn cut_position(text: &str, allowed: u64, used_quarters: &mut u64) -> Option<usize> {
     // All counts are in quarters of a token.
     let ceiling = allowed.saturating_mul(5);
     for (at, letter) in text.char_indices() {
@@ -30,18 +30,18 @@ mod tests {
 
     #[test]
     fn a_word_is_a_token_and_a_sign_is_one() {
-        assert_eq!(tokens(""), 0);
-        assert_eq!(tokens("word"), 1);
-        assert_eq!(tokens("two words"), 3);
-        assert_eq!(tokens("日本"), 2);
+        assert_eq!(estimate_tokens(""), 0);
+        assert_eq!(estimate_tokens("word"), 1);
+        assert_eq!(estimate_tokens("two words"), 3);
+        assert_eq!(estimate_tokens("日本"), 2);
     }
 
     #[test]
     fn a_text_is_cut_between_characters_and_across_pieces() {
         let mut used = 0;
-        assert_eq!(cut("abc", 1, &mut used), None);
-        assert_eq!(cut("défg", 1, &mut used), Some(1));
-        assert_eq!(cut("", 0, &mut 0), None);
-        assert_eq!(cut("x", 0, &mut 0), Some(0));
+        assert_eq!(cut_position("abc", 1, &mut used), None);
+        assert_eq!(cut_position("défg", 1, &mut used), Some(1));
+        assert_eq!(cut_position("", 0, &mut 0), None);
+        assert_eq!(cut_position("x", 0, &mut 0), Some(0));
     }
 }

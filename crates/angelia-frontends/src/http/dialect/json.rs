@@ -4,25 +4,29 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Refused;
+use super::InvalidRequest;
 
 /// Parses the whole body, which must be one JSON object.
-pub fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Refused> {
+pub fn parse_body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, InvalidRequest> {
     let first = bytes.trim_ascii_start().first();
     if first.is_some_and(|first| *first != b'{') {
         // Serde would accept a list as the fields in order.
-        return Err(Refused::new("the body: this must be a JSON object"));
+        return Err(InvalidRequest::new("the body: this must be a JSON object"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = read(&mut json, "")?;
-    json.end().map_err(|error| Refused::new(format!("the body is not one JSON value: {error}")))?;
+    let value = deserialize_at(&mut json, "")?;
+    json.end()
+        .map_err(|error| InvalidRequest::new(format!("the body is not one JSON value: {error}")))?;
     Ok(value)
 }
 
 /// Parses a part of the body that was kept raw until its type was known. `place` is its path in the
 /// body.
-pub fn part<'a, T: Deserialize<'a>>(raw: &'a RawValue, place: &str) -> Result<T, Refused> {
-    read(&mut serde_json::Deserializer::from_str(raw.get()), place)
+pub fn parse_part<'a, T: Deserialize<'a>>(
+    raw: &'a RawValue,
+    place: &str,
+) -> Result<T, InvalidRequest> {
+    deserialize_at(&mut serde_json::Deserializer::from_str(raw.get()), place)
 }
 
 /// Returns whether the JSON value is an object.
@@ -30,7 +34,10 @@ pub fn is_object(raw: &RawValue) -> bool {
     raw.get().trim_start().starts_with('{')
 }
 
-fn read<'a, T, R>(json: &mut serde_json::Deserializer<R>, place: &str) -> Result<T, Refused>
+fn deserialize_at<'a, T, R>(
+    json: &mut serde_json::Deserializer<R>,
+    place: &str,
+) -> Result<T, InvalidRequest>
 where
     T: Deserialize<'a>,
     R: serde_json::de::Read<'a>,
@@ -39,7 +46,7 @@ where
         let inner = error.path().to_string();
         let what = error.into_inner();
         if !what.is_data() {
-            return Refused::new(format!("the body is not JSON: {what}"));
+            return InvalidRequest::new(format!("the body is not JSON: {what}"));
         }
         let what = without_position(&what.to_string());
         let place = match (place, inner.as_str()) {
@@ -49,9 +56,9 @@ where
         };
         let place = dotted(&place);
         if place.is_empty() {
-            return Refused::new(format!("the body: {what}"));
+            return InvalidRequest::new(format!("the body: {what}"));
         }
-        Refused::new(format!("{place}: {what}")).at(place)
+        InvalidRequest::new(format!("{place}: {what}")).at(place)
     })
 }
 

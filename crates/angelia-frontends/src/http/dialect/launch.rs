@@ -6,32 +6,35 @@ use std::{fmt::Write as _, sync::Arc};
 use angelia_core::{
     engine::EngineError,
     model::{LaunchFingerprint, Mode, RawJson, SessionSpec, SystemPrompt},
-    ports::Capabilities,
+    ports::ExecutorCapabilities,
 };
 use serde_json::value::RawValue;
 
-use super::{Ask, DialectError, ErrorKind, Output, Refused, ToolChoice, target::Meant};
+use super::{
+    DialectError, ErrorKind, InvalidRequest, ModelRequest, OutputFormat, ToolChoice,
+    target::ModelTarget,
+};
 use crate::http::ApiState;
 
-const ANY_OBJECT: &str = r#"{"type":"object"}"#;
+const ANY_OBJECT_SCHEMA: &str = r#"{"type":"object"}"#;
 
 #[derive(Debug)]
-pub(super) struct Launch {
+pub(super) struct SessionLaunch {
     pub(super) spec: SessionSpec,
-    pub(super) can: Capabilities,
+    pub(super) capabilities: ExecutorCapabilities,
 }
 
-impl Launch {
-    pub(super) async fn of(
+impl SessionLaunch {
+    pub(super) async fn resolve(
         state: &ApiState,
-        ask: &Ask,
-        meant: &Meant,
+        ask: &ModelRequest,
+        meant: &ModelTarget,
     ) -> Result<Self, DialectError> {
-        let mut spec = state.profiles.spec(meant.wanted.clone()).await?;
+        let mut spec = state.profiles.resolve(meant.wanted.clone()).await?;
         let can = capabilities(state, &spec)?;
         if spec.mode == Mode::Model && !can.model_mode {
             let message = format!("`{}` has no model mode", spec.executor);
-            return Err(Refused::new(message).at("model").into());
+            return Err(InvalidRequest::new(message).at("model").into());
         }
         if ask.tool_choice != ToolChoice::None && can.caller_tools {
             spec.caller_tools.clone_from(&ask.tools);
@@ -39,9 +42,9 @@ impl Launch {
         let must_call = matches!(ask.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
         if must_call && spec.caller_tools.is_empty() {
             let message = format!("`{}` cannot be made to call a tool", ask.model);
-            return Err(Refused::new(message).at("tool_choice").into());
+            return Err(InvalidRequest::new(message).at("tool_choice").into());
         }
-        let schema = schema(&ask.output);
+        let schema = output_schema(&ask.output_format);
         let mut system = ask.system.as_deref().unwrap_or_default().to_owned();
         if let Some(schema) = &schema
             && !can.output_schema
@@ -52,15 +55,15 @@ impl Launch {
             );
         }
         spec.output_schema = schema.filter(|_| can.output_schema);
-        spec.system = prompt(spec.mode, &spec.system, system.trim());
+        spec.system = merge_prompt(spec.mode, &spec.system, system.trim());
         if system.is_empty()
-            && let Some(earlier) = earlier(state, ask).await?
+            && let Some(earlier) = previous_spec(state, ask).await?
             && earlier.mode == spec.mode
         {
             // A conversation keeps the prompt it began with, unless the request brings another.
             spec.system = earlier.system;
         }
-        Ok(Self { spec, can })
+        Ok(Self { spec, capabilities: can })
     }
 
     /// Returns whether a session with this specification can serve the request without a new
@@ -85,7 +88,7 @@ impl Launch {
 
     /// Returns whether it is the same agent in the same directory, whatever its prompt and tools
     /// are.
-    pub(super) fn is_akin(&self, other: &SessionSpec) -> bool {
+    pub(super) fn is_same_agent(&self, other: &SessionSpec) -> bool {
         self.spec.executor == other.executor
             && self.spec.mode == other.mode
             && self.spec.cwd == other.cwd
@@ -94,8 +97,11 @@ impl Launch {
 
 /// Returns the specification of the session whose answer the request continues. It does not check
 /// whether the caller may continue it.
-async fn earlier(state: &ApiState, ask: &Ask) -> Result<Option<SessionSpec>, DialectError> {
-    let Some(previous) = ask.previous else {
+async fn previous_spec(
+    state: &ApiState,
+    ask: &ModelRequest,
+) -> Result<Option<SessionSpec>, DialectError> {
+    let Some(previous) = ask.previous_turn else {
         return Ok(None);
     };
     let found = async {
@@ -109,7 +115,10 @@ async fn earlier(state: &ApiState, ask: &Ask) -> Result<Option<SessionSpec>, Dia
     }
 }
 
-fn capabilities(state: &ApiState, spec: &SessionSpec) -> Result<Capabilities, DialectError> {
+fn capabilities(
+    state: &ApiState,
+    spec: &SessionSpec,
+) -> Result<ExecutorCapabilities, DialectError> {
     let executors = state.engine.executors().iter();
     let mut named = executors.filter(|one| one.name() == &*spec.executor);
     match named.next() {
@@ -122,17 +131,19 @@ fn capabilities(state: &ApiState, spec: &SessionSpec) -> Result<Capabilities, Di
 }
 
 /// Returns the requested output format as a JSON schema.
-pub(super) fn schema(output: &Output) -> Option<RawJson> {
+pub(super) fn output_schema(output: &OutputFormat) -> Option<RawJson> {
     match output {
-        Output::Text => None,
-        Output::Json => RawValue::from_string(ANY_OBJECT.to_owned()).ok().map(Into::into),
-        Output::Schema(schema) => Some(Arc::clone(schema)),
+        OutputFormat::Text => None,
+        OutputFormat::Json => {
+            RawValue::from_string(ANY_OBJECT_SCHEMA.to_owned()).ok().map(Into::into)
+        }
+        OutputFormat::Schema(schema) => Some(Arc::clone(schema)),
     }
 }
 
 /// Merges the request's system prompt into the profile's. In model mode it replaces the prompt; in
 /// agent mode it follows the agent's own.
-fn prompt(mode: Mode, profile: &SystemPrompt, system: &str) -> SystemPrompt {
+fn merge_prompt(mode: Mode, profile: &SystemPrompt, system: &str) -> SystemPrompt {
     if system.is_empty() {
         return profile.clone();
     }
@@ -157,11 +168,11 @@ mod tests {
         let append = |text: &str| SystemPrompt::Append(text.into());
         let replace = |text: &str| SystemPrompt::Replace(text.into());
         let default = SystemPrompt::Default;
-        assert_eq!(prompt(Mode::Model, &replace("own"), "theirs"), replace("theirs"));
-        assert_eq!(prompt(Mode::Model, &replace("own"), ""), replace("own"));
-        assert_eq!(prompt(Mode::Agent, &default, "theirs"), append("theirs"));
-        assert_eq!(prompt(Mode::Agent, &append("own"), "theirs"), append("own\n\ntheirs"));
-        assert_eq!(prompt(Mode::Agent, &append("own"), ""), append("own"));
-        assert_eq!(prompt(Mode::Agent, &default, ""), default);
+        assert_eq!(merge_prompt(Mode::Model, &replace("own"), "theirs"), replace("theirs"));
+        assert_eq!(merge_prompt(Mode::Model, &replace("own"), ""), replace("own"));
+        assert_eq!(merge_prompt(Mode::Agent, &default, "theirs"), append("theirs"));
+        assert_eq!(merge_prompt(Mode::Agent, &append("own"), "theirs"), append("own\n\ntheirs"));
+        assert_eq!(merge_prompt(Mode::Agent, &append("own"), ""), append("own"));
+        assert_eq!(merge_prompt(Mode::Agent, &default, ""), default);
     }
 }

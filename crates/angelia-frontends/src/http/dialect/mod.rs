@@ -13,43 +13,45 @@
 //!   with `projector` (pure), `constraint` and `collector`; `respond`: writes chunks as HTTP;
 //!   `viewer`: notices clients that disconnect early.
 
-mod answer;
-mod ask;
-mod canonical;
-mod ceiling;
+mod chunk;
+mod collector;
+mod constraint;
 /// For the decoders of every dialect: images, and content that is carried as marked text.
 pub mod content;
-mod demands;
+mod conversation;
+mod conversation_hash;
+mod deduplication;
+mod dialect_trait;
 pub mod estimate;
-mod gathered;
-mod incoming;
 /// For the decoders of every dialect: JSON parsing with errors that name the field.
 pub mod json;
 mod launch;
-mod marks;
+mod live_answer;
 mod matching;
+mod model_request;
 mod paragraphs;
-mod piece;
-mod recent;
-mod repeats;
+mod projector;
+mod recent_requests;
+mod recorded_answer;
+mod request_hints;
 mod respond;
 mod serve;
-mod shown;
-mod spoken;
+mod spend_limit;
 mod stop_words;
 mod target;
-mod told;
 mod viewer;
 
-pub use ask::{Ask, Output, Refused, ToolChoice};
-pub use paragraphs::Paragraphs;
-pub use piece::{Begin, Block, End, Piece, Stop, Whole, WholeBlock};
-pub use recent::Recent;
-pub(super) use respond::refuse;
-pub(super) use serve::{answer, serve};
-pub use shown::{From as ShownFrom, Shown, Step, View};
-pub use spoken::{Dialect, DialectError, Encoder, ErrorKind};
-pub use stop_words::stop_words;
-pub(super) use target::meant_by;
-pub use target::{Family, ModelSettings};
-pub(super) use told::{Told, answer as recorded};
+pub use chunk::{
+    AnswerBlock, AnswerChunk, AnswerEnd, AnswerHeader, BlockKind, CompleteAnswer, StopReason,
+};
+pub use dialect_trait::{AnswerEncoder, Dialect, DialectError, ErrorKind};
+pub use model_request::{InvalidRequest, ModelRequest, OutputFormat, ToolChoice};
+pub use paragraphs::ParagraphJoiner;
+pub use projector::{AnswerProgress, AnswerProjector, AnswerStart as ShownFrom, ProjectorOptions};
+pub use recent_requests::RecentRequests;
+pub(super) use recorded_answer::{RecordedAnswer, load_recorded_answer as recorded};
+pub(super) use respond::error_response;
+pub(super) use serve::{decode_and_serve, serve};
+pub use stop_words::check_stop_words;
+pub(super) use target::granted_mode;
+pub use target::{ModelFamily, ModelSettings};

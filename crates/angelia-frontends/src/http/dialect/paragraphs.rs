@@ -4,38 +4,38 @@ use std::borrow::Cow;
 
 /// The state of one joined text.
 #[derive(Clone, Debug, Default)]
-pub struct Paragraphs {
+pub struct ParagraphJoiner {
     /// The text is not empty.
-    said: bool,
+    has_text: bool,
     /// A new block has started and has no text yet.
-    begins: bool,
+    at_block_start: bool,
     /// The number of line breaks at the end of the text.
-    breaks: usize,
+    trailing_breaks: usize,
 }
 
-impl Paragraphs {
+impl ParagraphJoiner {
     /// Starts a new block.
-    pub const fn begin(&mut self) {
-        self.begins = true;
+    pub const fn start_block(&mut self) {
+        self.at_block_start = true;
     }
 
     /// Returns the next piece of text, preceded by the line breaks that are missing before it.
-    pub fn next<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+    pub fn join_next<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let words = text.trim_start_matches('\n');
         let leading = text.len() - words.len();
         if words.is_empty() {
             // These line breaks may be the blank line itself.
-            self.breaks += leading;
+            self.trailing_breaks += leading;
             return text.into();
         }
-        let missing = match self.breaks + leading {
-            _ if !(self.begins && self.said) => "",
+        let missing = match self.trailing_breaks + leading {
+            _ if !(self.at_block_start && self.has_text) => "",
             0 => "\n\n",
             1 => "\n",
             _ => "",
         };
-        (self.said, self.begins) = (true, false);
-        self.breaks = words.len() - words.trim_end_matches('\n').len();
+        (self.has_text, self.at_block_start) = (true, false);
+        self.trailing_breaks = words.len() - words.trim_end_matches('\n').len();
         if missing.is_empty() {
             return text.into();
         }
@@ -49,12 +49,12 @@ mod tests {
     use super::*;
 
     fn joined(blocks: &[&[&str]]) -> String {
-        let mut paragraphs = Paragraphs::default();
+        let mut paragraphs = ParagraphJoiner::default();
         let mut all = String::new();
         for block in blocks {
-            paragraphs.begin();
+            paragraphs.start_block();
             for text in *block {
-                all += &paragraphs.next(text);
+                all += &paragraphs.join_next(text);
             }
         }
         all

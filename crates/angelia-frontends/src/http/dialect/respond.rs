@@ -13,20 +13,20 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 
 use super::{
-    Block, Dialect, DialectError, Encoder, End, ErrorKind, Piece, Stop,
-    answer::{Answer, Next},
+    AnswerChunk, AnswerEncoder, AnswerEnd, BlockKind, Dialect, DialectError, ErrorKind, StopReason,
+    live_answer::{LiveAnswer, NextChunks},
 };
-use crate::event_json::whole_seconds;
+use crate::event_json::ceil_seconds;
 
 /// How long the response headers wait for the first chunk. Once they are sent, a failure can no
 /// longer be an HTTP error.
-const FIRST: Duration = Duration::from_secs(30);
+const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-const TURN: HeaderName = HeaderName::from_static("x-angelia-turn");
-const SESSION: HeaderName = HeaderName::from_static("x-angelia-session");
-const STATUS: HeaderName = HeaderName::from_static("x-angelia-status");
+const TURN_HEADER: HeaderName = HeaderName::from_static("x-angelia-turn");
+const SESSION_HEADER: HeaderName = HeaderName::from_static("x-angelia-session");
+const STATUS_HEADER: HeaderName = HeaderName::from_static("x-angelia-status");
 
 const STREAM_HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_TYPE, "text/event-stream"),
@@ -36,17 +36,25 @@ const STREAM_HEADERS: [(HeaderName, &str); 4] = [
     (header::TRAILER, "x-angelia-status"),
 ];
 
-pub(super) async fn respond<D: Dialect>(answer: Answer, dialect: D) -> Response {
-    if answer.ask.stream { streamed(answer, dialect).await } else { whole(answer, dialect).await }
+pub(super) async fn respond<D: Dialect>(answer: LiveAnswer, dialect: D) -> Response {
+    if answer.request.stream {
+        stream_response(answer, dialect).await
+    } else {
+        complete_response(answer, dialect).await
+    }
 }
 
 /// Returns the response for an error, encoded by the dialect.
-pub(in crate::http) fn refuse<D: Dialect>(error: &DialectError) -> Response {
-    let (status, body) = D::error(error);
-    json(status, body, error)
+pub(in crate::http) fn error_response<D: Dialect>(error: &DialectError) -> Response {
+    let (status, body) = D::encode_error(error);
+    json_error(status, body, error)
 }
 
-pub(in crate::http) fn json(status: StatusCode, body: Vec<u8>, error: &DialectError) -> Response {
+pub(in crate::http) fn json_error(
+    status: StatusCode,
+    body: Vec<u8>,
+    error: &DialectError,
+) -> Response {
     let headers = [(header::CONTENT_TYPE, "application/json")];
     let mut response = (status, headers, body).into_response();
     let headers = response.headers_mut();
@@ -54,13 +62,13 @@ pub(in crate::http) fn json(status: StatusCode, body: Vec<u8>, error: &DialectEr
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if let Some(wait) = error.retry_after {
-        headers.insert(header::RETRY_AFTER, whole_seconds(wait).into());
+        headers.insert(header::RETRY_AFTER, ceil_seconds(wait).into());
     }
     response
 }
 
 /// Returns whether repeating the same request may succeed.
-const fn is_passing(kind: ErrorKind) -> bool {
+const fn is_transient(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Failed(FailureKind::RateLimited | FailureKind::Unavailable)
@@ -70,16 +78,16 @@ const fn is_passing(kind: ErrorKind) -> bool {
 }
 
 /// Returns the response for an error of a turn that has run.
-fn failed<D: Dialect>(error: &DialectError, answer: &Answer) -> Response {
-    let mut response = refuse::<D>(error);
+fn turn_error_response<D: Dialect>(error: &DialectError, answer: &LiveAnswer) -> Response {
+    let mut response = error_response::<D>(error);
     let headers = response.headers_mut();
-    name(headers, answer.turn, answer.session);
+    insert_turn_headers(headers, answer.turn, answer.session);
     if let Some(status) = answer.status {
-        headers.insert(STATUS, HeaderValue::from_static(status));
+        headers.insert(STATUS_HEADER, HeaderValue::from_static(status));
     }
-    if is_passing(error.kind) {
+    if is_transient(error.kind) {
         // A client that repeats the request after this error wants a new turn, not the failed one.
-        answer.state.recent.forget(answer.turn);
+        answer.state.recent_requests.forget(answer.turn);
     } else {
         let name = HeaderName::from_static("x-should-retry");
         headers.insert(name, HeaderValue::from_static("false"));
@@ -87,77 +95,86 @@ fn failed<D: Dialect>(error: &DialectError, answer: &Answer) -> Response {
     response
 }
 
-fn name(headers: &mut HeaderMap, turn: TurnId, session: SessionId) {
-    for (name, id) in [(TURN, turn.to_string()), (SESSION, session.to_string())] {
+fn insert_turn_headers(headers: &mut HeaderMap, turn: TurnId, session: SessionId) {
+    for (name, id) in [(TURN_HEADER, turn.to_string()), (SESSION_HEADER, session.to_string())] {
         if let Ok(value) = HeaderValue::try_from(id) {
             headers.insert(name, value);
         }
     }
 }
 
-async fn whole<D: Dialect>(mut answer: Answer, dialect: D) -> Response {
+async fn complete_response<D: Dialect>(mut answer: LiveAnswer, dialect: D) -> Response {
     loop {
-        match answer.next(KEEP_ALIVE).await {
-            Ok(Next::Pieces(_) | Next::Idle) => {}
-            Ok(Next::Over) => break,
-            Err(error) => return failed::<D>(&error, &answer),
+        match answer.next_chunks(KEEP_ALIVE_INTERVAL).await {
+            Ok(NextChunks::Chunks(_) | NextChunks::Idle) => {}
+            Ok(NextChunks::Over) => break,
+            Err(error) => return turn_error_response::<D>(&error, &answer),
         }
     }
-    let Some(whole) = answer.whole() else {
+    let Some(whole) = answer.take_complete() else {
         let kind = ErrorKind::Failed(FailureKind::Internal);
-        return failed::<D>(&DialectError::new(kind, "the answer is incomplete"), &answer);
+        return turn_error_response::<D>(
+            &DialectError::new(kind, "the answer is incomplete"),
+            &answer,
+        );
     };
-    let body = dialect.whole(&answer.ask, &whole);
+    let body = dialect.encode_complete(&answer.request, &whole);
     let headers = [(header::CONTENT_TYPE, "application/json")];
     let mut response = (headers, body).into_response();
     let headers = response.headers_mut();
-    name(headers, answer.turn, answer.session);
-    headers.insert(STATUS, HeaderValue::from_static(whole.end.status));
+    insert_turn_headers(headers, answer.turn, answer.session);
+    headers.insert(STATUS_HEADER, HeaderValue::from_static(whole.end.status));
     response
 }
 
-async fn streamed<D: Dialect>(mut answer: Answer, dialect: D) -> Response {
+async fn stream_response<D: Dialect>(mut answer: LiveAnswer, dialect: D) -> Response {
     // A failure before the first chunk is still an HTTP error.
     let first = loop {
-        match answer.next(FIRST).await {
-            Ok(Next::Pieces(pieces)) if pieces.is_empty() => {}
-            Ok(Next::Pieces(pieces)) => break Some(pieces),
-            Ok(Next::Idle | Next::Over) => break None,
-            Err(error) => return failed::<D>(&error, &answer),
+        match answer.next_chunks(FIRST_CHUNK_TIMEOUT).await {
+            Ok(NextChunks::Chunks(pieces)) if pieces.is_empty() => {}
+            Ok(NextChunks::Chunks(pieces)) => break Some(pieces),
+            Ok(NextChunks::Idle | NextChunks::Over) => break None,
+            Err(error) => return turn_error_response::<D>(&error, &answer),
         }
     };
     let (turn, session) = (answer.turn, answer.session);
-    let streaming =
-        Streaming { answer, dialect, encoder: None, first, block_open: false, state: State::Going };
+    let streaming = AnswerStream {
+        answer,
+        dialect,
+        encoder: None,
+        first,
+        block_open: false,
+        state: StreamState::Streaming,
+    };
     let mut response = Response::new(Body::new(StreamBody::new(frames(streaming))));
     let headers = response.headers_mut();
     for (name, value) in STREAM_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    name(headers, turn, session);
+    insert_turn_headers(headers, turn, session);
     response
 }
 
-struct Streaming<D: Dialect> {
-    answer: Answer,
+struct AnswerStream<D: Dialect> {
+    answer: LiveAnswer,
     dialect: D,
     /// Created with the first chunk.
     encoder: Option<D::Encoder>,
-    first: Option<Vec<Piece>>,
+    first: Option<Vec<AnswerChunk>>,
     block_open: bool,
-    state: State,
+    state: StreamState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Going,
+enum StreamState {
+    Streaming,
     /// Everything is sent except the trailer with the final status.
-    Said,
+    BodySent,
     Over,
 }
 
 fn frames<D: Dialect>(
-    streaming: Streaming<D>,
+    streaming: AnswerStream<D>,
 ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
     stream::unfold(streaming, |mut this| async move {
         let frame = this.frame().await?;
@@ -165,19 +182,19 @@ fn frames<D: Dialect>(
     })
 }
 
-impl<D: Dialect> Streaming<D> {
+impl<D: Dialect> AnswerStream<D> {
     async fn frame(&mut self) -> Option<Frame<Bytes>> {
         let mut out = Vec::new();
-        while self.state == State::Going && out.is_empty() {
+        while self.state == StreamState::Streaming && out.is_empty() {
             match self.first.take() {
                 Some(pieces) => self.encode(&pieces, &mut out),
-                None => match self.answer.next(KEEP_ALIVE).await {
-                    Ok(Next::Pieces(pieces)) => self.encode(&pieces, &mut out),
-                    Ok(Next::Idle) => out.extend_from_slice(D::keep_alive()),
-                    Ok(Next::Over) => self.state = State::Said,
+                None => match self.answer.next_chunks(KEEP_ALIVE_INTERVAL).await {
+                    Ok(NextChunks::Chunks(pieces)) => self.encode(&pieces, &mut out),
+                    Ok(NextChunks::Idle) => out.extend_from_slice(D::keep_alive()),
+                    Ok(NextChunks::Over) => self.state = StreamState::BodySent,
                     Err(error) => {
-                        self.end_with(&error, &mut out);
-                        self.state = State::Said;
+                        self.encode_error(&error, &mut out);
+                        self.state = StreamState::BodySent;
                     }
                 },
             }
@@ -185,41 +202,41 @@ impl<D: Dialect> Streaming<D> {
         if !out.is_empty() {
             return Some(Frame::data(out.into()));
         }
-        if self.state == State::Over {
+        if self.state == StreamState::Over {
             return None;
         }
-        self.state = State::Over;
+        self.state = StreamState::Over;
         let mut trailers = HeaderMap::new();
         let status = self.answer.status.unwrap_or("failed");
-        trailers.insert(STATUS, HeaderValue::from_static(status));
+        trailers.insert(STATUS_HEADER, HeaderValue::from_static(status));
         Some(Frame::trailers(trailers))
     }
 
-    fn encode(&mut self, pieces: &[Piece], out: &mut Vec<u8>) {
+    fn encode(&mut self, pieces: &[AnswerChunk], out: &mut Vec<u8>) {
         for piece in pieces {
             match piece {
-                Piece::Begin(begin) => {
-                    self.encoder = Some(self.dialect.encoder(&self.answer.ask, begin));
+                AnswerChunk::Start(begin) => {
+                    self.encoder = Some(self.dialect.encoder(&self.answer.request, begin));
                 }
-                Piece::Open(_) => self.block_open = true,
-                Piece::Close => self.block_open = false,
-                Piece::More(_) | Piece::End(_) => {}
+                AnswerChunk::Open(_) => self.block_open = true,
+                AnswerChunk::Close => self.block_open = false,
+                AnswerChunk::More(_) | AnswerChunk::End(_) => {}
             }
             if let Some(encoder) = &mut self.encoder {
-                encoder.piece(piece, out);
+                encoder.encode(piece, out);
             }
         }
     }
 
     /// Ends a stream with an error. A stream that has begun is never cut: its events are completed,
     /// and its text says what happened.
-    fn end_with(&mut self, error: &DialectError, out: &mut Vec<u8>) {
+    fn encode_error(&mut self, error: &DialectError, out: &mut Vec<u8>) {
         let mut pieces = Vec::new();
         if self.encoder.is_none() {
-            pieces.push(Piece::Begin(self.answer.begin()));
+            pieces.push(AnswerChunk::Start(self.answer.header()));
         }
         if self.block_open {
-            pieces.push(Piece::Close);
+            pieces.push(AnswerChunk::Close);
         }
         let kind = match error.kind {
             ErrorKind::Failed(kind) => kind,
@@ -230,11 +247,11 @@ impl<D: Dialect> Streaming<D> {
         failure.hint = error.hint.as_deref().map(Into::into);
         failure.retry_after = error.retry_after;
         pieces.extend([
-            Piece::Open(Block::Text),
-            Piece::More(format!("[the turn failed: {error}]").into()),
-            Piece::Close,
-            Piece::End(End {
-                stop: Stop::Failed(failure),
+            AnswerChunk::Open(BlockKind::Text),
+            AnswerChunk::More(format!("[the turn failed: {error}]").into()),
+            AnswerChunk::Close,
+            AnswerChunk::End(AnswerEnd {
+                stop: StopReason::Failed(failure),
                 usage: Usage::default(),
                 status: "failed",
             }),

@@ -6,203 +6,217 @@ use std::{fmt, sync::Arc};
 use angelia_core::{
     engine::{EngineError, NewSession, Submission},
     model::{
-        Content, ExternalName, Message, Mode, Origin, Role, Seq, SessionId, SessionRecord,
-        SessionSpec, ToolId, TurnId, TurnOptions,
+        Content, ExternalName, HistoryMessage, Mode, Role, Seq, SessionId, SessionRecord,
+        SessionSpec, ToolId, TurnId, TurnOptions, TurnOrigin,
     },
     ports::Page,
 };
 use axum::{extract::Request, http::HeaderMap, response::Response};
 
 use super::{
-    Ask, Dialect, DialectError, ErrorKind, Refused, ShownFrom,
-    answer::{Answer, Taken},
-    ceiling,
-    demands::Demand,
-    incoming::{self, Incoming},
-    launch::Launch,
-    marks::Marks,
-    matching::{self, Place},
-    repeats::Keys,
-    respond, target,
+    Dialect, DialectError, ErrorKind, InvalidRequest, ModelRequest, ShownFrom,
+    constraint::AnswerConstraint,
+    conversation::{self, RequestConversation},
+    deduplication::RequestHashes,
+    launch::SessionLaunch,
+    live_answer::{AttachedTurn, LiveAnswer},
+    matching::{self, SessionMatch},
+    request_hints::RequestHints,
+    respond, spend_limit, target,
 };
-use crate::http::{ApiState, body, keys::Who};
+use crate::http::{ApiState, body, keys::Principal};
 
 /// Prompts for an agent that gets no new input from the caller.
-const GO_ON: &str = "Continue where you left off.";
-const RESULTS: &str = "Go on with the results of your tools.";
+const CONTINUE_PROMPT: &str = "Continue where you left off.";
+const RESULTS_PROMPT: &str = "Go on with the results of your tools.";
 
 /// Reads and decodes the body of a request, then serves it.
-pub(in crate::http) async fn answer<D: Dialect, E: Into<DialectError>>(
+pub(in crate::http) async fn decode_and_serve<D: Dialect, E: Into<DialectError>>(
     state: &Arc<ApiState>,
-    who: &Who,
+    who: &Principal,
     request: Request,
-    decode: impl FnOnce(&[u8]) -> Result<(Ask, D), E>,
+    decode: impl FnOnce(&[u8]) -> Result<(ModelRequest, D), E>,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let read = body::read_whole(&parts.headers, body).await;
+    let read = body::read_body(&parts.headers, body).await;
     let decoded = match read {
         Ok(bytes) => decode(&bytes).map_err(Into::into),
         Err(error) => Err(error.into()),
     };
     match decoded {
         Ok((ask, dialect)) => serve(state, who, &parts.headers, ask, dialect).await,
-        Err(error) => respond::refuse::<D>(&error),
+        Err(error) => respond::error_response::<D>(&error),
     }
 }
 
 /// Serves a decoded request.
 pub(in crate::http) async fn serve<D: Dialect>(
     state: &Arc<ApiState>,
-    who: &Who,
+    who: &Principal,
     headers: &HeaderMap,
-    ask: Ask,
+    ask: ModelRequest,
     dialect: D,
 ) -> Response {
-    match (Serving { state, who }).begin(headers, ask).await {
+    match (RequestHandler { state, principal: who }).start_answer(headers, ask).await {
         Ok(answer) => respond::respond(answer, dialect).await,
         Err(error) => {
             tracing::debug!(caller = %who.name, %error, "request refused");
-            respond::refuse::<D>(&error)
+            respond::error_response::<D>(&error)
         }
     }
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Serving<'a> {
+pub(super) struct RequestHandler<'a> {
     pub(super) state: &'a Arc<ApiState>,
-    pub(super) who: &'a Who,
+    pub(super) principal: &'a Principal,
 }
 
 /// A decoded request with everything that is derived from it before a session is chosen.
-pub(super) struct Asked {
-    pub(super) ask: Arc<Ask>,
-    pub(super) marks: Marks,
-    pub(super) incoming: Arc<Incoming>,
-    pub(super) keys: Keys,
-    pub(super) launch: Launch,
-    pub(super) demand: Arc<Demand>,
+pub(super) struct ResolvedRequest {
+    pub(super) request: Arc<ModelRequest>,
+    pub(super) hints: RequestHints,
+    pub(super) conversation: Arc<RequestConversation>,
+    pub(super) hashes: RequestHashes,
+    pub(super) launch: SessionLaunch,
+    pub(super) constraint: Arc<AnswerConstraint>,
     pub(super) options: TurnOptions,
 }
 
 /// Recovers a request whose tool results were given to an agent process that then died.
-pub(super) struct Lost {
-    who: Who,
-    asked: Arc<Asked>,
+pub(super) struct LostAgentRecovery {
+    principal: Principal,
+    request: Arc<ResolvedRequest>,
     session: SessionId,
 }
 
-impl Lost {
+impl LostAgentRecovery {
     /// Sends the conversation and the results to a new process.
-    pub(super) async fn carry(self, state: &Arc<ApiState>) -> Result<Taken, DialectError> {
-        let serving = Serving { state, who: &self.who };
+    pub(super) async fn relaunch(
+        self,
+        state: &Arc<ApiState>,
+    ) -> Result<AttachedTurn, DialectError> {
+        let serving = RequestHandler { state, principal: &self.principal };
         let session = state.engine.session(self.session).await?;
-        serving.relaunched(&self.asked, &session).await
+        serving.relaunch_session(&self.request, &session).await
     }
 }
 
-impl fmt::Debug for Lost {
+impl fmt::Debug for LostAgentRecovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LostAgentRecovery").finish_non_exhaustive()
     }
 }
 
-impl Serving<'_> {
-    async fn begin(self, headers: &HeaderMap, ask: Ask) -> Result<Answer, DialectError> {
+impl RequestHandler<'_> {
+    async fn start_answer(
+        self,
+        headers: &HeaderMap,
+        ask: ModelRequest,
+    ) -> Result<LiveAnswer, DialectError> {
         let ask = Arc::new(ask);
-        let marks = Marks::of(headers)?;
-        let meant = self.meant(&ask)?;
-        let incoming = Incoming::new(&ask, &self.who.name, &marks);
+        let marks = RequestHints::from_headers(headers)?;
+        let meant = self.resolve_target(&ask)?;
+        let incoming = RequestConversation::new(&ask, &self.principal.name, &marks);
         incoming.check()?;
-        let launch = Launch::of(self.state, &ask, &meant).await?;
-        if incoming.has_images() && !launch.can.images {
+        let launch = SessionLaunch::resolve(self.state, &ask, &meant).await?;
+        if incoming.has_images() && !launch.capabilities.images {
             let message = format!("`{}` cannot be shown images", ask.model);
-            return Err(Refused::new(message).into());
+            return Err(InvalidRequest::new(message).into());
         }
-        let asked = Asked {
-            keys: Keys::new(&self.who.name, &ask, &marks, incoming.fingerprint()),
-            demand: Arc::new(Demand::of(&ask)?),
-            options: self.options(&ask).await?,
-            ask,
-            marks,
-            incoming: Arc::new(incoming),
+        let asked = ResolvedRequest {
+            hashes: RequestHashes::new(&self.principal.name, &ask, &marks, incoming.fingerprint()),
+            constraint: Arc::new(AnswerConstraint::from_request(&ask)?),
+            options: self.turn_options(&ask).await?,
+            request: ask,
+            hints: marks,
+            conversation: Arc::new(incoming),
             launch,
         };
         let asked = Arc::new(asked);
-        let attached = match self.repeated(&asked).await? {
+        let attached = match self.find_repeated(&asked).await? {
             Some(request) => self.attach(&asked, request).await?,
             None => None,
         };
         let taken = match attached {
             Some(taken) => taken,
-            None => self.take(&asked).await?,
+            None => self.submit_to_session(&asked).await?,
         };
         // A request with `previous` does not repeat its conversation, so its history has no hash.
-        let repeats = asked.ask.previous.is_none();
-        let remembered = repeats.then(|| Arc::clone(&asked.incoming));
+        let repeats = asked.request.previous_turn.is_none();
+        let remembered = repeats.then(|| Arc::clone(&asked.conversation));
         // A model-mode agent has no side effects, so running it again is safe.
-        let goes_on = matches!(taken.from, ShownFrom::After(_)) && taken.mode == Mode::Model;
-        let lost = goes_on.then(|| Lost {
-            who: self.who.clone(),
-            asked: Arc::clone(&asked),
+        let goes_on = matches!(taken.start, ShownFrom::AfterEvent(_)) && taken.mode == Mode::Model;
+        let lost = goes_on.then(|| LostAgentRecovery {
+            principal: self.principal.clone(),
+            request: Arc::clone(&asked),
             session: taken.session,
         });
-        let caller = Arc::clone(&self.who.name);
-        let demand = Arc::clone(&asked.demand);
-        let mut answer = Answer::new(self.state, &asked.ask, caller, remembered, demand, taken);
-        answer.lost = lost;
+        let caller = Arc::clone(&self.principal.name);
+        let demand = Arc::clone(&asked.constraint);
+        let mut answer =
+            LiveAnswer::new(self.state, &asked.request, caller, remembered, demand, taken);
+        answer.recovery = lost;
         Ok(answer)
     }
 
-    fn meant(self, ask: &Ask) -> Result<target::Meant, DialectError> {
+    fn resolve_target(self, ask: &ModelRequest) -> Result<target::ModelTarget, DialectError> {
         let settings = &self.state.models;
         let id = match &settings.utility_profile {
             Some(profile) if ask.is_utility => profile,
             _ => &ask.model,
         };
         let profiles = self.state.profiles.list();
-        let meant =
-            target::meant(id, settings, &profiles).ok_or_else(|| target::unknown(&ask.model))?;
-        target::granted(&meant, settings, self.who)?;
+        let meant = target::resolve_model(id, settings, &profiles)
+            .ok_or_else(|| target::unknown_model_error(&ask.model))?;
+        target::check_grant(&meant, settings, self.principal)?;
         Ok(meant)
     }
 
-    async fn options(self, _ask: &Ask) -> Result<TurnOptions, DialectError> {
+    async fn turn_options(self, _ask: &ModelRequest) -> Result<TurnOptions, DialectError> {
         Ok(TurnOptions {
-            caller: matching::caller(self.who),
-            max_cost_usd: ceiling::left(self.state, self.who).await?,
-            ..TurnOptions::new(Origin::Remote)
+            caller: matching::recorded_caller(self.principal),
+            max_cost_usd: spend_limit::remaining_usd(self.state, self.principal).await?,
+            ..TurnOptions::new(TurnOrigin::Remote)
         })
     }
 
     /// Finds the session of the request and submits its new input there.
-    async fn take(self, asked: &Asked) -> Result<Taken, DialectError> {
-        let Asked { ask, marks, incoming, launch, .. } = asked;
-        match matching::place(self.state, self.who, ask, incoming, marks).await? {
-            Place::New(name) => self.carried(asked, incoming.history.clone(), name).await,
-            Place::BranchesAt(turn) => {
+    async fn submit_to_session(
+        self,
+        asked: &ResolvedRequest,
+    ) -> Result<AttachedTurn, DialectError> {
+        let ResolvedRequest { request: ask, hints: marks, conversation: incoming, launch, .. } =
+            asked;
+        match matching::find_session(self.state, self.principal, ask, incoming, marks).await? {
+            SessionMatch::New(name) => {
+                self.start_session(asked, incoming.history.clone(), name).await
+            }
+            SessionMatch::BranchesAt(turn) => {
                 let engine = &self.state.engine;
                 let session = engine.turn(turn).await?.session;
                 let history = engine.messages_until(session, turn).await?;
-                self.carried(asked, history, None).await
+                self.start_session(asked, history, None).await
             }
-            Place::Waits(session, turn, seq) => {
-                if launch.is_akin(&session.spec)
+            SessionMatch::AwaitsToolResults(session, turn, seq) => {
+                if launch.is_same_agent(&session.spec)
                     && launch.fits(&session.spec)
-                    && let Some(taken) = self.answered(asked, &session, turn, seq).await?
+                    && let Some(taken) =
+                        self.deliver_tool_outputs(asked, &session, turn, seq).await?
                 {
                     return Ok(taken);
                 }
                 // The request does not bring the results that the turn waits for.
                 self.interrupt(turn).await;
                 let history = self.history(asked, &session).await?;
-                self.carried(asked, history, None).await
+                self.start_session(asked, history, None).await
             }
-            Place::Continues(session, _) if !launch.is_akin(&session.spec) => {
+            SessionMatch::Continues(session, _) if !launch.is_same_agent(&session.spec) => {
                 let history = self.history(asked, &session).await?;
-                self.carried(asked, history, None).await
+                self.start_session(asked, history, None).await
             }
-            Place::Continues(session, _until_it_is_submitted) => {
-                self.continued(asked, &session).await
+            SessionMatch::Continues(session, _until_it_is_submitted) => {
+                self.continue_session(asked, &session).await
             }
         }
     }
@@ -210,116 +224,116 @@ impl Serving<'_> {
     /// Returns the earlier conversation: as the request repeats it, otherwise as it is recorded.
     async fn history(
         self,
-        asked: &Asked,
+        asked: &ResolvedRequest,
         session: &SessionRecord,
-    ) -> Result<Vec<Message>, DialectError> {
-        if asked.incoming.history.is_empty() {
+    ) -> Result<Vec<HistoryMessage>, DialectError> {
+        if asked.conversation.history.is_empty() {
             Ok(self.state.engine.messages(session.id).await?)
         } else {
-            Ok(asked.incoming.history.clone())
+            Ok(asked.conversation.history.clone())
         }
     }
 
     /// Delivers tool results to the turn that waits for them. Returns `None` if results are missing
     /// or the turn has ended.
-    async fn answered(
+    async fn deliver_tool_outputs(
         self,
-        asked: &Asked,
+        asked: &ResolvedRequest,
         session: &SessionRecord,
         turn: TurnId,
         seq: Seq,
-    ) -> Result<Option<Taken>, DialectError> {
-        let results = asked.incoming.results();
-        let calls: Vec<&ToolId> = asked.incoming.calls();
+    ) -> Result<Option<AttachedTurn>, DialectError> {
+        let results = asked.conversation.results();
+        let calls: Vec<&ToolId> = asked.conversation.calls();
         let has = |id: &ToolId| results.iter().any(|given| given.id == *id);
         if results.is_empty() || !calls.into_iter().all(has) {
             return Ok(None);
         }
         // Of several requests that bring these results, only one may deliver them.
-        if self.state.recent.take_waiting(turn) != Some(seq) {
+        if self.state.recent_requests.take_waiting(turn) != Some(seq) {
             return Ok(None);
         }
-        let from = ShownFrom::After(seq);
+        let from = ShownFrom::AfterEvent(seq);
         let watch = self.state.engine.watch(turn, 0).await?;
         // Remember the request before the results are given: a retry may arrive while the agent
         // answers.
         self.remember(asked, turn, from);
-        let noted = self.note(asked, session.id, turn, from).await?;
+        let noted = self.record_in_store(asked, session.id, turn, from).await?;
         for given in results {
             let engine = &self.state.engine;
-            match engine.give_tool_result(turn, given.id, given.ok, given.content).await {
+            match engine.send_tool_result(turn, given.id, given.ok, given.content).await {
                 Ok(()) => {}
                 Err(EngineError::NotRunning) => {
-                    self.state.recent.forget(turn);
+                    self.state.recent_requests.forget(turn);
                     return Ok(None);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Some(Taken {
+        Ok(Some(AttachedTurn {
             turn,
             session: session.id,
-            from,
+            start: from,
             watch,
-            noted: Some(noted),
+            pending_commit: Some(noted),
             mode: session.spec.mode,
             options: asked.options.clone(),
         }))
     }
 
     async fn interrupt(self, turn: TurnId) {
-        self.state.recent.take_waiting(turn);
+        self.state.recent_requests.take_waiting(turn);
         if let Err(error) = self.state.engine.interrupt(turn, false).await {
             tracing::debug!(%turn, %error, "the turn had already ended");
         }
     }
 
     /// Submits the next turn of a session that already has the conversation.
-    async fn continued(
+    async fn continue_session(
         self,
-        asked: &Asked,
+        asked: &ResolvedRequest,
         session: &SessionRecord,
-    ) -> Result<Taken, DialectError> {
-        if !asked.launch.fits(&session.spec) || !asked.incoming.results().is_empty() {
-            return self.relaunched(asked, session).await;
+    ) -> Result<AttachedTurn, DialectError> {
+        if !asked.launch.fits(&session.spec) || !asked.conversation.results().is_empty() {
+            return self.relaunch_session(asked, session).await;
         }
-        let mut input = match &asked.ask.messages.last() {
+        let mut input = match &asked.request.messages.last() {
             // The answer was cut short, and the caller wants the rest.
-            Some(last) if last.role == Role::Assistant => vec![Content::text(GO_ON)],
-            _ => asked.incoming.input(),
+            Some(last) if last.role == Role::Assistant => vec![Content::text(CONTINUE_PROMPT)],
+            _ => asked.conversation.input(),
         };
-        input.extend(asked.demand.instruction());
+        input.extend(asked.constraint.instruction());
         self.submit(asked, session.id, input, None).await
     }
 
     /// Submits the next turn of a session whose agent must be replaced: the new agent is given the
     /// conversation.
-    async fn relaunched(
+    async fn relaunch_session(
         self,
-        asked: &Asked,
+        asked: &ResolvedRequest,
         session: &SessionRecord,
-    ) -> Result<Taken, DialectError> {
+    ) -> Result<AttachedTurn, DialectError> {
         let history = self.history(asked, session).await?;
-        if asked.launch.can.carry_history {
+        if asked.launch.capabilities.carry_history {
             let engine = &self.state.engine;
-            let (mut spec, input) = retold(asked, history.clone())?;
+            let (mut spec, input) = spec_with_history(asked, history.clone())?;
             let newest = engine.turns(Some(session.id), Page::first(1)).await?;
             spec.history_until = newest.first().map(|turn| turn.id);
             if engine.relaunch_session(session.id, spec).await? {
                 return self.submit(asked, session.id, input, None).await;
             }
         }
-        self.carried(asked, history, None).await
+        self.start_session(asked, history, None).await
     }
 
     /// Starts a new session and gives it the conversation with its real roles.
-    async fn carried(
+    async fn start_session(
         self,
-        asked: &Asked,
-        history: Vec<Message>,
+        asked: &ResolvedRequest,
+        history: Vec<HistoryMessage>,
         name: Option<ExternalName>,
-    ) -> Result<Taken, DialectError> {
-        let (spec, input) = retold(asked, history)?;
+    ) -> Result<AttachedTurn, DialectError> {
+        let (spec, input) = spec_with_history(asked, history)?;
         // Another request may have started to use a named session, so it must not be deleted.
         let is_ours = name.is_none();
         let new = NewSession { spec, title: None, name };
@@ -332,39 +346,39 @@ impl Serving<'_> {
     /// again if the turn turns out to be a repeat or is refused.
     async fn submit(
         self,
-        asked: &Asked,
+        asked: &ResolvedRequest,
         session: SessionId,
         input: Vec<Content>,
         made: Option<SessionId>,
-    ) -> Result<Taken, DialectError> {
+    ) -> Result<AttachedTurn, DialectError> {
         let engine = &self.state.engine;
         let new = Submission {
             key: self.request_key(asked),
-            found_by: Some(asked.keys.plain),
-            follows: true,
+            history_hash: Some(asked.hashes.content),
+            show_uncommitted: true,
             ..Submission::new(session, input, asked.options.clone())
         };
-        let submitted = engine.submit_as(new).await;
-        let unused = submitted.as_ref().map_or(true, |submitted| submitted.repeats);
+        let submitted = engine.submit_with(new).await;
+        let unused = submitted.as_ref().map_or(true, |submitted| submitted.is_repeat);
         if unused && let Some(made) = made {
             engine.delete_session(made).await?;
         }
         let submitted = submitted?;
         let from = ShownFrom::Part(0);
         self.remember(asked, submitted.turn, from);
-        let (session, noted) = if submitted.repeats {
+        let (session, noted) = if submitted.is_repeat {
             let session = engine.turn(submitted.turn).await?.session;
-            let noted = self.note(asked, session, submitted.turn, from).await?;
+            let noted = self.record_in_store(asked, session, submitted.turn, from).await?;
             (session, Some(noted))
         } else {
             (session, None)
         };
-        Ok(Taken {
+        Ok(AttachedTurn {
             turn: submitted.turn,
             session,
-            from,
+            start: from,
             watch: submitted.watch,
-            noted,
+            pending_commit: noted,
             mode: asked.launch.spec.mode,
             options: asked.options.clone(),
         })
@@ -372,13 +386,13 @@ impl Serving<'_> {
 }
 
 /// Returns the specification of a session that starts with the given history, and its first input.
-fn retold(
-    asked: &Asked,
-    mut history: Vec<Message>,
+fn spec_with_history(
+    asked: &ResolvedRequest,
+    mut history: Vec<HistoryMessage>,
 ) -> Result<(SessionSpec, Vec<Content>), DialectError> {
-    let incoming = &asked.incoming;
-    if incoming.fresh.is_empty() {
-        return Err(Refused::new(
+    let incoming = &asked.conversation;
+    if incoming.new_messages.is_empty() {
+        return Err(InvalidRequest::new(
             "the last message is the assistant's; an answer cannot be begun for the model",
         )
         .at("messages")
@@ -386,16 +400,16 @@ fn retold(
     }
     let mut input = incoming.input();
     if !incoming.results().is_empty() {
-        history.extend(incoming.fresh.iter().cloned());
-        input = vec![Content::text(RESULTS)];
+        history.extend(incoming.new_messages.iter().cloned());
+        input = vec![Content::text(RESULTS_PROMPT)];
     }
     let mut spec = asked.launch.spec.clone();
-    if asked.launch.can.carry_history {
+    if asked.launch.capabilities.carry_history {
         spec.history = history;
     } else if !history.is_empty() {
-        input.insert(0, Content::Text(incoming::as_text(&history)));
+        input.insert(0, Content::Text(conversation::render_history(&history)));
     }
-    input.extend(asked.demand.instruction());
+    input.extend(asked.constraint.instruction());
     Ok((spec, input))
 }
 

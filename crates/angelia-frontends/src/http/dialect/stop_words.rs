@@ -3,16 +3,19 @@
 
 use std::sync::Arc;
 
-use super::Refused;
+use super::InvalidRequest;
 
 /// More than any caller needs, and few enough to scan every chunk for.
-const MOST: usize = 64;
+const MAX_STOP_WORDS: usize = 64;
 
 /// Checks the stop words of a request. Empty words are dropped.
-pub fn stop_words(given: Vec<Arc<str>>, field: &str) -> Result<Vec<Arc<str>>, Refused> {
-    if given.len() > MOST {
-        let message = format!("{field}: there may be at most {MOST}");
-        return Err(Refused::new(message).at(field));
+pub fn check_stop_words(
+    given: Vec<Arc<str>>,
+    field: &str,
+) -> Result<Vec<Arc<str>>, InvalidRequest> {
+    if given.len() > MAX_STOP_WORDS {
+        let message = format!("{field}: there may be at most {MAX_STOP_WORDS}");
+        return Err(InvalidRequest::new(message).at(field));
     }
     Ok(given.into_iter().filter(|word| !word.is_empty()).collect())
 }
@@ -20,20 +23,20 @@ pub fn stop_words(given: Vec<Arc<str>>, field: &str) -> Result<Vec<Arc<str>>, Re
 /// Scans a text that comes in chunks. A suffix that could be the beginning of a stop word is held
 /// back until more text arrives.
 #[derive(Debug, Default)]
-pub(super) struct StopWords {
+pub(super) struct StopWordScanner {
     words: Vec<Arc<str>>,
     held: String,
 }
 
 /// The text that can be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Free {
+pub(super) struct ReleasedText {
     pub(super) text: String,
     /// The stop word at which the text ends.
-    pub(super) found: Option<Arc<str>>,
+    pub(super) stop_word: Option<Arc<str>>,
 }
 
-impl StopWords {
+impl StopWordScanner {
     pub(super) fn new(words: &[Arc<str>]) -> Self {
         Self { words: words.to_vec(), held: String::new() }
     }
@@ -42,7 +45,7 @@ impl StopWords {
         self.words.is_empty()
     }
 
-    pub(super) fn push(&mut self, text: &str) -> Free {
+    pub(super) fn push(&mut self, text: &str) -> ReleasedText {
         let mut held = std::mem::take(&mut self.held);
         held.push_str(text);
         // The word that is complete first; of those, the longest.
@@ -53,20 +56,20 @@ impl StopWords {
             .min_by_key(|(end, at, _)| (*end, *at));
         if let Some((_, at, word)) = found {
             held.truncate(at);
-            return Free { text: held, found: Some(Arc::clone(word)) };
+            return ReleasedText { text: held, stop_word: Some(Arc::clone(word)) };
         }
-        let kept = self.beginning_at_the_end(&held);
+        let kept = self.partial_match_len(&held);
         self.held = held.split_off(held.len() - kept);
-        Free { text: held, found: None }
+        ReleasedText { text: held, stop_word: None }
     }
 
     /// Returns the text that was held back. No more text comes, so it is not a stop word.
-    pub(super) fn rest(&mut self) -> String {
+    pub(super) fn take_held(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 
     /// Returns the length of the longest suffix of the text that is a proper prefix of a stop word.
-    fn beginning_at_the_end(&self, text: &str) -> usize {
+    fn partial_match_len(&self, text: &str) -> usize {
         let longest = |word: &Arc<str>| {
             let cuts = word.char_indices().map(|(at, _)| at).rev();
             cuts.take_while(|at| *at > 0)
@@ -82,22 +85,22 @@ mod tests {
 
     use super::*;
 
-    fn words(words: &[&str]) -> StopWords {
+    fn words(words: &[&str]) -> StopWordScanner {
         let words: Vec<Arc<str>> = words.iter().map(|word| Arc::from(*word)).collect();
-        StopWords::new(&words)
+        StopWordScanner::new(&words)
     }
 
     /// Returns the text that is sent for these chunks, and the stop word that ended it.
-    fn shown(mut words: StopWords, pieces: &[&str]) -> (String, Option<Arc<str>>) {
+    fn shown(mut words: StopWordScanner, pieces: &[&str]) -> (String, Option<Arc<str>>) {
         let mut all = String::new();
         for piece in pieces {
             let free = words.push(piece);
             all += &free.text;
-            if free.found.is_some() {
-                return (all, free.found);
+            if free.stop_word.is_some() {
+                return (all, free.stop_word);
             }
         }
-        all += &words.rest();
+        all += &words.take_held();
         (all, None)
     }
 
@@ -114,8 +117,8 @@ mod tests {
 
     #[test]
     fn too_many_are_refused_and_empty_ones_passed_over() {
-        assert!(stop_words(vec!["x".into(); 65], "stop").is_err());
-        let some = stop_words(vec!["".into(), "x".into()], "stop").unwrap();
+        assert!(check_stop_words(vec!["x".into(); 65], "stop").is_err());
+        let some = check_stop_words(vec!["".into(), "x".into()], "stop").unwrap();
         assert_eq!(some, ["x".into()]);
     }
 

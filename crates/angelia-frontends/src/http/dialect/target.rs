@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::Mode,
-    ports::{ProfileSummary, Target, Wanted},
+    ports::{ExecutorTarget, ProfileRequest, ProfileSummary},
 };
 
 use super::{DialectError, ErrorKind};
 use crate::http::{
     ApiState,
-    keys::{Keys, Who},
+    keys::{AccessKeys, Principal},
 };
 
 /// The owner's settings for the model APIs.
@@ -19,7 +19,7 @@ use crate::http::{
 pub struct ModelSettings {
     /// Allows agents that act on this machine over `/v1`.
     pub agent_mode: bool,
-    pub keys: Keys,
+    pub keys: AccessKeys,
     /// Maps the model id of a request to another id.
     pub aliases: BTreeMap<Arc<str>, Arc<str>>,
     /// The profile for titles, tags and the like.
@@ -29,14 +29,14 @@ pub struct ModelSettings {
     /// How long the idempotency key of a request is remembered.
     pub idempotency_window: Duration,
     /// The model ids of each executor.
-    pub families: Vec<Family>,
+    pub families: Vec<ModelFamily>,
 }
 
 impl Default for ModelSettings {
     fn default() -> Self {
         Self {
             agent_mode: false,
-            keys: Keys::default(),
+            keys: AccessKeys::default(),
             aliases: BTreeMap::new(),
             utility_profile: None,
             disconnect_grace: Duration::from_secs(10),
@@ -48,91 +48,95 @@ impl Default for ModelSettings {
 
 /// The model ids of one executor: `EXECUTOR/MODEL`, `EXECUTOR-agent/MODEL`, and the vendor's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct ModelFamily {
     pub executor: Arc<str>,
     /// Prefixes of the vendor's own ids, which work without a prefix of ours.
-    pub bare: Vec<Arc<str>>,
+    pub bare_prefixes: Vec<Arc<str>>,
     /// More names for agent mode before the `/`.
-    pub agent_words: Vec<Arc<str>>,
+    pub agent_aliases: Vec<Arc<str>>,
     /// The models shown in lists.
     pub models: Vec<Arc<str>>,
 }
 
-impl Family {
+impl ModelFamily {
     /// Returns the name of its agent mode before the `/`.
-    pub fn agent_word(&self) -> String {
+    pub fn agent_prefix(&self) -> String {
         format!("{}-agent", self.executor)
     }
 }
 
 /// What a model id resolves to.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct Meant {
-    pub(in crate::http) wanted: Wanted,
+pub(in crate::http) struct ModelTarget {
+    pub(in crate::http) wanted: ProfileRequest,
     pub(in crate::http) mode: Mode,
     /// The name that a key must allow: the profile's name, or the part before the `/`.
-    pub(in crate::http) word: Arc<str>,
+    pub(in crate::http) grant_name: Arc<str>,
 }
 
 /// Resolves a model id; `None` if it is unknown.
-pub(in crate::http) fn meant(
+pub(in crate::http) fn resolve_model(
     id: &str,
     settings: &ModelSettings,
     profiles: &[ProfileSummary],
-) -> Option<Meant> {
+) -> Option<ModelTarget> {
     let id = settings.aliases.get(id).map_or(id, |alias| alias);
     if let Some(profile) = profiles.iter().find(|one| *one.name == *id) {
-        return Some(Meant {
-            wanted: Wanted { profile: Some(Arc::clone(&profile.name)), ..Wanted::default() },
+        return Some(ModelTarget {
+            wanted: ProfileRequest {
+                profile: Some(Arc::clone(&profile.name)),
+                ..ProfileRequest::default()
+            },
             mode: profile.mode,
-            word: Arc::clone(&profile.name),
+            grant_name: Arc::clone(&profile.name),
         });
     }
     if let Some((word, model)) = id.split_once('/') {
-        return settings.families.iter().find_map(|family| prefixed(family, word, model));
+        return settings.families.iter().find_map(|family| resolve_prefixed(family, word, model));
     }
-    let begins = |family: &&Family| family.bare.iter().any(|start| id.starts_with(&**start));
+    let begins =
+        |family: &&ModelFamily| family.bare_prefixes.iter().any(|start| id.starts_with(&**start));
     let family = settings.families.iter().find(begins)?;
-    Some(of(family, Mode::Model, &family.executor, id))
+    Some(model_target(family, Mode::Model, &family.executor, id))
 }
 
-fn prefixed(family: &Family, word: &str, model: &str) -> Option<Meant> {
+fn resolve_prefixed(family: &ModelFamily, word: &str, model: &str) -> Option<ModelTarget> {
     if model.is_empty() {
         return None;
     }
     if *family.executor == *word {
-        return Some(of(family, Mode::Model, word, model));
+        return Some(model_target(family, Mode::Model, word, model));
     }
-    let agent = family.agent_word();
-    let is_agent = agent == word || family.agent_words.iter().any(|one| **one == *word);
-    is_agent.then(|| of(family, Mode::Agent, &agent, model))
+    let agent = family.agent_prefix();
+    let is_agent = agent == word || family.agent_aliases.iter().any(|one| **one == *word);
+    is_agent.then(|| model_target(family, Mode::Agent, &agent, model))
 }
 
-fn of(family: &Family, mode: Mode, word: &str, model: &str) -> Meant {
-    Meant {
-        wanted: Wanted {
-            target: Some(Target { executor: Arc::clone(&family.executor), mode }),
+fn model_target(family: &ModelFamily, mode: Mode, word: &str, model: &str) -> ModelTarget {
+    ModelTarget {
+        wanted: ProfileRequest {
+            target: Some(ExecutorTarget { executor: Arc::clone(&family.executor), mode }),
             // `default` stands for the agent's own choice of a model.
             model: (model != "default").then(|| model.into()),
-            ..Wanted::default()
+            ..ProfileRequest::default()
         },
         mode,
-        word: word.into(),
+        grant_name: word.into(),
     }
 }
 
 /// Checks that the caller may use the target.
-pub(in crate::http) fn granted(
-    meant: &Meant,
+pub(in crate::http) fn check_grant(
+    meant: &ModelTarget,
     settings: &ModelSettings,
-    who: &Who,
+    who: &Principal,
 ) -> Result<(), DialectError> {
     let refused = |message: String, hint: &str| {
         Err(DialectError::new(ErrorKind::NotGranted, message).with_hint(hint))
     };
-    if !who.grant.profiles.includes(&meant.word) {
+    if !who.grant.profiles.includes(&meant.grant_name) {
         return refused(
-            format!("this key does not allow `{}`", meant.word),
+            format!("this key does not allow `{}`", meant.grant_name),
             "the owner can add it to the key's `profiles` in http.keys",
         );
     }
@@ -141,7 +145,7 @@ pub(in crate::http) fn granted(
     }
     if !settings.agent_mode {
         return refused(
-            format!("`{}` is an agent that acts on this machine", meant.word),
+            format!("`{}` is an agent that acts on this machine", meant.grant_name),
             "set `http.agent_mode: true` in config.yaml to allow that over /v1",
         );
     }
@@ -149,7 +153,7 @@ pub(in crate::http) fn granted(
         return refused(
             format!(
                 "this key does not allow agents that act on this machine, and `{}` is one",
-                meant.word
+                meant.grant_name
             ),
             "the owner can set `agent_mode: true` for the key in http.keys",
         );
@@ -158,13 +162,13 @@ pub(in crate::http) fn granted(
 }
 
 /// Returns the mode of a model id, if it is known and the caller may use it.
-pub(in crate::http) fn meant_by(state: &ApiState, who: &Who, id: &str) -> Option<Mode> {
-    let meant = meant(id, &state.models, &state.profiles.list())?;
-    granted(&meant, &state.models, who).ok()?;
+pub(in crate::http) fn granted_mode(state: &ApiState, who: &Principal, id: &str) -> Option<Mode> {
+    let meant = resolve_model(id, &state.models, &state.profiles.list())?;
+    check_grant(&meant, &state.models, who).ok()?;
     Some(meant.mode)
 }
 
-pub(in crate::http) fn unknown(id: &str) -> DialectError {
+pub(in crate::http) fn unknown_model_error(id: &str) -> DialectError {
     DialectError::new(ErrorKind::UnknownModel, format!("there is no model `{id}`"))
         .with_hint("GET /v1/models lists what there is")
 }
@@ -172,13 +176,13 @@ pub(in crate::http) fn unknown(id: &str) -> DialectError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::keys::{Allowed, Grant};
+    use crate::http::keys::{AllowedModels, Grant};
 
     fn settings() -> ModelSettings {
-        let family = |name: &str, bare: &str| Family {
+        let family = |name: &str, bare: &str| ModelFamily {
             executor: name.into(),
-            bare: vec![bare.into()],
-            agent_words: vec![format!("{name}-cli").into()],
+            bare_prefixes: vec![bare.into()],
+            agent_aliases: vec![format!("{name}-cli").into()],
             models: vec!["large".into()],
         };
         ModelSettings {
@@ -198,7 +202,7 @@ mod tests {
     }
 
     fn line(id: &str) -> String {
-        let Some(meant) = meant(id, &settings(), &profiles()) else {
+        let Some(meant) = resolve_model(id, &settings(), &profiles()) else {
             return "nothing".to_owned();
         };
         let wanted = meant.wanted;
@@ -208,7 +212,7 @@ mod tests {
             other => format!("{other:?}"),
         };
         let model = wanted.model.as_deref().unwrap_or("-");
-        format!("{who} {} {model} ({})", meant.mode.as_str(), meant.word)
+        format!("{who} {} {model} ({})", meant.mode.as_str(), meant.grant_name)
     }
 
     #[test]
@@ -230,26 +234,26 @@ mod tests {
     #[test]
     fn agents_are_refused_until_the_owner_and_the_key_allow_them() {
         let mut settings = settings();
-        let agent = meant("work", &settings, &profiles()).unwrap();
-        let model = meant("alpha/large", &settings, &profiles()).unwrap();
-        let key = |profiles, agent_mode| Who {
+        let agent = resolve_model("work", &settings, &profiles()).unwrap();
+        let model = resolve_model("alpha/large", &settings, &profiles()).unwrap();
+        let key = |profiles, agent_mode| Principal {
             name: "key:k".into(),
             grant: Arc::new(Grant { profiles, agent_mode, max_cost_usd_per_day: None }),
             is_owner: false,
         };
-        let all = || Allowed::All;
+        let all = || AllowedModels::All;
         let says = |meant, settings: &_, who: &_| {
-            granted(meant, settings, who).map_err(|error| error.to_string())
+            check_grant(meant, settings, who).map_err(|error| error.to_string())
         };
         assert_eq!(says(&model, &settings, &key(all(), false)), Ok(()));
-        let refused = says(&agent, &settings, &Who::owner()).unwrap_err();
+        let refused = says(&agent, &settings, &Principal::owner()).unwrap_err();
         assert!(refused.contains("http.agent_mode: true"), "{refused}");
         settings.agent_mode = true;
-        assert_eq!(says(&agent, &settings, &Who::owner()), Ok(()));
+        assert_eq!(says(&agent, &settings, &Principal::owner()), Ok(()));
         assert_eq!(says(&agent, &settings, &key(all(), true)), Ok(()));
         let refused = says(&agent, &settings, &key(all(), false)).unwrap_err();
         assert!(refused.contains("http.keys"), "{refused}");
-        let narrow = key(Allowed::Only(vec!["work".into()]), true);
+        let narrow = key(AllowedModels::Only(vec!["work".into()]), true);
         assert_eq!(says(&agent, &settings, &narrow), Ok(()));
         let refused = says(&model, &settings, &narrow).unwrap_err();
         assert!(refused.contains("`alpha`"), "{refused}");

@@ -16,26 +16,26 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    pub(super) fn enter(state: &Arc<ApiState>, turn: TurnId, streams: bool) -> Self {
-        state.recent.enters(turn, !streams);
+    pub(super) fn attach(state: &Arc<ApiState>, turn: TurnId, streams: bool) -> Self {
+        state.recent_requests.add_viewer(turn, !streams);
         Self { state: Arc::clone(state), turn, saw_the_end: false }
     }
 
     /// Marks that the client has seen the end of the answer, and drops the viewer.
-    pub(super) fn leave_for_good(mut self) {
+    pub(super) fn finish(mut self) {
         self.saw_the_end = true;
     }
 }
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        if !self.state.recent.leaves(self.turn, self.saw_the_end) {
+        if !self.state.recent_requests.remove_viewer(self.turn, self.saw_the_end) {
             return;
         }
         let (state, turn) = (Arc::clone(&self.state), self.turn);
         self.state.tasks.spawn_until_stopped(async move {
             tokio::time::sleep(state.models.disconnect_grace).await;
-            if state.recent.is_watched(turn) {
+            if state.recent_requests.has_viewers(turn) {
                 return;
             }
             tracing::debug!(%turn, "last streaming client left; interrupting the turn");

@@ -8,95 +8,96 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::dialect::{
-    Refused,
-    content::{DataUrl, base64, file_text, image, image_url, unknown_text},
+    InvalidRequest,
+    content::{DataUrl, decode_base64, decode_image, decode_image_url, file_text, unknown_text},
     json,
 };
 
 /// The `type` of a part, an item or a tool.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-pub(super) struct Kind<'a> {
+pub(super) struct TypeTag<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(super) kind: Option<Cow<'a, str>>,
 }
 
 /// Decodes `"text"`, `[parts]`, or nothing.
-pub(super) fn contents(raw: Option<&RawValue>, place: &str) -> Result<Vec<Content>, Refused> {
+pub(super) fn contents(
+    raw: Option<&RawValue>,
+    place: &str,
+) -> Result<Vec<Content>, InvalidRequest> {
     let Some(raw) = raw else {
         return Ok(Vec::new());
     };
     match raw.get().as_bytes().first() {
         Some(b'"') => {
-            let text: Arc<str> = json::part(raw, place)?;
-            Ok(said(text).into_iter().collect())
+            let text: Arc<str> = json::parse_part(raw, place)?;
+            Ok(text_content(text).into_iter().collect())
         }
         Some(b'[') => {
-            let parts: Vec<&RawValue> = json::part(raw, place)?;
+            let parts: Vec<&RawValue> = json::parse_part(raw, place)?;
             let mut contents = Vec::with_capacity(parts.len());
             for (index, part) in parts.into_iter().enumerate() {
                 contents.extend(content(part, &format!("{place}.{index}"))?);
             }
             Ok(contents)
         }
-        _ => {
-            Err(Refused::new(format!("{place}: this must be a string or a list of parts"))
-                .at(place))
-        }
+        _ => Err(InvalidRequest::new(format!("{place}: this must be a string or a list of parts"))
+            .at(place)),
     }
 }
 
 /// Returns the text as content; empty text is dropped.
-fn said(text: Arc<str>) -> Option<Content> {
+fn text_content(text: Arc<str>) -> Option<Content> {
     (!text.is_empty()).then_some(Content::Text(text))
 }
 
-fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, Refused> {
+fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, InvalidRequest> {
     if raw.get().starts_with('"') {
-        return Ok(said(json::part(raw, place)?));
+        return Ok(text_content(json::parse_part(raw, place)?));
     }
-    let kind: Kind<'_> = json::part(raw, place)?;
+    let kind: TypeTag<'_> = json::parse_part(raw, place)?;
     let kind = kind.kind.as_deref().unwrap_or("text");
     match kind {
         "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" => {
-            let part: TextPart = json::part(raw, place)?;
-            Ok(said(part.text))
+            let part: TextPart = json::parse_part(raw, place)?;
+            Ok(text_content(part.text))
         }
         "refusal" => {
-            let part: RefusalPart = json::part(raw, place)?;
-            Ok(said(part.refusal))
+            let part: RefusalPart = json::parse_part(raw, place)?;
+            Ok(text_content(part.refusal))
         }
         "image_url" | "input_image" => {
-            let part: ImagePart<'_> = json::part(raw, place)?;
+            let part: ImagePart<'_> = json::parse_part(raw, place)?;
             let place = format!("{place}.image_url");
             let Some(url) = part.image_url else {
                 let message = format!("{place}: there must be a data URL; files are not kept here");
-                return Err(Refused::new(message).at(place));
+                return Err(InvalidRequest::new(message).at(place));
             };
             let url = match url {
                 ImageUrl::Plain(url) | ImageUrl::Object { url } => url,
             };
-            image_url(&url).map(Some).map_err(|refused| at(&refused, place))
+            decode_image_url(&url).map(Some).map_err(|refused| with_field(&refused, place))
         }
         "file" => {
-            let part: FilePart<'_> = json::part(raw, place)?;
+            let part: FilePart<'_> = json::parse_part(raw, place)?;
             file(&part.file, &format!("{place}.file")).map(Some)
         }
         "input_file" => {
-            let part: File<'_> = json::part(raw, place)?;
+            let part: File<'_> = json::parse_part(raw, place)?;
             file(&part, place).map(Some)
         }
         "input_audio" => {
             let message = format!("{place}: the agent cannot hear; send text or images");
-            Err(Refused::new(message).at(place))
+            Err(InvalidRequest::new(message).at(place))
         }
         other => Ok(Some(unknown_text(other, raw.get()))),
     }
 }
 
 /// Decodes a file: text is carried as marked text, an image as an image.
-fn file(file: &File<'_>, place: &str) -> Result<Content, Refused> {
-    let refused = |why: &str| Err(Refused::new(format!("{place}: {why}")).at(place));
+fn file(file: &File<'_>, place: &str) -> Result<Content, InvalidRequest> {
+    let refused = |why: &str| Err(InvalidRequest::new(format!("{place}: {why}")).at(place));
     let Some(data) = file.file_data.as_deref() else {
         return refused("files are not kept or fetched here; send the file itself as `file_data`");
     };
@@ -106,18 +107,19 @@ fn file(file: &File<'_>, place: &str) -> Result<Content, Refused> {
         None => ("", data),
     };
     if media_type.starts_with("image/") {
-        return image(media_type, data).map_err(|refused| at(&refused, place));
+        return decode_image(media_type, data).map_err(|refused| with_field(&refused, place));
     }
-    let bytes = base64(data).map_err(|refused| at(&refused, format!("{place}.file_data")))?;
+    let bytes = decode_base64(data)
+        .map_err(|refused| with_field(&refused, format!("{place}.file_data")))?;
     match std::str::from_utf8(&bytes) {
         Ok(text) if !text.contains('\0') => Ok(file_text(name, text)),
         _ => refused("only files of text and images can be shown to the agent; convert it first"),
     }
 }
 
-fn at(refused: &Refused, place: impl Into<String>) -> Refused {
+fn with_field(refused: &InvalidRequest, place: impl Into<String>) -> InvalidRequest {
     let place = place.into();
-    Refused::new(format!("{place}: {}", refused.message)).at(place)
+    InvalidRequest::new(format!("{place}: {}", refused.message)).at(place)
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{Content, Message, Part, RawJson, Role, ToolId};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, RawJson, Role, ToolId};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::super::dialect::{Refused, content::system_text};
+use super::super::dialect::{InvalidRequest, content::system_text};
 
 #[derive(Debug, Default)]
-pub(super) struct Conversation {
+pub(super) struct ConversationBuilder {
     system: Vec<Arc<str>>,
-    messages: Vec<Message>,
+    messages: Vec<HistoryMessage>,
     /// The request continues a conversation that it does not repeat, so its system texts do not
     /// come first.
     continues: bool,
 }
 
-impl Conversation {
+impl ConversationBuilder {
     /// Starts the new part of a conversation that is already known.
     pub(super) fn continued() -> Self {
         Self { continues: true, ..Self::default() }
     }
 
     /// Adds a text to the system prompt.
-    pub(super) fn instruct(&mut self, text: Arc<str>) {
+    pub(super) fn push_system(&mut self, text: Arc<str>) {
         if !text.trim().is_empty() {
             self.system.push(text);
         }
@@ -35,7 +35,7 @@ impl Conversation {
         let precedes = self.messages.is_empty() && !self.continues;
         for content in contents {
             match content {
-                Content::Text(text) if precedes => self.instruct(text),
+                Content::Text(text) if precedes => self.push_system(text),
                 Content::Text(text) => self.user(vec![system_text(&text)]),
                 image @ Content::Image { .. } => self.user(vec![image]),
             }
@@ -43,11 +43,11 @@ impl Conversation {
     }
 
     pub(super) fn user(&mut self, contents: Vec<Content>) {
-        self.push(Role::User, contents.into_iter().map(Part::Content).collect());
+        self.push(Role::User, contents.into_iter().map(MessagePart::Content).collect());
     }
 
     /// Adds parts of an answer. An answer may come in several items; they form one message.
-    pub(super) fn assistant(&mut self, parts: Vec<Part>) {
+    pub(super) fn assistant(&mut self, parts: Vec<MessagePart>) {
         match self.messages.last_mut() {
             Some(last) if last.role == Role::Assistant => last.parts.extend(parts),
             _ => self.push(Role::Assistant, parts),
@@ -56,8 +56,8 @@ impl Conversation {
 
     /// Adds a tool result. The results of one round form one message.
     pub(super) fn result(&mut self, id: ToolId, content: Vec<Content>) {
-        let result = Part::ToolResult { id, ok: true, content };
-        let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
+        let result = MessagePart::ToolResult { id, ok: true, content };
+        let is_result = |part: &MessagePart| matches!(part, MessagePart::ToolResult { .. });
         match self.messages.last_mut() {
             Some(last) if last.role == Role::User && last.parts.iter().all(is_result) => {
                 last.parts.push(result);
@@ -66,18 +66,21 @@ impl Conversation {
         }
     }
 
-    fn push(&mut self, role: Role, parts: Vec<Part>) {
+    fn push(&mut self, role: Role, parts: Vec<MessagePart>) {
         if !parts.is_empty() {
-            self.messages.push(Message { role, parts });
+            self.messages.push(HistoryMessage { role, parts });
         }
     }
 
     /// Returns the system prompt and the messages; `field` is the name of the messages in the
     /// request.
-    pub(super) fn finish(self, field: &str) -> Result<(Option<Arc<str>>, Vec<Message>), Refused> {
+    pub(super) fn finish(
+        self,
+        field: &str,
+    ) -> Result<(Option<Arc<str>>, Vec<HistoryMessage>), InvalidRequest> {
         if !self.messages.iter().any(|message| message.role == Role::User) {
             let message = format!("{field}: there must be something to answer");
-            return Err(Refused::new(message).at(field));
+            return Err(InvalidRequest::new(message).at(field));
         }
         let system = match self.system.as_slice() {
             [] => None,
@@ -91,19 +94,19 @@ impl Conversation {
 /// Parses the arguments of a call, which the dialects send as text. Anything but a JSON object is
 /// wrapped in one: the model sees it as it was, and no history is refused for a mistake of its
 /// model.
-pub(super) fn arguments(text: &str) -> RawJson {
+pub(super) fn parse_arguments(text: &str) -> RawJson {
     let text = text.trim();
     if text.is_empty() {
         return object("{}");
     }
     match serde_json::from_str::<Box<RawValue>>(text) {
         Ok(raw) if raw.get().starts_with('{') => raw.into(),
-        _ => wrapped("arguments", text),
+        _ => wrap_in_object("arguments", text),
     }
 }
 
 /// `{"NAME": "text"}`
-pub(super) fn wrapped(name: &str, text: &str) -> RawJson {
+pub(super) fn wrap_in_object(name: &str, text: &str) -> RawJson {
     let map = serde_json::Map::from_iter([(name.to_owned(), text.into())]);
     match to_raw_value(&map) {
         Ok(raw) => raw.into(),

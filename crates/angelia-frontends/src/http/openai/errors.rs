@@ -9,13 +9,13 @@ use super::super::dialect::{DialectError, ErrorKind};
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiError")]
-pub(in crate::http) struct Body<'a> {
-    error: Detail<'a>,
+pub(in crate::http) struct OpenAiErrorBody<'a> {
+    error: OpenAiErrorDetail<'a>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiErrorDetail")]
-struct Detail<'a> {
+struct OpenAiErrorDetail<'a> {
     message: String,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -25,9 +25,14 @@ struct Detail<'a> {
 
 /// Encodes an error for OpenAI's clients.
 pub fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
-    let (kind, code) = words(error.kind);
-    let body = Body {
-        error: Detail { message: error.to_string(), kind, param: error.field.as_deref(), code },
+    let (kind, code) = type_and_code(error.kind);
+    let body = OpenAiErrorBody {
+        error: OpenAiErrorDetail {
+            message: error.to_string(),
+            kind,
+            param: error.field.as_deref(),
+            code,
+        },
     };
     // Writing text into memory cannot fail.
     let json = serde_json::to_vec(&body).unwrap_or_default();
@@ -35,7 +40,7 @@ pub fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
 }
 
 /// Returns `type` and `code`. Clients act on the status; people and logs read these.
-const fn words(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
+const fn type_and_code(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
     const INVALID: &str = "invalid_request_error";
     match kind {
         ErrorKind::Failed(FailureKind::Auth) => ("authentication_error", Some("agent_login")),

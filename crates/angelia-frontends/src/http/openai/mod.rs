@@ -16,11 +16,11 @@ mod tools;
 
 use angelia_core::model::Usage;
 
-pub(super) use errors::Body as ErrorShape;
+pub(super) use errors::OpenAiErrorBody as ErrorShape;
 pub use errors::error_body;
 
 /// An SSE comment, which clients of both dialects skip.
-const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+const KEEP_ALIVE_COMMENT: &[u8] = b": keep-alive\n\n";
 
 /// Returns the prompt tokens as OpenAI counts them: everything that was read, from the cache or
 /// not.

@@ -8,17 +8,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::dialect::{Refused, ToolChoice, json},
-    contents::Kind,
+    super::dialect::{InvalidRequest, ToolChoice, json},
+    contents::TypeTag,
 };
 
 /// Decodes the functions among the tools. Other types are the vendor's own services, which cannot
 /// be run here: they are accepted and not offered.
-pub(super) fn functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool>, Refused> {
+pub(super) fn functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool>, InvalidRequest> {
     let mut tools = Vec::with_capacity(raw.len());
     for (index, raw) in raw.iter().enumerate() {
         let place = format!("{field}.{index}");
-        let kind: Kind<'_> = json::part(raw, &place)?;
+        let kind: TypeTag<'_> = json::parse_part(raw, &place)?;
         if kind.kind.as_deref().unwrap_or("function") == "function" {
             add(&mut tools, function(raw, &place)?);
         }
@@ -34,18 +34,24 @@ pub(super) fn add(tools: &mut Vec<CallerTool>, tool: CallerTool) {
 }
 
 /// Decodes one function, in either format.
-pub(super) fn function(raw: &RawValue, place: &str) -> Result<CallerTool, Refused> {
-    let tool: Tool<'_> = json::part(raw, place)?;
-    let flat =
-        Function { name: tool.name, description: tool.description, parameters: tool.parameters };
+pub(super) fn function(raw: &RawValue, place: &str) -> Result<CallerTool, InvalidRequest> {
+    let tool: ToolDefinition<'_> = json::parse_part(raw, place)?;
+    let flat = FunctionDefinition {
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.parameters,
+    };
     tool.function.unwrap_or(flat).into_caller_tool(place)
 }
 
 /// Decodes the legacy `functions` of Chat: definitions without the `function` wrapper.
-pub(super) fn bare_functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool>, Refused> {
+pub(super) fn bare_functions(
+    raw: &[&RawValue],
+    field: &str,
+) -> Result<Vec<CallerTool>, InvalidRequest> {
     let tool = |(index, raw): (usize, &&RawValue)| {
         let place = format!("{field}.{index}");
-        json::part::<Function<'_>>(raw, &place)?.into_caller_tool(&place)
+        json::parse_part::<FunctionDefinition<'_>>(raw, &place)?.into_caller_tool(&place)
     };
     raw.iter().enumerate().map(tool).collect()
 }
@@ -55,40 +61,43 @@ pub(super) fn choice(
     raw: Option<&RawValue>,
     tools: &mut Vec<CallerTool>,
     field: &str,
-) -> Result<ToolChoice, Refused> {
+) -> Result<ToolChoice, InvalidRequest> {
     let Some(raw) = raw else {
         return Ok(ToolChoice::Auto);
     };
     if raw.get().starts_with('"') {
-        let word: Cow<'_, str> = json::part(raw, field)?;
+        let word: Cow<'_, str> = json::parse_part(raw, field)?;
         return match &*word {
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
-            "required" | "any" => required(tools, field),
+            "required" | "any" => required_choice(tools, field),
             other => {
                 let message = format!("{field}: `{other}` is not one of auto, none, required");
-                Err(Refused::new(message).at(field))
+                Err(InvalidRequest::new(message).at(field))
             }
         };
     }
-    let choice: Choice<'_> = json::part(raw, field)?;
+    let choice: ToolChoiceObject<'_> = json::parse_part(raw, field)?;
     match choice.kind.as_deref() {
         Some("allowed_tools") => {
-            let allowed =
-                choice.allowed_tools.unwrap_or(Allowed { mode: choice.mode, tools: choice.tools });
-            let names = allowed.tools.iter().filter_map(Named::name);
+            let allowed = choice
+                .allowed_tools
+                .unwrap_or(AllowedTools { mode: choice.mode, tools: choice.tools });
+            let names = allowed.tools.iter().filter_map(NamedTool::name);
             let names: Vec<&str> = names.collect();
             tools.retain(|tool| names.contains(&&*tool.name));
             match allowed.mode.as_deref() {
-                Some("required") => required(tools, field),
+                Some("required") => required_choice(tools, field),
                 _ => Ok(ToolChoice::Auto),
             }
         }
         None | Some("function" | "custom") => {
-            let named = Named { name: choice.name, function: choice.function };
+            let named = NamedTool { name: choice.name, function: choice.function };
             match named.name() {
-                Some(name) => called(name, tools, field),
-                None => Err(Refused::new(format!("{field}: the tool has no name")).at(field)),
+                Some(name) => named_choice(name, tools, field),
+                None => {
+                    Err(InvalidRequest::new(format!("{field}: the tool has no name")).at(field))
+                }
             }
         }
         // One of the vendor's own services.
@@ -96,27 +105,31 @@ pub(super) fn choice(
     }
 }
 
-fn required(tools: &[CallerTool], field: &str) -> Result<ToolChoice, Refused> {
+fn required_choice(tools: &[CallerTool], field: &str) -> Result<ToolChoice, InvalidRequest> {
     if tools.is_empty() {
         let message = format!("{field}: a call is required, and there is no function to call");
-        return Err(Refused::new(message).at(field));
+        return Err(InvalidRequest::new(message).at(field));
     }
     Ok(ToolChoice::Required)
 }
 
-fn called(name: &str, tools: &[CallerTool], field: &str) -> Result<ToolChoice, Refused> {
+fn named_choice(
+    name: &str,
+    tools: &[CallerTool],
+    field: &str,
+) -> Result<ToolChoice, InvalidRequest> {
     let Some(tool) = tools.iter().find(|tool| &*tool.name == name) else {
         let message = format!("{field}: there is no function `{name}` among the tools");
-        return Err(Refused::new(message).at(field));
+        return Err(InvalidRequest::new(message).at(field));
     };
     Ok(ToolChoice::Named(Arc::clone(&tool.name)))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-struct Tool<'a> {
+struct ToolDefinition<'a> {
     #[serde(borrow)]
-    function: Option<Function<'a>>,
+    function: Option<FunctionDefinition<'a>>,
     name: Option<Arc<str>>,
     description: Option<Arc<str>>,
     #[serde(borrow)]
@@ -125,19 +138,19 @@ struct Tool<'a> {
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-struct Function<'a> {
+struct FunctionDefinition<'a> {
     name: Option<Arc<str>>,
     description: Option<Arc<str>>,
     #[serde(borrow)]
     parameters: Option<&'a RawValue>,
 }
 
-impl Function<'_> {
-    fn into_caller_tool(self, place: &str) -> Result<CallerTool, Refused> {
+impl FunctionDefinition<'_> {
+    fn into_caller_tool(self, place: &str) -> Result<CallerTool, InvalidRequest> {
         let name = self.name.filter(|name| !name.is_empty());
         let Some(name) = name else {
             let place = format!("{place}.name");
-            return Err(Refused::new(format!("{place}: a function needs a name")).at(place));
+            return Err(InvalidRequest::new(format!("{place}: a function needs a name")).at(place));
         };
         let input_schema = match self.parameters {
             None => no_parameters(),
@@ -145,7 +158,7 @@ impl Function<'_> {
             Some(_) => {
                 let place = format!("{place}.parameters");
                 let message = format!("{place}: this must be a JSON schema, which is an object");
-                return Err(Refused::new(message).at(place));
+                return Err(InvalidRequest::new(message).at(place));
             }
         };
         Ok(CallerTool { name, description: self.description.unwrap_or_default(), input_schema })
@@ -159,40 +172,40 @@ fn no_parameters() -> RawJson {
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-struct Choice<'a> {
+struct ToolChoiceObject<'a> {
     #[serde(rename = "type", borrow)]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
     name: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    function: Option<Name<'a>>,
+    function: Option<FunctionName<'a>>,
     #[serde(borrow)]
     mode: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    tools: Vec<Named<'a>>,
+    tools: Vec<NamedTool<'a>>,
     #[serde(borrow)]
-    allowed_tools: Option<Allowed<'a>>,
+    allowed_tools: Option<AllowedTools<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-struct Allowed<'a> {
+struct AllowedTools<'a> {
     #[serde(borrow)]
     mode: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    tools: Vec<Named<'a>>,
+    tools: Vec<NamedTool<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-struct Named<'a> {
+struct NamedTool<'a> {
     #[serde(borrow)]
     name: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    function: Option<Name<'a>>,
+    function: Option<FunctionName<'a>>,
 }
 
-impl Named<'_> {
+impl NamedTool<'_> {
     fn name(&self) -> Option<&str> {
         let inner = self.function.as_ref().map(|function| &*function.name);
         inner.or(self.name.as_deref())
@@ -201,7 +214,7 @@ impl Named<'_> {
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-struct Name<'a> {
+struct FunctionName<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
 }

@@ -5,8 +5,8 @@
 //!   `/v1`.
 //! - [`shapes`]: schemas that cannot be derived from types.
 
+mod api_paths;
 mod model_apis;
-mod ours;
 mod paths;
 pub(super) mod shapes;
 
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use self::paths::Paths;
 use super::ApiState;
 
-pub(super) async fn show(State(state): State<Arc<ApiState>>) -> Json<Value> {
+pub(super) async fn get_document(State(state): State<Arc<ApiState>>) -> Json<Value> {
     Json(document(&state.version))
 }
 
 fn document(version: &str) -> Value {
     let mut paths = Paths::new();
-    ours::add(&mut paths);
+    api_paths::add(&mut paths);
     model_apis::add(&mut paths);
     let (paths, schemas) = paths.finish();
     json!({

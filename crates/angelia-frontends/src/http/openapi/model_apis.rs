@@ -8,11 +8,11 @@ use super::{
         anthropic::wire as messages,
         openai::{ErrorShape, chat::wire as chat, responses::wire as responses},
     },
-    paths::{Answer, Operation, Paths},
+    paths::{Operation, Paths, SuccessBody},
 };
 
 /// Statuses of a turn that fails before it has produced output, and of a refused request.
-const FAILS: [u16; 9] = [400, 404, 409, 422, 424, 429, 502, 503, 504];
+const TURN_FAILURE_STATUSES: [u16; 9] = [400, 404, 409, 422, 424, 429, 502, 503, 504];
 
 pub(super) fn add(paths: &mut Paths) {
     anthropic(paths);
@@ -21,40 +21,41 @@ pub(super) fn add(paths: &mut Paths) {
 }
 
 /// An operation that answers with a model, with the headers it may carry.
-fn asked(path: &'static str, about: &'static str) -> Operation {
+fn model_operation(path: &'static str, about: &'static str) -> Operation {
     Operation::post(path, about)
         .header("idempotency-key", "A repeat with the same key gets the same turn.")
         .header(
             "x-angelia-session",
             "If the request repeats no answers, it is the next turn of this session.",
         )
-        .fails(&FAILS)
+        .fails(&TURN_FAILURE_STATUSES)
 }
 
 fn anthropic(paths: &mut Paths) {
-    let request = paths.read::<messages::Request<'_>>();
-    let error = paths.written::<messages::ErrorBody>();
-    let answer = Answer::JsonOrEvents(paths.written::<messages::Message<'_>>());
-    let ask = asked("/v1/messages", "Anthropic Messages.").body(request.clone());
+    let request = paths.request_schema::<messages::MessagesRequest<'_>>();
+    let error = paths.response_schema::<messages::MessagesErrorBody>();
+    let answer =
+        SuccessBody::JsonOrEvents(paths.response_schema::<messages::MessagesResponse<'_>>());
+    let ask = model_operation("/v1/messages", "Anthropic Messages.").body(request.clone());
     paths.add(ask.answers(200, answer).error(error.clone()));
-    let counted = Answer::Json(paths.written::<messages::Count>());
+    let counted = SuccessBody::Json(paths.response_schema::<messages::TokenCount>());
     let count = Operation::post("/v1/messages/count_tokens", "Estimates the tokens of a request.")
         .body(request);
     paths.add(count.answers(200, counted).error(error));
 }
 
 fn openai(paths: &mut Paths) {
-    let error = paths.written::<ErrorShape<'_>>();
-    let request = paths.read::<chat::Request<'_>>();
-    let answer = Answer::JsonOrEvents(paths.written::<chat::Completion<'_>>());
-    let ask = asked("/v1/chat/completions", "OpenAI Chat Completions.").body(request);
+    let error = paths.response_schema::<ErrorShape<'_>>();
+    let request = paths.request_schema::<chat::ChatRequest<'_>>();
+    let answer = SuccessBody::JsonOrEvents(paths.response_schema::<chat::ChatCompletion<'_>>());
+    let ask = model_operation("/v1/chat/completions", "OpenAI Chat Completions.").body(request);
     paths.add(ask.answers(200, answer).error(error.clone()));
-    let request = paths.read::<responses::Request<'_>>();
-    let response = paths.written::<responses::Response<'_>>();
-    let answer = Answer::JsonOrEvents(response.clone());
-    let ask = asked("/v1/responses", "OpenAI Responses.").body(request);
+    let request = paths.request_schema::<responses::ResponsesRequest<'_>>();
+    let response = paths.response_schema::<responses::ResponseObject<'_>>();
+    let answer = SuccessBody::JsonOrEvents(response.clone());
+    let ask = model_operation("/v1/responses", "OpenAI Responses.").body(request);
     paths.add(ask.answers(200, answer).error(error.clone()));
-    let shown = || Answer::Json(response.clone());
+    let shown = || SuccessBody::Json(response.clone());
     let show = Operation::get("/v1/responses/{id}", "Returns an earlier answer.");
     paths.add(show.answers(200, shown()).error(error.clone()));
     let about = "Cancels an answer.";
@@ -78,20 +79,20 @@ fn models(paths: &mut Paths) {
         "properties": {"id": {"type": "string"}},
         "required": ["id"],
     });
-    let error = json!({"anyOf": [paths.written::<messages::ErrorBody>(), paths.written::<ErrorShape<'_>>()]});
+    let error = json!({"anyOf": [paths.response_schema::<messages::MessagesErrorBody>(), paths.response_schema::<ErrorShape<'_>>()]});
     let version =
         |operation: Operation| operation.header("anthropic-version", "Selects Anthropic's format.");
     let all = version(Operation::get("/v1/models", "Lists the models."));
     let all = all
-        .query(&query(), &["client_version", "after_id", "limit"])
-        .answers(200, Answer::Json(lists));
+        .query(&model_list_query(), &["client_version", "after_id", "limit"])
+        .answers(200, SuccessBody::Json(lists));
     paths.add(all.error(error.clone()));
     let one =
         version(Operation::get("/v1/models/{id}", "Returns a model; ids may contain slashes."));
-    paths.add(one.answers(200, Answer::Json(model)).error(error));
+    paths.add(one.answers(200, SuccessBody::Json(model)).error(error));
 }
 
-fn query() -> Value {
+fn model_list_query() -> Value {
     json!({"properties": {
         "client_version": {"type": "string", "description": "Sent by Codex; selects its format."},
         "after_id": {"type": "string", "description": "Anthropic only: the page after this id."},

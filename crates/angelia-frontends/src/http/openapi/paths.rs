@@ -4,13 +4,13 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 /// Statuses of the guard, which every path but `/healthz` can return.
-const CHECKED: [u16; 4] = [401, 403, 421, 500];
+const GUARD_STATUSES: [u16; 4] = [401, 403, 421, 500];
 
 /// Statuses of a request whose body cannot be read.
-const READ: [u16; 3] = [400, 408, 413];
+const BODY_STATUSES: [u16; 3] = [400, 408, 413];
 
 /// The body of a successful response.
-pub(super) enum Answer {
+pub(super) enum SuccessBody {
     Nothing,
     Json(Value),
     Text,
@@ -27,7 +27,7 @@ pub(super) struct Operation {
     /// The schema of the body, and whether it is required.
     body: Option<(Value, bool)>,
     parameters: Vec<Value>,
-    answers: Vec<(u16, Answer)>,
+    answers: Vec<(u16, SuccessBody)>,
     errors: Vec<u16>,
     error: Option<Value>,
     open: bool,
@@ -42,9 +42,9 @@ impl Operation {
         });
         let parameters: Vec<Value> = ids.collect();
         let errors = if parameters.is_empty() {
-            CHECKED.to_vec()
+            GUARD_STATUSES.to_vec()
         } else {
-            [&CHECKED[..], &[400, 404]].concat()
+            [&GUARD_STATUSES[..], &[400, 404]].concat()
         };
         Self {
             method,
@@ -76,13 +76,13 @@ impl Operation {
 
     pub(super) fn body(mut self, shape: Value) -> Self {
         self.body = Some((shape, true));
-        self.fails(&READ)
+        self.fails(&BODY_STATUSES)
     }
 
     /// Adds a body that may be omitted.
     pub(super) fn optional_body(mut self, shape: Value) -> Self {
         self.body = Some((shape, false));
-        self.fails(&READ)
+        self.fails(&BODY_STATUSES)
     }
 
     /// Adds these properties of the schema as query parameters.
@@ -108,7 +108,7 @@ impl Operation {
         self
     }
 
-    pub(super) fn answers(mut self, status: u16, answer: Answer) -> Self {
+    pub(super) fn answers(mut self, status: u16, answer: SuccessBody) -> Self {
         self.answers.push((status, answer));
         self
     }
@@ -147,7 +147,7 @@ impl Paths {
     }
 
     /// Returns the schema of a request type.
-    pub(super) fn read<T: JsonSchema>(&mut self) -> Value {
+    pub(super) fn request_schema<T: JsonSchema>(&mut self) -> Value {
         self.reads.subschema_for::<T>().to_value()
     }
 
@@ -157,7 +157,7 @@ impl Paths {
     }
 
     /// Returns the schema of a response type.
-    pub(super) fn written<T: JsonSchema>(&mut self) -> Value {
+    pub(super) fn response_schema<T: JsonSchema>(&mut self) -> Value {
         self.writes.subschema_for::<T>().to_value()
     }
 
@@ -173,7 +173,7 @@ impl Paths {
         for status in errors {
             let shape = error.clone().unwrap_or(Value::Bool(true));
             let said = "The request failed; the error says why and what to do.";
-            responses.insert(status.to_string(), response(said, Answer::Json(shape)));
+            responses.insert(status.to_string(), response(said, SuccessBody::Json(shape)));
         }
         let mut spelled = json!({"summary": about, "responses": responses});
         if let Some((schema, required)) = body {
@@ -198,7 +198,7 @@ impl Paths {
     }
 }
 
-fn response(about: &str, answer: Answer) -> Value {
+fn response(about: &str, answer: SuccessBody) -> Value {
     // The schema of one event; its data is JSON, except for the final `[DONE]` of Chat Completions.
     let word = json!({"type": "string"});
     let event = json!({
@@ -208,11 +208,11 @@ fn response(about: &str, answer: Answer) -> Value {
     });
     let events = || json!({"schema": event});
     let content = match answer {
-        Answer::Nothing => return json!({"description": about}),
-        Answer::Json(schema) => json!({"application/json": {"schema": schema}}),
-        Answer::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
-        Answer::Events => json!({"text/event-stream": events()}),
-        Answer::JsonOrEvents(schema) => json!({
+        SuccessBody::Nothing => return json!({"description": about}),
+        SuccessBody::Json(schema) => json!({"application/json": {"schema": schema}}),
+        SuccessBody::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
+        SuccessBody::Events => json!({"text/event-stream": events()}),
+        SuccessBody::JsonOrEvents(schema) => json!({
             "application/json": {"schema": schema},
             "text/event-stream": events(),
         }),

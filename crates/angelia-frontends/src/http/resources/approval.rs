@@ -12,7 +12,8 @@ use super::id;
 use crate::event_json::{QuestionJson, time};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Approval {
+#[schemars(rename = "Approval")]
+pub struct ApprovalResource {
     #[serde(with = "id")]
     #[schemars(with = "String")]
     pub id: ApprovalId,
@@ -43,11 +44,12 @@ pub struct Approval {
     #[schemars(with = "String")]
     pub expires_at: Timestamp,
     /// `null` until it is decided.
-    pub decided: Option<Decided>,
+    pub decided: Option<ResolutionResource>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Decided {
+#[schemars(rename = "Decided")]
+pub struct ResolutionResource {
     pub verdict: String,
     /// Who decided: `owner`, `restart`, `turn ended` …
     pub by: String,
@@ -56,7 +58,7 @@ pub struct Decided {
     pub at: Timestamp,
 }
 
-impl From<&ApprovalRecord> for Approval {
+impl From<&ApprovalRecord> for ApprovalResource {
     fn from(record: &ApprovalRecord) -> Self {
         let approval = &record.approval;
         let choices = approval.kind.choices().iter();
@@ -76,14 +78,14 @@ impl From<&ApprovalRecord> for Approval {
                     Some(questions.iter().map(QuestionJson::from).collect())
                 }
             },
-            asked_at: record.asked_at,
+            asked_at: record.requested_at,
             expires_at: approval.expires_at,
-            decided: record.decided.as_ref().map(Decided::from),
+            decided: record.resolution.as_ref().map(ResolutionResource::from),
         }
     }
 }
 
-impl From<&(Resolution, Timestamp)> for Decided {
+impl From<&(Resolution, Timestamp)> for ResolutionResource {
     fn from((resolution, at): &(Resolution, Timestamp)) -> Self {
         Self {
             verdict: resolution.verdict.as_str().to_owned(),

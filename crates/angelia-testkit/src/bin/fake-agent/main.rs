@@ -39,7 +39,7 @@ use anyhow::{Context as _, bail};
 const HANG: Duration = Duration::from_mins(10);
 
 fn main() -> anyhow::Result<ExitCode> {
-    let mut agent = Agent { stdout: Some(duplicate(&io::stdout())?) };
+    let mut agent = FakeAgent { stdout: Some(duplicate(&io::stdout())?) };
     let mut verbs = env::args().skip(1);
     while let Some(verb) = verbs.next() {
         let needed = if takes_value(&verb) { verbs.next() } else { Some(String::new()) };
@@ -67,11 +67,11 @@ fn takes_value(verb: &str) -> bool {
     !alone.contains(&verb)
 }
 
-struct Agent {
+struct FakeAgent {
     stdout: Option<File>,
 }
 
-impl Agent {
+impl FakeAgent {
     fn act(&mut self, verb: &str, value: &str) -> anyhow::Result<Option<ExitCode>> {
         match verb {
             "say" => self.write(format!("{value}\n").as_bytes())?,

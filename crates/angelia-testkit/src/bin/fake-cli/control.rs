@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::session::{Session, Taken};
+use crate::session::{FakeSession, InputEffect};
 
 const MODES: [&str; 6] = ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan"];
 
@@ -16,15 +16,15 @@ const CAPABILITIES: [&str; 4] = [
     "sdk_mcp_tools_list_changed",
 ];
 
-impl Session {
-    pub(crate) fn control(&mut self, id: &str, request: &Value) -> Taken {
+impl FakeSession {
+    pub(crate) fn handle_control(&mut self, id: &str, request: &Value) -> InputEffect {
         let is_new = self.options.is_new();
         let answer = match request["subtype"].as_str().unwrap_or_default() {
-            "initialize" => Ok(self.initialized()),
+            "initialize" => Ok(self.initialize_response()),
             "interrupt" => {
-                let answer = self.interrupted(request["cancel_queued"] == true);
+                let answer = self.interrupt_response(request["cancel_queued"] == true);
                 self.respond(id, Ok(answer));
-                return Taken::Interrupt;
+                return InputEffect::Interrupt;
             }
             "set_model" => {
                 let model = request["model"].as_str().filter(|model| *model != "default");
@@ -58,7 +58,7 @@ impl Session {
             unknown => Err(format!("Unsupported control request subtype: {unknown}")),
         };
         self.respond(id, answer);
-        Taken::Nothing
+        InputEffect::Nothing
     }
 
     fn respond(&mut self, id: &str, answer: Result<Value, String>) {
@@ -71,10 +71,10 @@ impl Session {
                 response["error"] = json!(error);
             }
         }
-        self.lines.raw(&json!({"type": "control_response", "response": response}));
+        self.lines.write_raw(&json!({"type": "control_response", "response": response}));
     }
 
-    fn initialized(&self) -> Value {
+    fn initialize_response(&self) -> Value {
         let mut account = json!({"tokenSource": "none", "apiProvider": "firstParty"});
         match self.options.login {
             Some("oauth_token") => account["tokenSource"] = json!("CLAUDE_CODE_OAUTH_TOKEN"),
@@ -94,7 +94,7 @@ impl Session {
         answer
     }
 
-    fn interrupted(&mut self, cancel_queued: bool) -> Value {
+    fn interrupt_response(&mut self, cancel_queued: bool) -> Value {
         if !self.options.is_new() {
             return Value::Null;
         }

@@ -6,41 +6,41 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Reads stdin without a second thread: a switch between threads would take most of a turn's time.
 #[derive(Debug, Default)]
-pub(crate) struct Input {
+pub(crate) struct StdinLines {
     buffer: Vec<u8>,
     read_to: usize,
     ended: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum Read {
+pub(crate) enum ReadOutcome {
     Line(Vec<u8>),
     End,
-    Late,
+    TimedOut,
 }
 
-impl Input {
+impl StdinLines {
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// Returns the next line without its newline; waits at most `limit`, or forever when it is
     /// `None`.
-    pub(crate) fn next(&mut self, limit: Option<Duration>) -> io::Result<Read> {
+    pub(crate) fn next_line(&mut self, limit: Option<Duration>) -> io::Result<ReadOutcome> {
         loop {
             let unread = &self.buffer[self.read_to..];
             if let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
                 let line = unread[..end].to_vec();
                 self.read_to += end + 1;
-                return Ok(Read::Line(line));
+                return Ok(ReadOutcome::Line(line));
             }
             if self.ended {
-                return Ok(Read::End);
+                return Ok(ReadOutcome::End);
             }
             if let Some(limit) = limit
                 && !readable(limit)?
             {
-                return Ok(Read::Late);
+                return Ok(ReadOutcome::TimedOut);
             }
             self.fill()?;
         }

@@ -11,7 +11,7 @@
 
 mod control;
 mod input;
-mod lines;
+mod line_writer;
 mod options;
 mod plan;
 mod session;
@@ -23,10 +23,10 @@ use std::{
     thread,
 };
 
-use crate::{options::Options, session::Session};
+use crate::{options::CliOptions, session::FakeSession};
 
 fn main() -> io::Result<ExitCode> {
-    let options = Options::read();
+    let options = CliOptions::read();
     if options.show_version {
         writeln!(io::stdout(), "{} (Claude Code)", options.version)?;
         return Ok(ExitCode::SUCCESS);
@@ -38,5 +38,5 @@ fn main() -> io::Result<ExitCode> {
         return Ok(ExitCode::from(u8::from(options.login.is_none())));
     }
     thread::sleep(options.start);
-    Session::open(options)?.run()
+    FakeSession::open(options)?.run()
 }

@@ -3,7 +3,7 @@
 use std::{env, path::PathBuf, time::Duration};
 
 #[derive(Debug)]
-pub(crate) struct Options {
+pub(crate) struct CliOptions {
     pub(crate) show_version: bool,
     pub(crate) auth_status: bool,
     pub(crate) version: String,
@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) login: Option<&'static str>,
 }
 
-impl Options {
+impl CliOptions {
     pub(crate) fn read() -> Self {
         let arguments: Vec<String> = env::args().skip(1).collect();
         let has = |flag: &str| arguments.iter().any(|argument| argument == flag);

@@ -11,27 +11,27 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Plan {
-    pub(crate) pieces: Vec<String>,
+pub(crate) struct TurnPlan {
+    pub(crate) chunks: Vec<String>,
     /// The pause between deltas; `None` writes the whole turn at once.
     pub(crate) pause: Option<Duration>,
     pub(crate) calls: Vec<(String, Value)>,
     pub(crate) think: bool,
     pub(crate) native: bool,
     pub(crate) status: Option<u16>,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<AbnormalEnd>,
 }
 
 /// Ends the turn abnormally after the first delta of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum AbnormalEnd {
     Hang,
     Exit(u8),
     Die,
 }
 
-impl Plan {
-    pub(crate) fn of(prompt: &str, words: Option<usize>) -> Self {
+impl TurnPlan {
+    pub(crate) fn parse(prompt: &str, words: Option<usize>) -> Self {
         let mut plan = Self::default();
         let rest = plan.take_calls(prompt);
         let (rest, echo) = match rest.split_once("ECHO:") {
@@ -53,13 +53,13 @@ impl Plan {
                 "THINK" => plan.think = true,
                 "NATIVE" => plan.native = true,
                 "STATUS" => plan.status = value.parse().ok(),
-                "HANG" => plan.end = Some(End::Hang),
-                "EXIT" => plan.end = Some(End::Exit(value.parse().unwrap_or(1))),
-                "DIE" => plan.end = Some(End::Die),
+                "HANG" => plan.end = Some(AbnormalEnd::Hang),
+                "EXIT" => plan.end = Some(AbnormalEnd::Exit(value.parse().unwrap_or(1))),
+                "DIE" => plan.end = Some(AbnormalEnd::Die),
                 _ => {}
             }
         }
-        plan.pieces = match (echo, words) {
+        plan.chunks = match (echo, words) {
             (None, None) if big.is_some() => large(big.unwrap_or_default()),
             (Some(echo), _) => vec![echo.to_owned()],
             (None, Some(count)) => (0..count).map(|word| format!("w{word} ")).collect(),
@@ -91,7 +91,7 @@ impl Plan {
 
 /// Returns `bytes` bytes of text in chunks of 64 KiB.
 fn large(bytes: usize) -> Vec<String> {
-    const PIECE: usize = 64 * 1024;
-    let piece = |start| "x".repeat(PIECE.min(bytes - start));
-    (0..bytes).step_by(PIECE).map(piece).collect()
+    const CHUNK_BYTES: usize = 64 * 1024;
+    let piece = |start| "x".repeat(CHUNK_BYTES.min(bytes - start));
+    (0..bytes).step_by(CHUNK_BYTES).map(piece).collect()
 }

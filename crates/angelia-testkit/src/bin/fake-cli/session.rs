@@ -11,19 +11,19 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    input::{Input, Read},
-    lines::Lines,
-    options::Options,
+    input::{ReadOutcome, StdinLines},
+    line_writer::LineWriter,
+    options::CliOptions,
 };
 
 #[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) options: Options,
-    pub(crate) input: Input,
-    pub(crate) lines: Lines,
+pub(crate) struct FakeSession {
+    pub(crate) options: CliOptions,
+    pub(crate) input: StdinLines,
+    pub(crate) lines: LineWriter,
     pub(crate) queue: VecDeque<UserMessage>,
     /// Model calls so far; ids and cumulative counts derive from this number.
-    pub(crate) calls: u64,
+    pub(crate) model_calls: u64,
     pub(crate) results: u64,
     pub(crate) last_failed: bool,
     pub(crate) ending: bool,
@@ -39,14 +39,14 @@ pub(crate) struct UserMessage {
 
 /// The effect of an input line on the running turn.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) enum InputEffect {
     Nothing,
     Interrupt,
-    Answer { request: String, response: Value },
+    ControlResponse { request: String, response: Value },
 }
 
-impl Session {
-    pub(crate) fn open(options: Options) -> io::Result<Self> {
+impl FakeSession {
+    pub(crate) fn open(options: CliOptions) -> io::Result<Self> {
         let mut log = match &options.log {
             Some(path) => Some(File::options().create(true).append(true).open(path)?),
             None => None,
@@ -55,11 +55,11 @@ impl Session {
             writeln!(log, "{}", json!({"arguments": options.arguments}))?;
         }
         Ok(Self {
-            lines: Lines::new(&options.session, options.is_new()),
+            lines: LineWriter::new(&options.session, options.is_new()),
             options,
-            input: Input::default(),
+            input: StdinLines::default(),
             queue: VecDeque::new(),
-            calls: 0,
+            model_calls: 0,
             results: 0,
             last_failed: false,
             ending: false,
@@ -74,12 +74,14 @@ impl Session {
                 self.turn(&message)?;
                 continue;
             }
-            match self.input.next(None)? {
-                Read::Line(line) => {
-                    self.take(&line)?;
+            match self.input.next_line(None)? {
+                ReadOutcome::Line(line) => {
+                    self.handle_line(&line)?;
                     self.flush()?;
                 }
-                Read::End | Read::Late => return Ok(ExitCode::from(u8::from(self.last_failed))),
+                ReadOutcome::End | ReadOutcome::TimedOut => {
+                    return Ok(ExitCode::from(u8::from(self.last_failed)));
+                }
             }
             if self.ending {
                 return Ok(ExitCode::SUCCESS);
@@ -89,16 +91,16 @@ impl Session {
 
     /// Handles one line of input: queues a user message or answers a control request, and returns
     /// the line's effect on the running turn.
-    pub(crate) fn take(&mut self, line: &[u8]) -> io::Result<Taken> {
+    pub(crate) fn handle_line(&mut self, line: &[u8]) -> io::Result<InputEffect> {
         if line.is_empty() {
-            return Ok(Taken::Nothing);
+            return Ok(InputEffect::Nothing);
         }
         if let Some(log) = &mut self.log {
             log.write_all(&[line, b"\n"].concat())?;
         }
         let Ok(mut line) = serde_json::from_slice::<Value>(line) else {
             let length = line.len();
-            self.die(&format!(
+            self.exit_with_error(&format!(
                 "Error parsing streaming input line (type=unknown, {length} chars): SyntaxError"
             ))
         };
@@ -109,19 +111,22 @@ impl Session {
                 self.queue
                     .push_back(UserMessage { content: line["message"]["content"].take(), id });
             }
-            Some("user") => self.die("Error: Expected message role 'user'"),
+            Some("user") => self.exit_with_error("Error: Expected message role 'user'"),
             Some("control_request") => {
                 let id = line["request_id"].as_str().unwrap_or_default().to_owned();
-                return Ok(self.control(&id, &line["request"]));
+                return Ok(self.handle_control(&id, &line["request"]));
             }
             Some("control_response") => {
                 let mut response = line["response"].take();
                 let request = response["request_id"].as_str().unwrap_or_default().to_owned();
-                return Ok(Taken::Answer { request, response: response["response"].take() });
+                return Ok(InputEffect::ControlResponse {
+                    request,
+                    response: response["response"].take(),
+                });
             }
             _ => {}
         }
-        Ok(Taken::Nothing)
+        Ok(InputEffect::Nothing)
     }
 
     /// Writes all collected lines at once.
@@ -131,7 +136,7 @@ impl Session {
         Ok(())
     }
 
-    fn die(&mut self, reason: &str) -> ! {
+    fn exit_with_error(&mut self, reason: &str) -> ! {
         // Errors are ignored: the exit code reports the failure even if stderr is closed.
         let _ = self.flush();
         let _ = writeln!(io::stderr(), "{reason}");

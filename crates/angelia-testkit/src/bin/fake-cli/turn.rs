@@ -5,16 +5,16 @@ use std::{io, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    input::Read,
-    lines,
-    plan::{End, Plan},
-    session::{Session, Taken, UserMessage},
+    input::ReadOutcome,
+    line_writer,
+    plan::{AbnormalEnd, TurnPlan},
+    session::{FakeSession, InputEffect, UserMessage},
 };
 
 /// The state of a running turn.
-struct Turn<'a> {
+struct FakeTurn<'a> {
     message: Option<&'a str>,
-    plan: Plan,
+    plan: TurnPlan,
     calls: u64,
     denials: Vec<Value>,
 }
@@ -22,30 +22,30 @@ struct Turn<'a> {
 /// Whether the turn continues after a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
-    On,
+    Continue,
     Interrupted,
 }
 
 /// The result of a control request that this program sent to the client.
-enum Reply {
+enum ClientReply {
     Answer(Value),
     Interrupt,
     Closed,
 }
 
 /// The client's decision about a tool call.
-enum Verdict {
+enum ToolVerdict {
     Allow(Value),
     Deny(String),
     Stop,
 }
 
-impl Session {
+impl FakeSession {
     pub(crate) fn turn(&mut self, message: &UserMessage) -> io::Result<()> {
-        let prompt = words(&message.content);
+        let prompt = content_text(&message.content);
         let id = message.id.as_deref();
-        let plan = Plan::of(&prompt, self.options.words);
-        let mut turn = Turn { message: id, plan, calls: 0, denials: Vec::new() };
+        let plan = TurnPlan::parse(&prompt, self.options.words);
+        let mut turn = FakeTurn { message: id, plan, calls: 0, denials: Vec::new() };
         self.lines.lifecycle(id, "started");
         self.init(id);
         if turn.plan.native {
@@ -56,12 +56,14 @@ impl Session {
                 "content": message.content}, "parent_tool_use_id": null, "isReplay": true});
             echo["session_id"] = json!(self.options.session);
             echo["uuid"] = json!(id);
-            self.lines.raw(&echo);
+            self.lines.write_raw(&echo);
         }
         if let Some(status) = turn.plan.status {
             self.fail(&turn, status);
-        } else if self.call_tools(&mut turn)? == Flow::On && self.answer(&mut turn)? == Flow::On {
-            let text = turn.plan.pieces.concat();
+        } else if self.call_tools(&mut turn)? == Flow::Continue
+            && self.answer(&mut turn)? == Flow::Continue
+        {
+            let text = turn.plan.chunks.concat();
             self.result(
                 &turn,
                 json!({"subtype": "success", "is_error": false,
@@ -73,10 +75,10 @@ impl Session {
         self.flush()
     }
 
-    fn call_tools(&mut self, turn: &mut Turn<'_>) -> io::Result<Flow> {
+    fn call_tools(&mut self, turn: &mut FakeTurn<'_>) -> io::Result<Flow> {
         for (name, input) in std::mem::take(&mut turn.plan.calls) {
             self.begin(turn);
-            let id = format!("toolu_fake{:04}", self.calls);
+            let id = format!("toolu_fake{:04}", self.model_calls);
             let block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
             if self.options.partials {
                 let start = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
@@ -91,29 +93,29 @@ impl Session {
             }
             let verdict = match name.strip_prefix("mcp__client__") {
                 Some(name) => self.call_client(name, &id, &input)?,
-                None => self.ask(&name, &id, &input)?,
+                None => self.ask_permission(&name, &id, &input)?,
             };
             match verdict {
-                Verdict::Allow(input) => {
+                ToolVerdict::Allow(input) => {
                     let shown = input["command"].as_str().unwrap_or("ok");
                     self.tool_result(&id, shown, false);
                 }
-                Verdict::Deny(reason) => {
+                ToolVerdict::Deny(reason) => {
                     turn.denials
                         .push(json!({"tool_name": name, "tool_use_id": id, "tool_input": input}));
                     self.tool_result(&id, &reason, true);
                 }
-                Verdict::Stop => {
+                ToolVerdict::Stop => {
                     self.tool_result(&id, "The user doesn't want to proceed.", true);
                     self.abort(turn, "aborted_tools", "[Request interrupted by user for tool use]");
                     return Ok(Flow::Interrupted);
                 }
             }
         }
-        Ok(Flow::On)
+        Ok(Flow::Continue)
     }
 
-    fn answer(&mut self, turn: &mut Turn<'_>) -> io::Result<Flow> {
+    fn answer(&mut self, turn: &mut FakeTurn<'_>) -> io::Result<Flow> {
         self.begin(turn);
         let mut index = 0;
         if turn.plan.think {
@@ -124,14 +126,14 @@ impl Session {
             self.lines.block_start(index, &json!({"type": "text", "text": ""}));
         }
         let mut said = String::new();
-        for position in 0..turn.plan.pieces.len() {
-            let piece = &turn.plan.pieces[position];
+        for position in 0..turn.plan.chunks.len() {
+            let piece = &turn.plan.chunks[position];
             if position > 0
                 && let Some(pause) = turn.plan.pause
             {
                 self.flush()?;
                 if self.wait(Some(pause))? == Flow::Interrupted {
-                    self.break_off(turn, index, &said);
+                    self.interrupt_message(turn, index, &said);
                     return Ok(Flow::Interrupted);
                 }
             }
@@ -142,7 +144,7 @@ impl Session {
             if let Some(end) = turn.plan.end {
                 self.flush()?;
                 self.end(end)?;
-                self.break_off(turn, index, &said);
+                self.interrupt_message(turn, index, &said);
                 return Ok(Flow::Interrupted);
             }
         }
@@ -151,13 +153,13 @@ impl Session {
             self.lines.block_stop(index);
             self.lines.message_stop(Some("end_turn"), None);
         }
-        Ok(Flow::On)
+        Ok(Flow::Continue)
     }
 
-    fn begin(&mut self, turn: &mut Turn<'_>) {
+    fn begin(&mut self, turn: &mut FakeTurn<'_>) {
         turn.calls += 1;
-        self.calls += 1;
-        self.lines.begin(self.calls);
+        self.model_calls += 1;
+        self.lines.begin(self.model_calls);
         if self.options.partials {
             let mut status = json!({"type": "system", "subtype": "status", "status": "requesting"});
             if let (Some(message), true) = (turn.message, self.options.is_new()) {
@@ -168,7 +170,7 @@ impl Session {
         }
     }
 
-    fn think(&mut self, turn: &Turn<'_>) {
+    fn think(&mut self, turn: &FakeTurn<'_>) {
         let block = json!({"type": "thinking", "thinking": "Let me think.", "signature": "c2ln"});
         if self.options.partials {
             let start = json!({"type": "thinking", "thinking": "", "signature": ""});
@@ -182,7 +184,7 @@ impl Session {
         }
     }
 
-    fn block(&mut self, turn: &Turn<'_>, block: &Value) {
+    fn block(&mut self, turn: &FakeTurn<'_>, block: &Value) {
         let line = self.lines.assistant(&self.options.model, block, turn.message);
         self.lines.line(line);
     }
@@ -195,69 +197,74 @@ impl Session {
 
     /// Asks the client for permission and waits for its decision; allows the call at once when the
     /// client does not want to be asked.
-    fn ask(&mut self, name: &str, tool: &str, input: &Value) -> io::Result<Verdict> {
+    fn ask_permission(&mut self, name: &str, tool: &str, input: &Value) -> io::Result<ToolVerdict> {
         if !self.options.asks || self.options.allowed.split(',').any(|allowed| allowed == name) {
-            return Ok(Verdict::Allow(input.clone()));
+            return Ok(ToolVerdict::Allow(input.clone()));
         }
         let id = format!("ask-{tool}");
-        self.lines.raw(&json!({"type": "control_request", "request_id": id, "request": {
+        self.lines.write_raw(&json!({"type": "control_request", "request_id": id, "request": {
             "subtype": "can_use_tool", "tool_name": name, "display_name": name, "input": input,
             "description": input["description"], "tool_use_id": tool, "permission_suggestions": [
                 {"type": "addRules", "rules": [{"toolName": name}], "behavior": "allow",
                     "destination": "localSettings"}]}}));
-        let mut response = match self.reply(&id)? {
-            Reply::Closed => return Ok(Verdict::Deny("Tool permission stream closed".into())),
-            Reply::Interrupt => return Ok(Verdict::Stop),
-            Reply::Answer(response) => response,
+        let mut response = match self.wait_for_reply(&id)? {
+            ClientReply::Closed => {
+                return Ok(ToolVerdict::Deny("Tool permission stream closed".into()));
+            }
+            ClientReply::Interrupt => return Ok(ToolVerdict::Stop),
+            ClientReply::Answer(response) => response,
         };
         Ok(match response["behavior"].as_str() {
             // Newer versions treat an answer without `updatedInput` as consent to the original
             // input.
-            Some("allow") if response["updatedInput"].is_null() => Verdict::Allow(input.clone()),
-            Some("allow") => Verdict::Allow(response["updatedInput"].take()),
-            _ if response["interrupt"] == true => Verdict::Stop,
-            _ => Verdict::Deny(response["message"].as_str().unwrap_or("denied").to_owned()),
+            Some("allow") if response["updatedInput"].is_null() => {
+                ToolVerdict::Allow(input.clone())
+            }
+            Some("allow") => ToolVerdict::Allow(response["updatedInput"].take()),
+            _ if response["interrupt"] == true => ToolVerdict::Stop,
+            _ => ToolVerdict::Deny(response["message"].as_str().unwrap_or("denied").to_owned()),
         })
     }
 
     /// Calls one of the client's own tools: the client acts as the MCP server and may take its
     /// time.
-    fn call_client(&mut self, name: &str, tool: &str, input: &Value) -> io::Result<Verdict> {
+    fn call_client(&mut self, name: &str, tool: &str, input: &Value) -> io::Result<ToolVerdict> {
         let id = format!("mcp-{tool}");
-        let message = json!({"jsonrpc": "2.0", "id": self.calls, "method": "tools/call", "params": {
+        let message = json!({"jsonrpc": "2.0", "id": self.model_calls, "method": "tools/call", "params": {
             "name": name, "arguments": input, "_meta": {"claudecode/toolUseId": tool}}});
-        self.lines.raw(&json!({"type": "control_request", "request_id": id, "request": {
+        self.lines.write_raw(&json!({"type": "control_request", "request_id": id, "request": {
             "subtype": "mcp_message", "server_name": "client", "message": message}}));
-        let response = match self.reply(&id)? {
-            Reply::Closed => return Ok(Verdict::Deny("Stream closed".into())),
-            Reply::Interrupt => return Ok(Verdict::Stop),
-            Reply::Answer(response) => response,
+        let response = match self.wait_for_reply(&id)? {
+            ClientReply::Closed => return Ok(ToolVerdict::Deny("Stream closed".into())),
+            ClientReply::Interrupt => return Ok(ToolVerdict::Stop),
+            ClientReply::Answer(response) => response,
         };
         let result = &response["mcp_response"]["result"];
-        let text = words(&result["content"]);
+        let text = content_text(&result["content"]);
         Ok(if result["isError"] == true {
-            Verdict::Deny(text)
+            ToolVerdict::Deny(text)
         } else {
-            Verdict::Allow(json!({"command": text}))
+            ToolVerdict::Allow(json!({"command": text}))
         })
     }
 
     /// Waits for the client's answer to the request with this id.
-    fn reply(&mut self, id: &str) -> io::Result<Reply> {
+    fn wait_for_reply(&mut self, id: &str) -> io::Result<ClientReply> {
         loop {
             self.flush()?;
-            let Read::Line(line) = self.input.next(None)? else {
-                return Ok(Reply::Closed);
+            let ReadOutcome::Line(line) = self.input.next_line(None)? else {
+                return Ok(ClientReply::Closed);
             };
-            match self.take(&line)? {
-                Taken::Interrupt => {
-                    self.lines.raw(&json!({"type": "control_cancel_request", "request_id": id}));
-                    return Ok(Reply::Interrupt);
+            match self.handle_line(&line)? {
+                InputEffect::Interrupt => {
+                    self.lines
+                        .write_raw(&json!({"type": "control_cancel_request", "request_id": id}));
+                    return Ok(ClientReply::Interrupt);
                 }
-                Taken::Answer { request, response } if request == id => {
-                    return Ok(Reply::Answer(response));
+                InputEffect::ControlResponse { request, response } if request == id => {
+                    return Ok(ClientReply::Answer(response));
                 }
-                Taken::Answer { .. } | Taken::Nothing => {}
+                InputEffect::ControlResponse { .. } | InputEffect::Nothing => {}
             }
         }
     }
@@ -268,16 +275,16 @@ impl Session {
         loop {
             let left = over.map(|over| over.saturating_duration_since(std::time::Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Ok(Flow::On);
+                return Ok(Flow::Continue);
             }
             if self.input.has_ended() {
                 // The client can no longer interrupt; keep hanging, as the real program does.
                 std::thread::sleep(left.unwrap_or(Duration::from_mins(10)));
-                return Ok(Flow::On);
+                return Ok(Flow::Continue);
             }
-            if let Read::Line(line) = self.input.next(left)? {
-                let taken = self.take(&line)?;
-                if matches!(taken, Taken::Interrupt) {
+            if let ReadOutcome::Line(line) = self.input.next_line(left)? {
+                let taken = self.handle_line(&line)?;
+                if matches!(taken, InputEffect::Interrupt) {
                     return Ok(Flow::Interrupted);
                 }
                 self.flush()?;
@@ -285,11 +292,11 @@ impl Session {
         }
     }
 
-    fn end(&mut self, end: End) -> io::Result<()> {
+    fn end(&mut self, end: AbnormalEnd) -> io::Result<()> {
         match end {
-            End::Hang => self.wait(None).map(drop),
-            End::Exit(code) => std::process::exit(code.into()),
-            End::Die => {
+            AbnormalEnd::Hang => self.wait(None).map(drop),
+            AbnormalEnd::Exit(code) => std::process::exit(code.into()),
+            AbnormalEnd::Die => {
                 self.lines.buffer.extend_from_slice(br#"{"type":"assist"#);
                 self.flush()?;
                 let own = rustix::process::getpid();
@@ -299,7 +306,7 @@ impl Session {
     }
 
     /// Closes a message that was interrupted in the middle of its text.
-    fn break_off(&mut self, turn: &Turn<'_>, index: usize, said: &str) {
+    fn interrupt_message(&mut self, turn: &FakeTurn<'_>, index: usize, said: &str) {
         let mut line = self.lines.assistant(
             &self.options.model,
             &json!({"type": "text", "text": said}),
@@ -316,7 +323,7 @@ impl Session {
         self.abort(turn, "aborted_streaming", "[Request interrupted by user]");
     }
 
-    fn abort(&mut self, turn: &Turn<'_>, reason: &str, text: &str) {
+    fn abort(&mut self, turn: &FakeTurn<'_>, reason: &str, text: &str) {
         self.lines.user(&json!([{"type": "text", "text": text}]), json!({}));
         self.result(
             turn,
@@ -327,7 +334,7 @@ impl Session {
     }
 
     /// Reports a failure of the model's service the way the CLI does.
-    fn fail(&mut self, turn: &Turn<'_>, status: u16) {
+    fn fail(&mut self, turn: &FakeTurn<'_>, status: u16) {
         let (error, text) = match status {
             401 => ("authentication_failed", "Invalid API key · Fix external API key"),
             404 => ("model_not_found", "There's an issue with the selected model."),
@@ -335,7 +342,7 @@ impl Session {
             500.. => ("server_error", "API Error: server-side issue"),
             _ => ("unknown", "API Error"),
         };
-        self.lines.begin(self.calls);
+        self.lines.begin(self.model_calls);
         let block = json!({"type": "text", "text": text});
         let mut line = self.lines.assistant("<synthetic>", &block, turn.message);
         line["error"] = json!(error);
@@ -355,7 +362,7 @@ impl Session {
         self.lines.lifecycle(turn.message, "completed");
     }
 
-    fn result(&mut self, turn: &Turn<'_>, mut line: Value) {
+    fn result(&mut self, turn: &FakeTurn<'_>, mut line: Value) {
         let cost = |calls: u64| 0.002_044 * f64::from(u32::try_from(calls).unwrap_or(u32::MAX));
         let counts = |calls: u64| {
             json!({self.options.model.as_str(): {"inputTokens": 11 * calls,
@@ -367,16 +374,16 @@ impl Session {
         line["duration_ms"] = json!(1);
         line["duration_api_ms"] = json!(1);
         line["num_turns"] = json!(turn.calls.max(1));
-        line["total_cost_usd"] = json!(cost(self.calls));
-        line["usage"] = lines::usage(turn.calls, 25 * turn.calls);
-        line["modelUsage"] = counts(self.calls);
+        line["total_cost_usd"] = json!(cost(self.model_calls));
+        line["usage"] = line_writer::usage(turn.calls, 25 * turn.calls);
+        line["modelUsage"] = counts(self.model_calls);
         line["permission_denials"] = json!(turn.denials);
         line["fast_mode_state"] = json!("off");
         if self.options.is_new() {
             line["result_index"] = json!(self.results);
             line["queued_turn_count"] = json!(self.queue.len());
             line["model_usage_since_last_result"] = counts(turn.calls);
-            lines::name(&mut line, turn.message);
+            line_writer::add_message_id(&mut line, turn.message);
         }
         self.results += 1;
         self.last_failed = line["is_error"] == true;
@@ -385,7 +392,7 @@ impl Session {
 }
 
 /// Returns the text of a message's content.
-fn words(content: &Value) -> String {
+fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {

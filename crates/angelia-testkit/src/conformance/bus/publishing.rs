@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use angelia_core::ports::bus::{Claim, Presence, Refusal};
+use angelia_core::ports::bus::{AttachRequest, Presence, PublishError};
 use bytes::Bytes;
 
 use super::{
-    BusFixture, BusWish,
-    samples::{accepted, assert_empty, attach, broadcast, ids, message, name, positions, take},
+    BusFixture, TestBusConfig,
+    samples::{
+        assert_empty, attach, broadcast, ids, message, name, positions, publish_accepted,
+        take_deliveries,
+    },
 };
 
 pub async fn receipts_tell_who_was_there(fixture: &impl BusFixture) {
-    let bus = fixture.open(&BusWish::default());
-    let presence = async |id| accepted(&bus, message("s", "r", id)).await.presence;
+    let bus = fixture.open(&TestBusConfig::default());
+    let presence = async |id| publish_accepted(&bus, message("s", "r", id)).await.presence;
     assert_eq!(presence("1").await, Presence::NeverSeen);
     let inbox = attach(&bus, "r").await;
     assert_eq!(presence("2").await, Presence::Listening);
@@ -20,42 +23,42 @@ pub async fn receipts_tell_who_was_there(fixture: &impl BusFixture) {
     assert_eq!(presence("3").await, Presence::Away);
 }
 
-fn small() -> BusWish {
-    BusWish { max_queued: 3, ..BusWish::default() }
+fn small_queue_config() -> TestBusConfig {
+    TestBusConfig { max_queued: 3, ..TestBusConfig::default() }
 }
 
 pub async fn a_full_queue_refuses_and_keeps_what_it_has(fixture: &impl BusFixture) {
-    let bus = fixture.open(&small());
+    let bus = fixture.open(&small_queue_config());
     let numbers: Vec<String> = (0..5).map(|n| n.to_string()).collect();
     let messages = numbers.iter().map(|id| message("s", "r", id)).collect();
     let published = bus.publish(messages, None).await;
     let receipts = published.await;
     assert!(receipts[..3].iter().all(Result::is_ok), "{receipts:?}");
     for receipt in &receipts[3..] {
-        let Err(Refusal::Full { to, .. }) = receipt else {
+        let Err(PublishError::Full { to, .. }) = receipt else {
             panic!("{receipt:?}");
         };
         assert_eq!(to, &name("r"));
     }
     // A full queue does not affect other endpoints.
-    accepted(&bus, message("s", "other", "1")).await;
+    publish_accepted(&bus, message("s", "other", "1")).await;
     let mut inbox = attach(&bus, "r").await;
-    assert_eq!(ids(&take(&mut inbox, 3).await), ["0", "1", "2"]);
+    assert_eq!(ids(&take_deliveries(&mut inbox, 3).await), ["0", "1", "2"]);
 }
 
 pub async fn room_comes_with_acknowledgements(fixture: &impl BusFixture) {
-    let bus = fixture.open(&small());
+    let bus = fixture.open(&small_queue_config());
     for id in ["1", "2", "3"] {
-        accepted(&bus, message("s", "r", id)).await;
+        publish_accepted(&bus, message("s", "r", id)).await;
     }
     let mut inbox = attach(&bus, "r").await;
-    let got = take(&mut inbox, 3).await;
+    let got = take_deliveries(&mut inbox, 3).await;
     inbox.ack(&positions(&got[..1]));
-    accepted(&bus, message("s", "r", "4")).await;
+    publish_accepted(&bus, message("s", "r", "4")).await;
 }
 
 pub async fn a_stopped_receiver_slows_nobody(fixture: &impl BusFixture) {
-    let bus = fixture.open(&small());
+    let bus = fixture.open(&small_queue_config());
     let _stopped = attach(&bus, "stopped").await;
     let mut refused = 0;
     for id in 0..100 {
@@ -63,19 +66,19 @@ pub async fn a_stopped_receiver_slows_nobody(fixture: &impl BusFixture) {
         let published = bus.publish(sent, None).await;
         refused += published.await.iter().filter(|one| one.is_err()).count();
         let mut inbox = attach(&bus, "quick").await;
-        accepted(&bus, message("s", "quick", &id.to_string())).await;
-        let got = take(&mut inbox, 1).await;
+        publish_accepted(&bus, message("s", "quick", &id.to_string())).await;
+        let got = take_deliveries(&mut inbox, 1).await;
         inbox.ack(&positions(&got));
     }
     assert_eq!(refused, 97);
 }
 
 pub async fn a_fast_sender_waits_for_a_slow_receiver(fixture: &impl BusFixture) {
-    let bus = fixture.open(&small());
+    let bus = fixture.open(&small_queue_config());
     let mut inbox = attach(&bus, "r").await;
     let receive = async {
         for expected in 0..200 {
-            let got = take(&mut inbox, 1).await;
+            let got = take_deliveries(&mut inbox, 1).await;
             assert_eq!(ids(&got), [expected.to_string()]);
             tokio::task::yield_now().await;
             inbox.ack(&positions(&got));
@@ -83,14 +86,14 @@ pub async fn a_fast_sender_waits_for_a_slow_receiver(fixture: &impl BusFixture) 
     };
     let send = async {
         for id in 0..200 {
-            accepted(&bus, message("s", "r", &id.to_string())).await;
+            publish_accepted(&bus, message("s", "r", &id.to_string())).await;
         }
     };
     tokio::join!(receive, send);
 }
 
 pub async fn what_is_too_large_is_refused_alone(fixture: &impl BusFixture) {
-    let bus = fixture.open(&BusWish::default());
+    let bus = fixture.open(&TestBusConfig::default());
     let limit = 10 * 1024 * 1024;
     let sized = |id, size| {
         let mut sized = message("s", "r", id);
@@ -101,59 +104,59 @@ pub async fn what_is_too_large_is_refused_alone(fixture: &impl BusFixture) {
     let published = bus.publish(messages, None).await;
     let receipts = published.await;
     assert!(receipts[0].is_ok());
-    assert!(matches!(&receipts[1], Err(Refusal::TooLarge { .. })));
+    assert!(matches!(&receipts[1], Err(PublishError::TooLarge { .. })));
     assert!(receipts[2].is_ok());
     let mut inbox = attach(&bus, "r").await;
-    let got = take(&mut inbox, 2).await;
+    let got = take_deliveries(&mut inbox, 2).await;
     assert_eq!(ids(&got), ["1", "3"]);
     assert_eq!(got[1].message.envelope.len(), limit);
 }
 
 pub async fn a_repeat_is_delivered_once(fixture: &impl BusFixture) {
-    let bus = fixture.open(&BusWish::default());
+    let bus = fixture.open(&TestBusConfig::default());
     let mut inbox = attach(&bus, "r").await;
     let twice = vec![message("s", "r", "1"), message("s", "r", "1")];
     let published = bus.publish(twice, None).await;
     let receipts = published.await;
     let repeated = |n: usize| receipts[n].as_ref().unwrap().repeated;
     assert!(!repeated(0) && repeated(1));
-    assert!(accepted(&bus, message("s", "r", "1")).await.repeated);
-    let got = take(&mut inbox, 1).await;
+    assert!(publish_accepted(&bus, message("s", "r", "1")).await.repeated);
+    let got = take_deliveries(&mut inbox, 1).await;
     inbox.ack(&positions(&got));
-    assert!(accepted(&bus, message("s", "r", "1")).await.repeated);
+    assert!(publish_accepted(&bus, message("s", "r", "1")).await.repeated);
     assert_empty(&mut inbox).await;
 }
 
 pub async fn a_repeat_after_the_window_is_a_new_message(fixture: &impl BusFixture) {
-    let wish = BusWish::default();
+    let wish = TestBusConfig::default();
     let bus = fixture.open(&wish);
-    accepted(&bus, message("s", "r", "1")).await;
+    publish_accepted(&bus, message("s", "r", "1")).await;
     wish.clock.advance(wish.dedupe_window);
-    assert!(!accepted(&bus, message("s", "r", "1")).await.repeated);
+    assert!(!publish_accepted(&bus, message("s", "r", "1")).await.repeated);
     let mut inbox = attach(&bus, "r").await;
-    assert_eq!(ids(&take(&mut inbox, 2).await), ["1", "1"]);
+    assert_eq!(ids(&take_deliveries(&mut inbox, 2).await), ["1", "1"]);
 }
 
 pub async fn ids_of_different_senders_and_receivers_are_different(fixture: &impl BusFixture) {
-    let bus = fixture.open(&BusWish::default());
+    let bus = fixture.open(&TestBusConfig::default());
     for (from, to) in [("a", "r"), ("b", "r"), ("a", "q")] {
-        assert!(!accepted(&bus, message(from, to, "1")).await.repeated);
+        assert!(!publish_accepted(&bus, message(from, to, "1")).await.repeated);
     }
 }
 
 pub async fn everyone_who_is_there_hears_a_broadcast(fixture: &impl BusFixture) {
-    let bus = fixture.open(&BusWish::default());
+    let bus = fixture.open(&TestBusConfig::default());
     let gone = attach(&bus, "gone").await;
     drop(gone);
     let mut inboxes = Vec::new();
     for endpoint in ["a", "b", "c"] {
         inboxes.push(attach(&bus, endpoint).await);
     }
-    let receipt = accepted(&bus, broadcast("1")).await;
+    let receipt = publish_accepted(&bus, broadcast("1")).await;
     assert_eq!(receipt.presence, Presence::Listening);
-    assert!(accepted(&bus, broadcast("1")).await.repeated);
+    assert!(publish_accepted(&bus, broadcast("1")).await.repeated);
     for inbox in &mut inboxes {
-        let got = take(inbox, 1).await;
+        let got = take_deliveries(inbox, 1).await;
         assert_eq!(ids(&got), ["1"]);
         inbox.ack(&positions(&got));
     }
@@ -162,31 +165,31 @@ pub async fn everyone_who_is_there_hears_a_broadcast(fixture: &impl BusFixture) 
 }
 
 pub async fn the_durable_hear_broadcasts_later(fixture: &impl BusFixture) {
-    let bus = fixture.open(&BusWish::default());
-    let durable = Claim { durable: true, ..Claim::new(name("r")) };
+    let bus = fixture.open(&TestBusConfig::default());
+    let durable = AttachRequest { durable: true, ..AttachRequest::new(name("r")) };
     drop(bus.attach(durable).await.unwrap());
-    let receipt = accepted(&bus, broadcast("1")).await;
+    let receipt = publish_accepted(&bus, broadcast("1")).await;
     assert_eq!(receipt.presence, Presence::NeverSeen, "nobody was there");
     let mut inbox = attach(&bus, "r").await;
-    assert_eq!(ids(&take(&mut inbox, 1).await), ["1"]);
+    assert_eq!(ids(&take_deliveries(&mut inbox, 1).await), ["1"]);
 }
 
 pub async fn a_closed_bus_says_so(fixture: &impl BusFixture) {
-    let bus = fixture.open(&BusWish::default());
-    accepted(&bus, message("s", "r", "1")).await;
+    let bus = fixture.open(&TestBusConfig::default());
+    publish_accepted(&bus, message("s", "r", "1")).await;
     bus.close().await;
     let published = bus.publish(vec![message("s", "r", "2")], None).await;
     let receipts = published.await;
-    assert!(matches!(&receipts[..], [Err(Refusal::Storage(_))]), "{receipts:?}");
+    assert!(matches!(&receipts[..], [Err(PublishError::Storage(_))]), "{receipts:?}");
 }
 
 pub async fn counts_add_up(fixture: &impl BusFixture) {
-    let bus = fixture.open(&small());
+    let bus = fixture.open(&small_queue_config());
     let mut inbox = attach(&bus, "r").await;
     for id in ["1", "1", "2"] {
-        accepted(&bus, message("s", "r", id)).await;
+        publish_accepted(&bus, message("s", "r", id)).await;
     }
-    let got = take(&mut inbox, 1).await;
+    let got = take_deliveries(&mut inbox, 1).await;
     inbox.ack(&positions(&got));
     tokio::time::sleep(Duration::from_millis(1)).await;
     let counts = bus.counts();

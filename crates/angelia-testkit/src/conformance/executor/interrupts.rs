@@ -2,45 +2,49 @@
 
 use std::time::Duration;
 
-use angelia_core::model::Status;
+use angelia_core::model::TurnStatus;
 
 use super::{
     ExecutorFixture,
-    heard::Heard,
-    processes::{ARE_VISIBLE, only_agents_are_left, stop_agents},
-    session::{Session, View, open, resume},
+    processes::{PROCESSES_VISIBLE, stop_agents, wait_for_only_agents},
+    session::{AgentSession, TurnViewer, open, resume},
+    turn_trace::TurnTrace,
 };
 
 /// An interrupt must end the turn within this time.
-const SOON: Duration = Duration::from_secs(5);
+const INTERRUPT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Returns a prompt for an answer that takes longer than any check.
 fn long_answer(fixture: &impl ExecutorFixture) -> String {
-    fixture.words(2_000, Duration::from_millis(20))
+    fixture.words_prompt(2_000, Duration::from_millis(20))
 }
 
-fn assert_interrupted(heard: &Heard) {
-    assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");
-    let reaction = heard.reaction.unwrap();
-    assert!(reaction < SOON, "after {reaction:?}: {heard:#?}");
+fn assert_interrupted(heard: &TurnTrace) {
+    assert_eq!(heard.outcome.status, TurnStatus::Interrupted, "{heard:#?}");
+    let reaction = heard.cancel_latency.unwrap();
+    assert!(reaction < INTERRUPT_LIMIT, "after {reaction:?}: {heard:#?}");
 }
 
 /// Asserts that the next turn works: with this agent, or with a new one when this one is unusable.
-async fn assert_goes_on(fixture: &impl ExecutorFixture, mut session: Session, heard: &Heard) {
+async fn assert_session_continues(
+    fixture: &impl ExecutorFixture,
+    mut session: AgentSession,
+    heard: &TurnTrace,
+) {
     if !session.is_usable() {
         session.close().await;
-        session = resume(fixture, &fixture.spec(), &heard.native()).await;
+        session = resume(fixture, &fixture.spec(), &heard.native_session_id()).await;
     }
-    let heard = session.say(fixture.say("going on")).await;
+    let heard = session.prompt(fixture.say_prompt("going on")).await;
     assert!(heard.answer().contains("going on"));
-    assert!(heard.asked().is_empty(), "{heard:#?}");
+    assert!(heard.approval_requests().is_empty(), "{heard:#?}");
     session.close().await;
 }
 
 pub async fn an_interrupt_while_it_speaks(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
     let heard = session
-        .watched(long_answer(fixture), async |view| {
+        .prompt_watched(long_answer(fixture), async |view| {
             view.until_delta().await;
             view.cancel();
             // A second cancel changes nothing.
@@ -50,90 +54,94 @@ pub async fn an_interrupt_while_it_speaks(fixture: &impl ExecutorFixture) {
     assert_interrupted(&heard);
     assert!(!heard.deltas().is_empty());
     assert_eq!(heard.blocks().concat(), heard.deltas(), "what was said stays");
-    assert_goes_on(fixture, session, &heard).await;
+    assert_session_continues(fixture, session, &heard).await;
 }
 
 pub async fn an_interrupt_while_it_is_silent(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
     let heard = session
-        .watched(fixture.hang(), async |view| {
+        .prompt_watched(fixture.hang_prompt(), async |view| {
             view.until_silent().await;
             view.cancel();
         })
         .await;
     assert_interrupted(&heard);
-    assert_goes_on(fixture, session, &heard).await;
+    assert_session_continues(fixture, session, &heard).await;
 }
 
 pub async fn an_interrupt_while_it_asks(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
     let heard = session
-        .watched(fixture.ask("mkdir never-made"), async |view| {
-            view.until_asked().await;
+        .prompt_watched(fixture.approval_prompt("mkdir never-made"), async |view| {
+            view.until_approval_request().await;
             view.cancel();
         })
         .await;
     assert_interrupted(&heard);
     assert!(!fixture.spec().cwd.join("never-made").exists());
-    assert_goes_on(fixture, session, &heard).await;
+    assert_session_continues(fixture, session, &heard).await;
 }
 
 pub async fn an_interrupt_while_a_tool_runs(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
     let tool = fixture.long_tool();
     let heard = session
-        .watched(tool.prompt.as_str(), async |view| {
-            view.until_running(&tool).await;
+        .prompt_watched(tool.prompt.as_str(), async |view| {
+            view.until_tool_runs(&tool).await;
             view.cancel();
         })
         .await;
     assert_interrupted(&heard);
     assert_eq!(heard.tool_calls().len(), 1);
     assert!(!heard.tool_results()[0].ok, "{heard:#?}");
-    only_agents_are_left(fixture).await;
-    assert_goes_on(fixture, session, &heard).await;
+    wait_for_only_agents(fixture).await;
+    assert_session_continues(fixture, session, &heard).await;
 }
 
 pub async fn an_interrupt_before_and_at_the_beginning(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
     // Cancelled before the start: the agent never says anything.
-    let heard = session.cancelled_before(fixture.say("never said")).await;
+    let heard = session.prompt_cancelled(fixture.say_prompt("never said")).await;
     assert_interrupted(&heard);
     assert!(session.is_usable());
-    let heard = session.say(fixture.say("said first")).await;
+    let heard = session.prompt(fixture.say_prompt("said first")).await;
     assert!(heard.answer().contains("said first"));
-    assert!(!fixture.told().is_some_and(|told| super::says(&told, "never said")));
+    assert!(
+        !fixture
+            .last_model_request()
+            .is_some_and(|told| super::json_contains_text(&told, "never said"))
+    );
 
     // Cancelled at once, and as soon as the agent has started the turn.
-    let at_once = async |view: &mut View| view.cancel();
-    let heard = session.watched(long_answer(fixture), at_once).await;
+    let at_once = async |view: &mut TurnViewer| view.cancel();
+    let heard = session.prompt_watched(long_answer(fixture), at_once).await;
     assert_interrupted(&heard);
-    let native = session.say(fixture.say("in between")).await.native();
-    let started = async |view: &mut View| {
+    let native = session.prompt(fixture.say_prompt("in between")).await.native_session_id();
+    let started = async |view: &mut TurnViewer| {
         view.until_started().await;
         view.cancel();
     };
-    let heard = session.watched(long_answer(fixture), started).await;
+    let heard = session.prompt_watched(long_answer(fixture), started).await;
     assert_interrupted(&heard);
-    assert_eq!(heard.native(), native);
-    assert_goes_on(fixture, session, &heard).await;
+    assert_eq!(heard.native_session_id(), native);
+    assert_session_continues(fixture, session, &heard).await;
 }
 
 pub async fn an_agent_that_does_not_react_is_given_up(fixture: &impl ExecutorFixture) {
-    if !ARE_VISIBLE {
+    if !PROCESSES_VISIBLE {
         return;
     }
     let mut session = open(fixture, &fixture.spec()).await;
     let heard = session
-        .watched(long_answer(fixture), async |view| {
+        .prompt_watched(long_answer(fixture), async |view| {
             view.until_delta().await;
             // A process under SIGSTOP cannot react to anything, including our interrupt.
             stop_agents(fixture).await;
             view.cancel();
         })
         .await;
-    assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");
-    assert!(heard.reaction.unwrap() < 2 * SOON, "{heard:#?}");
+    assert_eq!(heard.outcome.status, TurnStatus::Interrupted, "{heard:#?}");
+    assert!(heard.cancel_latency.unwrap() < 2 * INTERRUPT_LIMIT, "{heard:#?}");
     assert_eq!(heard.blocks().concat(), heard.deltas(), "what was said stays");
     assert!(!session.is_usable());
     session.close().await;

@@ -7,42 +7,42 @@ use tokio::time::{Instant, sleep};
 
 use super::{ExecutorFixture, session::DEADLINE};
 use crate::{
-    by_hand::eventually,
-    marked::{self, parent, stat},
+    direct_session::wait_until,
+    marked_processes::{self, parent_pid, stat_field},
 };
 
 /// Only Linux shows the environment of other processes. On other systems, the checks that must
 /// find an agent's process do nothing.
-pub(super) const ARE_VISIBLE: bool = cfg!(target_os = "linux");
+pub(super) const PROCESSES_VISIBLE: bool = cfg!(target_os = "linux");
 
 /// The interval at which waiting loops read the process table.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Returns every living process that carries this fixture's mark.
-pub(super) fn marked(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
-    marked::processes(&fixture.mark())
+pub(super) fn marked_pids(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
+    marked_processes::find_marked(&fixture.mark())
 }
 
 /// Returns the marked processes that are agents: started by us and not by an agent.
-pub(super) fn agents(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
-    marked::agents(&fixture.mark())
+pub(super) fn agent_pids(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
+    marked_processes::find_agents(&fixture.mark())
 }
 
 pub(super) fn kill_agents(fixture: &impl ExecutorFixture) {
-    signal(&agents(fixture), Signal::KILL);
+    signal(&agent_pids(fixture), Signal::KILL);
 }
 
 /// Stops every agent with SIGSTOP and waits until all its threads stand still: one thread takes the
 /// signal, and the others run on until then.
 pub(super) async fn stop_agents(fixture: &impl ExecutorFixture) {
-    let agents = agents(fixture);
+    let agents = agent_pids(fixture);
     signal(&agents, Signal::STOP);
     let stands_still = |pid: &i32| {
         let threads = fs::read_dir(format!("/proc/{pid}/task"));
         let mut threads = threads.into_iter().flatten().flatten();
-        threads.all(|thread| stat(&thread.path(), 0).is_none_or(|state| state == "T"))
+        threads.all(|thread| stat_field(&thread.path(), 0).is_none_or(|state| state == "T"))
     };
-    eventually("an agent does not stand still", || agents.iter().all(stands_still)).await;
+    wait_until("an agent does not stand still", || agents.iter().all(stands_still)).await;
 }
 
 fn signal(pids: &BTreeSet<i32>, signal: Signal) {
@@ -53,29 +53,29 @@ fn signal(pids: &BTreeSet<i32>, signal: Signal) {
 }
 
 /// Waits until every tool process has exited and only agents are left.
-pub(super) async fn only_agents_are_left(fixture: &impl ExecutorFixture) {
+pub(super) async fn wait_for_only_agents(fixture: &impl ExecutorFixture) {
     let until = Instant::now() + DEADLINE;
     loop {
-        let agents = agents(fixture);
-        let mut others = marked(fixture);
-        others.retain(|pid| !agents.contains(pid) && !is_part(fixture, *pid));
+        let agents = agent_pids(fixture);
+        let mut others = marked_pids(fixture);
+        others.retain(|pid| !agents.contains(pid) && !is_helper_program(fixture, *pid));
         if others.is_empty() {
             return;
         }
         assert!(Instant::now() < until, "still there: {:#?}", describe(&others));
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Reports whether the process is one of the agent's helper programs.
-fn is_part(fixture: &impl ExecutorFixture, pid: i32) -> bool {
+fn is_helper_program(fixture: &impl ExecutorFixture, pid: i32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = String::from_utf8_lossy(&line);
-    fixture.parts().iter().any(|part| line.contains(part))
+    fixture.helper_programs().iter().any(|part| line.contains(part))
 }
 
-pub(super) fn assert_none(fixture: &impl ExecutorFixture) {
-    let left = marked(fixture);
+pub(super) fn assert_no_process(fixture: &impl ExecutorFixture) {
+    let left = marked_pids(fixture);
     assert!(left.is_empty(), "still running: {:#?}", describe(&left));
 }
 
@@ -83,7 +83,7 @@ fn describe(pids: &BTreeSet<i32>) -> Vec<String> {
     let lines = pids.iter().map(|pid| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        format!("{pid}, child of {:?}: {line}", parent(*pid))
+        format!("{pid}, child of {:?}: {line}", parent_pid(*pid))
     });
     lines.collect()
 }

@@ -7,10 +7,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{
-        ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId, Origin, SessionId,
-        SessionSpec, Turn, TurnId, TurnOptions, Verdict,
+        ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId, SessionId,
+        SessionSpec, Turn, TurnId, TurnOptions, TurnOrigin, Verdict,
     },
-    ports::{Agent, Emitted, Ended, EventSender, Opening, TurnControl, TurnIo},
+    ports::{Agent, AgentEvent, AgentOutcome, EventSender, OpenRequest, TurnControl, TurnIo},
 };
 use tokio::{
     sync::mpsc,
@@ -19,42 +19,42 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{ExecutorFixture, LongTool, heard::Heard, stream};
-use crate::by_hand::eventually;
+use super::{ExecutorFixture, LongTool, stream, turn_trace::TurnTrace};
+use crate::direct_session::wait_until;
 
 /// Upper limit for any single step of a check, with room for a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(40);
 
 /// The time an agent gets to exit by itself when it is closed.
-const GRACE: Duration = Duration::from_secs(4);
+const CLOSE_GRACE: Duration = Duration::from_secs(4);
 
 /// Without an event for this long, an agent counts as silent.
-const QUIET: Duration = Duration::from_millis(300);
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// An open agent with the session id it was opened for.
-pub(super) struct Session {
+pub(super) struct AgentSession {
     id: SessionId,
     pub(super) agent: Box<dyn Agent>,
 }
 
 /// The settings of a turn besides its input.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
-    pub(super) origin: Origin,
+pub(super) struct TurnSettings {
+    pub(super) origin: TurnOrigin,
     /// The number of batches that fit into the channel between the agent and its viewer.
     pub(super) capacity: usize,
     /// The viewer's delay before it takes the next batch.
     pub(super) pace: Option<Duration>,
 }
 
-impl Default for Manner {
+impl Default for TurnSettings {
     fn default() -> Self {
-        Self { origin: Origin::Owner, capacity: 64, pace: None }
+        Self { origin: TurnOrigin::Owner, capacity: 64, pace: None }
     }
 }
 
 /// Opens an agent for a new conversation.
-pub(super) async fn open(fixture: &impl ExecutorFixture, spec: &SessionSpec) -> Session {
+pub(super) async fn open(fixture: &impl ExecutorFixture, spec: &SessionSpec) -> AgentSession {
     try_open(fixture, spec, None).await.unwrap()
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn resume(
     fixture: &impl ExecutorFixture,
     spec: &SessionSpec,
     native: &NativeSessionId,
-) -> Session {
+) -> AgentSession {
     try_open(fixture, spec, Some(native)).await.unwrap()
 }
 
@@ -70,40 +70,44 @@ pub(super) async fn try_open(
     fixture: &impl ExecutorFixture,
     spec: &SessionSpec,
     native: Option<&NativeSessionId>,
-) -> Result<Session, Failure> {
+) -> Result<AgentSession, Failure> {
     let id = SessionId::from_uuid(Uuid::now_v7());
-    let opening = Opening { session: id, spec, native };
+    let opening = OpenRequest { session: id, spec, native };
     let agent = timeout(DEADLINE, fixture.executor().open(opening)).await;
     let agent = agent.unwrap()?;
-    Ok(Session { id, agent })
+    Ok(AgentSession { id, agent })
 }
 
-impl Session {
-    pub(super) async fn say(&mut self, prompt: impl Into<Arc<str>>) -> Heard {
-        self.watched(prompt, async |_| {}).await
+impl AgentSession {
+    pub(super) async fn prompt(&mut self, prompt: impl Into<Arc<str>>) -> TurnTrace {
+        self.prompt_watched(prompt, async |_| {}).await
     }
 
-    pub(super) async fn watched(
+    pub(super) async fn prompt_watched(
         &mut self,
         prompt: impl Into<Arc<str>>,
-        viewer: impl AsyncFnOnce(&mut View),
-    ) -> Heard {
+        viewer: impl AsyncFnOnce(&mut TurnViewer),
+    ) -> TurnTrace {
         let input = vec![Content::text(prompt)];
-        self.turn(input, Manner::default(), viewer).await
+        self.turn(input, TurnSettings::default(), viewer).await
     }
 
     /// Runs a turn and answers every approval request with this verdict.
-    pub(super) async fn decided(&mut self, prompt: impl Into<Arc<str>>, verdict: Verdict) -> Heard {
-        let viewer = async |view: &mut View| view.decide_all(verdict).await;
-        self.watched(prompt, viewer).await
+    pub(super) async fn prompt_with_verdict(
+        &mut self,
+        prompt: impl Into<Arc<str>>,
+        verdict: Verdict,
+    ) -> TurnTrace {
+        let viewer = async |view: &mut TurnViewer| view.decide_all(verdict).await;
+        self.prompt_watched(prompt, viewer).await
     }
 
     pub(super) async fn turn(
         &mut self,
         input: Vec<Content>,
-        manner: Manner,
-        viewer: impl AsyncFnOnce(&mut View),
-    ) -> Heard {
+        manner: TurnSettings,
+        viewer: impl AsyncFnOnce(&mut TurnViewer),
+    ) -> TurnTrace {
         let (turn, io, mut view) = self.prepare(input, manner);
         let running = async {
             let ended = timeout(DEADLINE, self.agent.run(&turn, io)).await;
@@ -115,18 +119,19 @@ impl Session {
         };
         let ((ended, at), ()) = tokio::join!(running, viewing);
         let Ok(ended) = ended else {
-            panic!("the turn does not end; so far {:#?}", view.seen);
+            panic!("the turn does not end; so far {:#?}", view.received);
         };
-        view.into_heard(ended, at)
+        view.into_trace(ended, at)
     }
 
     /// Starts a turn and drops it when the viewer returns, as the engine does when it is shut down.
-    pub(super) async fn abandoned(
+    pub(super) async fn prompt_abandoned(
         &mut self,
         prompt: impl Into<Arc<str>>,
-        viewer: impl AsyncFnOnce(&mut View),
+        viewer: impl AsyncFnOnce(&mut TurnViewer),
     ) {
-        let (turn, io, mut view) = self.prepare(vec![Content::text(prompt)], Manner::default());
+        let (turn, io, mut view) =
+            self.prepare(vec![Content::text(prompt)], TurnSettings::default());
         tokio::select! {
             ended = self.agent.run(&turn, io) => panic!("it should go on: {ended:#?}"),
             seen = timeout(DEADLINE, viewer(&mut view)) => seen.unwrap(),
@@ -134,18 +139,20 @@ impl Session {
     }
 
     /// Runs a turn that is cancelled before it starts.
-    pub(super) async fn cancelled_before(&mut self, prompt: impl Into<Arc<str>>) -> Heard {
-        let (turn, io, mut view) = self.prepare(vec![Content::text(prompt)], Manner::default());
+    pub(super) async fn prompt_cancelled(&mut self, prompt: impl Into<Arc<str>>) -> TurnTrace {
+        let (turn, io, mut view) =
+            self.prepare(vec![Content::text(prompt)], TurnSettings::default());
         view.cancel();
         let ended = timeout(DEADLINE, self.agent.run(&turn, io)).await.unwrap();
         let at = Instant::now();
         view.drain().await;
-        view.into_heard(ended, at)
+        view.into_trace(ended, at)
     }
 
     /// Runs a turn whose viewer closes its event channel at the first delta and then cancels.
-    pub(super) async fn unheard(&mut self, prompt: impl Into<Arc<str>>) -> Ended {
-        let (turn, io, mut view) = self.prepare(vec![Content::text(prompt)], Manner::default());
+    pub(super) async fn prompt_unread(&mut self, prompt: impl Into<Arc<str>>) -> AgentOutcome {
+        let (turn, io, mut view) =
+            self.prepare(vec![Content::text(prompt)], TurnSettings::default());
         let viewing = async {
             view.until_delta().await;
             view.events.close();
@@ -155,7 +162,7 @@ impl Session {
         timeout(DEADLINE, both).await.unwrap().0
     }
 
-    fn prepare(&self, input: Vec<Content>, manner: Manner) -> (Turn, TurnIo, View) {
+    fn prepare(&self, input: Vec<Content>, manner: TurnSettings) -> (Turn, TurnIo, TurnViewer) {
         let turn = Turn {
             id: TurnId::from_uuid(Uuid::now_v7()),
             session: self.id,
@@ -167,12 +174,12 @@ impl Session {
         let cancel = CancellationToken::new();
         let io =
             TurnIo { events: EventSender::new(sender), control: receiver, cancel: cancel.clone() };
-        let view = View {
+        let view = TurnViewer {
             events,
             control,
             cancel,
             pace: manner.pace,
-            seen: Vec::new(),
+            received: Vec::new(),
             read: 0,
             cancelled_at: None,
         };
@@ -184,41 +191,41 @@ impl Session {
     }
 
     pub(super) async fn close(self) {
-        let closed = timeout(DEADLINE, self.agent.close(GRACE)).await;
+        let closed = timeout(DEADLINE, self.agent.close(CLOSE_GRACE)).await;
         assert!(closed.is_ok(), "it does not close");
     }
 }
 
 /// Reads the events of a running turn, and lets a check decide approvals and cancel it.
-pub(super) struct View {
-    events: mpsc::Receiver<Vec<Emitted>>,
+pub(super) struct TurnViewer {
+    events: mpsc::Receiver<Vec<AgentEvent>>,
     control: mpsc::Sender<TurnControl>,
     cancel: CancellationToken,
     pace: Option<Duration>,
-    seen: Vec<Emitted>,
+    received: Vec<AgentEvent>,
     /// How many of the received events [`Self::next`] has returned.
     read: usize,
     cancelled_at: Option<Instant>,
 }
 
-impl View {
+impl TurnViewer {
     /// Returns the next event; `None` when the turn is over.
-    pub(super) async fn next(&mut self) -> Option<Emitted> {
-        while self.read == self.seen.len() {
+    pub(super) async fn next(&mut self) -> Option<AgentEvent> {
+        while self.read == self.received.len() {
             if let Some(pace) = self.pace {
                 sleep(pace).await;
             }
-            self.seen.extend(self.events.recv().await?);
+            self.received.extend(self.events.recv().await?);
         }
         self.read += 1;
-        self.seen.get(self.read - 1).cloned()
+        self.received.get(self.read - 1).cloned()
     }
 
     /// Reads events until `pick` returns something; panics when the turn ends before that.
-    pub(super) async fn until<T>(&mut self, pick: impl Fn(Emitted) -> Option<T>) -> T {
+    pub(super) async fn until<T>(&mut self, pick: impl Fn(AgentEvent) -> Option<T>) -> T {
         loop {
             let Some(one) = self.next().await else {
-                panic!("it never came; heard was {:#?}", self.seen);
+                panic!("it never came; heard was {:#?}", self.received);
             };
             if let Some(found) = pick(one) {
                 return found;
@@ -227,17 +234,18 @@ impl View {
     }
 
     pub(super) async fn until_started(&mut self) {
-        self.until(|one| matches!(one, Emitted::Event(EventKind::Started(_))).then_some(())).await;
-    }
-
-    pub(super) async fn until_delta(&mut self) {
-        self.until(|one| matches!(one, Emitted::Event(EventKind::Delta { .. })).then_some(()))
+        self.until(|one| matches!(one, AgentEvent::Event(EventKind::Started(_))).then_some(()))
             .await;
     }
 
-    pub(super) async fn until_asked(&mut self) -> ApprovalRequest {
+    pub(super) async fn until_delta(&mut self) {
+        self.until(|one| matches!(one, AgentEvent::Event(EventKind::Delta { .. })).then_some(()))
+            .await;
+    }
+
+    pub(super) async fn until_approval_request(&mut self) -> ApprovalRequest {
         self.until(|one| match one {
-            Emitted::Ask(request) => Some(request),
+            AgentEvent::ApprovalRequest(request) => Some(request),
             _ => None,
         })
         .await
@@ -246,29 +254,29 @@ impl View {
     /// Waits until the turn has started and no more events arrive.
     pub(super) async fn until_silent(&mut self) {
         self.until_started().await;
-        while let Ok(one) = timeout(QUIET, self.next()).await {
-            assert!(one.is_some(), "it should go on: {:#?}", self.seen);
+        while let Ok(one) = timeout(SILENCE_TIMEOUT, self.next()).await {
+            assert!(one.is_some(), "it should go on: {:#?}", self.received);
         }
     }
 
     /// Waits until the tool runs, and allows it if the agent asks.
-    pub(super) async fn until_running(&mut self, tool: &LongTool) {
+    pub(super) async fn until_tool_runs(&mut self, tool: &LongTool) {
         let ask_or_call = |one| match one {
-            Emitted::Ask(request) => Some(Some(request)),
-            Emitted::Event(EventKind::ToolCall(_)) if tool.running.is_none() => Some(None),
+            AgentEvent::ApprovalRequest(request) => Some(Some(request)),
+            AgentEvent::Event(EventKind::ToolCall(_)) if tool.running.is_none() => Some(None),
             _ => None,
         };
         if let Some(request) = self.until(ask_or_call).await {
             self.decide(&request, Verdict::Once).await;
         }
         if let Some(path) = tool.running.as_deref() {
-            eventually("the tool does not run", || Path::exists(path)).await;
+            wait_until("the tool does not run", || Path::exists(path)).await;
         }
     }
 
     pub(super) async fn decide_all(&mut self, verdict: Verdict) {
         while let Some(one) = self.next().await {
-            if let Emitted::Ask(request) = one {
+            if let AgentEvent::ApprovalRequest(request) = one {
                 self.decide(&request, verdict).await;
             }
         }
@@ -277,10 +285,10 @@ impl View {
     pub(super) async fn decide(&self, request: &ApprovalRequest, verdict: Verdict) {
         let key = Arc::clone(&request.key);
         let decision = Decision::new(verdict, "test");
-        self.tell(TurnControl::Decide { key, decision }).await;
+        self.send_control(TurnControl::Decide { key, decision }).await;
     }
 
-    pub(super) async fn tell(&self, control: TurnControl) {
+    pub(super) async fn send_control(&self, control: TurnControl) {
         self.control.send(control).await.unwrap();
     }
 
@@ -294,11 +302,11 @@ impl View {
         while self.next().await.is_some() {}
     }
 
-    fn into_heard(self, ended: Ended, at: Instant) -> Heard {
-        let heard = Heard {
-            emitted: self.seen,
-            ended,
-            reaction: self.cancelled_at.map(|since| at - since),
+    fn into_trace(self, ended: AgentOutcome, at: Instant) -> TurnTrace {
+        let heard = TurnTrace {
+            agent_events: self.received,
+            outcome: ended,
+            cancel_latency: self.cancelled_at.map(|since| at - since),
         };
         stream::check(&heard);
         heard

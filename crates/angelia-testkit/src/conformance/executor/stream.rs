@@ -3,31 +3,31 @@
 use std::collections::{BTreeMap, HashSet};
 
 use angelia_core::{
-    model::{BlockId, EventKind, Status, TextChannel},
-    ports::Emitted,
+    model::{BlockId, EventKind, TextChannel, TurnStatus},
+    ports::AgentEvent,
 };
 
-use super::heard::Heard;
+use super::turn_trace::TurnTrace;
 
 /// The state of one text block, built from its deltas and its final event.
-struct Told {
+struct BlockState {
     channel: TextChannel,
-    pieces: String,
-    whole: bool,
+    deltas: String,
+    finished: bool,
 }
 
 /// Panics if the events of the turn break an invariant that viewers rely on.
-pub(super) fn check(heard: &Heard) {
+pub(super) fn check(heard: &TurnTrace) {
     check_start_and_end(heard);
     check_blocks(heard);
     check_tools(heard);
-    check_questions(heard);
+    check_approval_requests(heard);
     check_usage(heard);
 }
 
 /// `Started` comes once and before everything except notices and native events. The agent emits
 /// none of the events that belong to the engine.
-fn check_start_and_end(heard: &Heard) {
+fn check_start_and_end(heard: &TurnTrace) {
     let mut started = 0;
     for event in heard.events() {
         match event {
@@ -37,54 +37,54 @@ fn check_start_and_end(heard: &Heard) {
                 panic!("only the engine says {event:?}")
             }
             // A turn that failed before it started may still report its (zero) usage.
-            EventKind::Usage(_) if heard.ended.status != Status::Completed => {}
+            EventKind::Usage(_) if heard.outcome.status != TurnStatus::Completed => {}
             _ => assert_eq!(started, 1, "before the start: {event:?} in {heard:#?}"),
         }
     }
     assert!(started <= 1, "started {started} times: {heard:#?}");
-    if heard.ended.status == Status::Completed {
+    if heard.outcome.status == TurnStatus::Completed {
         assert_eq!(started, 1, "{heard:#?}");
     }
-    assert!(!heard.ended.reason.is_empty(), "{:?}", heard.ended);
-    if let Some(failure) = heard.ended.status.failure() {
+    assert!(!heard.outcome.reason.is_empty(), "{:?}", heard.outcome);
+    if let Some(failure) = heard.outcome.status.failure() {
         assert!(!failure.message.is_empty(), "{failure:?}");
     }
 }
 
 /// A block has deltas and then one final event. Its text equals the concatenated deltas, or is
 /// empty to retract them.
-fn check_blocks(heard: &Heard) {
-    let mut blocks: BTreeMap<BlockId, Told> = BTreeMap::new();
+fn check_blocks(heard: &TurnTrace) {
+    let mut blocks: BTreeMap<BlockId, BlockState> = BTreeMap::new();
     for event in heard.events() {
         let (EventKind::Delta { block, channel, text } | EventKind::Block { block, channel, text }) =
             event
         else {
             continue;
         };
-        let told = blocks.entry(*block).or_insert_with(|| Told {
+        let told = blocks.entry(*block).or_insert_with(|| BlockState {
             channel: *channel,
-            pieces: String::new(),
-            whole: false,
+            deltas: String::new(),
+            finished: false,
         });
         assert_eq!(told.channel, *channel, "block {block}: {heard:#?}");
-        assert!(!told.whole, "block {block} goes on: {heard:#?}");
+        assert!(!told.finished, "block {block} goes on: {heard:#?}");
         if matches!(event, EventKind::Delta { .. }) {
             assert!(!text.is_empty(), "an empty piece of block {block}");
-            told.pieces.push_str(text);
+            told.deltas.push_str(text);
         } else {
-            told.whole = true;
-            let fits = text.is_empty() || told.pieces.is_empty() || **text == *told.pieces;
+            told.finished = true;
+            let fits = text.is_empty() || told.deltas.is_empty() || **text == *told.deltas;
             assert!(fits, "block {block} is not its pieces: {heard:#?}");
         }
     }
     for (number, (block, told)) in (0..).zip(&blocks) {
         assert_eq!(*block, number, "numbered upward from 0: {heard:#?}");
-        assert!(told.whole, "block {block} has no end: {heard:#?}");
+        assert!(told.finished, "block {block} has no end: {heard:#?}");
     }
 }
 
 /// Every tool call starts once and ends once.
-fn check_tools(heard: &Heard) {
+fn check_tools(heard: &TurnTrace) {
     let mut known = HashSet::new();
     let mut open = HashSet::new();
     for event in heard.events() {
@@ -104,12 +104,12 @@ fn check_tools(heard: &Heard) {
 }
 
 /// An approval request describes its subject, is made once, and is withdrawn at most once.
-fn check_questions(heard: &Heard) {
+fn check_approval_requests(heard: &TurnTrace) {
     let mut asked = HashSet::new();
     let mut withdrawn = HashSet::new();
-    for one in &heard.emitted {
+    for one in &heard.agent_events {
         match one {
-            Emitted::Ask(request) => {
+            AgentEvent::ApprovalRequest(request) => {
                 assert!(asked.insert(&request.key), "asked twice: {request:?}");
                 for text in [&request.title, &request.detail, &request.tool_name] {
                     assert!(!text.trim().is_empty(), "{request:?}");
@@ -119,17 +119,17 @@ fn check_questions(heard: &Heard) {
                     assert!(known, "of an unknown tool: {request:?}");
                 }
             }
-            Emitted::Withdraw(key) => {
+            AgentEvent::ApprovalWithdrawn(key) => {
                 assert!(asked.contains(key), "never asked: {key}");
                 assert!(withdrawn.insert(key), "withdrawn twice: {key}");
             }
-            Emitted::Event(_) | Emitted::Activity(_) => {}
+            AgentEvent::Event(_) | AgentEvent::Activity(_) => {}
         }
     }
 }
 
 /// Usage is cumulative, so it only grows, and it is reported before a turn completes.
-fn check_usage(heard: &Heard) {
+fn check_usage(heard: &TurnTrace) {
     let usages = heard.usages();
     for pair in usages.windows(2) {
         let (before, after) = (pair[0], pair[1]);
@@ -141,7 +141,7 @@ fn check_usage(heard: &Heard) {
             "cumulative: {usages:?}"
         );
     }
-    if heard.ended.status == Status::Completed {
+    if heard.outcome.status == TurnStatus::Completed {
         let last = usages.last().unwrap();
         let read = last.input_tokens + last.cache_read_tokens + last.cache_write_tokens;
         assert!(read > 0 && last.output_tokens > 0, "{last:?}");

@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
-use angelia_core::model::{Content, EventKind, Origin, Status};
+use angelia_core::model::{Content, EventKind, TurnOrigin, TurnStatus};
 
 use super::{
-    ExecutorFixture,
-    processes::agents,
-    says,
-    session::{Manner, open},
+    ExecutorFixture, json_contains_text,
+    processes::agent_pids,
+    session::{TurnSettings, open},
 };
 
 const MEBIBYTE: usize = 1 << 20;
 
 /// Text that a shell, a terminal, JSON or a line-based protocol might misinterpret.
-const ODD: &str =
+const UNUSUAL_TEXT: &str =
     "quotes \" ' ` and \\ \\n \\\" \\u0041 and {\"a\":[1]} </user> --flag ${HOME} %PATH%
     $(rm -rf x) & | ; > < !! \n\n lines \r\n\ttabbed \r returned \u{b}\u{c}
     controls \u{1}\u{2}\u{7}\u{8}\u{1b}[31mred\u{1b}[0m\u{1f}\u{7f}\u{80}\u{9f}
@@ -23,7 +22,7 @@ const ODD: &str =
 pub async fn it_is_installed_and_says_which_version(fixture: &impl ExecutorFixture) {
     let health = fixture.executor().probe(&fixture.spec()).await;
     assert!(health.is_ready(), "{health:#?}");
-    let installed = health.installed.unwrap();
+    let installed = health.installation.unwrap();
     assert!(installed.path.is_absolute(), "{installed:?}");
     assert!(installed.version.contains(|c: char| c.is_ascii_digit()), "{installed:?}");
     assert!(!fixture.executor().name().is_empty());
@@ -32,8 +31,8 @@ pub async fn it_is_installed_and_says_which_version(fixture: &impl ExecutorFixtu
 pub async fn a_turn_starts_speaks_and_ends_and_so_does_the_next(fixture: &impl ExecutorFixture) {
     let spec = fixture.spec();
     let mut session = open(fixture, &spec).await;
-    let before = agents(fixture);
-    let first = session.say(fixture.words(20, Duration::from_millis(2))).await;
+    let before = agent_pids(fixture);
+    let first = session.prompt(fixture.words_prompt(20, Duration::from_millis(2))).await;
     let answer = first.answer();
     assert_eq!(answer.split_whitespace().count(), 20, "{answer}");
     assert_eq!(first.deltas().trim(), answer.trim());
@@ -47,12 +46,13 @@ pub async fn a_turn_starts_speaks_and_ends_and_so_does_the_next(fixture: &impl E
     assert!(!started.resumed && !started.warm, "{started:?}");
     assert!(session.is_usable());
 
-    let second = session.say(fixture.say("the second turn")).await;
+    let second = session.prompt(fixture.say_prompt("the second turn")).await;
     assert!(second.answer().contains("the second turn"));
-    assert_eq!(second.native(), first.native());
+    assert_eq!(second.native_session_id(), first.native_session_id());
     assert!(session.is_usable());
-    assert_eq!(agents(fixture), before, "one process for both");
-    let remembered = fixture.told().is_none_or(|told| says(&told, answer.trim()));
+    assert_eq!(agent_pids(fixture), before, "one process for both");
+    let remembered =
+        fixture.last_model_request().is_none_or(|told| json_contains_text(&told, answer.trim()));
     assert!(remembered, "{second:#?}");
     session.close().await;
 }
@@ -61,31 +61,31 @@ pub async fn two_agents_do_not_mix(fixture: &impl ExecutorFixture) {
     let spec = fixture.spec();
     let (mut one, mut two) = tokio::join!(open(fixture, &spec), open(fixture, &spec));
     let (heard, other) = tokio::join!(
-        one.watched(fixture.words(2_000, Duration::from_millis(20)), async |view| {
+        one.prompt_watched(fixture.words_prompt(2_000, Duration::from_millis(20)), async |view| {
             view.until_delta().await;
             view.cancel();
         }),
-        two.say(fixture.words(40, Duration::from_millis(5))),
+        two.prompt(fixture.words_prompt(40, Duration::from_millis(5))),
     );
-    assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");
+    assert_eq!(heard.outcome.status, TurnStatus::Interrupted, "{heard:#?}");
     assert_eq!(other.answer().split_whitespace().count(), 40);
-    assert_ne!(heard.native(), other.native());
+    assert_ne!(heard.native_session_id(), other.native_session_id());
     one.close().await;
     assert!(two.is_usable());
-    let again = two.say(fixture.say("still here")).await;
+    let again = two.prompt(fixture.say_prompt("still here")).await;
     assert!(again.answer().contains("still here"));
-    assert_eq!(again.native(), other.native());
+    assert_eq!(again.native_session_id(), other.native_session_id());
     two.close().await;
 }
 
 pub async fn text_arrives_byte_for_byte_and_whole(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
-    for origin in [Origin::Owner, Origin::Remote] {
-        let input = vec![Content::text(fixture.say(ODD))];
-        let manner = Manner { origin, ..Manner::default() };
+    for origin in [TurnOrigin::Owner, TurnOrigin::Remote] {
+        let input = vec![Content::text(fixture.say_prompt(UNUSUAL_TEXT))];
+        let manner = TurnSettings { origin, ..TurnSettings::default() };
         let heard = session.turn(input, manner, async |_| {}).await;
         let answer = heard.answer();
-        assert!(fixture.arrived(ODD, &answer), "by {origin:?}: {answer:?}");
+        assert!(fixture.reached_agent(UNUSUAL_TEXT, &answer), "by {origin:?}: {answer:?}");
     }
 
     let mut long = String::new();
@@ -94,8 +94,8 @@ pub async fn text_arrives_byte_for_byte_and_whole(fixture: &impl ExecutorFixture
         long.push_str(&line);
     }
     long.push_str("end");
-    let heard = session.say(fixture.say(&long)).await;
+    let heard = session.prompt(fixture.say_prompt(&long)).await;
     let answer = heard.answer();
-    assert!(fixture.arrived(&long, &answer), "{} bytes", answer.len());
+    assert!(fixture.reached_agent(&long, &answer), "{} bytes", answer.len());
     session.close().await;
 }

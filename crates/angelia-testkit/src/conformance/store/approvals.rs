@@ -7,16 +7,18 @@ use angelia_core::{
         Approval, ApprovalId, ApprovalKind, ApprovalRecord, EventKind, Resolution, Seq, TurnEvent,
         TurnRecord, Verdict,
     },
-    ports::{Approvals, Lease, Page, Store},
+    ports::{ApprovalFilter, Lease, Page, Store},
 };
 
 use super::{
     StoreFixture,
-    samples::{approval, event, finished, fresh, notice, questions, same, stored_turn},
+    samples::{
+        approval, assert_same_debug, event, finished, fresh_uuid, notice, questions, stored_turn,
+    },
 };
 
 fn fresh_approval(kind: ApprovalKind) -> Approval {
-    Approval { id: ApprovalId::from_uuid(fresh()), ..approval(kind) }
+    Approval { id: ApprovalId::from_uuid(fresh_uuid()), ..approval(kind) }
 }
 
 fn resolution(id: ApprovalId, verdict: Verdict, by: &str) -> Resolution {
@@ -31,8 +33,8 @@ fn record(asked: &TurnEvent, turn: &TurnRecord) -> ApprovalRecord {
         approval: approval.clone(),
         session: turn.session,
         turn: turn.id,
-        asked_at: asked.at,
-        decided: None,
+        requested_at: asked.at,
+        resolution: None,
     }
 }
 
@@ -50,14 +52,14 @@ async fn ask(store: &dyn Store, lease: &Lease, turn: &TurnRecord, seq: Seq) -> A
     record
 }
 
-async fn list(store: &dyn Store, which: Approvals) -> Vec<ApprovalRecord> {
+async fn list(store: &dyn Store, which: ApprovalFilter) -> Vec<ApprovalRecord> {
     store.approvals(which, Page::first(100)).await.unwrap()
 }
 
 pub async fn approvals_are_listed_until_they_are_decided(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
-    same(&list(&*store, Approvals::All).await, &[(); 0]);
+    assert_same_debug(&list(&*store, ApprovalFilter::All).await, &[(); 0]);
     let tool = fresh_approval(ApprovalKind::Tool);
     let question = fresh_approval(ApprovalKind::Question(questions()));
     let asked = [
@@ -69,25 +71,25 @@ pub async fn approvals_are_listed_until_they_are_decided(fixture: &impl StoreFix
     let between = event(&turn, 2, notice("n"));
     let [first, second] = asked;
     append(&*store, &lease, vec![first, between, second]).await;
-    for which in [Approvals::Pending, Approvals::All] {
-        same(&list(&*store, which).await, &[question.clone(), tool.clone()]);
+    for which in [ApprovalFilter::Pending, ApprovalFilter::All] {
+        assert_same_debug(&list(&*store, which).await, &[question.clone(), tool.clone()]);
     }
 
     let decided = resolution(tool.approval.id, Verdict::Session, "owner → 世界");
     let mut end = event(&turn, 6, EventKind::Resolved(decided.clone()));
-    end.at = super::time(77);
-    tool.decided = Some((decided, end.at));
+    end.at = super::timestamp(77);
+    tool.resolution = Some((decided, end.at));
     append(&*store, &lease, vec![end]).await;
-    same(&list(&*store, Approvals::Pending).await, &[question.clone()]);
-    same(&list(&*store, Approvals::All).await, &[question.clone(), tool.clone()]);
+    assert_same_debug(&list(&*store, ApprovalFilter::Pending).await, &[question.clone()]);
+    assert_same_debug(&list(&*store, ApprovalFilter::All).await, &[question.clone(), tool.clone()]);
 
     // The end of the turn decides the remaining approvals in the same append.
     let declined = resolution(question.approval.id, Verdict::Deny, "turn ended");
     let end = event(&turn, 7, EventKind::Resolved(declined.clone()));
-    question.decided = Some((declined, end.at));
+    question.resolution = Some((declined, end.at));
     append(&*store, &lease, vec![end, event(&turn, 8, finished())]).await;
-    same(&list(&*store, Approvals::Pending).await, &[(); 0]);
-    same(&list(&*store, Approvals::All).await, &[question, tool]);
+    assert_same_debug(&list(&*store, ApprovalFilter::Pending).await, &[(); 0]);
+    assert_same_debug(&list(&*store, ApprovalFilter::All).await, &[question, tool]);
 }
 
 pub async fn the_first_decision_stays(fixture: &impl StoreFixture) {
@@ -97,9 +99,9 @@ pub async fn the_first_decision_stays(fixture: &impl StoreFixture) {
     let id = asked.approval.id;
     let first = resolution(id, Verdict::Once, "owner");
     let one = event(&turn, 2, EventKind::Resolved(first.clone()));
-    asked.decided = Some((first, one.at));
+    asked.resolution = Some((first, one.at));
     let late = EventKind::Resolved(resolution(id, Verdict::Stop, "late"));
-    let unknown = ApprovalId::from_uuid(fresh());
+    let unknown = ApprovalId::from_uuid(fresh_uuid());
     let unknown = EventKind::Resolved(resolution(unknown, Verdict::Deny, "nobody"));
     let events = vec![one, event(&turn, 3, late), event(&turn, 4, unknown)];
     append(&*store, &lease, events).await;
@@ -110,8 +112,8 @@ pub async fn the_first_decision_stays(fixture: &impl StoreFixture) {
     let again = EventKind::Approval(asked.approval.clone());
     let events = vec![event(&turn, 5, wrong), event(&turn, 6, again)];
     append(&*store, &lease, events).await;
-    same(&list(&*store, Approvals::All).await, &[foreign.clone(), asked]);
-    same(&list(&*store, Approvals::Pending).await, &[foreign]);
+    assert_same_debug(&list(&*store, ApprovalFilter::All).await, &[foreign.clone(), asked]);
+    assert_same_debug(&list(&*store, ApprovalFilter::Pending).await, &[foreign]);
 }
 
 pub async fn a_refused_append_asks_nothing(fixture: &impl StoreFixture) {
@@ -125,7 +127,7 @@ pub async fn a_refused_append_asks_nothing(fixture: &impl StoreFixture) {
     ];
     let refused = store.append(&lease, bad).await.unwrap().await;
     assert!(refused.is_err(), "{refused:?}");
-    same(&list(&*store, Approvals::All).await, &[asked]);
+    assert_same_debug(&list(&*store, ApprovalFilter::All).await, &[asked]);
 }
 
 pub async fn approvals_are_paged_newest_first(fixture: &impl StoreFixture) {
@@ -137,12 +139,15 @@ pub async fn approvals_are_paged_newest_first(fixture: &impl StoreFixture) {
     }
     let decided = resolution(asked[2].approval.id, Verdict::Deny, "owner");
     let end = event(&turn, 7, EventKind::Resolved(decided.clone()));
-    asked[2].decided = Some((decided, end.at));
+    asked[2].resolution = Some((decided, end.at));
     append(&*store, &lease, vec![end]).await;
 
     for (which, expected) in [
-        (Approvals::All, asked.clone()),
-        (Approvals::Pending, asked.iter().filter(|one| one.decided.is_none()).cloned().collect()),
+        (ApprovalFilter::All, asked.clone()),
+        (
+            ApprovalFilter::Pending,
+            asked.iter().filter(|one| one.resolution.is_none()).cloned().collect(),
+        ),
     ] {
         for limit in [1, 2, 5, 6, 7] {
             let mut seen: Vec<ApprovalRecord> = Vec::new();
@@ -155,7 +160,7 @@ pub async fn approvals_are_paged_newest_first(fixture: &impl StoreFixture) {
                 }
                 seen.extend(page);
             }
-            same(&seen, &expected);
+            assert_same_debug(&seen, &expected);
         }
     }
 }
@@ -167,8 +172,8 @@ pub async fn approvals_of_a_deleted_session_vanish(fixture: &impl StoreFixture) 
     let (other, kept) = stored_turn(&*store).await;
     let kept = ask(&*store, &other, &kept, 1).await;
     store.delete_session(lease.session).await.unwrap();
-    for which in [Approvals::Pending, Approvals::All] {
-        same(&list(&*store, which).await, &[&kept]);
+    for which in [ApprovalFilter::Pending, ApprovalFilter::All] {
+        assert_same_debug(&list(&*store, which).await, &[&kept]);
     }
 }
 
@@ -181,16 +186,16 @@ pub async fn approvals_survive_the_process(fixture: &impl StoreFixture) {
     let mut asked = ask(&*dead, &lease, &turn, 1).await;
     // Other processes see the approvals while their owner lives.
     let store: Arc<dyn Store> = fixture.open();
-    same(&list(&*store, Approvals::Pending).await, &[asked.clone()]);
+    assert_same_debug(&list(&*store, ApprovalFilter::Pending).await, &[asked.clone()]);
     drop(dead);
-    same(&list(&*store, Approvals::Pending).await, &[asked.clone()]);
-    let lease = store.acquire(lease.session).await.unwrap();
+    assert_same_debug(&list(&*store, ApprovalFilter::Pending).await, &[asked.clone()]);
+    let lease = store.acquire_lease(lease.session).await.unwrap();
     let declined = resolution(asked.approval.id, Verdict::Deny, "restart");
     let end = event(&turn, 2, EventKind::Resolved(declined.clone()));
-    asked.decided = Some((declined, end.at));
+    asked.resolution = Some((declined, end.at));
     append(&*store, &lease, vec![end]).await;
     drop(store);
     let store = fixture.open();
-    same(&list(&*store, Approvals::Pending).await, &[(); 0]);
-    same(&list(&*store, Approvals::All).await, &[asked]);
+    assert_same_debug(&list(&*store, ApprovalFilter::Pending).await, &[(); 0]);
+    assert_same_debug(&list(&*store, ApprovalFilter::All).await, &[asked]);
 }

@@ -1,17 +1,17 @@
 //! History notes, the spending of callers, and turns that are parked for a quota.
 
 use angelia_core::{
-    model::{EventKind, Outcome, Status, TurnRecord, TurnState, Usage},
-    ports::{HistoryNote, Store, StoreError},
+    model::{EventKind, Outcome, TurnRecord, TurnState, TurnStatus, Usage},
+    ports::{HistoryEntry, Store, StoreError},
 };
 
 use super::{
     StoreFixture,
-    samples::{create_turn, event, outcome, owned_session, plain_turn, time},
+    samples::{create_turn, event, outcome, owned_session, plain_turn, timestamp},
 };
 
-fn note(turn: &TurnRecord, hash: u8, seq: u64) -> HistoryNote {
-    HistoryNote { hash: [hash; 32], session: turn.session, turn: turn.id, seq, at: time(40) }
+fn note(turn: &TurnRecord, hash: u8, seq: u64) -> HistoryEntry {
+    HistoryEntry { hash: [hash; 32], session: turn.session, turn: turn.id, seq, at: timestamp(40) }
 }
 
 pub async fn a_conversation_is_found_by_what_it_looks_like(fixture: &impl StoreFixture) {
@@ -29,21 +29,21 @@ pub async fn a_conversation_is_found_by_what_it_looks_like(fixture: &impl StoreF
     }
     note_history(&*store, &note(&second, 2, 7)).await;
     let newest_first: Vec<_> = notes.iter().rev().cloned().collect();
-    assert_eq!(store.with_history([1; 32], 9).await.unwrap(), newest_first);
-    let one = store.with_history([1; 32], 1).await.unwrap();
+    assert_eq!(store.find_by_history([1; 32], 9).await.unwrap(), newest_first);
+    let one = store.find_by_history([1; 32], 1).await.unwrap();
     assert_eq!(one, newest_first[..1]);
-    assert_eq!(store.with_history([3; 32], 9).await.unwrap(), []);
+    assert_eq!(store.find_by_history([3; 32], 9).await.unwrap(), []);
     // The notes are deleted with their session.
-    store.release(lease.clone()).await.unwrap();
+    store.release_lease(lease.clone()).await.unwrap();
     store.delete_session(lease.session).await.unwrap();
-    assert_eq!(store.with_history([1; 32], 9).await.unwrap(), []);
+    assert_eq!(store.find_by_history([1; 32], 9).await.unwrap(), []);
 }
 
 pub async fn a_history_belongs_to_a_turn(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
     let note = note(&plain_turn(lease.session), 1, 1);
-    let missing = store.note_history(&note).await.unwrap().await;
+    let missing = store.index_history(&note).await.unwrap().await;
     assert!(matches!(missing, Err(StoreError::NotFound("turn"))), "{missing:?}");
 }
 
@@ -54,12 +54,12 @@ pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
         let mut turn = plain_turn(lease.session);
         turn.options.caller = caller.map(Into::into);
         turn.options.max_cost_usd = cost_usd;
-        turn.created_at = time(created_at);
+        turn.created_at = timestamp(created_at);
         create_turn(&*store, &lease, &turn).await;
         let stored = store.turn(turn.id).await.unwrap().unwrap();
         assert_eq!(stored.options, turn.options);
         let usage = Usage { cost_usd, ..Usage::default() };
-        let outcome = Outcome { usage, ..outcome(Status::Completed) };
+        let outcome = Outcome { usage, ..outcome(TurnStatus::Completed) };
         let last = event(&turn, 1, EventKind::Finished(outcome));
         let append = store.append(&lease, vec![last]).await.unwrap();
         append.await.unwrap();
@@ -72,7 +72,7 @@ pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
     for (caller, since, expected) in
         [("a", 0, 0.75), ("a", 20, 0.25), ("a", 22, 0.0), ("b", 0, 8.0), ("nobody", 0, 0.0)]
     {
-        let spent = store.spent(caller, time(since)).await.unwrap();
+        let spent = store.cost_since(caller, timestamp(since)).await.unwrap();
         assert!((spent - expected).abs() < 1e-9, "{caller} {since}: {spent}");
     }
 }
@@ -83,15 +83,15 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     let mut parked = plain_turn(lease.session);
     parked.options.can_park = true;
     create_turn(&*store, &lease, &parked).await;
-    parked.state = TurnState::Parked { resumes_at: time(90) };
+    parked.state = TurnState::Parked { resumes_at: timestamp(90) };
     let set = store.set_turn_state(&lease, parked.id, &parked.state);
     set.await.unwrap();
     let mut elsewhere = plain_turn(other.session);
-    elsewhere.state = TurnState::Parked { resumes_at: time(91) };
+    elsewhere.state = TurnState::Parked { resumes_at: timestamp(91) };
     create_turn(&*store, &other, &elsewhere).await;
     let ids = |turns: Vec<TurnRecord>| turns.iter().map(|turn| turn.id).collect::<Vec<_>>();
     for lease in [&lease, &other] {
-        store.release(lease.clone()).await.unwrap();
+        store.release_lease(lease.clone()).await.unwrap();
     }
     let all = store.parked_turns(None).await.unwrap();
     assert_eq!(all[0].state, parked.state);
@@ -101,16 +101,16 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     assert_eq!(ids(one), [elsewhere.id]);
     assert!(store.lost_turns().await.unwrap().is_empty());
     // A turn that runs again is no longer parked, so it can be lost again.
-    let lease = store.acquire(lease.session).await.unwrap();
+    let lease = store.acquire_lease(lease.session).await.unwrap();
     let set = store.set_turn_state(&lease, parked.id, &TurnState::Running);
     set.await.unwrap();
     let parked_now = store.parked_turns(Some(lease.session)).await.unwrap();
     assert!(parked_now.is_empty());
-    store.release(lease).await.unwrap();
+    store.release_lease(lease).await.unwrap();
     assert_eq!(ids(store.lost_turns().await.unwrap()), [parked.id]);
 }
 
 /// Records a history note and waits until it is committed.
-async fn note_history(store: &dyn Store, note: &HistoryNote) {
-    store.note_history(note).await.unwrap().await.unwrap();
+async fn note_history(store: &dyn Store, note: &HistoryEntry) {
+    store.index_history(note).await.unwrap().await.unwrap();
 }

@@ -4,35 +4,40 @@ use std::time::Duration;
 
 use angelia_core::{
     model::TurnRecord,
-    ports::{Claim, Claimed, Lease, Page, Store, StoreError},
+    ports::{ClaimOutcome, Lease, Page, RequestClaim, Store, StoreError},
 };
 use tokio::task::JoinSet;
 
 use super::{
     StoreFixture,
-    samples::{fresh, owned_session, plain_turn, same, stored_turn, time},
+    samples::{assert_same_debug, fresh_uuid, owned_session, plain_turn, stored_turn, timestamp},
 };
 
 /// Returns a claim made at second `now` by a caller whose window is 100 seconds.
-fn claim(caller: &str, key: &str, input: u8, now: i64) -> Claim {
-    Claim { caller: caller.into(), key: key.into(), input: [input; 32], since: time(now - 100) }
+fn claim(caller: &str, key: &str, input: u8, now: i64) -> RequestClaim {
+    RequestClaim {
+        caller: caller.into(),
+        key: key.into(),
+        input: [input; 32],
+        since: timestamp(now - 100),
+    }
 }
 
 fn turn_at(lease: &Lease, now: i64) -> TurnRecord {
-    TurnRecord { created_at: time(now), ..plain_turn(lease.session) }
+    TurnRecord { created_at: timestamp(now), ..plain_turn(lease.session) }
 }
 
 /// Claims at second `now`; asserts that the turn is stored exactly if the claim is new.
-async fn try_at(
+async fn claim_at(
     store: &dyn Store,
     lease: &Lease,
-    claim: &Claim,
+    claim: &RequestClaim,
     now: i64,
-) -> (TurnRecord, Claimed) {
+) -> (TurnRecord, ClaimOutcome) {
     let turn = turn_at(lease, now);
     let claimed = store.create_turn_once(lease, &turn, claim).await.unwrap();
     let stored = store.turn(turn.id).await.unwrap();
-    assert_eq!(stored.is_some(), claimed == Claimed::New, "{claimed:?}");
+    assert_eq!(stored.is_some(), claimed == ClaimOutcome::New, "{claimed:?}");
     (turn, claimed)
 }
 
@@ -40,21 +45,21 @@ pub async fn a_repeated_request_is_its_first_turn(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
     let asked = claim("owner", "key → \0 ", 1, 0);
-    let (first, claimed) = try_at(&*store, &lease, &asked, 0).await;
-    assert_eq!(claimed, Claimed::New);
-    same(&store.turn(first.id).await.unwrap(), &Some(first.clone()));
+    let (first, claimed) = claim_at(&*store, &lease, &asked, 0).await;
+    assert_eq!(claimed, ClaimOutcome::New);
+    assert_same_debug(&store.turn(first.id).await.unwrap(), &Some(first.clone()));
     for now in [0, 1, 50] {
-        let (_, claimed) = try_at(&*store, &lease, &asked, now).await;
-        assert_eq!(claimed, Claimed::Repeats(first.id));
+        let (_, claimed) = claim_at(&*store, &lease, &asked, now).await;
+        assert_eq!(claimed, ClaimOutcome::Repeats(first.id));
     }
-    let other_input = Claim { input: [2; 32], ..asked.clone() };
-    let (_, claimed) = try_at(&*store, &lease, &other_input, 2).await;
-    assert_eq!(claimed, Claimed::Conflicts(first.id));
+    let other_input = RequestClaim { input: [2; 32], ..asked.clone() };
+    let (_, claimed) = claim_at(&*store, &lease, &other_input, 2).await;
+    assert_eq!(claimed, ClaimOutcome::Conflicts(first.id));
 
     // The key also applies in another session of the same caller.
     let elsewhere = owned_session(&*store).await;
-    let (_, claimed) = try_at(&*store, &elsewhere, &asked, 3).await;
-    assert_eq!(claimed, Claimed::Repeats(first.id));
+    let (_, claimed) = claim_at(&*store, &elsewhere, &asked, 3).await;
+    assert_eq!(claimed, ClaimOutcome::Repeats(first.id));
     assert_eq!(store.turns(None, Page::first(9)).await.unwrap().len(), 1);
 }
 
@@ -62,8 +67,8 @@ pub async fn callers_never_share_a_key(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
     for (caller, key) in [("a", "k"), ("b", "k"), ("a", "K"), ("ak", ""), ("", "ak")] {
-        let (_, claimed) = try_at(&*store, &lease, &claim(caller, key, 1, 0), 0).await;
-        assert_eq!(claimed, Claimed::New, "{caller} {key}");
+        let (_, claimed) = claim_at(&*store, &lease, &claim(caller, key, 1, 0), 0).await;
+        assert_eq!(claimed, ClaimOutcome::New, "{caller} {key}");
     }
 }
 
@@ -72,15 +77,15 @@ pub async fn a_claim_is_forgotten_after_its_time(fixture: &impl StoreFixture) {
     let lease = owned_session(&*store).await;
     let at = async |now: i64, input: u8| {
         let claim = claim("owner", "k", input, now);
-        try_at(&*store, &lease, &claim, now).await
+        claim_at(&*store, &lease, &claim, now).await
     };
     let (first, _) = at(0, 1).await;
-    assert_eq!(at(100, 1).await.1, Claimed::Repeats(first.id));
+    assert_eq!(at(100, 1).await.1, ClaimOutcome::Repeats(first.id));
     // After the window the key is free again, also for a different input.
     let (second, claimed) = at(101, 2).await;
-    assert_eq!(claimed, Claimed::New);
-    assert_eq!(at(150, 1).await.1, Claimed::Conflicts(second.id));
-    assert_eq!(at(201, 2).await.1, Claimed::Repeats(second.id));
+    assert_eq!(claimed, ClaimOutcome::New);
+    assert_eq!(at(150, 1).await.1, ClaimOutcome::Conflicts(second.id));
+    assert_eq!(at(201, 2).await.1, ClaimOutcome::Repeats(second.id));
     assert!(store.turn(first.id).await.unwrap().is_some());
 }
 
@@ -89,23 +94,24 @@ pub async fn windows_do_not_shorten_each_other(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
     let long = claim("owner", "long", 1, 0);
-    let (kept, _) = try_at(&*store, &lease, &long, 0).await;
-    let for_ever = Claim { key: "for ever".into(), since: jiff::Timestamp::MIN, ..long.clone() };
-    let (eternal, _) = try_at(&*store, &lease, &for_ever, 0).await;
+    let (kept, _) = claim_at(&*store, &lease, &long, 0).await;
+    let for_ever =
+        RequestClaim { key: "for ever".into(), since: jiff::Timestamp::MIN, ..long.clone() };
+    let (eternal, _) = claim_at(&*store, &lease, &for_ever, 0).await;
     for now in 1..=90 {
-        let short = Claim {
+        let short = RequestClaim {
             key: now.to_string().into(),
-            since: time(now) - Duration::from_secs(1),
+            since: timestamp(now) - Duration::from_secs(1),
             ..long.clone()
         };
-        let (_, claimed) = try_at(&*store, &lease, &short, now).await;
-        assert_eq!(claimed, Claimed::New);
+        let (_, claimed) = claim_at(&*store, &lease, &short, now).await;
+        assert_eq!(claimed, ClaimOutcome::New);
     }
     let later = claim("owner", "long", 1, 95);
-    let (_, claimed) = try_at(&*store, &lease, &later, 95).await;
-    assert_eq!(claimed, Claimed::Repeats(kept.id));
-    let (_, claimed) = try_at(&*store, &lease, &for_ever, 1_000_000).await;
-    assert_eq!(claimed, Claimed::Repeats(eternal.id));
+    let (_, claimed) = claim_at(&*store, &lease, &later, 95).await;
+    assert_eq!(claimed, ClaimOutcome::Repeats(kept.id));
+    let (_, claimed) = claim_at(&*store, &lease, &for_ever, 1_000_000).await;
+    assert_eq!(claimed, ClaimOutcome::Repeats(eternal.id));
 }
 
 pub async fn a_refused_turn_leaves_no_claim(fixture: &impl StoreFixture) {
@@ -122,8 +128,8 @@ pub async fn a_refused_turn_leaves_no_claim(fixture: &impl StoreFixture) {
     let lost = store.create_turn_once(&lease, &foreign, &asked).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
 
-    let (_, claimed) = try_at(&*store, &lease, &asked, 0).await;
-    assert_eq!(claimed, Claimed::New);
+    let (_, claimed) = claim_at(&*store, &lease, &asked, 0).await;
+    assert_eq!(claimed, ClaimOutcome::New);
     // A process that has lost the session's lease is not told about its turns either.
     let lost = store.create_turn_once(&stale, &turn, &asked).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
@@ -143,11 +149,11 @@ pub async fn of_many_equal_requests_one_creates_the_turn(fixture: &impl StoreFix
         });
     }
     let tries = tries.join_all().await;
-    let new: Vec<_> = tries.iter().filter(|(_, claimed)| *claimed == Claimed::New).collect();
+    let new: Vec<_> = tries.iter().filter(|(_, claimed)| *claimed == ClaimOutcome::New).collect();
     assert_eq!(new.len(), 1, "{tries:?}");
     let winner = new[0].0;
     for (turn, claimed) in &tries {
-        assert!(*turn == winner || *claimed == Claimed::Repeats(winner));
+        assert!(*turn == winner || *claimed == ClaimOutcome::Repeats(winner));
     }
     let turns = store.turns(None, Page::first(100)).await.unwrap();
     assert_eq!(turns.iter().map(|turn| turn.id).collect::<Vec<_>>(), [winner]);
@@ -172,11 +178,11 @@ pub async fn of_many_processes_one_creates_the_turn(fixture: &impl StoreFixture)
         }
     }
     let tries = tries.join_all().await;
-    let new = tries.iter().filter(|claimed| **claimed == Claimed::New);
+    let new = tries.iter().filter(|claimed| **claimed == ClaimOutcome::New);
     assert_eq!(new.count(), 1, "{tries:?}");
     let turns = fixture.open().turns(None, Page::first(100)).await.unwrap();
     assert_eq!(turns.len(), 1);
-    let repeats = Claimed::Repeats(turns[0].id);
+    let repeats = ClaimOutcome::Repeats(turns[0].id);
     let known = tries.iter().filter(|claimed| **claimed == repeats);
     assert_eq!(known.count(), 39);
 }
@@ -188,29 +194,29 @@ pub async fn claims_survive_the_process(fixture: &impl StoreFixture) {
     let dead = fixture.open();
     let lease = owned_session(&*dead).await;
     let asked = claim("owner", "k", 1, 0);
-    let (first, _) = try_at(&*dead, &lease, &asked, 0).await;
+    let (first, _) = claim_at(&*dead, &lease, &asked, 0).await;
     drop(dead);
     let store = fixture.open();
-    let lease = store.acquire(lease.session).await.unwrap();
-    let (_, claimed) = try_at(&*store, &lease, &asked, 1).await;
-    assert_eq!(claimed, Claimed::Repeats(first.id));
-    store.release(lease).await.unwrap();
+    let lease = store.acquire_lease(lease.session).await.unwrap();
+    let (_, claimed) = claim_at(&*store, &lease, &asked, 1).await;
+    assert_eq!(claimed, ClaimOutcome::Repeats(first.id));
+    store.release_lease(lease).await.unwrap();
     store.close().await;
     let store = fixture.open();
     let other = owned_session(&*store).await;
-    let (_, claimed) = try_at(&*store, &other, &asked, 1).await;
-    assert_eq!(claimed, Claimed::Repeats(first.id));
+    let (_, claimed) = claim_at(&*store, &other, &asked, 1).await;
+    assert_eq!(claimed, ClaimOutcome::Repeats(first.id));
 }
 
 pub async fn claims_go_with_their_session(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (gone, kept) = (owned_session(&*store).await, owned_session(&*store).await);
-    let unique = fresh().to_string();
-    try_at(&*store, &gone, &claim("owner", &unique, 1, 0), 0).await;
-    let (stays, _) = try_at(&*store, &kept, &claim("owner", "stays", 1, 0), 0).await;
+    let unique = fresh_uuid().to_string();
+    claim_at(&*store, &gone, &claim("owner", &unique, 1, 0), 0).await;
+    let (stays, _) = claim_at(&*store, &kept, &claim("owner", "stays", 1, 0), 0).await;
     store.delete_session(gone.session).await.unwrap();
-    let (_, claimed) = try_at(&*store, &kept, &claim("owner", &unique, 2, 0), 0).await;
-    assert_eq!(claimed, Claimed::New);
-    let (_, claimed) = try_at(&*store, &kept, &claim("owner", "stays", 1, 0), 0).await;
-    assert_eq!(claimed, Claimed::Repeats(stays.id));
+    let (_, claimed) = claim_at(&*store, &kept, &claim("owner", &unique, 2, 0), 0).await;
+    assert_eq!(claimed, ClaimOutcome::New);
+    let (_, claimed) = claim_at(&*store, &kept, &claim("owner", "stays", 1, 0), 0).await;
+    assert_eq!(claimed, ClaimOutcome::Repeats(stays.id));
 }

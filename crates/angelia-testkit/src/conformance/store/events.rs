@@ -8,8 +8,8 @@ use angelia_core::{
 use super::{
     StoreFixture,
     samples::{
-        ODD_JSON, create_turn, event, every_event, finished, notice, owned_session, plain_turn,
-        raw_json, same, stored_turn,
+        ODD_JSON, assert_same_debug, create_turn, event, every_event, finished, notice,
+        owned_session, plain_turn, raw_json, stored_turn,
     },
 };
 
@@ -20,7 +20,7 @@ pub async fn every_event_comes_back_as_it_was(fixture: &impl StoreFixture) {
         (1..).zip(every_event()).map(|(seq, kind)| event(&turn, seq, kind)).collect();
     let append = store.append(&lease, events.clone()).await.unwrap();
     append.await.unwrap();
-    same(&store.replay(turn.id, 0, 1000).await.unwrap(), &events);
+    assert_same_debug(&store.replay(turn.id, 0, 1000).await.unwrap(), &events);
 }
 
 pub async fn json_of_the_agent_is_kept_to_the_byte(fixture: &impl StoreFixture) {
@@ -90,9 +90,9 @@ pub async fn a_number_is_recorded_once(fixture: &impl StoreFixture) {
     store.append(&lease, first).await.unwrap().await.unwrap();
     let second = vec![event(&turn, 1, notice("second"))];
     let answer = store.append(&lease, second).await.unwrap().await;
-    assert!(matches!(answer, Err(StoreError::Recorded { seq: 1 })), "{answer:?}");
+    assert!(matches!(answer, Err(StoreError::DuplicateEvent { seq: 1 })), "{answer:?}");
     let stored = store.replay(turn.id, 0, 10).await.unwrap();
-    same(&stored, &[event(&turn, 1, notice("first"))]);
+    assert_same_debug(&stored, &[event(&turn, 1, notice("first"))]);
 }
 
 pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
@@ -116,7 +116,7 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
     let twice = vec![event(&turn, 1, finished()), event(&turn, 2, finished())];
     let answer = store.append(&lease, twice).await.unwrap().await;
     assert!(matches!(answer, Err(StoreError::TurnFinished)), "{answer:?}");
-    same(&store.turn(turn.id).await.unwrap(), &Some(turn.clone()));
+    assert_same_debug(&store.turn(turn.id).await.unwrap(), &Some(turn.clone()));
     assert!(store.replay(turn.id, 0, 10).await.unwrap().is_empty());
 }
 
@@ -148,7 +148,7 @@ pub async fn events_need_their_turn(fixture: &impl StoreFixture) {
         assert!(matches!(answer, Err(StoreError::NotFound("turn"))), "{answer:?}");
     }
     let turns = store.turns(None, Page::first(10)).await.unwrap();
-    same(&turns, &[turn]);
+    assert_same_debug(&turns, &[turn]);
 }
 
 pub async fn appends_are_committed_in_order(fixture: &impl StoreFixture) {

@@ -7,11 +7,14 @@ use angelia_core::{
 
 use super::{
     StoreFixture,
-    samples::{create_turn, event, finished, notice, owned_session, plain_turn, same, stored_turn},
+    samples::{
+        assert_same_debug, create_turn, event, finished, notice, owned_session, plain_turn,
+        stored_turn,
+    },
 };
 
 /// Asserts that every write with this lease is refused because the lease is lost.
-async fn assert_lost(store: &dyn Store, lease: &Lease) {
+async fn assert_lease_lost(store: &dyn Store, lease: &Lease) {
     let new = plain_turn(lease.session);
     let created = store.create_turn(lease, &new).await.unwrap().await;
     assert!(matches!(created, Err(StoreError::LeaseLost)), "{created:?}");
@@ -31,32 +34,32 @@ pub async fn a_lost_lease_cannot_write(fixture: &impl StoreFixture) {
     let (lease, _) = stored_turn(&*store).await;
     for epoch in [0, lease.epoch - 1, lease.epoch + 1] {
         let forged = Lease { epoch, ..lease.clone() };
-        assert_lost(&*store, &forged).await;
+        assert_lease_lost(&*store, &forged).await;
     }
 }
 
 pub async fn a_released_lease_cannot_write(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, _) = stored_turn(&*store).await;
-    store.release(lease.clone()).await.unwrap();
-    assert_lost(&*store, &lease).await;
+    store.release_lease(lease.clone()).await.unwrap();
+    assert_lease_lost(&*store, &lease).await;
     // Releasing twice is not an error.
-    store.release(lease).await.unwrap();
+    store.release_lease(lease).await.unwrap();
 }
 
 pub async fn the_same_process_may_acquire_again(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (old, turn) = stored_turn(&*store).await;
-    let new = store.acquire(old.session).await.unwrap();
+    let new = store.acquire_lease(old.session).await.unwrap();
     assert!(new.epoch > old.epoch);
-    assert_lost(&*store, &old).await;
+    assert_lease_lost(&*store, &old).await;
     // Releasing the old, lost lease does not release the new one.
-    store.release(old).await.unwrap();
+    store.release_lease(old).await.unwrap();
     let append = store.append(&new, vec![event(&turn, 1, notice("n"))]);
     append.await.unwrap().await.unwrap();
 
-    store.release(new.clone()).await.unwrap();
-    let newest = store.acquire(new.session).await.unwrap();
+    store.release_lease(new.clone()).await.unwrap();
+    let newest = store.acquire_lease(new.session).await.unwrap();
     assert!(newest.epoch > new.epoch);
 }
 
@@ -66,7 +69,7 @@ pub async fn a_living_owner_keeps_its_session(fixture: &impl StoreFixture) {
     }
     let (one, two) = (fixture.open(), fixture.open());
     let lease = owned_session(&*one).await;
-    let acquired = two.acquire(lease.session).await;
+    let acquired = two.acquire_lease(lease.session).await;
     let Err(StoreError::Held(holder)) = acquired else {
         unreachable!("the owner is alive: {acquired:?}");
     };
@@ -75,14 +78,14 @@ pub async fn a_living_owner_keeps_its_session(fixture: &impl StoreFixture) {
     assert!(matches!(deleted, Err(StoreError::Held(_))), "{deleted:?}");
 
     // Another process can neither use nor release the owner's lease.
-    assert_lost(&*two, &lease).await;
-    two.release(lease.clone()).await.unwrap();
+    assert_lease_lost(&*two, &lease).await;
+    two.release_lease(lease.clone()).await.unwrap();
     create_turn(&*one, &lease, &plain_turn(lease.session)).await;
 
-    one.release(lease.clone()).await.unwrap();
-    let taken = two.acquire(lease.session).await.unwrap();
+    one.release_lease(lease.clone()).await.unwrap();
+    let taken = two.acquire_lease(lease.session).await.unwrap();
     assert!(taken.epoch > lease.epoch);
-    assert_lost(&*one, &lease).await;
+    assert_lease_lost(&*one, &lease).await;
 }
 
 pub async fn a_dead_owner_loses_its_session(fixture: &impl StoreFixture) {
@@ -92,20 +95,20 @@ pub async fn a_dead_owner_loses_its_session(fixture: &impl StoreFixture) {
     let (dead, living) = (fixture.open(), fixture.open());
     let (lease, turn) = stored_turn(&*dead).await;
     drop(dead);
-    let taken = living.acquire(lease.session).await.unwrap();
+    let taken = living.acquire_lease(lease.session).await.unwrap();
     assert!(taken.epoch > lease.epoch);
     let append = living.append(&taken, vec![event(&turn, 1, finished())]);
     append.await.unwrap().await.unwrap();
-    assert_lost(&*living, &lease).await;
+    assert_lease_lost(&*living, &lease).await;
 }
 
 pub async fn turns_of_the_living_are_not_lost(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
     store.set_turn_state(&lease, turn.id, &TurnState::Running).await.unwrap();
-    same(&store.lost_turns().await.unwrap(), &[(); 0]);
+    assert_same_debug(&store.lost_turns().await.unwrap(), &[(); 0]);
     if fixture.is_shared() {
-        same(&fixture.open().lost_turns().await.unwrap(), &[(); 0]);
+        assert_same_debug(&fixture.open().lost_turns().await.unwrap(), &[(); 0]);
     }
 }
 
@@ -123,21 +126,21 @@ pub async fn turns_of_the_dead_are_lost(fixture: &impl StoreFixture) {
     let (_, also_lost) = stored_turn(&*dead).await;
     let (_kept, _) = stored_turn(&*living).await;
     drop(dead);
-    same(&living.lost_turns().await.unwrap(), &[lost, also_lost]);
+    assert_same_debug(&living.lost_turns().await.unwrap(), &[lost, also_lost]);
 }
 
 pub async fn a_turn_without_an_owner_is_lost(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
-    store.release(lease.clone()).await.unwrap();
-    same(&store.lost_turns().await.unwrap(), &std::slice::from_ref(&turn));
+    store.release_lease(lease.clone()).await.unwrap();
+    assert_same_debug(&store.lost_turns().await.unwrap(), &std::slice::from_ref(&turn));
 
     // The next process that acquires the session finishes the lost turn.
-    let lease = store.acquire(lease.session).await.unwrap();
+    let lease = store.acquire_lease(lease.session).await.unwrap();
     let append = store.append(&lease, vec![event(&turn, 1, finished())]);
     append.await.unwrap().await.unwrap();
-    store.release(lease).await.unwrap();
-    same(&store.lost_turns().await.unwrap(), &[(); 0]);
+    store.release_lease(lease).await.unwrap();
+    assert_same_debug(&store.lost_turns().await.unwrap(), &[(); 0]);
 }
 
 pub async fn a_closed_store_says_so(fixture: &impl StoreFixture) {
@@ -149,7 +152,7 @@ pub async fn a_closed_store_says_so(fixture: &impl StoreFixture) {
     last.await.unwrap();
     let read = store.session(lease.session).await.unwrap_err().to_string();
     assert!(read.contains("closed"), "{read}");
-    let written = store.acquire(lease.session).await.unwrap_err().to_string();
+    let written = store.acquire_lease(lease.session).await.unwrap_err().to_string();
     assert!(written.contains("closed"), "{written}");
     store.close().await;
 }

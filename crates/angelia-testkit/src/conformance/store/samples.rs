@@ -4,12 +4,13 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::
 
 use angelia_core::{
     model::{
-        Approval, ApprovalId, ApprovalKind, Billing, Budgets, CallerTool, Clocks, Content,
-        ContextWindow, EventKind, Failure, FailureKind, Level, Message, Mode, NativeSessionId,
-        Notice, Origin, Outcome, Part, PermissionLevel, Permissions, Plan, PlanItem, PlanStatus,
-        Question, QuestionOption, RawJson, Resolution, Role, Seq, SessionId, SessionRecord,
-        SessionSpec, Started, Status, SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId,
-        ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnRecord, TurnState, Usage, Verdict,
+        AgentStart, Approval, ApprovalId, ApprovalKind, Billing, Budgets, CallerTool, Content,
+        ContextWindow, EventKind, Failure, FailureKind, HistoryMessage, MessagePart, Mode,
+        NativeSessionId, Notice, NoticeLevel, Outcome, PermissionLevel, Permissions, Plan,
+        PlanItem, PlanStatus, Question, QuestionOption, RawJson, Resolution, Role, Seq, SessionId,
+        SessionRecord, SessionSpec, SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId,
+        ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnOrigin, TurnRecord, TurnState,
+        TurnStatus, TurnTimeouts, Usage, Verdict,
     },
     ports::{Lease, Store},
 };
@@ -21,28 +22,29 @@ use uuid::Uuid;
 pub const ODD_JSON: &str = "{ \"z\" :1.50,\n\t\"a\":[ ],\"big\":123456789012345678901234567890,\
     \"dup\":1,\"dup\":2,\"esc\":\"\\u00e9\\ud83d\\ude00\\/\",\"text\":\"héllo → 世界 👩‍💻\" }";
 
-const AWKWARD: &str = "quote \" backslash \\ newline \n tab \t nul \0 bell \u{7} 世界 👩‍💻 \u{2028}";
+const UNUSUAL_TEXT: &str =
+    "quote \" backslash \\ newline \n tab \t nul \0 bell \u{7} 世界 👩‍💻 \u{2028}";
 
 pub fn raw_json(text: &str) -> RawJson {
     RawValue::from_string(text.to_owned()).unwrap().into()
 }
 
 /// Returns a time with nanoseconds; a larger argument gives a later time.
-pub fn time(seconds: i64) -> Timestamp {
+pub fn timestamp(seconds: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + seconds, 123_456_789).unwrap()
 }
 
 /// Returns a UUID that sorts after all earlier ones.
-pub fn fresh() -> Uuid {
+pub fn fresh_uuid() -> Uuid {
     Uuid::now_v7()
 }
 
 pub fn plain_session() -> SessionRecord {
     SessionRecord {
-        id: SessionId::from_uuid(fresh()),
+        id: SessionId::from_uuid(fresh_uuid()),
         title: None,
-        created_at: time(0),
-        updated_at: time(0),
+        created_at: timestamp(0),
+        updated_at: timestamp(0),
         spec: SessionSpec::new("fake", "/project"),
         native: None,
         forked_from: None,
@@ -52,13 +54,13 @@ pub fn plain_session() -> SessionRecord {
 
 pub fn full_session() -> SessionRecord {
     SessionRecord {
-        id: SessionId::from_uuid(fresh()),
-        title: Some(AWKWARD.into()),
-        created_at: time(1),
-        updated_at: time(2),
+        id: SessionId::from_uuid(fresh_uuid()),
+        title: Some(UNUSUAL_TEXT.into()),
+        created_at: timestamp(1),
+        updated_at: timestamp(2),
         spec: full_spec(),
         native: Some(NativeSessionId::new("native → 1")),
-        forked_from: Some(SessionId::from_uuid(fresh())),
+        forked_from: Some(SessionId::from_uuid(fresh_uuid())),
         revision: 7,
     }
 }
@@ -71,12 +73,12 @@ pub fn full_spec() -> SessionSpec {
         model: Some("large".into()),
         cwd: not_unicode(),
         trust: true,
-        system: SystemPrompt::Replace(AWKWARD.into()),
+        system: SystemPrompt::Replace(UNUSUAL_TEXT.into()),
         history: history(),
         history_until: Some(TurnId::from_uuid(uuid::Uuid::from_u128(77))),
         caller_tools: vec![CallerTool {
             name: "look_up".into(),
-            description: AWKWARD.into(),
+            description: UNUSUAL_TEXT.into(),
             input_schema: raw_json(ODD_JSON),
         }],
         output_schema: Some(raw_json(ODD_JSON)),
@@ -87,7 +89,7 @@ pub fn full_spec() -> SessionSpec {
         },
         tools: ToolSet::List(vec!["Read".into(), "Bash".into()]),
         mcp_servers: BTreeMap::from([("docs".into(), raw_json(ODD_JSON))]),
-        env: BTreeMap::from([("KEY".into(), AWKWARD.into()), ("EMPTY".into(), "".into())]),
+        env: BTreeMap::from([("KEY".into(), UNUSUAL_TEXT.into()), ("EMPTY".into(), "".into())]),
         env_pass: vec!["LC_*".into(), "EDITOR".into()],
         binary: Some("/opt/bin/agent".into()),
         command: vec!["agent".into(), "--acp".into()],
@@ -95,7 +97,7 @@ pub fn full_spec() -> SessionSpec {
         stable_prompt: false,
         resume: false,
         warm: 3,
-        clocks: Clocks {
+        timeouts: TurnTimeouts {
             timeout: Duration::new(1, 1),
             first_event: Duration::new(2, 2),
             silence: Duration::new(3, 3),
@@ -125,27 +127,27 @@ fn not_unicode() -> PathBuf {
     name.into()
 }
 
-fn history() -> Vec<Message> {
+fn history() -> Vec<HistoryMessage> {
     vec![
-        Message {
+        HistoryMessage {
             role: Role::User,
-            parts: every_content().into_iter().map(Part::Content).collect(),
+            parts: every_content().into_iter().map(MessagePart::Content).collect(),
         },
-        Message {
+        HistoryMessage {
             role: Role::Assistant,
             parts: vec![
-                Part::Thinking { text: AWKWARD.into(), signature: Some("c2ln".into()) },
-                Part::Thinking { text: "unsigned".into(), signature: None },
-                Part::ToolUse {
+                MessagePart::Thinking { text: UNUSUAL_TEXT.into(), signature: Some("c2ln".into()) },
+                MessagePart::Thinking { text: "unsigned".into(), signature: None },
+                MessagePart::ToolUse {
                     id: ToolId::new("t1"),
                     name: "look_up".into(),
                     input: raw_json(ODD_JSON),
                 },
             ],
         },
-        Message {
+        HistoryMessage {
             role: Role::User,
-            parts: vec![Part::ToolResult {
+            parts: vec![MessagePart::ToolResult {
                 id: ToolId::new("t1"),
                 ok: false,
                 content: every_content(),
@@ -158,7 +160,7 @@ fn history() -> Vec<Message> {
 pub fn every_content() -> Vec<Content> {
     let bytes: Vec<u8> = (0..=255).collect();
     vec![
-        Content::text(AWKWARD),
+        Content::text(UNUSUAL_TEXT),
         Content::Image { media_type: "image/png".into(), data: bytes.into() },
         Content::text(""),
     ]
@@ -166,11 +168,11 @@ pub fn every_content() -> Vec<Content> {
 
 pub fn plain_turn(session: SessionId) -> TurnRecord {
     TurnRecord {
-        id: TurnId::from_uuid(fresh()),
+        id: TurnId::from_uuid(fresh_uuid()),
         session,
         input: vec![Content::text("hello")],
-        options: TurnOptions { can_ask: true, ..TurnOptions::new(Origin::Owner) },
-        created_at: time(3),
+        options: TurnOptions { can_ask: true, ..TurnOptions::new(TurnOrigin::Owner) },
+        created_at: timestamp(3),
         state: TurnState::Queued,
     }
 }
@@ -180,35 +182,35 @@ pub fn event(turn: &TurnRecord, seq: Seq, kind: EventKind) -> TurnEvent {
         turn: turn.id,
         session: turn.session,
         seq,
-        at: time(10 + i64::try_from(seq).unwrap()),
+        at: timestamp(10 + i64::try_from(seq).unwrap()),
         kind,
     }
 }
 
 pub fn notice(text: &str) -> EventKind {
-    EventKind::Notice(Notice::new(Level::Info, "test", text))
+    EventKind::Notice(Notice::new(NoticeLevel::Info, "test", text))
 }
 
 pub fn finished() -> EventKind {
-    EventKind::Finished(outcome(Status::Completed))
+    EventKind::Finished(outcome(TurnStatus::Completed))
 }
 
-pub fn outcome(status: Status) -> Outcome {
-    Outcome { status, text: AWKWARD.into(), reason: "end_turn".into(), usage: full_usage() }
+pub fn outcome(status: TurnStatus) -> Outcome {
+    Outcome { status, text: UNUSUAL_TEXT.into(), reason: "end_turn".into(), usage: full_usage() }
 }
 
 /// Returns one of each status, with every field of a failure set.
-pub fn every_status() -> Vec<Status> {
+pub fn every_status() -> Vec<TurnStatus> {
     let mut statuses = vec![
-        Status::Completed,
-        Status::Partial,
-        Status::Interrupted,
-        Status::Parked { resumes_at: time(99) },
+        TurnStatus::Completed,
+        TurnStatus::Partial,
+        TurnStatus::Interrupted,
+        TurnStatus::Parked { resumes_at: timestamp(99) },
     ];
-    statuses.extend(FailureKind::ALL.map(|kind| Status::Failed(Failure::new(kind, "broke"))));
-    let mut failure = Failure::new(FailureKind::RateLimited, AWKWARD).with_hint("wait → 世界");
+    statuses.extend(FailureKind::ALL.map(|kind| TurnStatus::Failed(Failure::new(kind, "broke"))));
+    let mut failure = Failure::new(FailureKind::RateLimited, UNUSUAL_TEXT).with_hint("wait → 世界");
     failure.retry_after = Some(Duration::from_millis(1500));
-    statuses.push(Status::Failed(failure));
+    statuses.push(TurnStatus::Failed(failure));
     statuses
 }
 
@@ -236,7 +238,7 @@ pub fn every_event() -> Vec<EventKind> {
 
 fn full_events() -> Vec<EventKind> {
     vec![
-        EventKind::Started(Started {
+        EventKind::Started(AgentStart {
             profile: "careful".into(),
             executor: "fake".into(),
             model: Some("large".into()),
@@ -244,23 +246,23 @@ fn full_events() -> Vec<EventKind> {
             resumed: true,
             warm: true,
         }),
-        EventKind::Block { block: 3, channel: TextChannel::Reasoning, text: AWKWARD.into() },
+        EventKind::Block { block: 3, channel: TextChannel::Reasoning, text: UNUSUAL_TEXT.into() },
         EventKind::ToolCall(ToolCall {
             id: ToolId::new("t1"),
             name: "Bash".into(),
             class: ToolClass::Execute,
             input: raw_json(ODD_JSON),
-            title: AWKWARD.into(),
+            title: UNUSUAL_TEXT.into(),
             parent: Some(ToolId::new("t0")),
         }),
         EventKind::ToolResult(ToolResult {
             id: ToolId::new("t1"),
             ok: false,
-            output: AWKWARD.into(),
+            output: UNUSUAL_TEXT.into(),
         }),
         EventKind::Plan(Plan {
             items: [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed]
-                .map(|status| PlanItem { text: AWKWARD.into(), status })
+                .map(|status| PlanItem { text: UNUSUAL_TEXT.into(), status })
                 .into(),
         }),
         EventKind::Approval(approval(ApprovalKind::Question(questions()))),
@@ -270,14 +272,14 @@ fn full_events() -> Vec<EventKind> {
             by: "owner".into(),
         }),
         EventKind::Usage(full_usage()),
-        EventKind::Notice(Notice::new(Level::Warning, "retrying", AWKWARD)),
+        EventKind::Notice(Notice::new(NoticeLevel::Warning, "retrying", UNUSUAL_TEXT)),
         EventKind::Native { name: "odd".into(), raw: raw_json(ODD_JSON) },
     ]
 }
 
 fn bare_events() -> Vec<EventKind> {
     let mut events = vec![
-        EventKind::Started(Started {
+        EventKind::Started(AgentStart {
             profile: "default".into(),
             executor: "fake".into(),
             model: None,
@@ -316,19 +318,19 @@ pub fn approval(kind: ApprovalKind) -> Approval {
         id: ApprovalId::from_uuid(Uuid::from_u128(5)),
         kind,
         tool_id: Some(ToolId::new("t1")),
-        tool_name: AWKWARD.into(),
-        title: AWKWARD.into(),
+        tool_name: UNUSUAL_TEXT.into(),
+        title: UNUSUAL_TEXT.into(),
         detail: "in /project".into(),
-        expires_at: time(9),
+        expires_at: timestamp(9),
     }
 }
 
 pub fn questions() -> Arc<[Question]> {
     [true, false]
         .map(|multiple| Question {
-            text: AWKWARD.into(),
+            text: UNUSUAL_TEXT.into(),
             header: "Colour".into(),
-            options: vec![QuestionOption { label: "red".into(), description: AWKWARD.into() }],
+            options: vec![QuestionOption { label: "red".into(), description: UNUSUAL_TEXT.into() }],
             multiple,
         })
         .into()
@@ -338,7 +340,7 @@ pub fn questions() -> Arc<[Question]> {
 pub async fn owned_session(store: &dyn Store) -> Lease {
     let session = plain_session();
     store.create_session(&session).await.unwrap();
-    store.acquire(session.id).await.unwrap()
+    store.acquire_lease(session.id).await.unwrap()
 }
 
 /// Stores a turn and waits until it is committed.
@@ -357,6 +359,6 @@ pub async fn stored_turn(store: &dyn Store) -> (Lease, TurnRecord) {
 
 /// Asserts equality by the debug form, which shows every byte: `RawJson` has no equality of its
 /// own.
-pub fn same(left: &impl std::fmt::Debug, right: &impl std::fmt::Debug) {
+pub fn assert_same_debug(left: &impl std::fmt::Debug, right: &impl std::fmt::Debug) {
     assert_eq!(format!("{left:#?}"), format!("{right:#?}"));
 }

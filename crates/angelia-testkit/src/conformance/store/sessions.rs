@@ -8,8 +8,8 @@ use angelia_core::{
 use super::{
     StoreFixture,
     samples::{
-        create_turn, event, finished, full_session, owned_session, plain_session, plain_turn, same,
-        time,
+        assert_same_debug, create_turn, event, finished, full_session, owned_session,
+        plain_session, plain_turn, timestamp,
     },
 };
 
@@ -17,7 +17,7 @@ pub async fn a_session_comes_back_as_it_was(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let session = full_session();
     store.create_session(&session).await.unwrap();
-    same(&store.session(session.id).await.unwrap(), &Some(session));
+    assert_same_debug(&store.session(session.id).await.unwrap(), &Some(session));
 }
 
 pub async fn a_plain_session_comes_back_as_it_was(fixture: &impl StoreFixture) {
@@ -25,7 +25,7 @@ pub async fn a_plain_session_comes_back_as_it_was(fixture: &impl StoreFixture) {
     let session = plain_session();
     assert!(store.session(session.id).await.unwrap().is_none());
     store.create_session(&session).await.unwrap();
-    same(&store.session(session.id).await.unwrap(), &Some(session));
+    assert_same_debug(&store.session(session.id).await.unwrap(), &Some(session));
 }
 
 pub async fn a_session_is_created_once(fixture: &impl StoreFixture) {
@@ -36,7 +36,7 @@ pub async fn a_session_is_created_once(fixture: &impl StoreFixture) {
     other.id = session.id;
     let again = store.create_session(&other).await;
     assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
-    same(&store.session(session.id).await.unwrap(), &Some(session));
+    assert_same_debug(&store.session(session.id).await.unwrap(), &Some(session));
 }
 
 pub async fn a_change_based_on_an_old_revision_is_refused(fixture: &impl StoreFixture) {
@@ -52,12 +52,12 @@ pub async fn a_change_based_on_an_old_revision_is_refused(fixture: &impl StoreFi
     let revision = store.put_session(&changed).await.unwrap();
     assert!(revision > session.revision);
     changed.revision = revision;
-    same(&store.session(session.id).await.unwrap(), &Some(changed.clone()));
+    assert_same_debug(&store.session(session.id).await.unwrap(), &Some(changed.clone()));
 
     session.title = Some("too late".into());
     let late = store.put_session(&session).await;
     assert!(matches!(late, Err(StoreError::Conflict)), "{late:?}");
-    same(&store.session(session.id).await.unwrap(), &Some(changed));
+    assert_same_debug(&store.session(session.id).await.unwrap(), &Some(changed));
 }
 
 pub async fn sessions_are_paged_newest_first(fixture: &impl StoreFixture) {
@@ -92,13 +92,13 @@ pub async fn the_first_who_gives_a_name_keeps_it_and_names_are_scoped(fixture: &
     store.create_session(&two).await.unwrap();
     store.bind_name(&name("bridge"), one.id).await.unwrap();
     store.bind_name(&name("http"), two.id).await.unwrap();
-    assert_eq!(store.named(&name("bridge")).await.unwrap(), Some(one.id));
-    assert_eq!(store.named(&name("http")).await.unwrap(), Some(two.id));
-    assert_eq!(store.named(&name("bus")).await.unwrap(), None);
+    assert_eq!(store.find_by_name(&name("bridge")).await.unwrap(), Some(one.id));
+    assert_eq!(store.find_by_name(&name("http")).await.unwrap(), Some(two.id));
+    assert_eq!(store.find_by_name(&name("bus")).await.unwrap(), None);
 
     let bound = store.bind_name(&name("bridge"), two.id).await.unwrap();
     assert_eq!(bound, one.id);
-    assert_eq!(store.named(&name("bridge")).await.unwrap(), Some(one.id));
+    assert_eq!(store.find_by_name(&name("bridge")).await.unwrap(), Some(one.id));
 }
 
 pub async fn a_deleted_session_takes_everything_along(fixture: &impl StoreFixture) {
@@ -118,28 +118,28 @@ pub async fn a_deleted_session_takes_everything_along(fixture: &impl StoreFixtur
     assert!(store.session(lease.session).await.unwrap().is_none());
     assert!(store.turn(turn.id).await.unwrap().is_none());
     assert!(store.replay(turn.id, 0, 10).await.unwrap().is_empty());
-    assert_eq!(store.named(&name).await.unwrap(), None);
-    let acquired = store.acquire(lease.session).await;
+    assert_eq!(store.find_by_name(&name).await.unwrap(), None);
+    let acquired = store.acquire_lease(lease.session).await;
     assert!(matches!(acquired, Err(StoreError::NotFound("session"))), "{acquired:?}");
     let again = store.delete_session(lease.session).await;
     assert!(matches!(again, Err(StoreError::NotFound("session"))), "{again:?}");
     let turns = store.turns(None, Page::first(10)).await.unwrap();
-    same(&turns, &[other]);
+    assert_same_debug(&turns, &[other]);
 }
 
 pub async fn retention_sees_only_what_is_old_and_done(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let add = async |updated: i64, created: i64, finish: Option<i64>| {
         let mut session = plain_session();
-        session.updated_at = time(updated);
+        session.updated_at = timestamp(updated);
         store.create_session(&session).await.unwrap();
-        let lease = store.acquire(session.id).await.unwrap();
+        let lease = store.acquire_lease(session.id).await.unwrap();
         let mut turn = plain_turn(session.id);
-        turn.created_at = time(created);
+        turn.created_at = timestamp(created);
         create_turn(&*store, &lease, &turn).await;
         if let Some(at) = finish {
             let mut last = event(&turn, 1, finished());
-            last.at = time(at);
+            last.at = timestamp(at);
             let append = store.append(&lease, vec![last]).await.unwrap();
             append.await.unwrap();
         }
@@ -151,10 +151,10 @@ pub async fn retention_sees_only_what_is_old_and_done(fixture: &impl StoreFixtur
     add(0, 1, Some(100)).await;
     add(0, 1, None).await;
     let mut silent = plain_session();
-    silent.updated_at = time(0);
+    silent.updated_at = timestamp(0);
     store.create_session(&silent).await.unwrap();
 
-    let stale = store.stale_sessions(time(50)).await.unwrap();
+    let stale = store.stale_sessions(timestamp(50)).await.unwrap();
     let stale: Vec<_> = stale.iter().map(|session| session.id).collect();
     assert_eq!(stale, [old, silent.id]);
 }

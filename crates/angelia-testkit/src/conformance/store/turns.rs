@@ -1,15 +1,15 @@
 //! Turns: creating, listing, and changing their state.
 
 use angelia_core::{
-    model::{Origin, TurnState},
+    model::{TurnOrigin, TurnState},
     ports::{Page, StoreError},
 };
 
 use super::{
     StoreFixture,
     samples::{
-        create_turn, event, every_content, every_status, finished, outcome, owned_session,
-        plain_turn, same, stored_turn, time,
+        assert_same_debug, create_turn, event, every_content, every_status, finished, outcome,
+        owned_session, plain_turn, stored_turn, timestamp,
     },
 };
 
@@ -19,11 +19,11 @@ pub async fn a_turn_comes_back_as_it_was(fixture: &impl StoreFixture) {
     let mut turn = plain_turn(lease.session);
     assert!(store.turn(turn.id).await.unwrap().is_none());
     turn.input = every_content();
-    turn.options.origin = Origin::Remote;
+    turn.options.origin = TurnOrigin::Remote;
     turn.options.can_ask = false;
     turn.state = TurnState::Running;
     create_turn(&*store, &lease, &turn).await;
-    same(&store.turn(turn.id).await.unwrap(), &Some(turn));
+    assert_same_debug(&store.turn(turn.id).await.unwrap(), &Some(turn));
 }
 
 pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
@@ -35,12 +35,12 @@ pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
     // A turn cannot be created as finished: without its event it would have no outcome.
     let mut done = plain_turn(lease.session);
     done.state = TurnState::Finished {
-        at: time(0),
-        outcome: outcome(angelia_core::model::Status::Completed),
+        at: timestamp(0),
+        outcome: outcome(angelia_core::model::TurnStatus::Completed),
     };
     assert!(store.create_turn(&lease, &done).await.unwrap().await.is_err());
     assert!(store.set_turn_state(&lease, turn.id, &done.state).await.is_err());
-    same(&store.turn(turn.id).await.unwrap(), &Some(turn));
+    assert_same_debug(&store.turn(turn.id).await.unwrap(), &Some(turn));
 }
 
 pub async fn turns_are_paged_newest_first(fixture: &impl StoreFixture) {
@@ -73,7 +73,7 @@ pub async fn a_turn_changes_its_state_until_it_has_finished(fixture: &impl Store
         TurnState::Running,
         TurnState::AwaitingApproval,
         TurnState::AwaitingToolResult,
-        TurnState::Parked { resumes_at: time(70) },
+        TurnState::Parked { resumes_at: timestamp(70) },
         TurnState::Queued,
     ] {
         store.set_turn_state(&lease, turn.id, &state).await.unwrap();
@@ -99,7 +99,7 @@ pub async fn the_finished_event_finishes_the_turn(fixture: &impl StoreFixture) {
     let state = store.turn(turn.id).await.unwrap().unwrap().state;
     assert_eq!(
         state,
-        TurnState::Finished { at, outcome: outcome(angelia_core::model::Status::Completed) }
+        TurnState::Finished { at, outcome: outcome(angelia_core::model::TurnStatus::Completed) }
     );
 }
 
@@ -115,6 +115,6 @@ pub async fn every_outcome_comes_back_as_it_was(fixture: &impl StoreFixture) {
         append.await.unwrap().await.unwrap();
         let stored = store.turn(turn.id).await.unwrap().unwrap();
         assert_eq!(stored.state.outcome(), Some(&expected));
-        same(&store.replay(turn.id, 0, 10).await.unwrap()[0].kind, &last);
+        assert_same_debug(&store.replay(turn.id, 0, 10).await.unwrap()[0].kind, &last);
     }
 }

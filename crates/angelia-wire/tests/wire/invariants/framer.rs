@@ -1,20 +1,20 @@
 //! The framer against its reference.
 
-use angelia_wire::limits::HEAD;
+use angelia_wire::limits::HEAD_BYTES;
 use angelia_wire::ndjson::{Frame, Framer};
 use bytes::BufMut;
 
-use super::{case, pieces};
+use super::{parse_case, split_cyclic};
 
 /// A [`Frame`] that owns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Owned {
+pub(crate) enum OwnedLine {
     Line(Vec<u8>),
     TooLong { bytes: usize, head: Vec<u8> },
     Partial(Vec<u8>),
 }
 
-impl From<Frame<'_>> for Owned {
+impl From<Frame<'_>> for OwnedLine {
     fn from(frame: Frame<'_>) -> Self {
         match frame {
             Frame::Line(line) => Self::Line(line.to_vec()),
@@ -26,17 +26,20 @@ impl From<Frame<'_>> for Owned {
 
 /// Runs [`check`] on a case made of any bytes.
 pub(crate) fn check_bytes(data: &[u8]) {
-    if let Some((limit, sizes, stream)) = case(data) {
+    if let Some((limit, sizes, stream)) = parse_case(data) {
         check(stream, limit, &sizes);
     }
 }
 
 /// Asserts that the frames match the reference, however `stream` is split.
 pub(crate) fn check(stream: &[u8], limit: usize, sizes: &[usize]) {
-    assert_eq!(frames(limit, pieces(stream, sizes)), reference(stream, limit));
+    assert_eq!(decode_all(limit, split_cyclic(stream, sizes)), reference(stream, limit));
 }
 
-pub(crate) fn frames<'a>(limit: usize, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Owned> {
+pub(crate) fn decode_all<'a>(
+    limit: usize,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> Vec<OwnedLine> {
     let mut framer = Framer::new(limit);
     let mut seen = Vec::new();
     for piece in pieces {
@@ -51,20 +54,20 @@ pub(crate) fn frames<'a>(limit: usize, pieces: impl Iterator<Item = &'a [u8]>) -
     seen
 }
 
-pub(crate) fn reference(stream: &[u8], limit: usize) -> Vec<Owned> {
+pub(crate) fn reference(stream: &[u8], limit: usize) -> Vec<OwnedLine> {
     let mut frames = Vec::new();
     for whole in stream.split_inclusive(|&byte| byte == b'\n') {
         let line = whole.strip_suffix(b"\n").unwrap_or(whole);
         let text = line.strip_suffix(b"\r").unwrap_or(line).to_vec();
         if line.len() > limit {
-            let head = line.iter().copied().take(HEAD).collect();
-            frames.push(Owned::TooLong { bytes: line.len(), head });
+            let head = line.iter().copied().take(HEAD_BYTES).collect();
+            frames.push(OwnedLine::TooLong { bytes: line.len(), head });
         } else if text.is_empty() {
             // An empty line is skipped.
         } else if whole.ends_with(b"\n") {
-            frames.push(Owned::Line(text));
+            frames.push(OwnedLine::Line(text));
         } else {
-            frames.push(Owned::Partial(text));
+            frames.push(OwnedLine::Partial(text));
         }
     }
     frames

@@ -9,7 +9,10 @@ pub(crate) mod frames;
 pub(crate) mod sse;
 
 /// Splits `stream` into chunks of `sizes`, repeated cyclically; one chunk if there are no sizes.
-pub(crate) fn pieces<'a>(stream: &'a [u8], sizes: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
+pub(crate) fn split_cyclic<'a>(
+    stream: &'a [u8],
+    sizes: &'a [usize],
+) -> impl Iterator<Item = &'a [u8]> {
     let mut sizes = sizes.iter().copied().cycle();
     let mut rest = stream;
     std::iter::from_fn(move || {
@@ -21,7 +24,7 @@ pub(crate) fn pieces<'a>(stream: &'a [u8], sizes: &'a [usize]) -> impl Iterator<
 }
 
 /// Parses a fuzzer's bytes as a case: a limit, three chunk sizes, a stream.
-pub(crate) fn case(data: &[u8]) -> Option<(usize, [usize; 3], &[u8])> {
+pub(crate) fn parse_case(data: &[u8]) -> Option<(usize, [usize; 3], &[u8])> {
     let (&[limit, a, b, c], stream) = data.split_first_chunk()?;
     Some((usize::from(limit), [a, b, c].map(usize::from), stream))
 }

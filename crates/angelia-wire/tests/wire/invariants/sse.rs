@@ -2,43 +2,46 @@
 
 use std::time::Duration;
 
-use angelia_wire::sse::{Decoder, Event, TooLong};
+use angelia_wire::sse::{EventTooLong, SseDecoder, SseEvent};
 use bytes::BufMut;
 
-use super::{case, pieces};
+use super::{parse_case, split_cyclic};
 
 /// Everything that decoding a stream yields.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    pub(crate) events: Vec<Result<Event, TooLong>>,
+pub(crate) struct DecodedStream {
+    pub(crate) events: Vec<Result<SseEvent, EventTooLong>>,
     pub(crate) last_id: String,
     pub(crate) retry: Option<Duration>,
 }
 
 /// Runs [`check`] on a case made of any bytes.
 pub(crate) fn check_bytes(data: &[u8]) {
-    if let Some((limit, sizes, stream)) = case(data) {
+    if let Some((limit, sizes, stream)) = parse_case(data) {
         check(stream, limit, &sizes);
     }
 }
 
 /// Asserts that decoding matches the reference, however `stream` is split.
 pub(crate) fn check(stream: &[u8], limit: usize, sizes: &[usize]) {
-    assert_eq!(told(limit, pieces(stream, sizes)), reference(stream, limit));
+    assert_eq!(decode_all(limit, split_cyclic(stream, sizes)), reference(stream, limit));
 }
 
-pub(crate) fn told<'a>(limit: usize, pieces: impl Iterator<Item = &'a [u8]>) -> Told {
-    let mut decoder = Decoder::new(limit);
+pub(crate) fn decode_all<'a>(
+    limit: usize,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> DecodedStream {
+    let mut decoder = SseDecoder::new(limit);
     let mut events = Vec::new();
     for piece in pieces {
         decoder.buffer().put_slice(piece);
         events.extend(decoder.by_ref());
     }
-    Told { events, last_id: decoder.last_id().to_owned(), retry: decoder.retry() }
+    DecodedStream { events, last_id: decoder.last_id().to_owned(), retry: decoder.retry() }
 }
 
-pub(crate) fn reference(stream: &[u8], limit: usize) -> Told {
-    let mut told = Told::default();
+pub(crate) fn reference(stream: &[u8], limit: usize) -> DecodedStream {
+    let mut told = DecodedStream::default();
     let (mut name, mut data, mut id) = (String::new(), Vec::new(), String::new());
     let mut bytes = 0;
     for (number, line) in lines(stream).into_iter().enumerate() {
@@ -46,10 +49,10 @@ pub(crate) fn reference(stream: &[u8], limit: usize) -> Told {
         if line.is_empty() {
             told.last_id.clone_from(&id);
             if bytes > limit {
-                told.events.push(Err(TooLong { bytes, limit }));
+                told.events.push(Err(EventTooLong { bytes, limit }));
             } else if !data.is_empty() {
                 let name = if name.is_empty() { "message".to_owned() } else { name.clone() };
-                told.events.push(Ok(Event { name, data: data.join("\n"), id: id.clone() }));
+                told.events.push(Ok(SseEvent { name, data: data.join("\n"), id: id.clone() }));
             }
             (name, data, bytes) = (String::new(), Vec::new(), 0);
         }

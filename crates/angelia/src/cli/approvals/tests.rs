@@ -7,38 +7,42 @@ use angelia_core::{
         Approval, ApprovalId, ApprovalKind, ApprovalRequest, Decision, EventKind, Question,
         QuestionOption, Verdict,
     },
-    ports::{Emitted, Store, TurnControl},
+    ports::{AgentEvent, Store, TurnControl},
 };
 use angelia_testkit::{
     conformance::store::{event, stored_turn},
-    puppet::Run,
+    manual_executor::ManualTurn,
 };
 use clap::Parser as _;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{Wish, decide, find, list, parse};
+use super::{DecisionArgs, decide, find_approval, list, parse_approval_id};
 use crate::{
     cli::{
         args::{ApprovalsCommand, Cli, Command, ListArgs},
         error::{CommandError, Exit},
     },
     client::{
-        Daemon, NewSessionRequest,
-        stage::{DEADLINE, Stage, question},
+        DaemonClient, NewSessionRequest,
+        test_daemon::{DEADLINE, TestDaemon, approval_request},
     },
 };
 
 const LIST: ListArgs = ListArgs { limit: 20, json: false };
 
 /// Starts a turn that waits for a decision on this approval.
-async fn asking(stage: &Stage, daemon: &Daemon, request: ApprovalRequest) -> (Run, ApprovalId) {
+async fn start_asking_turn(
+    stage: &TestDaemon,
+    daemon: &DaemonClient,
+    request: ApprovalRequest,
+) -> (ManualTurn, ApprovalId) {
     let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
-    let run = stage.strings.next_run().await;
+    let run = stage.control.next_turn().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
-    run.start().await;
-    run.emit(vec![Emitted::Ask(request)]).await;
+    run.emit_started().await;
+    run.emit(vec![AgentEvent::ApprovalRequest(request)]).await;
     loop {
         let some = timeout(DEADLINE, events.next()).await.unwrap();
         for event in some.unwrap().unwrap() {
@@ -49,7 +53,7 @@ async fn asking(stage: &Stage, daemon: &Daemon, request: ApprovalRequest) -> (Ru
     }
 }
 
-async fn told(run: &mut Run) -> Decision {
+async fn next_decision(run: &mut ManualTurn) -> Decision {
     let control = timeout(DEADLINE, run.io.control.recv()).await.unwrap();
     match control {
         Some(TurnControl::Decide { decision, .. }) => decision,
@@ -76,29 +80,30 @@ fn words(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-async fn listed(stage: &Stage, args: &ListArgs, all: bool) -> String {
+async fn list_text(stage: &TestDaemon, args: &ListArgs, all: bool) -> String {
     String::from_utf8(list(&*stage.store, args, all).await.unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn every_decision_reaches_the_agent() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
     let note = || Some("wash the brush".to_owned());
     let cases = [
-        (Wish::allow(false, None, vec![]), Verdict::Once, "approved: paint"),
-        (Wish::allow(true, note(), vec![]), Verdict::Session, "approved: paint"),
-        (Wish::refuse(false, note()), Verdict::Deny, "denied: paint"),
-        (Wish::refuse(true, None), Verdict::Stop, "denied: paint"),
+        (DecisionArgs::allow(false, None, vec![]), Verdict::Once, "approved: paint"),
+        (DecisionArgs::allow(true, note(), vec![]), Verdict::Session, "approved: paint"),
+        (DecisionArgs::refuse(false, note()), Verdict::Deny, "denied: paint"),
+        (DecisionArgs::refuse(true, None), Verdict::Stop, "denied: paint"),
     ];
     for (wish, verdict, said) in cases {
-        let (mut run, id) = asking(&stage, &daemon, question(ApprovalKind::Tool)).await;
+        let (mut run, id) =
+            start_asking_turn(&stage, &daemon, approval_request(ApprovalKind::Tool)).await;
         let done = decide(&*stage.store, Some(&daemon), id, &wish).await;
         assert_eq!(done.unwrap(), said);
-        let decision = told(&mut run).await;
+        let decision = next_decision(&mut run).await;
         assert_eq!(decision.verdict, verdict);
         assert_eq!(decision.by.as_ref(), "owner");
-        assert_eq!(decision.note, wish_note(&wish));
+        assert_eq!(decision.note, decision_note(&wish));
         // A second decision is too late, and the error says who decided.
         let late = decide(&*stage.store, Some(&daemon), id, &wish).await;
         let late = late.unwrap_err();
@@ -107,28 +112,28 @@ async fn every_decision_reaches_the_agent() {
         assert!(late.message.contains(&expected), "{late}");
         run.complete("done");
     }
-    assert_eq!(listed(&stage, &LIST, false).await, "");
-    assert_eq!(listed(&stage, &LIST, true).await.lines().count(), 4);
+    assert_eq!(list_text(&stage, &LIST, false).await, "");
+    assert_eq!(list_text(&stage, &LIST, true).await.lines().count(), 4);
 }
 
-fn wish_note(wish: &Wish) -> Option<Arc<str>> {
+fn decision_note(wish: &DecisionArgs) -> Option<Arc<str>> {
     format!("{wish:?}").contains("wash the brush").then(|| "wash the brush".into())
 }
 
 #[tokio::test]
 async fn questions_are_answered_by_text_heading_or_number() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
     let cases = [
         (words(&["Which colour=tone?=gold", "Trim?=2"]), ["gold", "blue"]),
         (words(&["2= none ", "Colour=1"]), ["red", "none"]),
         (words(&["1=a=b", "Trim=1", "2=black", "2=2"]), ["a=b", "red, black, blue"]),
     ];
     for (typed, expected) in cases {
-        let (mut run, id) = asking(&stage, &daemon, question(colours())).await;
-        let wish = Wish::allow(false, None, typed);
+        let (mut run, id) = start_asking_turn(&stage, &daemon, approval_request(colours())).await;
+        let wish = DecisionArgs::allow(false, None, typed);
         decide(&*stage.store, Some(&daemon), id, &wish).await.unwrap();
-        let mut answers = told(&mut run).await.answers;
+        let mut answers = next_decision(&mut run).await.answers;
         answers.sort_by_key(|one| one.question.starts_with("Trim"));
         let questions: Vec<_> = answers.iter().map(|one| &*one.question).collect();
         assert_eq!(questions, ["Which colour=tone?", "Trim?"]);
@@ -140,9 +145,9 @@ async fn questions_are_answered_by_text_heading_or_number() {
 
 #[tokio::test]
 async fn what_does_not_fit_the_question_is_not_sent() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
-    let (mut run, id) = asking(&stage, &daemon, question(colours())).await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
+    let (mut run, id) = start_asking_turn(&stage, &daemon, approval_request(colours())).await;
     let cases = [
         (false, words(&[]), "no answer yet", "Which colour=tone?=…"),
         (false, words(&["1=red"]), "no answer yet", "Trim?=…"),
@@ -152,7 +157,7 @@ async fn what_does_not_fit_the_question_is_not_sent() {
         (true, words(&["1=a", "2=c"]), "answered once", "--session"),
     ];
     for (session, typed, message, hint) in cases {
-        let wish = Wish::allow(session, None, typed);
+        let wish = DecisionArgs::allow(session, None, typed);
         let error = decide(&*stage.store, Some(&daemon), id, &wish).await;
         let error = error.unwrap_err();
         assert_eq!(error.exit, Exit::Usage, "{error}");
@@ -160,13 +165,13 @@ async fn what_does_not_fit_the_question_is_not_sent() {
         assert!(error.hint.unwrap().contains(hint));
     }
     // A refusal needs no answers.
-    let wish = Wish::refuse(false, None);
+    let wish = DecisionArgs::refuse(false, None);
     decide(&*stage.store, Some(&daemon), id, &wish).await.unwrap();
-    assert_eq!(told(&mut run).await.verdict, Verdict::Deny);
+    assert_eq!(next_decision(&mut run).await.verdict, Verdict::Deny);
     run.complete("done");
 
-    let (_run, id) = asking(&stage, &daemon, question(ApprovalKind::Tool)).await;
-    let wish = Wish::allow(false, None, words(&["yes"]));
+    let (_run, id) = start_asking_turn(&stage, &daemon, approval_request(ApprovalKind::Tool)).await;
+    let wish = DecisionArgs::allow(false, None, words(&["yes"]));
     let error = decide(&*stage.store, Some(&daemon), id, &wish).await;
     assert_eq!(error.unwrap_err().exit, Exit::Usage);
 }
@@ -186,14 +191,14 @@ fn a_question_that_is_alone_needs_no_name() {
         expires_at: jiff::Timestamp::UNIX_EPOCH,
     };
     for (typed, answer) in [("2", "blue"), ("a=b", "a=b"), ("1=1", "red"), ("gold", "gold")] {
-        let wish = Wish::allow(false, None, words(&[typed]));
-        let decision = wish.decision(&approval).unwrap();
+        let wish = DecisionArgs::allow(false, None, words(&[typed]));
+        let decision = wish.to_decision(&approval).unwrap();
         assert_eq!(&*decision.answers[0].answer, answer, "{typed}");
     }
 }
 
 /// Records what another process would have recorded: a turn that waits for an approval.
-async fn recorded_elsewhere(store: &dyn Store) -> ApprovalId {
+async fn record_foreign_approval(store: &dyn Store) -> ApprovalId {
     let (lease, turn) = stored_turn(store).await;
     let approval = Approval {
         id: ApprovalId::from_uuid(Uuid::now_v7()),
@@ -212,32 +217,32 @@ async fn recorded_elsewhere(store: &dyn Store) -> ApprovalId {
 
 #[tokio::test]
 async fn what_no_daemon_runs_is_decided_where_it_runs() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
-    let id = recorded_elsewhere(&*stage.store).await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
+    let id = record_foreign_approval(&*stage.store).await;
     for daemon in [None, Some(&daemon)] {
-        let wish = Wish::allow(false, None, vec![]);
+        let wish = DecisionArgs::allow(false, None, vec![]);
         let error = decide(&*stage.store, daemon, id, &wish).await.unwrap_err();
         assert_eq!(error.exit, Exit::Failed);
         assert_eq!(error.message, "the turn does not run in a daemon");
         assert!(error.hint.unwrap().contains("the terminal where `angelia run`"));
     }
     for unknown in [Uuid::nil(), Uuid::max(), Uuid::now_v7()] {
-        let error = find(&*stage.store, ApprovalId::from_uuid(unknown)).await;
+        let error = find_approval(&*stage.store, ApprovalId::from_uuid(unknown)).await;
         let error = error.unwrap_err();
         assert_eq!(error.exit, Exit::Failed);
         assert_eq!(error.message, "no such approval");
     }
-    assert_eq!(parse("yes").unwrap_err().exit, Exit::Usage);
+    assert_eq!(parse_approval_id("yes").unwrap_err().exit, Exit::Usage);
 }
 
 #[tokio::test]
 async fn lists_tell_what_is_to_be_decided() {
-    let stage = Stage::new();
-    let daemon = stage.daemon().await;
-    let first = recorded_elsewhere(&*stage.store).await;
-    let (mut run, second) = asking(&stage, &daemon, question(colours())).await;
-    let text = listed(&stage, &LIST, false).await;
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
+    let first = record_foreign_approval(&*stage.store).await;
+    let (mut run, second) = start_asking_turn(&stage, &daemon, approval_request(colours())).await;
+    let text = list_text(&stage, &LIST, false).await;
     let lines: Vec<_> = text.lines().collect();
     assert!(lines[0].starts_with(&second.to_string()), "{text}");
     assert!(lines[0].contains("pending") && lines[0].ends_with("brush  paint"));
@@ -258,16 +263,16 @@ async fn lists_tell_what_is_to_be_decided() {
     assert_eq!(lines[10..12], ["    in /project", "    all of it"]);
     assert!(!text.contains(['\u{1b}', '\r']));
 
-    let wish = Wish::refuse(false, None);
+    let wish = DecisionArgs::refuse(false, None);
     decide(&*stage.store, Some(&daemon), second, &wish).await.unwrap();
-    told(&mut run).await;
-    let pending = listed(&stage, &LIST, false).await;
+    next_decision(&mut run).await;
+    let pending = list_text(&stage, &LIST, false).await;
     assert!(!pending.contains(&second.to_string()), "{pending}");
-    let all = listed(&stage, &LIST, true).await;
+    let all = list_text(&stage, &LIST, true).await;
     assert!(all.contains("deny by owner"), "{all}");
 
     let json = ListArgs { limit: 1, json: true };
-    let json = listed(&stage, &json, true).await;
+    let json = list_text(&stage, &json, true).await;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["id"], second.to_string());
     assert_eq!(json["kind"], "question");
@@ -314,21 +319,22 @@ while True:
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_agent_cannot_approve_what_it_asks_for() {
-    let stage = Stage::new();
-    let owner = stage.daemon().await;
-    let (mut run, id) = asking(&stage, &owner, question(ApprovalKind::Tool)).await;
+    let stage = TestDaemon::new();
+    let owner = stage.client().await;
+    let (mut run, id) =
+        start_asking_turn(&stage, &owner, approval_request(ApprovalKind::Tool)).await;
     let socket = stage.folder.path().join("relay.sock");
     let _relay = relay(&socket, &stage.socket());
     let connected = async {
         loop {
-            if let Some(daemon) = Daemon::connect(&socket).await {
+            if let Some(daemon) = DaemonClient::connect(&socket).await {
                 return daemon;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let agent = timeout(DEADLINE, connected).await.unwrap();
-    for wish in [Wish::allow(false, None, vec![]), Wish::refuse(false, None)] {
+    for wish in [DecisionArgs::allow(false, None, vec![]), DecisionArgs::refuse(false, None)] {
         let refused: CommandError =
             decide(&*stage.store, Some(&agent), id, &wish).await.unwrap_err();
         assert_eq!(refused.exit, Exit::Failed);
@@ -337,9 +343,9 @@ async fn an_agent_cannot_approve_what_it_asks_for() {
         assert!(hint.contains("a terminal that no agent has started"), "{hint}");
     }
     // The approval still waits for the owner.
-    let wish = Wish::allow(false, None, vec![]);
+    let wish = DecisionArgs::allow(false, None, vec![]);
     decide(&*stage.store, Some(&owner), id, &wish).await.unwrap();
-    assert_eq!(told(&mut run).await.verdict, Verdict::Once);
+    assert_eq!(next_decision(&mut run).await.verdict, Verdict::Once);
     run.complete("done");
 }
 

@@ -4,14 +4,14 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_core::model::{ToolPattern, ToolSet};
-use angelia_frontends::bridge::{Defaults, Overrides, Streams};
+use angelia_frontends::bridge::{DeltaFlags, RunDefaults, SpecOverrides};
 use clap::Args;
 
 use crate::{cli::error::CommandError, config::Period};
 
 /// The default for `--assistant-delta-chunk-size`: how many characters of a finished text one chunk
 /// has.
-const CHUNK: u32 = 32;
+const DEFAULT_CHUNK_CHARS: u32 = 32;
 
 #[derive(Debug, Args)]
 pub(crate) struct BridgeArgs {
@@ -41,7 +41,7 @@ pub(crate) struct BridgeArgs {
     assistant_delta: bool,
 
     /// How many characters of a finished text one chunk has.
-    #[arg(long, value_name = "N", default_value_t = CHUNK, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CHUNK_CHARS, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     assistant_delta_chunk_size: u32,
 
     /// With --native-stream: send the agent's own chunks, unless a request says otherwise.
@@ -65,17 +65,17 @@ pub(crate) struct BridgeArgs {
     disabled_toolsets: Option<String>,
 
     /// How long a run may last; overrides the profile's `timeout`.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     timeout: Option<Duration>,
 
     /// How long an agent may take to send its first event; overrides the profile's
     /// `first_event_timeout`.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     first_event_timeout: Option<Duration>,
 
     /// How long an agent may be silent while no tool runs; overrides the profile's
     /// `inter_event_silence_timeout`.
-    #[arg(long, value_name = "TIME", value_parser = time, alias = "inter-event-silence-timeout")]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout, alias = "inter-event-silence-timeout")]
     stream_timeout: Option<Duration>,
 
     /// Not supported: agents use their own login. Set the agent's variable under `env` of a
@@ -94,52 +94,52 @@ pub(crate) struct BridgeArgs {
 
 /// The settings that the flags stand for.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct BridgeSettings {
     pub(super) once: bool,
-    pub(super) defaults: Defaults,
-    pub(super) overrides: Overrides,
+    pub(super) defaults: RunDefaults,
+    pub(super) overrides: SpecOverrides,
 }
 
 impl BridgeArgs {
-    pub(super) fn settings(self) -> Result<Settings, CommandError> {
+    pub(super) fn into_settings(self) -> Result<BridgeSettings, CommandError> {
         // Some hosts always pass these flags, with empty values.
         let given =
             |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
         if given(&self.base_url) {
-            return Err(elsewhere("--base-url"));
+            return Err(unsupported_flag_error("--base-url"));
         }
         if given(&self.api_key) {
-            return Err(elsewhere("--api-key"));
+            return Err(unsupported_flag_error("--api-key"));
         }
         let caller_cwd = std::env::current_dir().ok();
         let cwd = self.cwd.as_ref().map(std::path::absolute).transpose();
         let cwd = cwd.map_err(|error| CommandError::usage(format!("cannot use --cwd: {error}")))?;
         let on = |flag: bool| flag.then_some(true);
-        let defaults = Defaults {
+        let defaults = RunDefaults {
             profile: self.profile.map(Into::into),
             model: self.model.map(Into::into),
             cwd,
             caller_cwd,
-            streams: Streams {
+            delta_flags: DeltaFlags {
                 assistant_delta: on(self.assistant_delta),
                 native_stream: on(self.native_stream),
                 native_assistant_delta: on(self.native_assistant_delta),
             },
-            chunk: self.assistant_delta_chunk_size as usize,
+            chunk_chars: self.assistant_delta_chunk_size as usize,
         };
-        let overrides = Overrides {
+        let overrides = SpecOverrides {
             max_tools: self.max_iterations,
-            tools: self.toolsets.as_deref().map(tools),
-            disallowed: patterns(self.disabled_toolsets.as_deref().unwrap_or_default())?,
+            tools: self.toolsets.as_deref().map(parse_tool_set),
+            disallowed: parse_patterns(self.disabled_toolsets.as_deref().unwrap_or_default())?,
             timeout: self.timeout,
             first_event_timeout: self.first_event_timeout,
             silence_timeout: self.stream_timeout,
         };
-        Ok(Settings { once: self.once, defaults, overrides })
+        Ok(BridgeSettings { once: self.once, defaults, overrides })
     }
 }
 
-fn elsewhere(flag: &str) -> CommandError {
+fn unsupported_flag_error(flag: &str) -> CommandError {
     CommandError::usage(format!(
         "{flag} is not supported: angelia drives the agent's own program, which has its own login and address"
     ))
@@ -149,7 +149,7 @@ fn elsewhere(flag: &str) -> CommandError {
     )
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+fn parse_timeout(text: &str) -> Result<Duration, String> {
     let period = Period::parse(text).map_err(|error| error.to_string())?;
     let duration = period.duration();
     if duration.is_zero() {
@@ -158,23 +158,23 @@ fn time(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-fn tools(text: &str) -> ToolSet {
+fn parse_tool_set(text: &str) -> ToolSet {
     match text.trim() {
         "default" => ToolSet::Default,
         "all" => ToolSet::All,
         "none" | "" => ToolSet::None,
-        names => ToolSet::List(list(names).map(Arc::from).collect()),
+        names => ToolSet::List(split_list(names).map(Arc::from).collect()),
     }
 }
 
-fn patterns(text: &str) -> Result<Vec<ToolPattern>, CommandError> {
+fn parse_patterns(text: &str) -> Result<Vec<ToolPattern>, CommandError> {
     let parse = |pattern: &str| {
         let bad = |error| CommandError::usage(format!("--disabled-toolsets: {error}"));
         pattern.parse().map_err(bad)
     };
-    list(text).map(parse).collect()
+    split_list(text).map(parse).collect()
 }
 
-fn list(text: &str) -> impl Iterator<Item = &str> {
+fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|one| !one.is_empty())
 }

@@ -5,36 +5,41 @@ use angelia_core::{
     ports::BoxFuture,
 };
 use angelia_frontends::{
-    bridge::{About, Ask, Batch, Begun, Code, Events, Fit, NAMES, Refused, Turns, stored_key},
-    http::resources::Session,
+    bridge::{
+        AcceptedTurn, BridgeError, BridgeErrorCode, BridgeEventBatch, RunInfo, RunSpec,
+        SESSION_NAME_PREFIX, SettingsMatch, TurnBackend, TurnEventSource, stored_key,
+    },
+    http::resources::SessionResource,
 };
 
-use crate::client::{self, ClientError, Daemon, HostTurn, NewSessionRequest};
+use crate::client::{self, ClientError, DaemonClient, HostTurn, NewSessionRequest};
 
 #[derive(Debug)]
 pub(super) struct DaemonTurns {
-    daemon: Daemon,
+    daemon: DaemonClient,
 }
 
 impl DaemonTurns {
-    pub(super) fn new(daemon: Daemon) -> Self {
+    pub(super) fn new(daemon: DaemonClient) -> Self {
         Self { daemon }
     }
 
-    async fn start(&self, ask: &Ask) -> Result<Begun, Refused> {
-        let name = format!("{NAMES}{}", ask.request.session_id);
-        let (session, fit) = match self.daemon.named(&name).await? {
+    async fn start(&self, ask: &RunSpec) -> Result<AcceptedTurn, BridgeError> {
+        let name = format!("{SESSION_NAME_PREFIX}{}", ask.request.session_id);
+        let (session, fit) = match self.daemon.find_by_name(&name).await? {
             Some(session) => {
                 let model = session.model.as_deref();
-                let fit = ask.fit(&session.profile, model, &session.cwd);
+                let fit = ask.compare_settings(&session.profile, model, &session.cwd);
                 (session, fit)
             }
-            None => (self.create(ask, name).await?, Fit::Fits),
+            None => (self.create(ask, name).await?, SettingsMatch::Same),
         };
         let keeps = match fit {
-            Fit::Fits => None,
-            Fit::Keeps(what) => Some(what),
-            Fit::Differs(what) => return Err(Refused::new(Code::SessionDiffers, what)),
+            SettingsMatch::Same => None,
+            SettingsMatch::KeepsOwn(what) => Some(what),
+            SettingsMatch::Conflict(what) => {
+                return Err(BridgeError::new(BridgeErrorCode::SessionDiffers, what));
+            }
         };
         let key = ask.request.idempotency_key.as_deref().map(stored_key);
         let turn = HostTurn { text: &ask.request.message, key: key.as_deref() };
@@ -45,17 +50,17 @@ impl DaemonTurns {
         let events = if repeats {
             self.daemon.events(turn, 0).await?
         } else {
-            self.daemon.hold(turn).await?
+            self.daemon.hold_turn(turn).await?
         };
-        Ok(Begun {
+        Ok(AcceptedTurn {
             turn,
-            about: about(&session, turn, repeats),
-            keeps,
-            events: Box::new(Followed(events)),
+            about: describe_turn(&session, turn, repeats),
+            settings_notice: keeps,
+            events: Box::new(DaemonTurnEvents(events)),
         })
     }
 
-    async fn create(&self, ask: &Ask, name: String) -> Result<Session, ClientError> {
+    async fn create(&self, ask: &RunSpec, name: String) -> Result<SessionResource, ClientError> {
         let new = NewSessionRequest {
             profile: ask.profile.as_deref().map(str::to_owned),
             cwd: ask.cwd.clone(),
@@ -68,8 +73,8 @@ impl DaemonTurns {
     }
 }
 
-fn about(session: &Session, turn: TurnId, repeats: bool) -> About {
-    About {
+fn describe_turn(session: &SessionResource, turn: TurnId, repeats: bool) -> RunInfo {
+    RunInfo {
         turn_id: turn.to_string(),
         angelia_session_id: session.id.to_string(),
         profile: session.profile.clone(),
@@ -80,8 +85,8 @@ fn about(session: &Session, turn: TurnId, repeats: bool) -> About {
     }
 }
 
-impl Turns for DaemonTurns {
-    fn begin<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Result<Begun, Refused>> {
+impl TurnBackend for DaemonTurns {
+    fn begin<'a>(&'a self, ask: &'a RunSpec) -> BoxFuture<'a, Result<AcceptedTurn, BridgeError>> {
         Box::pin(async move { self.start(ask).await })
     }
 
@@ -97,12 +102,12 @@ impl Turns for DaemonTurns {
         &self,
         approval: ApprovalId,
         decision: Decision,
-    ) -> BoxFuture<'_, Result<(), Refused>> {
+    ) -> BoxFuture<'_, Result<(), BridgeError>> {
         Box::pin(async move {
             let decided = self.daemon.decide(approval, &decision).await;
             decided.map_err(|error| match error {
                 ClientError::Refused(detail) if detail.kind == "conflict" => {
-                    Refused::new(Code::UnknownApproval, detail.message)
+                    BridgeError::new(BridgeErrorCode::UnknownApproval, detail.message)
                 }
                 error => error.into(),
             })
@@ -110,26 +115,26 @@ impl Turns for DaemonTurns {
     }
 }
 
-struct Followed(client::Events);
+struct DaemonTurnEvents(client::TurnEvents);
 
-impl Events for Followed {
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Batch>, Refused>> {
-        Box::pin(async { Ok(self.0.next().await?.map(Batch::Elsewhere)) })
+impl TurnEventSource for DaemonTurnEvents {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<BridgeEventBatch>, BridgeError>> {
+        Box::pin(async { Ok(self.0.next().await?.map(BridgeEventBatch::Remote)) })
     }
 }
 
-impl From<ClientError> for Refused {
+impl From<ClientError> for BridgeError {
     fn from(error: ClientError) -> Self {
         let ClientError::Refused(detail) = error else {
-            return Self::new(Code::Unavailable, error.to_string());
+            return Self::new(BridgeErrorCode::Unavailable, error.to_string());
         };
         let code = match (FailureKind::parse(&detail.kind), &*detail.kind) {
             (Some(kind), _) => kind.into(),
-            (None, "busy") => Code::SessionHeld,
+            (None, "busy") => BridgeErrorCode::SessionHeld,
             // The only conflict that submitting a turn can have.
-            (None, "conflict") => Code::KeyReused,
-            (None, "not_found" | "too_large") => Code::Invalid,
-            (None, _) => Code::Internal,
+            (None, "conflict") => BridgeErrorCode::KeyReused,
+            (None, "not_found" | "too_large") => BridgeErrorCode::Invalid,
+            (None, _) => BridgeErrorCode::Internal,
         };
         let message = match detail.hint {
             Some(hint) => format!("{}; {hint}", detail.message),

@@ -9,26 +9,26 @@ mod daemon;
 use std::{io, sync::Arc, time::Duration};
 
 use angelia_frontends::{
-    bridge::{Bridge, Ending, EngineTurns, Overrides, Turns, schema},
-    stdio::{Input, Output},
+    bridge::{Bridge, EngineTurns, RunResult, SpecOverrides, TurnBackend, schema},
+    stdio::{StdioInput, StdioOutput},
 };
-use angelia_wire::limits::MAX_FRAME;
+use angelia_wire::limits::MAX_FRAME_BYTES;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::args::BridgeArgs;
-use self::{args::Settings, daemon::DaemonTurns};
+use self::{args::BridgeSettings, daemon::DaemonTurns};
 use super::{
     error::{CommandError, Exit},
     print,
     run::{
-        Place,
-        signals::{Wish, Wishes},
+        TurnHost,
+        signals::{StopRequest, StopSignals},
     },
 };
-use crate::assemble::{App, Local};
+use crate::assemble::{App, LocalEngine};
 
 /// How long the host may take to read the last lines.
-const LAST_LINES: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prints the JSON schema of requests and events.
 pub(crate) fn print_schema() -> Result<Exit, CommandError> {
@@ -40,12 +40,12 @@ fn schema_text() -> Result<String, CommandError> {
 }
 
 pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, CommandError> {
-    let settings = args.settings()?;
-    let mut wishes = Wishes::listen().map_err(CommandError::internal)?;
-    let input = Input::open(io::stdin(), MAX_FRAME).map_err(CommandError::internal)?;
-    let output = Output::open(io::stdout()).map_err(CommandError::internal)?;
+    let settings = args.into_settings()?;
+    let mut wishes = StopSignals::listen().map_err(CommandError::internal)?;
+    let input = StdioInput::open(io::stdin(), MAX_FRAME_BYTES).map_err(CommandError::internal)?;
+    let output = StdioOutput::open(io::stdout()).map_err(CommandError::internal)?;
     let once = settings.once;
-    let (turns, local) = place(app, &settings).await?;
+    let (turns, local) = open_turns(app, &settings).await?;
     let bridge = Bridge::new(turns, settings.defaults, output.clone(), once);
     let stop = CancellationToken::new();
     let ending = {
@@ -55,9 +55,9 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
             tokio::select! {
                 ending = &mut served => break ending,
                 wish = wishes.next() => match wish {
-                    Wish::Interrupt => stop.cancel(),
+                    StopRequest::Interrupt => stop.cancel(),
                     // A second signal skips the graceful end.
-                    Wish::Kill => break Ending::Interrupted,
+                    StopRequest::Kill => break RunResult::Interrupted,
                 },
             }
         }
@@ -65,24 +65,24 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
     if let Some(local) = local {
         local.stop().await;
     }
-    if output.written(LAST_LINES).await.is_err() {
+    if output.flush(FLUSH_TIMEOUT).await.is_err() {
         tracing::info!("the last events were not read");
     }
-    Ok(if once { exit_of(ending) } else { Exit::Done })
+    Ok(if once { exit_for_ending(ending) } else { Exit::Done })
 }
 
 /// Opens the turns in the daemon or in this process. Flags that override the profile are unknown to
 /// the daemon, so they need an engine of this process.
-async fn place(
+async fn open_turns(
     app: &Arc<App>,
-    settings: &Settings,
-) -> Result<(Arc<dyn Turns>, Option<Local>), CommandError> {
-    if settings.overrides == Overrides::default()
-        && let Some(daemon) = Place::daemon(app).await
+    settings: &BridgeSettings,
+) -> Result<(Arc<dyn TurnBackend>, Option<LocalEngine>), CommandError> {
+    if settings.overrides == SpecOverrides::default()
+        && let Some(daemon) = TurnHost::find_daemon(app).await
     {
         return Ok((Arc::new(DaemonTurns::new(daemon)), None));
     }
-    let local = Local::start(app, "bridge", !settings.once).await?;
+    let local = LocalEngine::start(app, "bridge", !settings.once).await?;
     let turns = EngineTurns::new(
         local.engine.clone(),
         Arc::clone(&local.profiles) as _,
@@ -91,12 +91,12 @@ async fn place(
     Ok((Arc::new(turns), Some(local)))
 }
 
-fn exit_of(ending: Ending) -> Exit {
+fn exit_for_ending(ending: RunResult) -> Exit {
     match ending {
-        Ending::Done => Exit::Done,
-        Ending::Interrupted => Exit::Interrupted,
-        Ending::Failed(kind) => Exit::of_failure(kind),
-        Ending::Refused => Exit::Failed,
+        RunResult::Done => Exit::Done,
+        RunResult::Interrupted => Exit::Interrupted,
+        RunResult::Failed(kind) => Exit::of_failure(kind),
+        RunResult::Refused => Exit::Failed,
     }
 }
 

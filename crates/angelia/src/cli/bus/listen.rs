@@ -8,13 +8,13 @@ use std::{io, sync::Arc, time::Duration};
 use angelia_core::{
     model::{
         EndpointName,
-        bus::{Destination, Message},
+        bus::{BusMessage, Destination},
     },
-    task::Tasks,
+    task::TaskGroup,
 };
 use angelia_frontends::{
-    bus::request::{Fields, Kind, text},
-    bus_rules::Reactor,
+    bus::request::{FrameFields, FrameKind, scalar_text},
+    bus_rules::RuleRunner,
 };
 use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
@@ -22,49 +22,49 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::ListenArgs;
 use crate::{
-    assemble::{App, commands_only},
-    bus::{line::Line, open},
+    assemble::{App, standalone_commands},
+    bus::{client::BusClient, open},
     cli::{
         error::{CommandError, Exit},
         notify, print,
     },
-    daemon::Signals,
-    hosting::{Terminal, reactor},
+    daemon::ShutdownSignals,
+    hosting::{TerminalScreen, build_reactor},
 };
 
 /// The bus forgets endpoints that are silent for longer than this.
-const PING: Duration = Duration::from_secs(30);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The delay before reconnecting to a bus that is gone.
-const AGAIN: Duration = Duration::from_millis(500);
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
 /// How long to read what a broken connection still has buffered.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why receiving stopped.
-enum End {
+enum ListenEnd {
     /// The connection broke; another one may work.
-    Lost(io::Error),
+    ConnectionLost(io::Error),
     /// stdout is closed.
-    Unread,
-    Over(CommandError),
+    OutputClosed,
+    Fatal(CommandError),
 }
 
 /// Handles received messages.
-struct Shown {
-    screen: Arc<Terminal>,
+struct MessageHandler {
+    screen: Arc<TerminalScreen>,
     /// `None`: messages are printed as they are, and no rules run.
-    reactor: Option<Reactor>,
+    reactor: Option<RuleRunner>,
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for ListenEnd {
     fn from(error: io::Error) -> Self {
-        Self::Lost(error)
+        Self::ConnectionLost(error)
     }
 }
 
 pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, CommandError> {
-    let signals = Signals::listen().map_err(CommandError::internal)?;
+    let signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     let name = EndpointName::new(&args.endpoint)
         .map_err(|error| CommandError::new(Exit::Usage, error.to_string()))?;
     let mut register = json!({
@@ -76,52 +76,56 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
         })?;
         register["token"] = json!(token.trim());
     }
-    let tasks = Tasks::new();
-    let screen = Arc::new(Terminal::new(&app.environment));
+    let tasks = TaskGroup::new();
+    let screen = Arc::new(TerminalScreen::new(&app.environment));
     let reactor = if args.json {
         None
     } else {
-        let commands = commands_only(app, "bus listen")?;
+        let commands = standalone_commands(app, "bus listen")?;
         let home = app.home.dir().to_owned();
         let screen = Arc::clone(&screen) as _;
-        Some(reactor(&app.environment, home, commands, screen, &tasks))
+        Some(build_reactor(&app.environment, home, commands, screen, &tasks))
     };
-    let shown = Shown { screen, reactor };
+    let shown = MessageHandler { screen, reactor };
     let listening = listen(app, register, &shown);
     let ended = tokio::select! {
         ended = listening => ended,
-        () = signals.wait_for_the_end() => Ok(Exit::Interrupted),
+        () = signals.wait() => Ok(Exit::Interrupted),
     };
     tasks.shutdown(Duration::from_secs(5)).await;
     ended
 }
 
-async fn listen(app: &App, mut register: Value, shown: &Shown) -> Result<Exit, CommandError> {
-    let socket = open::socket(app)?;
+async fn listen(
+    app: &App,
+    mut register: Value,
+    shown: &MessageHandler,
+) -> Result<Exit, CommandError> {
+    let socket = open::socket_path(app)?;
     // Like `notify`, `listen` starts a bus that is not running.
-    if Line::connect(&socket).await.is_err() {
+    if BusClient::connect(&socket).await.is_err() {
         notify::start_bus(&app.environment).await?;
     }
-    let mut since = Since::Never;
+    let mut since = ConnectionState::NeverConnected;
     loop {
-        let ended = match Line::connect(&socket).await {
+        let ended = match BusClient::connect(&socket).await {
             Ok(line) => receive(line, &mut register, &mut since, shown).await,
-            Err(error) => End::Lost(error),
+            Err(error) => ListenEnd::ConnectionLost(error),
         };
         match ended {
-            End::Over(error) => return Err(error),
-            End::Unread => return Ok(Exit::Done),
-            End::Lost(error) if since == Since::Never => {
+            ListenEnd::Fatal(error) => return Err(error),
+            ListenEnd::OutputClosed => return Ok(Exit::Done),
+            ListenEnd::ConnectionLost(error) if since == ConnectionState::NeverConnected => {
                 let what = format!("the bus cannot be reached at {}: {error}", socket.display());
                 return Err(CommandError::new(Exit::Unavailable, what)
                     .with_hint("start it with `angelia bus start`"));
             }
-            End::Lost(_) => {
-                if since == Since::Listening {
+            ListenEnd::ConnectionLost(_) => {
+                if since == ConnectionState::Listening {
                     print::note("the bus has gone; waiting for it to come back");
                 }
-                since = Since::Gone;
-                sleep(AGAIN).await;
+                since = ConnectionState::Disconnected;
+                sleep(RECONNECT_DELAY).await;
             }
         }
     }
@@ -129,40 +133,47 @@ async fn listen(app: &App, mut register: Value, shown: &Shown) -> Result<Exit, C
 
 /// The state of the connection to the bus, as last reported to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Since {
-    Never,
+enum ConnectionState {
+    NeverConnected,
     Listening,
-    Gone,
+    Disconnected,
 }
 
-async fn receive(mut line: Line, register: &mut Value, since: &mut Since, shown: &Shown) -> End {
-    match registered(&mut line, register).await {
+async fn receive(
+    mut line: BusClient,
+    register: &mut Value,
+    since: &mut ConnectionState,
+    shown: &MessageHandler,
+) -> ListenEnd {
+    match register_endpoint(&mut line, register).await {
         Ok(name) => {
             print::note(&format!("listening as {name}"));
             // Reconnect under the same name, even if it has a suffix.
             register["endpoint"] = json!(name);
             register["prefix"] = json!(false);
-            *since = Since::Listening;
+            *since = ConnectionState::Listening;
         }
         Err(end) => return end,
     }
     let mut last_ping = Instant::now();
     loop {
-        let heard = match timeout(PING, line.hear()).await {
+        let heard = match timeout(PING_INTERVAL, line.receive()).await {
             Ok(Ok(heard)) => Some(heard),
-            Ok(Err(error)) => return End::Lost(error),
+            Ok(Err(error)) => return ListenEnd::ConnectionLost(error),
             Err(_quiet) => None,
         };
-        if last_ping.elapsed() >= PING {
+        if last_ping.elapsed() >= PING_INTERVAL {
             last_ping = Instant::now();
-            if let Err(error) = line.say(&json!({"type": "ping"})).await {
-                return last_words(&mut line, error).await;
+            if let Err(error) = line.send(&json!({"type": "ping"})).await {
+                return drain_connection(&mut line, error).await;
             }
         }
         let Some(heard) = heard else { continue };
-        match handle(&mut line, &heard, shown).await {
+        match handle_frame(&mut line, &heard, shown).await {
             Ok(()) => {}
-            Err(End::Lost(error)) => return last_words(&mut line, error).await,
+            Err(ListenEnd::ConnectionLost(error)) => {
+                return drain_connection(&mut line, error).await;
+            }
             Err(end) => return end,
         }
     }
@@ -171,58 +182,62 @@ async fn receive(mut line: Line, register: &mut Value, since: &mut Since, shown:
 /// Reads what is left on a connection that can no longer be written to. The bus may have sent
 /// `displaced`: two listeners that reconnected after being displaced would displace each other for
 /// ever.
-async fn last_words(line: &mut Line, error: io::Error) -> End {
-    while let Ok(Ok(heard)) = timeout(LAST_WORDS, line.hear()).await {
+async fn drain_connection(line: &mut BusClient, error: io::Error) -> ListenEnd {
+    while let Ok(Ok(heard)) = timeout(DRAIN_TIMEOUT, line.receive()).await {
         if is_displaced(&heard) {
-            return displaced();
+            return displaced_end();
         }
     }
-    End::Lost(error)
+    ListenEnd::ConnectionLost(error)
 }
 
 fn is_displaced(frame: &[u8]) -> bool {
     let frame = std::str::from_utf8(frame).unwrap_or_default();
-    let kind = Fields::read(frame).ok().and_then(|fields| fields.kind);
+    let kind = FrameFields::parse(frame).ok().and_then(|fields| fields.kind);
     kind.is_some_and(|kind| kind.get() == r#""displaced""#)
 }
 
-fn displaced() -> End {
+fn displaced_end() -> ListenEnd {
     let what = "another listener has taken over the name";
     let hint = "--suffix takes another name instead";
-    End::Over(CommandError::new(Exit::Failed, what).with_hint(hint))
+    ListenEnd::Fatal(CommandError::new(Exit::Failed, what).with_hint(hint))
 }
 
-async fn registered(line: &mut Line, register: &Value) -> Result<String, End> {
-    let answer = line.ask(register, Duration::from_secs(10)).await?;
+async fn register_endpoint(line: &mut BusClient, register: &Value) -> Result<String, ListenEnd> {
+    let answer = line.request(register, Duration::from_secs(10)).await?;
     if answer["type"] == "registered" {
         return Ok(answer["endpoint"].as_str().unwrap_or_default().to_owned());
     }
     let why = answer["detail"].as_str().unwrap_or("it gave no reason");
     let what = format!("the bus refused the name: {why}");
-    Err(End::Over(CommandError::new(Exit::Failed, what)))
+    Err(ListenEnd::Fatal(CommandError::new(Exit::Failed, what)))
 }
 
-async fn handle(line: &mut Line, heard: &Bytes, shown: &Shown) -> Result<(), End> {
+async fn handle_frame(
+    line: &mut BusClient,
+    heard: &Bytes,
+    shown: &MessageHandler,
+) -> Result<(), ListenEnd> {
     // The body is not parsed: a message with an unreadable body is a message all the same.
     let frame = std::str::from_utf8(heard).unwrap_or_default();
-    let Ok(fields) = Fields::read(frame) else {
+    let Ok(fields) = FrameFields::parse(frame) else {
         return Ok(());
     };
     match fields.kind() {
-        Kind::Message => {}
+        FrameKind::Message => {}
         _ if fields.kind.is_some_and(|kind| kind.get() == r#""displaced""#) => {
             let what = "another listener has taken over the name";
             let hint = "--suffix takes another name instead";
-            return Err(End::Over(CommandError::new(Exit::Failed, what).with_hint(hint)));
+            return Err(ListenEnd::Fatal(CommandError::new(Exit::Failed, what).with_hint(hint)));
         }
         _ => return Ok(()),
     }
     match &shown.reactor {
         // One line per message: outside of strings, `\n` and `\r` are the only line breaks that
         // JSON allows.
-        None => shown.screen.put(&frame.replace(['\n', '\r'], " ")),
+        None => shown.screen.print_line(&frame.replace(['\n', '\r'], " ")),
         Some(reactor) => {
-            let left = reactor.react(&message(&fields, heard)).await;
+            let left = reactor.apply(&to_message(&fields, heard)).await;
             let words = left.context.map(|(words, _)| words);
             if let Some(words) = words.or(left.channel.map(|(_, words)| words)) {
                 reactor.screen.show(&words);
@@ -230,19 +245,19 @@ async fn handle(line: &mut Line, heard: &Bytes, shown: &Shown) -> Result<(), End
         }
     }
     if shown.screen.is_closed() {
-        return Err(End::Unread);
+        return Err(ListenEnd::OutputClosed);
     }
-    line.say(&json!({"type": "ack", "id": fields.id})).await?;
+    line.send(&json!({"type": "ack", "id": fields.id})).await?;
     Ok(())
 }
 
-fn message(fields: &Fields<'_>, envelope: &Bytes) -> Message {
+fn to_message(fields: &FrameFields<'_>, envelope: &Bytes) -> BusMessage {
     let field = |value: Option<&'_ RawValue>| {
-        let text = value.and_then(|value| text(value).ok()?);
+        let text = value.and_then(|value| scalar_text(value).ok()?);
         text.map(std::borrow::Cow::into_owned)
     };
     let to = field(fields.to).and_then(|to| EndpointName::new(&to).ok());
-    Message {
+    BusMessage {
         id: field(fields.id).unwrap_or_default().into(),
         from: field(fields.from).map(Into::into),
         verified: fields.verified.is_none_or(|value| value.get() == "true"),

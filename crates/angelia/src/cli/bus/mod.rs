@@ -4,7 +4,7 @@
 //! - `listen`: receives messages under a name and follows the rules for them.
 //! - `dead_letters`: lists, resends and discards messages that could not be delivered.
 
-mod dead;
+mod dead_letters;
 mod listen;
 mod service;
 mod status;
@@ -17,7 +17,7 @@ use super::{
     error::{CommandError, Exit},
     notify::NotifyArgs,
 };
-use crate::{assemble::App, bus::alone};
+use crate::{assemble::App, bus::standalone};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BusCommand {
@@ -97,9 +97,9 @@ pub(crate) async fn run(
             service::start(app, config).await
         }
         BusCommand::Status { json } => status::run(app, json).await,
-        BusCommand::Run { detached } => alone::run(app, detached).await,
+        BusCommand::Run { detached } => standalone::run(app, detached).await,
         BusCommand::Listen(args) => listen::run(app, args).await,
-        BusCommand::Dead(command) => dead::run(app, command).await,
+        BusCommand::Dead(command) => dead_letters::run(app, command).await,
         // `cli::dispatch` handles `send` before a configuration is read: a sender needs none.
         BusCommand::Send(_) => Ok(Exit::Done),
     }

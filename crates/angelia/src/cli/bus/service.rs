@@ -3,15 +3,15 @@
 
 use std::{ffi::OsString, fs, io, path::Path, time::Duration};
 
-use angelia_executors::process::detached::{self, Started};
+use angelia_executors::process::detached::{self, DaemonStart};
 use angelia_frontends::bus::listener;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-use super::status::{Found, find, is_held_by};
+use super::status::{BusProcess, find_process, is_served_by};
 use crate::{
     assemble::App,
-    bus::{alone::READY, open, pid_file},
+    bus::{open, pid_file, standalone::READY_LINE},
     cli::{
         error::{CommandError, Exit},
         print,
@@ -19,18 +19,18 @@ use crate::{
 };
 
 /// A log larger than this is rotated at a start.
-const LOG: u64 = 512 * 1024;
+const MAX_LOG_BYTES: u64 = 512 * 1024;
 
 /// How long a bus may take to stop, or to answer after its start.
-const GRACE: Duration = Duration::from_secs(15);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long a bus that was started at the same moment may take to write its pid file.
-const SAID: Duration = Duration::from_secs(5);
-const STEP: Duration = Duration::from_millis(20);
+const PID_FILE_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, CommandError> {
-    if let Found::Ours { pid, inside_serve } = find(app).await? {
-        return already(app, pid, inside_serve).await;
+    if let BusProcess::Ours { pid, inside_serve } = find_process(app).await? {
+        return report_running(app, pid, inside_serve).await;
     }
     app.home.prepare()?;
     let program = std::env::current_exe().map_err(CommandError::internal)?;
@@ -43,32 +43,32 @@ pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, Comm
     let (log, begin) = open_log(&log_path).map_err(|error| {
         CommandError::internal(format!("cannot write {}: {error}", log_path.display()))
     })?;
-    let started = tokio::task::spawn_blocking(move || detached::start(&program, &args, log));
+    let started = tokio::task::spawn_blocking(move || detached::start_daemon(&program, &args, log));
     let started = started.await.map_err(CommandError::internal)?;
     match started.map_err(CommandError::internal)? {
-        Started::Says(word) if word == READY => {
-            let pid = pid_file::holder(&app.home.bus_pid());
-            let socket = open::socket(app)?;
+        DaemonStart::Ready(word) if word == READY_LINE => {
+            let pid = pid_file::holder(&app.home.bus_pid_file());
+            let socket = open::socket_path(app)?;
             print::line(&format!(
                 "the bus is running (process {}), on {}",
                 pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
                 socket.display()
             ))
         }
-        Started::Says(word) => Err(CommandError::internal(format!(
+        DaemonStart::Ready(word) => Err(CommandError::internal(format!(
             "the bus reported `{word}` instead of its readiness"
         ))),
-        Started::Ended(status) => {
+        DaemonStart::Exited(status) => {
             // Exit code 75: another process started a bus at the same moment, but has not written
             // its pid file yet.
-            let deadline = Instant::now() + SAID;
+            let deadline = Instant::now() + PID_FILE_TIMEOUT;
             while status.code() == Some(75) && Instant::now() < deadline {
-                if let Found::Ours { pid, inside_serve } = find(app).await? {
-                    return already(app, pid, inside_serve).await;
+                if let BusProcess::Ours { pid, inside_serve } = find_process(app).await? {
+                    return report_running(app, pid, inside_serve).await;
                 }
-                sleep(STEP).await;
+                sleep(POLL_INTERVAL).await;
             }
-            let words = last_words(&log_path, begin);
+            let words = read_log_from(&log_path, begin);
             let exit = match status.code() {
                 Some(75) => Exit::TryLater,
                 Some(78) => Exit::Config,
@@ -81,23 +81,23 @@ pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, Comm
 }
 
 /// Waits until the bus that is already running answers, then reports it.
-async fn already(app: &App, pid: u32, inside_serve: bool) -> Result<Exit, CommandError> {
-    let socket = open::socket(app)?;
-    let deadline = Instant::now() + GRACE;
-    while !listener::is_answered(&socket).await {
+async fn report_running(app: &App, pid: u32, inside_serve: bool) -> Result<Exit, CommandError> {
+    let socket = open::socket_path(app)?;
+    let deadline = Instant::now() + RESPONSE_TIMEOUT;
+    while !listener::is_listening(&socket).await {
         if Instant::now() > deadline {
             let what = format!("the bus (process {pid}) is running but does not answer");
             return Err(CommandError::new(Exit::TryLater, what)
                 .with_hint("`angelia bus status` shows more"));
         }
-        sleep(STEP).await;
+        sleep(POLL_INTERVAL).await;
     }
     let place = if inside_serve { "inside `angelia serve`, " } else { "" };
     print::line(&format!("the bus is already running ({place}process {pid})"))
 }
 
 fn open_log(path: &Path) -> io::Result<(fs::File, u64)> {
-    if fs::metadata(path).is_ok_and(|log| log.len() > LOG) {
+    if fs::metadata(path).is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
         fs::rename(path, path.with_extension("log.1"))?;
     }
     let log = fs::OpenOptions::new().create(true).append(true).open(path)?;
@@ -105,7 +105,7 @@ fn open_log(path: &Path) -> io::Result<(fs::File, u64)> {
     Ok((log, begin))
 }
 
-fn last_words(path: &Path, begin: u64) -> String {
+fn read_log_from(path: &Path, begin: u64) -> String {
     let log = fs::read(path).unwrap_or_default();
     let begin = usize::try_from(begin).unwrap_or(0).min(log.len());
     let words = String::from_utf8_lossy(&log[begin..]);
@@ -118,19 +118,19 @@ fn last_words(path: &Path, begin: u64) -> String {
 }
 
 pub(super) async fn stop(app: &App) -> Result<Exit, CommandError> {
-    match find(app).await? {
-        Found::Nobody => print::line("the bus is not running"),
-        Found::Stranger => {
-            let socket = open::socket(app)?;
+    match find_process(app).await? {
+        BusProcess::Absent => print::line("the bus is not running"),
+        BusProcess::Foreign => {
+            let socket = open::socket_path(app)?;
             let what = format!("{} belongs to a daemon that is not ours", socket.display());
             Err(CommandError::new(Exit::Failed, what).with_hint("stop it with its own command"))
         }
-        Found::Ours { pid, inside_serve: true } => {
+        BusProcess::Ours { pid, inside_serve: true } => {
             let what = format!("the bus runs inside `angelia serve` (process {pid})");
             Err(CommandError::new(Exit::Failed, what).with_hint("stop that to stop the bus"))
         }
-        Found::Ours { pid, .. } => {
-            end(app, pid).await?;
+        BusProcess::Ours { pid, .. } => {
+            stop_process(app, pid).await?;
             print::line(&format!("the bus has stopped (process {pid})"))
         }
     }
@@ -138,10 +138,10 @@ pub(super) async fn stop(app: &App) -> Result<Exit, CommandError> {
 
 /// Stops the process with SIGTERM, then with SIGKILL. It has ended when the locks on its files are
 /// released.
-async fn end(app: &App, pid: u32) -> Result<(), CommandError> {
+async fn stop_process(app: &App, pid: u32) -> Result<(), CommandError> {
     for signal in [Signal::TERM, Signal::KILL] {
         // Checked before each signal: once the lock is free, the pid may belong to another process.
-        if !is_held_by(app, pid) {
+        if !is_served_by(app, pid) {
             return Ok(());
         }
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -154,13 +154,13 @@ async fn end(app: &App, pid: u32) -> Result<(), CommandError> {
             let what = format!("cannot stop process {pid}: {error}");
             return Err(CommandError::new(Exit::Failed, what));
         }
-        let deadline = Instant::now() + GRACE;
+        let deadline = Instant::now() + RESPONSE_TIMEOUT;
         while Instant::now() < deadline {
-            if !is_held_by(app, pid) {
-                clear_away(app).await;
+            if !is_served_by(app, pid) {
+                remove_stale_files(app).await;
                 return Ok(());
             }
-            sleep(STEP).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
     let what = format!("the bus (process {pid}) did not stop");
@@ -168,13 +168,13 @@ async fn end(app: &App, pid: u32) -> Result<(), CommandError> {
 }
 
 /// Removes the files that a killed bus has left behind.
-async fn clear_away(app: &App) {
-    if let Ok(socket) = open::socket(app)
-        && !listener::is_answered(&socket).await
+async fn remove_stale_files(app: &App) {
+    if let Ok(socket) = open::socket_path(app)
+        && !listener::is_listening(&socket).await
     {
         let _gone = fs::remove_file(&socket);
     }
-    if pid_file::holder(&app.home.bus_pid()).is_none() {
-        let _gone = fs::remove_file(app.home.bus_pid());
+    if pid_file::holder(&app.home.bus_pid_file()).is_none() {
+        let _gone = fs::remove_file(app.home.bus_pid_file());
     }
 }

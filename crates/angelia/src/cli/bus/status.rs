@@ -7,69 +7,68 @@ use serde_json::{Value, json};
 
 use crate::{
     assemble::App,
-    bus::{line::Line, open, pid_file},
+    bus::{client::BusClient, open, pid_file},
     cli::{
         error::{CommandError, Exit},
         print,
     },
 };
 
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOG_LINES: usize = 20;
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_LOG_LINES: usize = 20;
 
 /// The process that serves the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Nobody,
+pub(super) enum BusProcess {
+    Absent,
     Ours {
         pid: u32,
         inside_serve: bool,
     },
     /// A process that does not belong to this home answers on the socket.
-    Stranger,
+    Foreign,
 }
 
-pub(super) async fn find(app: &App) -> Result<Found, CommandError> {
-    if let Some(pid) = pid_file::holder(&app.home.bus_pid()) {
-        return Ok(Found::Ours { pid, inside_serve: false });
+pub(super) async fn find_process(app: &App) -> Result<BusProcess, CommandError> {
+    if let Some(pid) = pid_file::holder(&app.home.bus_pid_file()) {
+        return Ok(BusProcess::Ours { pid, inside_serve: false });
     }
-    let socket = open::socket(app)?;
+    let socket = open::socket_path(app)?;
     let offered = pid_file::holder(&socket.with_file_name("run").join("busd.pid"));
     let serving = pid_file::holder(&app.home.pid_file());
     match (offered, serving) {
         (Some(offered), Some(serving)) if offered == serving => {
-            Ok(Found::Ours { pid: serving, inside_serve: true })
+            Ok(BusProcess::Ours { pid: serving, inside_serve: true })
         }
-        _ if socket.exists() && listener::is_answered(&socket).await => {
+        _ if socket.exists() && listener::is_listening(&socket).await => {
             // The pid files may have been removed; the lock on the messages still names the
             // process.
-            Ok(pid_file::holder(&lock(app)).map_or(Found::Stranger, |pid| Found::Ours {
-                pid,
-                inside_serve: serving == Some(pid),
+            Ok(pid_file::holder(&lock_path(app)).map_or(BusProcess::Foreign, |pid| {
+                BusProcess::Ours { pid, inside_serve: serving == Some(pid) }
             }))
         }
-        _ => Ok(Found::Nobody),
+        _ => Ok(BusProcess::Absent),
     }
 }
 
 /// Returns the path of the lock that the process with this home's messages holds.
-fn lock(app: &App) -> PathBuf {
-    app.home.bus().join("lock")
+fn lock_path(app: &App) -> PathBuf {
+    app.home.bus_dir().join("lock")
 }
 
 /// Returns whether this process serves the bus of this home.
-pub(super) fn is_held_by(app: &App, pid: u32) -> bool {
-    let files = [app.home.bus_pid(), lock(app)];
+pub(super) fn is_served_by(app: &App, pid: u32) -> bool {
+    let files = [app.home.bus_pid_file(), lock_path(app)];
     let mut holders = files.iter().map(|path| pid_file::holder(path));
     holders.any(|holder| holder == Some(pid))
 }
 
 pub(super) async fn run(app: &App, as_json: bool) -> Result<Exit, CommandError> {
-    let found = find(app).await?;
-    let socket = open::socket(app)?;
+    let found = find_process(app).await?;
+    let socket = open::socket_path(app)?;
     let status = match found {
-        Found::Ours { .. } => ask(&socket).await,
-        Found::Nobody | Found::Stranger => None,
+        BusProcess::Ours { .. } => request_status(&socket).await,
+        BusProcess::Absent | BusProcess::Foreign => None,
     };
     let is_up = status.is_some();
     if as_json {
@@ -85,25 +84,25 @@ pub(super) async fn run(app: &App, as_json: bool) -> Result<Exit, CommandError> 
     Ok(if is_up { Exit::Done } else { Exit::Failed })
 }
 
-async fn ask(socket: &std::path::Path) -> Option<Value> {
-    let mut line = Line::connect(socket).await.ok()?;
-    let answer = line.ask(&json!({"type": "status"}), PATIENCE).await.ok()?;
+async fn request_status(socket: &std::path::Path) -> Option<Value> {
+    let mut line = BusClient::connect(socket).await.ok()?;
+    let answer = line.request(&json!({"type": "status"}), REPLY_TIMEOUT).await.ok()?;
     (answer["type"] == "status").then_some(answer)
 }
 
-fn describe(text: &mut String, app: &App, found: Found, socket: &str, status: Option<&Value>) {
+fn describe(text: &mut String, app: &App, found: BusProcess, socket: &str, status: Option<&Value>) {
     let mut put = |line: String| {
         text.push_str(&line);
         text.push('\n');
     };
     match found {
-        Found::Nobody => {
+        BusProcess::Absent => {
             put("the bus is not running; start it with `angelia bus start`".to_owned());
         }
-        Found::Stranger => {
+        BusProcess::Foreign => {
             put(format!("{socket} belongs to a daemon that is not ours; ours is not running"));
         }
-        Found::Ours { pid, inside_serve } => {
+        BusProcess::Ours { pid, inside_serve } => {
             let place = if inside_serve { ", inside `angelia serve`" } else { "" };
             let how = if status.is_some() { "is running" } else { "runs but does not answer" };
             put(format!("the bus {how} (process {pid}{place})"));
@@ -136,7 +135,7 @@ fn describe(text: &mut String, app: &App, found: Found, socket: &str, status: Op
         let written = String::from_utf8_lossy(&written);
         let lines: Vec<&str> = written.lines().collect();
         put(format!("  log: {}", log.display()));
-        for line in &lines[lines.len().saturating_sub(LOG_LINES)..] {
+        for line in &lines[lines.len().saturating_sub(MAX_LOG_LINES)..] {
             put(format!("    {line}"));
         }
     }

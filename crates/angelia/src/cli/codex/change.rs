@@ -2,15 +2,19 @@
 
 use std::{fs, io, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc};
 
-use angelia_core::ports::Login;
-use angelia_executors::codex::settings::{
-    Part, State, disabled, enabled,
-    file::{ConfigFile, FileError},
+use angelia_core::ports::LoginState;
+use angelia_executors::codex::user_config::{
+    ConfigPart, PartState,
+    config_file::{ConfigFile, ConfigFileError},
+    with_angelia_config, without_angelia_config,
 };
 
-use super::{CodexHome, EnableArgs, broken, diff, no_turn_is_running, status, wish};
+use super::{
+    CodexHome, EnableArgs, broken_config_error, desired_config, diff, ensure_no_running_turn,
+    status,
+};
 use crate::{
-    assemble::{App, Local},
+    assemble::{App, LocalEngine},
     cli::{
         error::{CommandError, Exit},
         print,
@@ -19,7 +23,7 @@ use crate::{
 
 /// How often the edit is tried. Another program may write the file at the same moment; when that
 /// happens repeatedly, it is not by chance.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 pub(super) async fn enable(
     app: &Arc<App>,
@@ -27,24 +31,25 @@ pub(super) async fn enable(
     home: &CodexHome,
     args: &EnableArgs,
 ) -> Result<Exit, CommandError> {
-    let wished = wish::wish(app, file, home, args)?;
+    let wished = desired_config::collect_desired(app, file, home, args)?;
     check_program(app, args.dry_run).await?;
     let make = |text: Option<&str>| {
-        let plan = enabled(text, &wished.wish).map_err(|error| broken(home, &error))?;
+        let plan = with_angelia_config(text, &wished.config)
+            .map_err(|error| broken_config_error(home, &error))?;
         let is_nothing = text.is_none() && plan.text.is_empty();
         let new = (!is_nothing).then_some(plan.text);
         Ok((new, plan.parts))
     };
-    let changed = changed(home, args.dry_run, make)?;
+    let changed = apply_edit(home, args.dry_run, make)?;
     for problem in &wished.problems {
         print::note(problem);
     }
     let mut failed = !wished.problems.is_empty();
-    for part in &changed.said {
-        for line in words(part) {
+    for part in &changed.parts {
+        for line in part_notes(part) {
             print::note(&line);
         }
-        failed |= matches!(part.state, State::Failed(_));
+        failed |= matches!(part.state, PartState::Failed(_));
     }
     report(home, &changed, args.dry_run, "enabled")?;
     Ok(if failed { Exit::Failed } else { Exit::Done })
@@ -56,42 +61,44 @@ pub(super) async fn disable(
     dry_run: bool,
 ) -> Result<Exit, CommandError> {
     if !dry_run {
-        let local = Local::start(app, "codex", false).await?;
-        let free = no_turn_is_running(&local).await;
+        let local = LocalEngine::start(app, "codex", false).await?;
+        let free = ensure_no_running_turn(&local).await;
         local.stop().await;
         free?;
     }
     let make = |text: Option<&str>| {
         let new = match text {
-            Some(text) => disabled(text).map_err(|error| broken(home, &error))?,
+            Some(text) => {
+                without_angelia_config(text).map_err(|error| broken_config_error(home, &error))?
+            }
             None => None,
         };
         Ok((new, Vec::new()))
     };
-    let changed = changed(home, dry_run, make)?;
+    let changed = apply_edit(home, dry_run, make)?;
     report(home, &changed, dry_run, "disabled")
 }
 
 /// The file before and after the edit, and the notes about its parts.
-struct Changed {
+struct FileChange {
     old: Option<String>,
     new: Option<String>,
-    said: Vec<Part>,
+    parts: Vec<ConfigPart>,
 }
 
-type Made = Result<(Option<String>, Vec<Part>), CommandError>;
+type EditResult = Result<(Option<String>, Vec<ConfigPart>), CommandError>;
 
-fn changed(
+fn apply_edit(
     home: &CodexHome,
     dry_run: bool,
-    make: impl Fn(Option<&str>) -> Made,
-) -> Result<Changed, CommandError> {
+    make: impl Fn(Option<&str>) -> EditResult,
+) -> Result<FileChange, CommandError> {
     // A dry run must not create the folder, and a folder named by `CODEX_HOME` must already exist.
-    if !home.dir.is_dir() && (dry_run || !home.is_named) {
+    if !home.dir.is_dir() && (dry_run || !home.is_explicit) {
         let (new, said) = make(None)?;
         if dry_run || new.is_none() {
             let old = None;
-            return Ok(Changed { old, new, said });
+            return Ok(FileChange { old, new, parts: said });
         }
         make_folder(&home.dir)?;
     }
@@ -101,11 +108,11 @@ fn changed(
         let old = file.read()?;
         let (new, said) = make(old.as_deref())?;
         if dry_run {
-            return Ok(Changed { old, new, said });
+            return Ok(FileChange { old, new, parts: said });
         }
         match file.replace(old.as_deref(), new.as_deref()) {
-            Ok(()) => return Ok(Changed { old, new, said }),
-            Err(FileError::Changed(_)) if attempt < ATTEMPTS => attempt += 1,
+            Ok(()) => return Ok(FileChange { old, new, parts: said }),
+            Err(ConfigFileError::Changed(_)) if attempt < MAX_ATTEMPTS => attempt += 1,
             Err(error) => return Err(error.into()),
         }
     }
@@ -125,19 +132,19 @@ fn make_folder(path: &Path) -> Result<(), CommandError> {
 /// Checks that there is a Codex which would read the file. A missing login is only mentioned: it
 /// does not matter yet.
 async fn check_program(app: &Arc<App>, dry_run: bool) -> Result<(), CommandError> {
-    let local = Local::start(app, "codex", false).await?;
-    let health = status::health(app, &local).await;
-    let free = no_turn_is_running(&local).await;
+    let local = LocalEngine::start(app, "codex", false).await?;
+    let health = status::probe_health(app, &local).await;
+    let free = ensure_no_running_turn(&local).await;
     local.stop().await;
     if !dry_run {
         free?;
     }
-    if health.login == Login::Out {
+    if health.login == LoginState::LoggedOut {
         print::note("Codex is not logged in; run `codex login` once in a terminal");
     }
     match health.problem {
-        Some(problem) if health.installed.is_none() && !dry_run => Err(problem.into()),
-        Some(problem) if health.login != Login::Out => {
+        Some(problem) if health.installation.is_none() && !dry_run => Err(problem.into()),
+        Some(problem) if health.login != LoginState::LoggedOut => {
             print::note(&problem.message);
             Ok(())
         }
@@ -147,33 +154,33 @@ async fn check_program(app: &Arc<App>, dry_run: bool) -> Result<(), CommandError
 
 fn report(
     home: &CodexHome,
-    changed: &Changed,
+    changed: &FileChange,
     dry_run: bool,
     done: &str,
 ) -> Result<Exit, CommandError> {
-    let path = home.config();
+    let path = home.config_path();
     if changed.old == changed.new {
         return print::line(&format!("{}: nothing to change", path.display()));
     }
     if dry_run {
         let old = changed.old.as_deref().unwrap_or_default();
         let new = changed.new.as_deref().unwrap_or_default();
-        return print::bytes(diff::shown(&path, old, new).as_bytes());
+        return print::bytes(diff::render_diff(&path, old, new).as_bytes());
     }
     print::line(&format!("{done} in {}; new sessions will use it", path.display()))
 }
 
 /// Returns the lines to print about a part that was kept, failed or lost keys.
-pub(super) fn words(part: &Part) -> Vec<String> {
+pub(super) fn part_notes(part: &ConfigPart) -> Vec<String> {
     let name = &part.name;
     let mut words = Vec::new();
     match &part.state {
-        State::Written => {}
-        State::Kept(why) => words.push(format!("{name}: {why}")),
-        State::Failed(why) => words.push(format!("{name}: not written: {why}")),
+        PartState::Written => {}
+        PartState::Kept(why) => words.push(format!("{name}: {why}")),
+        PartState::Failed(why) => words.push(format!("{name}: not written: {why}")),
     }
-    if !part.left_out.is_empty() {
-        let keys = part.left_out.join(", ");
+    if !part.ignored_keys.is_empty() {
+        let keys = part.ignored_keys.join(", ");
         words.push(format!("{name}: Codex does not take {keys}; left out"));
     }
     words

@@ -4,26 +4,26 @@
 use std::{fmt::Write as _, path::Path};
 
 /// The number of unchanged lines shown around a change.
-const AROUND: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// Settings whose values are likely to be secrets.
-const SECRET: [&str; 2] = ["env = {", "http_headers = {"];
+const SECRET_PREFIXES: [&str; 2] = ["env = {", "http_headers = {"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum DiffSide {
     Both,
     Old,
     New,
 }
 
-pub(super) fn shown(path: &Path, old: &str, new: &str) -> String {
-    let lines = compared(&lines(old), &lines(new));
+pub(super) fn render_diff(path: &Path, old: &str, new: &str) -> String {
+    let lines = diff_lines(&split_lines(old), &split_lines(new));
     let mut text = format!("--- {0}\n+++ {0}\n", path.display());
     let near = |at: usize| {
-        let from = at.saturating_sub(AROUND);
-        let to = (at + AROUND + 1).min(lines.len());
+        let from = at.saturating_sub(CONTEXT_LINES);
+        let to = (at + CONTEXT_LINES + 1).min(lines.len());
         let around = lines.get(from..to).unwrap_or_default();
-        around.iter().any(|(side, _)| *side != Side::Both)
+        around.iter().any(|(side, _)| *side != DiffSide::Both)
     };
     let mut in_a_hunk = false;
     for (at, (side, line)) in lines.iter().enumerate() {
@@ -36,27 +36,27 @@ pub(super) fn shown(path: &Path, old: &str, new: &str) -> String {
             in_a_hunk = true;
         }
         let sign = match side {
-            Side::Both => ' ',
-            Side::Old => '-',
-            Side::New => '+',
+            DiffSide::Both => ' ',
+            DiffSide::Old => '-',
+            DiffSide::New => '+',
         };
         let (line, ending) = match line.strip_suffix('\n') {
             Some(line) => (line.trim_end_matches('\r'), ""),
             None => (*line, "\n\\ no newline at the end"),
         };
         // Writing to a string cannot fail.
-        let _infallible = writeln!(text, "{sign}{}{ending}", masked(line));
+        let _infallible = writeln!(text, "{sign}{}{ending}", mask_secret(line));
     }
     text
 }
 
-fn lines(text: &str) -> Vec<&str> {
+fn split_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
 /// Diffs by the longest common subsequence. The common head and tail are cut off first, because
 /// they need no search.
-fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
+fn diff_lines<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(DiffSide, &'a str)> {
     let same = |(a, b): &(&&str, &&str)| a == b;
     let head = old.iter().zip(new).take_while(same).count();
     let (old_rest, new_rest) = (old.get(head..), new.get(head..));
@@ -65,14 +65,14 @@ fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
     let tail = ends.take_while(same).count();
     let old_middle = old_rest.get(..old_rest.len() - tail).unwrap_or_default();
     let new_middle = new_rest.get(..new_rest.len() - tail).unwrap_or_default();
-    let both = |line: &&'a str| (Side::Both, *line);
-    let mut lines: Vec<(Side, &str)> = old.iter().take(head).map(both).collect();
-    lines.extend(middle(old_middle, new_middle));
+    let both = |line: &&'a str| (DiffSide::Both, *line);
+    let mut lines: Vec<(DiffSide, &str)> = old.iter().take(head).map(both).collect();
+    lines.extend(diff_middle(old_middle, new_middle));
     lines.extend(old.iter().skip(old.len() - tail).map(both));
     lines
 }
 
-fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
+fn diff_middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(DiffSide, &'a str)> {
     // `common[i, j]` is the length of the longest common subsequence of `old[i..]` and `new[j..]`.
     let width = new.len() + 1;
     let mut common = vec![0_usize; (old.len() + 1) * width];
@@ -94,17 +94,17 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
     loop {
         match (old.get(i), new.get(j)) {
             (Some(one), Some(other)) if one == other => {
-                lines.push((Side::Both, *one));
+                lines.push((DiffSide::Both, *one));
                 (i, j) = (i + 1, j + 1);
             }
             (Some(one), other)
                 if other.is_none() || value(&common, i + 1, j) >= value(&common, i, j + 1) =>
             {
-                lines.push((Side::Old, *one));
+                lines.push((DiffSide::Old, *one));
                 i += 1;
             }
             (_, Some(other)) => {
-                lines.push((Side::New, *other));
+                lines.push((DiffSide::New, *other));
                 j += 1;
             }
             _ => return lines,
@@ -113,8 +113,8 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
 }
 
 /// Keeps the name of a secret setting and hides its value.
-fn masked(line: &str) -> String {
-    let Some(start) = SECRET.iter().find(|start| line.starts_with(*start)) else {
+fn mask_secret(line: &str) -> String {
+    let Some(start) = SECRET_PREFIXES.iter().find(|start| line.starts_with(*start)) else {
         return line.to_owned();
     };
     format!("{start} … }}")
@@ -132,19 +132,19 @@ mod tests {
         let new = "1\n2\n3\n4\nx\n6\n7\n8\n9\nenv = { KEY = \"secret\" }\n";
         let expected = "--- f\n+++ f\n@@\n 2\n 3\n 4\n-5\n+x\n 6\n 7\n 8\n-9\n\
                         \\ no newline at the end\n+9\n+env = { … }\n";
-        assert_eq!(shown(Path::new("f"), old, new), expected);
+        assert_eq!(render_diff(Path::new("f"), old, new), expected);
     }
 
     proptest! {
         #[test]
         fn both_texts_are_in_it(old in "([abc]\n){0,12}", new in "([abc]\n){0,12}") {
-            let lines = compared(&lines(&old), &lines(&new));
-            let of = |not: Side| {
+            let lines = diff_lines(&split_lines(&old), &split_lines(&new));
+            let of = |not: DiffSide| {
                 let lines = lines.iter().filter(|(side, _)| *side != not);
                 lines.map(|(_, line)| *line).collect::<String>()
             };
-            prop_assert_eq!(of(Side::New), &*old);
-            prop_assert_eq!(of(Side::Old), &*new);
+            prop_assert_eq!(of(DiffSide::New), &*old);
+            prop_assert_eq!(of(DiffSide::Old), &*new);
         }
     }
 }

@@ -7,9 +7,9 @@
 //! - `diff`: compares two texts line by line.
 
 mod change;
+mod desired_config;
 mod diff;
 mod status;
-mod wish;
 
 use std::{
     path::{Path, PathBuf},
@@ -19,13 +19,13 @@ use std::{
 use angelia_core::{model::TurnState, ports::Page};
 use angelia_executors::codex::{
     REGISTRATION,
-    settings::{Broken, file::FileError},
+    user_config::{ConfigSyntaxError, config_file::ConfigFileError},
 };
 use clap::{Args, Subcommand};
 
 use super::error::{CommandError, Exit};
 use crate::{
-    assemble::{App, Local},
+    assemble::{App, LocalEngine},
     config::Environment,
 };
 
@@ -72,15 +72,15 @@ pub(crate) async fn run(
     file: Option<&Path>,
     command: &CodexCommand,
 ) -> Result<Exit, CommandError> {
-    let home = codex_home(&app.environment)?;
+    let home = find_codex_home(&app.environment)?;
     match command {
         CodexCommand::Status { json } => status::status(app, file, &home, *json).await,
         CodexCommand::Enable(args) => {
-            super::keys::not_an_agent(&app.environment, "change what Codex may do")?;
+            super::keys::refuse_agent(&app.environment, "change what Codex may do")?;
             change::enable(app, file, &home, args).await
         }
         CodexCommand::Disable { dry_run } => {
-            super::keys::not_an_agent(&app.environment, "change what Codex may do")?;
+            super::keys::refuse_agent(&app.environment, "change what Codex may do")?;
             change::disable(app, &home, *dry_run).await
         }
     }
@@ -89,39 +89,39 @@ pub(crate) async fn run(
 /// Codex's own folder. One named by `CODEX_HOME` must already exist.
 struct CodexHome {
     dir: PathBuf,
-    is_named: bool,
+    is_explicit: bool,
 }
 
 impl CodexHome {
-    fn config(&self) -> PathBuf {
+    fn config_path(&self) -> PathBuf {
         self.dir.join("config.toml")
     }
 }
 
-fn codex_home(environment: &Environment) -> Result<CodexHome, CommandError> {
+fn find_codex_home(environment: &Environment) -> Result<CodexHome, CommandError> {
     if let Some(named) = environment.non_empty("CODEX_HOME") {
-        return Ok(CodexHome { dir: named.into(), is_named: true });
+        return Ok(CodexHome { dir: named.into(), is_explicit: true });
     }
     let home = environment.home().ok_or_else(|| {
         let message = "cannot find Codex's folder: neither CODEX_HOME nor HOME is set";
         CommandError::new(Exit::Config, message).with_hint("set one of them")
     })?;
-    Ok(CodexHome { dir: home.join(".codex"), is_named: false })
+    Ok(CodexHome { dir: home.join(".codex"), is_explicit: false })
 }
 
-fn broken(home: &CodexHome, broken: &Broken) -> CommandError {
-    let message = format!("{}: {broken}", home.config().display());
+fn broken_config_error(home: &CodexHome, broken: &ConfigSyntaxError) -> CommandError {
+    let message = format!("{}: {broken}", home.config_path().display());
     CommandError::new(Exit::Config, message).with_hint("correct it; nothing was changed")
 }
 
-impl From<FileError> for CommandError {
-    fn from(error: FileError) -> Self {
+impl From<ConfigFileError> for CommandError {
+    fn from(error: ConfigFileError) -> Self {
         let (exit, hint) = match &error {
-            FileError::NotText(_) => (Exit::Config, "correct it; nothing was changed"),
-            FileError::Busy(_) | FileError::Changed(_) => {
+            ConfigFileError::NotText(_) => (Exit::Config, "correct it; nothing was changed"),
+            ConfigFileError::Busy(_) | ConfigFileError::Changed(_) => {
                 (Exit::TryLater, "nothing was changed; try again")
             }
-            FileError::Io { .. } => (Exit::Failed, "nothing was changed"),
+            ConfigFileError::Io { .. } => (Exit::Failed, "nothing was changed"),
         };
         Self::new(exit, error.to_string()).with_hint(hint)
     }
@@ -129,7 +129,7 @@ impl From<FileError> for CommandError {
 
 /// Fails while Codex works on a turn: that turn has already read the configuration, and must not
 /// see a different one half-way.
-async fn no_turn_is_running(local: &Local) -> Result<(), CommandError> {
+async fn ensure_no_running_turn(local: &LocalEngine) -> Result<(), CommandError> {
     let newest = local.store.turns(None, Page::first(200)).await?;
     for turn in newest {
         let is_over = matches!(turn.state, TurnState::Finished { .. } | TurnState::Parked { .. });

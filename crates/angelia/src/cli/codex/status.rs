@@ -2,16 +2,18 @@
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
-use angelia_core::ports::{Health, Login};
+use angelia_core::ports::{ExecutorHealth, LoginState};
 use angelia_executors::codex::{
     REGISTRATION,
-    settings::{Plan, State, disabled, enabled, file::ConfigFile},
+    user_config::{
+        ConfigEdit, PartState, config_file::ConfigFile, with_angelia_config, without_angelia_config,
+    },
 };
 use serde::Serialize;
 
-use super::{CodexHome, EnableArgs, broken, change::words, wish};
+use super::{CodexHome, EnableArgs, broken_config_error, change::part_notes, desired_config};
 use crate::{
-    assemble::{App, Local},
+    assemble::{App, LocalEngine},
     cli::{
         doctor,
         error::{CommandError, Exit},
@@ -31,21 +33,21 @@ struct Findings {
     enabled: bool,
     /// The entries are what `enable` would write now.
     current: bool,
-    parts: Vec<Found>,
+    parts: Vec<PartFinding>,
 }
 
 #[derive(Debug, Serialize)]
-struct Found {
+struct PartFinding {
     name: String,
     state: &'static str,
     notes: Vec<String>,
 }
 
-pub(super) async fn health(app: &Arc<App>, local: &Local) -> Health {
+pub(super) async fn probe_health(app: &Arc<App>, local: &LocalEngine) -> ExecutorHealth {
     let mut executors = local.engine.executors().iter();
     match executors.find(|executor| executor.name() == REGISTRATION.name) {
         Some(codex) => codex.probe(&doctor::spec_for(app, codex.name())).await,
-        None => Health { installed: None, login: Login::Unknown, problem: None },
+        None => ExecutorHealth { installation: None, login: LoginState::Unknown, problem: None },
     }
 }
 
@@ -58,34 +60,34 @@ pub(super) async fn status(
     json: bool,
 ) -> Result<Exit, CommandError> {
     let text = if home.dir.is_dir() { ConfigFile::open(&home.dir)?.read()? } else { None };
-    let before = text.as_deref().map(disabled).transpose();
-    let before = before.map_err(|error| broken(home, &error))?.flatten();
+    let before = text.as_deref().map(without_angelia_config).transpose();
+    let before = before.map_err(|error| broken_config_error(home, &error))?.flatten();
     let enabled = text != before;
-    let (plan, current) = nearest(app, file, home, text.as_deref())?;
-    let local = Local::start(app, "codex", false).await?;
-    let health = health(app, &local).await;
+    let (plan, current) = find_matching_plan(app, file, home, text.as_deref())?;
+    let local = LocalEngine::start(app, "codex", false).await?;
+    let health = probe_health(app, &local).await;
     local.stop().await;
     let findings = Findings {
-        program: health.installed.as_ref().map(|found| found.path.display().to_string()),
-        version: health.installed.as_ref().map(|found| found.version.to_string()),
+        program: health.installation.as_ref().map(|found| found.path.display().to_string()),
+        version: health.installation.as_ref().map(|found| found.version.to_string()),
         login: match &health.login {
-            Login::In { .. } => "in",
-            Login::Out => "out",
-            Login::NotNeeded => "not needed",
-            Login::Unknown => "unknown",
+            LoginState::LoggedIn { .. } => "in",
+            LoginState::LoggedOut => "out",
+            LoginState::NotNeeded => "not needed",
+            LoginState::Unknown => "unknown",
         },
         lane: match &health.login {
-            Login::In { lane } => lane.as_deref().map(str::to_owned),
+            LoginState::LoggedIn { lane } => lane.as_deref().map(str::to_owned),
             _ => None,
         },
         problem: health.problem.as_ref().map(|problem| match &problem.hint {
             Some(hint) => format!("{}; {hint}", problem.message),
             None => problem.message.to_string(),
         }),
-        config: home.config().display().to_string(),
+        config: home.config_path().display().to_string(),
         enabled,
         current: enabled && current,
-        parts: found(&plan, before.as_deref(), text.as_deref()),
+        parts: part_findings(&plan, before.as_deref(), text.as_deref()),
     };
     if json {
         let text = serde_json::to_string(&findings).map_err(CommandError::internal)?;
@@ -93,18 +95,18 @@ pub(super) async fn status(
     } else {
         print::bytes(report(&findings).as_bytes())?;
     }
-    let is_fine = health.is_ready() && health.login != Login::Out && findings.current;
+    let is_fine = health.is_ready() && health.login != LoginState::LoggedOut && findings.current;
     Ok(if is_fine { Exit::Done } else { Exit::Failed })
 }
 
 /// Returns the plan of `enable` with the flags under which it would change nothing, and `true`; if
 /// there are no such flags, the plan without flags, and `false`.
-fn nearest(
+fn find_matching_plan(
     app: &App,
     file: Option<&Path>,
     home: &CodexHome,
     text: Option<&str>,
-) -> Result<(Plan, bool), CommandError> {
+) -> Result<(ConfigEdit, bool), CommandError> {
     // `status` does not know which flags `enable` was run with, so it tries all eight combinations.
     let mut first = None;
     for flags in 0..8_u8 {
@@ -114,8 +116,9 @@ fn nearest(
             no_plugins: flags & 2 != 0,
             no_tools: flags & 4 != 0,
         };
-        let wished = wish::wish(app, file, home, &args)?;
-        let plan = enabled(text, &wished.wish).map_err(|error| broken(home, &error))?;
+        let wished = desired_config::collect_desired(app, file, home, &args)?;
+        let plan = with_angelia_config(text, &wished.config)
+            .map_err(|error| broken_config_error(home, &error))?;
         if Some(plan.text.as_str()) == text {
             return Ok((plan, true));
         }
@@ -125,20 +128,20 @@ fn nearest(
     Ok((plan, false))
 }
 
-fn found(plan: &Plan, before: Option<&str>, text: Option<&str>) -> Vec<Found> {
+fn part_findings(plan: &ConfigEdit, before: Option<&str>, text: Option<&str>) -> Vec<PartFinding> {
     let is_there = |name: &str| {
         let count = |text: Option<&str>| text.map_or(0, |text| text.matches(name).count());
         count(text) > count(before)
     };
-    let found = |part: &angelia_executors::codex::settings::Part| Found {
+    let found = |part: &angelia_executors::codex::user_config::ConfigPart| PartFinding {
         name: part.name.clone(),
         state: match &part.state {
-            State::Written if is_there(&part.name) => "enabled",
-            State::Written => "missing",
-            State::Kept(_) => "yours",
-            State::Failed(_) => "failed",
+            PartState::Written if is_there(&part.name) => "enabled",
+            PartState::Written => "missing",
+            PartState::Kept(_) => "yours",
+            PartState::Failed(_) => "failed",
         },
-        notes: words(part),
+        notes: part_notes(part),
     };
     plan.parts.iter().map(found).collect()
 }

@@ -5,34 +5,37 @@ use std::{io, time::Duration};
 use angelia_core::model::EndpointName;
 use angelia_frontends::{
     bus_rules::{LiveRules, rules_paths},
-    mcp::{Refused, arguments::BusSend},
+    mcp::{ToolCallError, arguments::BusSendArgs},
 };
 use serde_json::{Map, Value, json};
 
-use super::desk::HomeDesk;
+use super::backend::HomeToolBackend;
 use crate::{
-    bus::{line::Line, open},
-    cli::notify::wire::{self, Fate},
+    bus::{client::BusClient, open},
+    cli::notify::bus_client::{self, DeliveryStatus},
     hosting,
 };
 
 /// How long the bus may take to reply.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most endpoints that a status lists; a model cannot read more.
-const NAMED: usize = 200;
+const MAX_LISTED_ENDPOINTS: usize = 200;
 
 /// The sender's name if nothing else names one.
-const SENDER: &str = "angelia-mcp";
+const DEFAULT_SENDER: &str = "angelia-mcp";
 
 /// The variable that names the caller's own endpoint.
-const ENDPOINT: &str = "HERMES_BUS_ENDPOINT";
+const ENDPOINT_VARIABLE: &str = "HERMES_BUS_ENDPOINT";
 
-pub(super) async fn send(desk: &HomeDesk, message: BusSend) -> Result<String, Refused> {
+pub(super) async fn send(
+    desk: &HomeToolBackend,
+    message: BusSendArgs,
+) -> Result<String, ToolCallError> {
     EndpointName::check(&message.target)
-        .map_err(|error| Refused::new(format!("target: {error}")))?;
+        .map_err(|error| ToolCallError::new(format!("target: {error}")))?;
     if message.kind.is_empty() {
-        return Err(Refused::new("type: a message has one; rules match on it"));
+        return Err(ToolCallError::new("type: a message has one; rules match on it"));
     }
     let mut body = Map::new();
     body.insert("text".to_owned(), message.text.into());
@@ -40,42 +43,44 @@ pub(super) async fn send(desk: &HomeDesk, message: BusSend) -> Result<String, Re
     if let Some(channel) = message.channel {
         body.insert("channel".to_owned(), channel.into());
     }
-    let from = sender(desk);
-    let frame = wire::Message::new(&message.target, &from, Value::Object(body));
-    let socket = open::socket(&desk.app)?;
+    let from = sender_name(desk);
+    let frame = bus_client::NotifyMessage::new(&message.target, &from, Value::Object(body));
+    let socket = open::socket_path(&desk.app)?;
     // An agent must not start a daemon for its owner, so the socket counts as named.
-    let fate = wire::send(&desk.app.environment, &socket, true, &frame).await?;
+    let fate = bus_client::send(&desk.app.environment, &socket, true, &frame).await?;
     let target = &message.target;
     Ok(match fate {
-        Fate::Delivered => format!("delivered to {target}"),
-        Fate::Queued => format!("queued for {target}: nobody listens there now"),
-        Fate::NeverSeen => format!("queued for {target}: nobody has ever listened there"),
-        Fate::Unconfirmed => {
+        DeliveryStatus::Delivered => format!("delivered to {target}"),
+        DeliveryStatus::Queued => format!("queued for {target}: nobody listens there now"),
+        DeliveryStatus::UnknownEndpoint => {
+            format!("queued for {target}: nobody has ever listened there")
+        }
+        DeliveryStatus::Unconfirmed => {
             format!("sent to {target} (this bus does not tell what became of it)")
         }
     })
 }
 
 /// Returns the name under which messages are sent.
-fn sender(desk: &HomeDesk) -> String {
+fn sender_name(desk: &HomeToolBackend) -> String {
     let environment = &desk.app.environment;
     let paths = rules_paths(desk.app.home.dir().to_owned(), environment.hermes_home());
     let name = hosting::endpoint_name(environment, &LiveRules::new(paths), false);
-    name.map_or_else(|| SENDER.to_owned(), |name| name.to_string())
+    name.map_or_else(|| DEFAULT_SENDER.to_owned(), |name| name.to_string())
 }
 
-async fn ask(desk: &HomeDesk) -> Result<io::Result<Value>, Refused> {
-    let socket = open::socket(&desk.app)?;
+async fn request_status(desk: &HomeToolBackend) -> Result<io::Result<Value>, ToolCallError> {
+    let socket = open::socket_path(&desk.app)?;
     let asked = async {
-        let mut line = Line::connect(&socket).await?;
-        line.ask(&json!({"type": "status"}), PATIENCE).await
+        let mut line = BusClient::connect(&socket).await?;
+        line.request(&json!({"type": "status"}), REPLY_TIMEOUT).await
     };
     Ok(asked.await)
 }
 
 /// Reports the state of the bus. A bus that is not running is an answer, not an error.
-pub(super) async fn status(desk: &HomeDesk) -> Result<String, Refused> {
-    let mut status = match ask(desk).await? {
+pub(super) async fn status(desk: &HomeToolBackend) -> Result<String, ToolCallError> {
+    let mut status = match request_status(desk).await? {
         Ok(status) => status,
         Err(error) => {
             let absent = json!({
@@ -90,21 +95,21 @@ pub(super) async fn status(desk: &HomeDesk) -> Result<String, Refused> {
         status.remove("type");
         status.insert("running".to_owned(), true.into());
         if let Some(Value::Array(endpoints)) = status.get_mut("endpoints")
-            && endpoints.len() > NAMED
+            && endpoints.len() > MAX_LISTED_ENDPOINTS
         {
-            let more = endpoints.len() - NAMED;
-            endpoints.truncate(NAMED);
+            let more = endpoints.len() - MAX_LISTED_ENDPOINTS;
+            endpoints.truncate(MAX_LISTED_ENDPOINTS);
             status.insert("further_endpoints".to_owned(), more.into());
         }
     }
     Ok(status.to_string())
 }
 
-pub(super) async fn info(desk: &HomeDesk) -> Result<String, Refused> {
-    let session = desk.starter.session(&desk.app).ok().flatten();
-    let endpoint = desk.app.environment.non_empty(ENDPOINT);
+pub(super) async fn info(desk: &HomeToolBackend) -> Result<String, ToolCallError> {
+    let session = desk.origin.session(&desk.app).ok().flatten();
+    let endpoint = desk.app.environment.non_empty(ENDPOINT_VARIABLE);
     let endpoint = endpoint.and_then(|name| name.to_str());
-    let status = ask(desk).await?.ok();
+    let status = request_status(desk).await?.ok();
     let listening = status.as_ref().map(|status| {
         let known = status["endpoints"].as_array().into_iter().flatten();
         known
@@ -113,7 +118,7 @@ pub(super) async fn info(desk: &HomeDesk) -> Result<String, Refused> {
     });
     let info = json!({
         "endpoint": endpoint,
-        "sends_as": sender(desk),
+        "sends_as": sender_name(desk),
         "session_id": session.map(|id| id.to_string()),
         "profile": desk.profile,
         "bus_running": status.is_some(),

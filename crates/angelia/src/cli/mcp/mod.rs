@@ -5,21 +5,21 @@
 //!   process; `follow`: follows it to its end.
 //! - `bus`: sends messages and reports the state of the bus.
 
+mod backend;
 mod bus;
 mod delegate;
-mod desk;
 mod follow;
 
 use std::sync::Arc;
 
-use angelia_core::task::Tasks;
+use angelia_core::task::TaskGroup;
 use angelia_frontends::mcp;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use self::desk::HomeDesk;
+use self::backend::HomeToolBackend;
 use super::error::{CommandError, Exit};
-use crate::{assemble::App, daemon::Signals};
+use crate::{assemble::App, daemon::ShutdownSignals};
 
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {
@@ -36,15 +36,15 @@ pub(crate) async fn run(app: &Arc<App>, args: McpArgs) -> Result<Exit, CommandEr
         let what = format!("there is no profile `{profile}`");
         return Err(CommandError::usage(what).with_hint(format!("known: {}", known.join(", "))));
     }
-    let signals = Signals::listen().map_err(CommandError::internal)?;
+    let signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     let ended = CancellationToken::new();
-    let tasks = Tasks::new();
+    let tasks = TaskGroup::new();
     let end = ended.clone();
     tasks.spawn_until_stopped(async move {
-        signals.wait_for_the_end().await;
+        signals.wait().await;
         end.cancel();
     });
-    let desk = Arc::new(HomeDesk::new(app, profile));
+    let desk = Arc::new(HomeToolBackend::new(app, profile));
     let served = mcp::serve(
         Arc::clone(&desk) as _,
         env!("CARGO_PKG_VERSION"),

@@ -7,12 +7,12 @@
 //! - `bus_client`: sends the message over the bus's socket and reads the replies.
 //! - [`notify_agent`]: `notify-agent`; `programs`: runs the programs that a sender starts.
 
-mod agent;
+mod body;
+pub(crate) mod bus_client;
+mod notify_agent;
 mod programs;
 mod sender;
 mod tmux;
-pub(crate) mod wire;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +21,10 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser};
 
+use self::bus_client::DeliveryStatus;
+pub(crate) use self::bus_client::start_bus;
 #[cfg(test)]
-pub(crate) use self::programs::commands;
-use self::wire::Fate;
-pub(crate) use self::wire::start_bus;
+pub(crate) use self::programs::sender_commands;
 use super::{
     error::{CommandError, Exit},
     print,
@@ -32,8 +32,8 @@ use super::{
 use crate::config::Environment;
 
 /// The program names under which this binary only sends.
-const HERMES: &str = "notify-hermes";
-const AGENT: &str = "notify-agent";
+const NOTIFY_HERMES: &str = "notify-hermes";
+const NOTIFY_AGENT: &str = "notify-agent";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NotifyArgs {
@@ -72,7 +72,7 @@ pub(crate) struct NotifyArgs {
 
 /// Send one message to an endpoint of the bus.
 #[derive(Debug, Parser)]
-#[command(name = HERMES, version, max_term_width = 100)]
+#[command(name = NOTIFY_HERMES, version, max_term_width = 100)]
 struct HermesCli {
     #[command(flatten)]
     args: NotifyArgs,
@@ -83,10 +83,10 @@ struct HermesCli {
 }
 
 /// Runs the send-only program that this binary was started as; `None` if its name is another one.
-pub(crate) fn by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCode> {
+pub(crate) fn run_by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCode> {
     let ran = match name? {
-        HERMES => {
-            let mut cli = match HermesCli::try_parse_from(with_name(HERMES, args)) {
+        NOTIFY_HERMES => {
+            let mut cli = match HermesCli::try_parse_from(prepend_name(NOTIFY_HERMES, args)) {
                 Ok(cli) => cli,
                 Err(error) => {
                     let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
@@ -95,12 +95,14 @@ pub(crate) fn by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCod
                 }
             };
             cli.args.rules = cli.args.rules.or(cli.config);
-            alone(|environment| async move { run(&environment, cli.args).await })
+            run_standalone(|environment| async move { run(&environment, cli.args).await })
         }
-        AGENT => {
+        NOTIFY_AGENT => {
             let words = args.iter().map(|arg| arg.to_string_lossy().into_owned());
             let words: Vec<String> = words.collect();
-            alone(|environment| async move { agent::run(&environment, &words).await })
+            run_standalone(
+                |environment| async move { notify_agent::run(&environment, &words).await },
+            )
         }
         _ => return None,
     };
@@ -115,16 +117,16 @@ pub(crate) fn by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCod
 
 /// Runs `angelia notify`.
 pub(crate) fn main(args: NotifyArgs) -> Result<Exit, CommandError> {
-    alone(|environment| async move { run(&environment, args).await })
+    run_standalone(|environment| async move { run(&environment, args).await })
 }
 
-fn with_name(name: &str, args: Vec<OsString>) -> impl Iterator<Item = OsString> {
+fn prepend_name(name: &str, args: Vec<OsString>) -> impl Iterator<Item = OsString> {
     std::iter::once(name.into()).chain(args)
 }
 
 /// Runs a sender without configuration, home or log: it starts fast, and works where nothing is set
 /// up.
-fn alone<F>(work: impl FnOnce(Environment) -> F) -> Result<Exit, CommandError>
+fn run_standalone<F>(work: impl FnOnce(Environment) -> F) -> Result<Exit, CommandError>
 where
     F: Future<Output = Result<Exit, CommandError>>,
 {
@@ -137,17 +139,17 @@ where
 
 /// Sends the message, waits for the bus's reply, and prints it.
 async fn run(environment: &Environment, args: NotifyArgs) -> Result<Exit, CommandError> {
-    let body = words::body(&args)?;
-    let roles = sender::roles(environment, args.rules.as_deref())?;
-    let from = sender::name(environment, &roles, args.from.as_deref()).await;
-    let frame = wire::Message::new(&args.to, &from, body);
-    let socket = wire::socket(environment, args.socket.as_deref())?;
-    let fate = wire::send(environment, &socket, args.socket.is_some(), &frame).await?;
+    let body = body::build_body(&args)?;
+    let roles = sender::load_roles(environment, args.rules.as_deref())?;
+    let from = sender::resolve_name(environment, &roles, args.from.as_deref()).await;
+    let frame = bus_client::NotifyMessage::new(&args.to, &from, body);
+    let socket = bus_client::socket_path(environment, args.socket.as_deref())?;
+    let fate = bus_client::send(environment, &socket, args.socket.is_some(), &frame).await?;
     let said = match fate {
-        Fate::Delivered => "delivered",
-        Fate::Queued => "queued",
-        Fate::NeverSeen => "queued: never seen",
-        Fate::Unconfirmed => "sent (this bus does not report deliveries)",
+        DeliveryStatus::Delivered => "delivered",
+        DeliveryStatus::Queued => "queued",
+        DeliveryStatus::UnknownEndpoint => "queued: never seen",
+        DeliveryStatus::Unconfirmed => "sent (this bus does not report deliveries)",
     };
     print::line(&format!("OK: notified {}: {said}", args.to))
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use angelia_core::{redact::Redactor, task::Tasks};
+use angelia_core::{redact::Redactor, task::TaskGroup};
 use angelia_executors::{
-    Host,
+    ExecutorHost,
     process::{HomeId, OwnerId, ShellCommands},
 };
 use uuid::Uuid;
@@ -13,12 +13,12 @@ use crate::{cli::error::CommandError, clock::SystemClock, config::Environment};
 
 /// Returns a command runner that belongs to no Angelia home: a sender needs none, and leaves
 /// nothing in one.
-pub(crate) fn commands(environment: &Environment) -> Result<ShellCommands, CommandError> {
+pub(crate) fn sender_commands(environment: &Environment) -> Result<ShellCommands, CommandError> {
     let home = environment.home().unwrap_or_else(|| "/".into());
     let id = format!("notify-{}", Uuid::new_v4().simple());
     let variables = environment.iter();
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Ok(ShellCommands::new(Host {
+    Ok(ShellCommands::new(ExecutorHost {
         environment: Arc::new(variables.collect()),
         user_home: home.clone(),
         home_id: HomeId::new(&id).map_err(CommandError::internal)?,
@@ -26,7 +26,7 @@ pub(crate) fn commands(environment: &Environment) -> Result<ShellCommands, Comma
         work_dir: home.clone(),
         ledger: home,
         redactor: Redactor::new(Vec::<String>::new()),
-        tasks: Tasks::new(),
+        tasks: TaskGroup::new(),
         clock: Arc::new(SystemClock),
         current_exe: std::env::current_exe().map_err(CommandError::internal)?,
         keep_warm: false,

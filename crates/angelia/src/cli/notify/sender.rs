@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use angelia_core::engine::rules::Roles;
 use angelia_frontends::bus_rules::{file, rules_paths};
 
-use super::{HERMES, tmux};
+use super::{NOTIFY_HERMES, tmux};
 use crate::{
     cli::{
         error::{CommandError, Exit},
@@ -16,7 +16,7 @@ use crate::{
 
 /// Reads `role_map` from the rules. A file named by the caller must be readable; the default one
 /// need not be.
-pub(super) fn roles(
+pub(super) fn load_roles(
     environment: &Environment,
     named: Option<&Path>,
 ) -> Result<Roles, CommandError> {
@@ -46,10 +46,14 @@ pub(super) fn roles(
     }
 }
 
-pub(super) async fn name(environment: &Environment, roles: &Roles, said: Option<&str>) -> String {
+pub(super) async fn resolve_name(
+    environment: &Environment,
+    roles: &Roles,
+    said: Option<&str>,
+) -> String {
     let key = match said {
         Some(name) => Some(name.to_owned()),
         None => tmux::own_session(environment).await,
     };
-    key.map_or_else(|| HERMES.to_owned(), |key| roles.name(&key).to_owned())
+    key.map_or_else(|| NOTIFY_HERMES.to_owned(), |key| roles.name(&key).to_owned())
 }

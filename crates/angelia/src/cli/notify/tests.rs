@@ -3,12 +3,12 @@
 use clap::Parser as _;
 use serde_json::json;
 
-use super::{HermesCli, agent, words};
+use super::{HermesCli, body, notify_agent};
 
 fn body(args: &[&str]) -> Result<serde_json::Value, String> {
     let all = ["notify-hermes", "--to", "coder"].iter().chain(args);
     let cli = HermesCli::try_parse_from(all).map_err(|error| error.kind().to_string())?;
-    words::body(&cli.args).map_err(|error| format!("{:?}: {}", error.exit, error.message))
+    body::build_body(&cli.args).map_err(|error| format!("{:?}: {}", error.exit, error.message))
 }
 
 #[test]
@@ -35,9 +35,9 @@ fn what_cannot_be_sent_is_refused_with_a_reason() {
     assert!(body(&["hi", "--body", "{}"]).unwrap_err().contains("cannot be used with"));
 }
 
-fn typed(words: &[&str]) -> Option<(String, String, Option<String>)> {
+fn parse_words(words: &[&str]) -> Option<(String, String, Option<String>)> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let args = agent::parse(&words).ok()?;
+    let args = notify_agent::parse(&words).ok()?;
     Some((args.session, args.text, args.from))
 }
 
@@ -46,11 +46,11 @@ fn options_of_notify_agent_end_where_its_text_begins() {
     let is = |session: &str, text: &str, from: Option<&str>| {
         Some((session.to_owned(), text.to_owned(), from.map(str::to_owned)))
     };
-    assert_eq!(typed(&["dev", "do", "it"]), is("dev", "do it", None));
-    assert_eq!(typed(&["--from", "be", "--to", "dev", "go"]), is("dev", "go", Some("be")));
-    assert_eq!(typed(&["--simple", "dev", "--from", "x"]), is("dev", "--from x", None));
-    assert_eq!(typed(&["--to", "dev", "--", "-rf"]), is("dev", "-rf", None));
+    assert_eq!(parse_words(&["dev", "do", "it"]), is("dev", "do it", None));
+    assert_eq!(parse_words(&["--from", "be", "--to", "dev", "go"]), is("dev", "go", Some("be")));
+    assert_eq!(parse_words(&["--simple", "dev", "--from", "x"]), is("dev", "--from x", None));
+    assert_eq!(parse_words(&["--to", "dev", "--", "-rf"]), is("dev", "-rf", None));
     for words in [&["dev"][..], &[], &["--from", "x", "dev"], &["--to"], &["dev", " "]] {
-        assert_eq!(typed(words), None, "{words:?}");
+        assert_eq!(parse_words(words), None, "{words:?}");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use angelia_core::ports::{CommandLine, Commands as _, Program, Ran};
+use angelia_core::ports::{CommandOutput, CommandProgram, CommandRunner as _, CommandSpec};
 use angelia_executors::process::ShellCommands;
 
 use super::programs;
@@ -12,10 +12,10 @@ use crate::{
     config::Environment,
 };
 
-const LIMIT: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most bytes that one call of tmux types; longer text is sent in chunks.
-const PIECE: usize = 8 * 1024;
+const MAX_TYPED_BYTES: usize = 8 * 1024;
 
 pub(super) struct Tmux {
     commands: ShellCommands,
@@ -23,7 +23,7 @@ pub(super) struct Tmux {
 
 impl Tmux {
     pub(super) fn new(environment: &Environment) -> Result<Self, CommandError> {
-        let commands = programs::commands(environment)?;
+        let commands = programs::sender_commands(environment)?;
         Ok(Self { commands })
     }
 
@@ -33,9 +33,13 @@ impl Tmux {
         &self,
         line: &'static str,
         env: Vec<(&'static str, Arc<str>)>,
-    ) -> Result<Ran, CommandError> {
-        let command =
-            CommandLine { program: Program::Shell(line.into()), env, input: None, limit: LIMIT };
+    ) -> Result<CommandOutput, CommandError> {
+        let command = CommandSpec {
+            program: CommandProgram::Shell(line.into()),
+            env,
+            input: None,
+            timeout: COMMAND_TIMEOUT,
+        };
         let ran = self.commands.run(command).await.map_err(CommandError::internal)?;
         if ran.timed_out {
             return Err(CommandError::new(Exit::Failed, "tmux does not answer"));
@@ -56,7 +60,7 @@ impl Tmux {
     pub(super) async fn type_text(&self, session: &str, text: &str) -> Result<(), CommandError> {
         let mut rest = text;
         while !rest.is_empty() {
-            let mut end = rest.len().min(PIECE);
+            let mut end = rest.len().min(MAX_TYPED_BYTES);
             // A chunk must not end inside a character.
             while !rest.is_char_boundary(end) {
                 end -= 1;
@@ -64,18 +68,18 @@ impl Tmux {
             let (piece, more) = rest.split_at(end);
             rest = more;
             let line = r#"exec tmux send-keys -t "=$SESSION:" -l -- "$PIECE""#;
-            self.keys(line, session, piece).await?;
+            self.send_keys(line, session, piece).await?;
         }
         Ok(())
     }
 
     /// Presses a key, named as tmux names it.
-    pub(super) async fn press(&self, session: &str, key: &str) -> Result<(), CommandError> {
+    pub(super) async fn press_key(&self, session: &str, key: &str) -> Result<(), CommandError> {
         let line = r#"exec tmux send-keys -t "=$SESSION:" "$PIECE""#;
-        self.keys(line, session, key).await
+        self.send_keys(line, session, key).await
     }
 
-    async fn keys(
+    async fn send_keys(
         &self,
         line: &'static str,
         session: &str,

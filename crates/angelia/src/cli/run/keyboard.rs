@@ -33,7 +33,7 @@ impl Keyboard {
     }
 
     /// Returns the next line without its line break; `None`: the terminal is closed. Cancel safe.
-    pub(crate) async fn line(&mut self) -> Option<String> {
+    pub(crate) async fn next_line(&mut self) -> Option<String> {
         self.lines.recv().await
     }
 }

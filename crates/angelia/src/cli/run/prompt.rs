@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Read};
 
 use angelia_core::model::{
-    EventKind, Failure, FailureKind, Outcome, SessionId, Status, TurnEvent, TurnId, Usage,
+    EventKind, Failure, FailureKind, Outcome, SessionId, TurnEvent, TurnId, TurnStatus, Usage,
 };
 use angelia_core::ports::Clock;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The same limit as every other frontend has.
-const MAX_PROMPT: u64 = 64 * 1024 * 1024;
+const MAX_PROMPT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Returns the prompt from the command line, or all of standard input.
 pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
@@ -25,7 +25,7 @@ pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
                 return Err(CommandError::usage("there is no prompt")
                     .with_hint("write it after the command, or pipe it in: angelia run \"…\""));
             }
-            from_reader(stdin.lock())?
+            read_from(stdin.lock())?
         }
     };
     if text.trim().is_empty() {
@@ -34,12 +34,12 @@ pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
     Ok(text)
 }
 
-fn from_reader(reader: impl Read) -> Result<String, CommandError> {
+fn read_from(reader: impl Read) -> Result<String, CommandError> {
     let mut bytes = Vec::new();
-    reader.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(|error| {
+    reader.take(MAX_PROMPT_BYTES + 1).read_to_end(&mut bytes).map_err(|error| {
         CommandError::usage(format!("cannot read the prompt from standard input: {error}"))
     })?;
-    if bytes.len() as u64 > MAX_PROMPT {
+    if bytes.len() as u64 > MAX_PROMPT_BYTES {
         return Err(CommandError::usage("the prompt is longer than 64 MiB")
             .with_hint("put the text into a file and name the file in the prompt"));
     }
@@ -51,7 +51,7 @@ fn from_reader(reader: impl Read) -> Result<String, CommandError> {
 }
 
 /// Returns the only event of a turn that was never submitted.
-pub(crate) fn unsubmitted(error: &CommandError) -> TurnEvent {
+pub(crate) fn unsubmitted_event(error: &CommandError) -> TurnEvent {
     let kind = match error.exit {
         Exit::NotLoggedIn => FailureKind::Auth,
         Exit::Unavailable | Exit::TryLater => FailureKind::Unavailable,
@@ -71,7 +71,7 @@ pub(crate) fn unsubmitted(error: &CommandError) -> TurnEvent {
         seq: 1,
         at: clock.now(),
         kind: EventKind::Finished(Outcome {
-            status: Status::Failed(failure),
+            status: TurnStatus::Failed(failure),
             text: "".into(),
             reason: kind.as_str().into(),
             usage: Usage::default(),
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn standard_input_must_be_text() {
-        let error = from_reader(&b"ok \xff"[..]).unwrap_err();
+        let error = read_from(&b"ok \xff"[..]).unwrap_err();
         assert_eq!(error.exit, Exit::Usage);
         assert!(error.message.contains("byte 3"), "{}", error.message);
-        assert_eq!(from_reader("grüße\n".as_bytes()).unwrap(), "grüße\n");
+        assert_eq!(read_from("grüße\n".as_bytes()).unwrap(), "grüße\n");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Screen<Out: Write, Err: Write> {
     spinner: Option<usize>,
 }
 
-const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
+const SPINNER_FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
 impl Screen<io::Stdout, io::Stderr> {
     pub(crate) fn of_this_process(no_colour: bool) -> Self {
@@ -41,7 +41,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
     }
 
     /// Writes part of the answer.
-    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn write_text(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
@@ -54,11 +54,11 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
 
     /// Ends the current line of the answer, if one is open.
     pub(crate) fn end_line(&mut self) -> io::Result<()> {
-        if self.mid_line { self.text("\n") } else { Ok(()) }
+        if self.mid_line { self.write_text("\n") } else { Ok(()) }
     }
 
     /// Writes a line about the turn.
-    pub(crate) fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+    pub(crate) fn write_line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
         self.hide_spinner()?;
         if self.live && self.streams {
             self.end_line()?;
@@ -66,7 +66,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         for line in text.lines() {
             let line = printable(line);
             if self.colour {
-                writeln!(self.err, "\x1b[{}m{line}\x1b[0m", tone.code())?;
+                writeln!(self.err, "\x1b[{}m{line}\x1b[0m", tone.ansi_code())?;
             } else {
                 writeln!(self.err, "{line}")?;
             }
@@ -75,7 +75,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
     }
 
     /// Writes a question and leaves the cursor after it.
-    pub(crate) fn ask(&mut self, question: &str) -> io::Result<()> {
+    pub(crate) fn write_prompt(&mut self, question: &str) -> io::Result<()> {
         self.hide_spinner()?;
         write!(self.err, "{question} ")?;
         self.err.flush()
@@ -87,7 +87,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
             return Ok(());
         }
         let step = self.spinner.map_or(0, |step| step + 1);
-        let frame = FRAMES[step % FRAMES.len()];
+        let frame = SPINNER_FRAMES[step % SPINNER_FRAMES.len()];
         write!(self.err, "\r\x1b[K{frame} {}", printable(label))?;
         self.err.flush()?;
         self.spinner = Some(step);
@@ -110,7 +110,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
 }
 
 impl Tone {
-    const fn code(self) -> &'static str {
+    const fn ansi_code(self) -> &'static str {
         match self {
             Self::Faint => "2",
             Self::Warning => "33",
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn a_line_about_the_turn_never_lands_inside_the_answer() {
         let mut screen = screen(true);
-        screen.text("half a sen").unwrap();
-        screen.line(Tone::Faint, "• Bash ls").unwrap();
-        screen.text("tence").unwrap();
+        screen.write_text("half a sen").unwrap();
+        screen.write_line(Tone::Faint, "• Bash ls").unwrap();
+        screen.write_text("tence").unwrap();
         screen.close().unwrap();
         assert_eq!(String::from_utf8(screen.out).unwrap(), "half a sen\ntence\n");
         assert_eq!(String::from_utf8(screen.err).unwrap(), "• Bash ls\n");
@@ -148,7 +148,7 @@ mod tests {
     fn a_pipe_gets_the_answer_and_nothing_else() {
         let mut screen = screen(false);
         screen.spin("working").unwrap();
-        screen.text("answer").unwrap();
+        screen.write_text("answer").unwrap();
         screen.close().unwrap();
         assert_eq!(String::from_utf8(screen.out).unwrap(), "answer\n");
         assert!(screen.err.is_empty());

@@ -4,7 +4,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How a signal asks the turn to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum StopRequest {
     /// Interrupt the turn through the agent's protocol.
     Interrupt,
     /// Kill the agent's process now.
@@ -12,37 +12,37 @@ pub(crate) enum Wish {
 }
 
 #[derive(Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    asked: u32,
+    received: u32,
 }
 
-impl Wishes {
+impl StopSignals {
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
-            asked: 0,
+            received: 0,
         })
     }
 
     /// Waits for the next signal: the first is an interrupt, every further one a kill. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Wish {
+    pub(crate) async fn next(&mut self) -> StopRequest {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
         }
-        self.asked += 1;
-        if self.asked == 1 { Wish::Interrupt } else { Wish::Kill }
+        self.received += 1;
+        if self.received == 1 { StopRequest::Interrupt } else { StopRequest::Kill }
     }
 }
 
 /// Waits for the next signal; waits forever if there is no listener.
-pub(crate) async fn next(wishes: &mut Option<Wishes>) -> Wish {
+pub(crate) async fn next_stop(wishes: &mut Option<StopSignals>) -> StopRequest {
     match wishes {
         Some(wishes) => wishes.next().await,
         None => std::future::pending().await,

@@ -1,6 +1,6 @@
 //! Tests of `command`, which ACP agents need and no other agent has.
 
-use super::{Place, complaint};
+use super::{TestHome, load_error};
 
 #[test]
 fn an_acp_agent_needs_a_command_and_only_it() {
@@ -11,7 +11,7 @@ profiles:
   left: {command: [gemini, --acp]}
   model: {executor: acp, mode: model, command: [gemini, --acp]}
 ";
-    insta::assert_snapshot!(complaint(text), @"
+    insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
       config.yaml:2: `profiles.bare.executor` needs a `command`: the agent's program and its arguments, such as [gemini, --acp]
       config.yaml:3: `profiles.chosen.command` is only for `executor: acp`; set that, or remove it
@@ -30,7 +30,7 @@ profiles:
   c: {executor: acp, command: [bin/gemini]}
   d: {executor: acp, command: [{}]}
 ";
-    insta::assert_snapshot!(complaint(text), @"
+    insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
       config.yaml:2: `profiles.a.command` expects a list: a program's name or whole path, then its arguments, such as [gemini, --acp], not `gemini --acp`
       config.yaml:3: `profiles.b.command` is not a list: a program's name or whole path, then its arguments, such as [gemini, --acp]
@@ -49,9 +49,9 @@ profiles:
 executors:
   acp: {command: [opencode, acp]}
 ";
-    let place = Place::with_file(text);
+    let place = TestHome::with_file(text);
     let config = place.config();
-    place.with_call(|call| {
+    place.with_context(|call| {
         let command = |profile: &str| {
             let specs = config.resolve(Some(profile), call).unwrap();
             specs[0].command.join(" ")

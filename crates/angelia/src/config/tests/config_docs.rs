@@ -6,11 +6,11 @@ mod turn_states;
 use std::{fs, path::Path};
 
 use crate::config::{
-    hermes::{PREFIX, VARIABLES},
+    hermes::{VARIABLE_PREFIX, VARIABLES},
     node::Node,
-    setting::{Block as _, Field},
-    show::{flow, tree_of},
-    types::{Bridge, ConfigFile, Hermes, Http, KeyFields, Profile, Sessions},
+    setting::{SettingDoc, SettingsBlock as _},
+    show::{format_flow, to_tree},
+    types::{BridgeProfile, ConfigFile, Hermes, Http, KeyFields, Profile, Sessions},
 };
 
 #[expect(
@@ -93,33 +93,33 @@ they count only while `HERMES_CLAUDE_CODE_BRIDGE=1`. A list in a variable is sep
 /// The text of `docs/configuration.md`.
 fn document() -> String {
     let file = ConfigFile::fields();
-    let is_plain = |field: &Field| ["listen", "mcp_servers"].contains(&field.key);
+    let is_plain = |field: &SettingDoc| ["listen", "mcp_servers"].contains(&field.key);
     let (plain, _): (Vec<_>, Vec<_>) = file.into_iter().partition(is_plain);
     let mut text = HEAD.to_owned();
     section(&mut text, "Top level", "");
-    keys(&mut text, &plain, &tree_of(&ConfigFile::default()));
+    keys(&mut text, &plain, &to_tree(&ConfigFile::default()));
     section(&mut text, "`profiles`", PROFILES);
-    keys(&mut text, &Profile::fields(), &tree_of(&Profile::default()));
+    keys(&mut text, &Profile::fields(), &to_tree(&Profile::default()));
     section(&mut text, "`executors`", EXECUTORS);
     section(&mut text, "`sessions`", "");
-    keys(&mut text, &Sessions::fields(), &tree_of(&Sessions::default()));
+    keys(&mut text, &Sessions::fields(), &to_tree(&Sessions::default()));
     section(&mut text, "`http`", HTTP);
-    keys(&mut text, &Http::fields(), &tree_of(&Http::default()));
+    keys(&mut text, &Http::fields(), &to_tree(&Http::default()));
     text.push_str("\nA key in `http.keys` has:\n");
-    keys(&mut text, &KeyFields::fields(), &tree_of(&KeyFields::default()));
+    keys(&mut text, &KeyFields::fields(), &to_tree(&KeyFields::default()));
     section(&mut text, "`claude_code_bridge`", BRIDGE);
-    let defaults = tree_of(&Bridge::default());
-    let elsewhere = tree_of(&Profile::default());
-    let differs = |field: &Field| {
-        let of = |tree: &Node| tree.get(field.key).map(flow);
+    let defaults = to_tree(&BridgeProfile::default());
+    let elsewhere = to_tree(&Profile::default());
+    let differs = |field: &SettingDoc| {
+        let of = |tree: &Node| tree.get(field.key).map(format_flow);
         of(&defaults) != of(&elsewhere)
     };
     let inherited = Profile::fields().into_iter().filter(differs);
-    let own: Vec<Field> = Hermes::fields().into_iter().chain(inherited).collect();
+    let own: Vec<SettingDoc> = Hermes::fields().into_iter().chain(inherited).collect();
     keys(&mut text, &own, &defaults);
     text.push_str("\n| variable | key |\n|---|---|\n");
     for (suffix, key) in VARIABLES {
-        text += &["| `", PREFIX, suffix, "` | `", key, "` |\n"].concat();
+        text += &["| `", VARIABLE_PREFIX, suffix, "` | `", key, "` |\n"].concat();
     }
     text
 }
@@ -131,10 +131,10 @@ fn section(text: &mut String, title: &str, about: &str) {
     }
 }
 
-fn keys(text: &mut String, fields: &[Field], defaults: &Node) {
+fn keys(text: &mut String, fields: &[SettingDoc], defaults: &Node) {
     text.push('\n');
     for field in fields {
-        let default = defaults.get(field.key).map(flow).unwrap_or_default();
+        let default = defaults.get(field.key).map(format_flow).unwrap_or_default();
         let line = format!(
             "- **`{}`** — {} Default: `{default}`. Value: {}.\n",
             field.key, field.about, field.expects,

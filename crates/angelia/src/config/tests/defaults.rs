@@ -1,8 +1,8 @@
 //! Tests that the defaults are those of the contract.
 
-use angelia_core::model::{Budgets, Clocks};
+use angelia_core::model::{Budgets, TurnTimeouts};
 
-use super::Place;
+use super::TestHome;
 
 /// Every key of the contract that does something now, with the contract's value.
 const CONTRACT: &str = "\
@@ -73,7 +73,7 @@ mcp_servers: {}
 
 #[test]
 fn without_a_file_the_contract_holds() {
-    assert_eq!(Place::new().config().show(), CONTRACT);
+    assert_eq!(TestHome::new().config().show(), CONTRACT);
 }
 
 /// The contract writes some durations with another unit than we do.
@@ -84,16 +84,16 @@ fn the_contracts_own_spelling_says_the_same() {
         .replace("silence_timeout: 2m", "silence_timeout: 120")
         .replace("post_tool_quiet_timeout: 90s", "post_tool_quiet_timeout: 90")
         .replace("approval_timeout: 1d", "approval_timeout: 24h");
-    assert_eq!(Place::with_file(&text).config().show(), CONTRACT);
+    assert_eq!(TestHome::with_file(&text).config().show(), CONTRACT);
 }
 
 /// Keeps the table of states true, which the engine prints with its own defaults.
 #[test]
 fn the_engines_defaults_are_the_same() {
-    let place = Place::new();
-    let specs = place.with_call(|call| place.config().resolve(None, call).unwrap());
+    let place = TestHome::new();
+    let specs = place.with_context(|call| place.config().resolve(None, call).unwrap());
     for spec in specs {
-        assert_eq!(spec.clocks, Clocks::default());
+        assert_eq!(spec.timeouts, TurnTimeouts::default());
         assert_eq!(spec.budgets, Budgets::default());
     }
 }
@@ -101,14 +101,14 @@ fn the_engines_defaults_are_the_same() {
 #[test]
 fn an_empty_file_is_valid() {
     for text in ["", "\n", "# only a comment\n", "---\n", "null\n"] {
-        let config = Place::with_file(text).config();
+        let config = TestHome::with_file(text).config();
         assert_eq!(config.show(), CONTRACT, "{text:?}");
     }
 }
 
 #[test]
 fn the_contract_itself_is_a_valid_file() {
-    let config = Place::with_file(CONTRACT).config();
+    let config = TestHome::with_file(CONTRACT).config();
     assert_eq!(config.show(), CONTRACT);
     assert!(config.show_origin().contains("sessions.keep: 90d  # config.yaml:47"));
 }
@@ -116,13 +116,13 @@ fn the_contract_itself_is_a_valid_file() {
 #[test]
 fn a_block_with_nothing_in_it_is_empty() {
     let text = "profiles:\n  default:\nexecutors:\nsessions:\nmcp_servers:\n";
-    assert_eq!(Place::with_file(text).config().show(), CONTRACT);
+    assert_eq!(TestHome::with_file(text).config().show(), CONTRACT);
 }
 
 #[test]
 fn the_initial_file_says_the_defaults() {
     let text = crate::config::initial_file();
-    assert_eq!(Place::with_file(&text).config().show(), CONTRACT);
+    assert_eq!(TestHome::with_file(&text).config().show(), CONTRACT);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn the_initial_file_says_the_defaults_with_every_key_taken_in() {
             _ => line.to_owned(),
         })
         .collect();
-    let config = Place::with_file(&uncommented.join("\n")).config();
+    let config = TestHome::with_file(&uncommented.join("\n")).config();
     assert_eq!(config.show(), CONTRACT);
     let said = config.show_origin();
     assert!(!said.contains("# default"), "{said}");

@@ -1,6 +1,6 @@
 //! Tests of the messages about an invalid configuration: where, what, and what to do.
 
-use super::{Config, Place, complaint};
+use super::{Config, TestHome, load_error};
 
 #[test]
 fn unknown_keys_name_the_line_and_the_nearest_key_all_at_once() {
@@ -13,7 +13,7 @@ profiles:
 sessions:
   idle_tll: 5m
 ";
-    insta::assert_snapshot!(complaint(text), @"
+    insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
       config.yaml:1: `lisen` is not a known key; did you mean `listen`?
       config.yaml:4: `profiles.default.permisions` is not a known key; did you mean `permissions`?
@@ -52,7 +52,7 @@ sessions:
   max_live: 0
   keep: 999999d
 ";
-    insta::assert_snapshot!(complaint(text), @"
+    insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
       config.yaml:1: `listen` expects an address with a port, such as 127.0.0.1:4376, not `here`
       config.yaml:4: `profiles.default.executor` expects auto | claude | codex | acp | parrot, not `gpt`
@@ -91,7 +91,7 @@ profiles:
 executors:
   native: {}
 ";
-    insta::assert_snapshot!(complaint(text), @"
+    insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
       config.yaml:3: `profiles.default.executor: native` is not available in this version yet (further executors); use auto | claude | codex | acp | parrot
       config.yaml:5: `executors.native` is not available in this version yet (further executors); remove it
@@ -116,7 +116,7 @@ fn what_is_not_yaml_is_named_by_line() {
     ];
     let said: Vec<String> = cases
         .iter()
-        .map(|(name, text)| format!("{name}: {}", first_problem(&complaint(text))))
+        .map(|(name, text)| format!("{name}: {}", first_problem(&load_error(text))))
         .collect();
     insta::assert_snapshot!(said.join("\n"), @"
     a tab: config.yaml:2 is indented with a tab; YAML wants spaces
@@ -148,7 +148,7 @@ fn bombs_are_refused_quickly() {
     let deep = format!("profiles: {}", "[".repeat(100_000));
     let nested = (0..1_000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
     for text in [bomb, deep, nested] {
-        let said = complaint(&text);
+        let said = load_error(&text);
         assert!(first_problem(&said).starts_with("config.yaml:"), "{said}");
     }
 }
@@ -165,9 +165,9 @@ fn what_is_not_text_is_refused() {
         (&[0xfe, 0xff, 0xd8], "config.yaml:1 is not UTF-8 text; save the file as UTF-8"),
     ];
     for (bytes, expected) in cases {
-        let place = Place::new();
+        let place = TestHome::new();
         place.write(bytes);
-        assert_eq!(first_problem(&place.complaint()), expected);
+        assert_eq!(first_problem(&place.load_error()), expected);
     }
 }
 
@@ -175,7 +175,7 @@ fn what_is_not_text_is_refused() {
 fn any_bytes_give_an_answer() {
     use proptest::prelude::*;
     let yaml = "[-a-z0-9:{}\\[\\]&*!|>'\"#%@,?~\\t\\n ]{0,80}";
-    let place = Place::new();
+    let place = TestHome::new();
     proptest!(|(text in yaml)| {
         place.write(&text);
         let _either = place.load();
@@ -188,9 +188,9 @@ fn any_bytes_give_an_answer() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
-    let place = Place::new();
+    let place = TestHome::new();
     std::fs::create_dir(place.home().config_file()).unwrap();
-    assert!(place.complaint().contains("config.yaml` cannot be read: "));
+    assert!(place.load_error().contains("config.yaml` cannot be read: "));
     let missing = place.path("missing.yaml");
     let (environment, home) = (place.environment(), place.home());
     let said = Config::load(&environment, &home, Some(&missing), &[]).unwrap_err();
@@ -199,7 +199,7 @@ fn a_file_that_cannot_be_read_is_named() {
 
 #[test]
 fn a_bad_flag_is_named() {
-    let place = Place::new();
+    let place = TestHome::new();
     let flags = [("listen", "nowhere")];
     let said = Config::load(&place.environment(), &place.home(), None, &flags).unwrap_err();
     insta::assert_snapshot!(said, @"

@@ -2,7 +2,7 @@
 
 use angelia_core::model::{SystemPrompt, ToolSet};
 
-use super::Place;
+use super::TestHome;
 
 /// A01
 #[test]
@@ -14,7 +14,7 @@ fn enabled_makes_it_the_profile_for_those_who_name_none() {
         ("claude_code_bridge: {enabled: true}", "claude_code_bridge"),
     ];
     for (text, expected) in cases {
-        let config = Place::with_file(text).config();
+        let config = TestHome::with_file(text).config();
         assert_eq!(config.default_profile(), expected, "{text}");
     }
 }
@@ -31,7 +31,7 @@ fn the_switch_is_also_a_variable_and_wins_over_the_file() {
         ("claude_code_bridge: {enabled: false}", "1", "claude_code_bridge"),
     ];
     for (text, switch, expected) in cases {
-        let place = Place::with_file(text).var("HERMES_CLAUDE_CODE_BRIDGE", switch);
+        let place = TestHome::with_file(text).var("HERMES_CLAUDE_CODE_BRIDGE", switch);
         assert_eq!(place.config().default_profile(), expected, "{text} {switch}");
     }
 }
@@ -43,9 +43,9 @@ fn it_is_one_profile_beside_the_others() {
 claude_code_bridge: {enabled: true, model: opus}
 profiles: {default: {executor: parrot}}
 ";
-    let place = Place::with_file(text);
+    let place = TestHome::with_file(text);
     let config = place.config();
-    place.with_call(|call| {
+    place.with_context(|call| {
         let bridge = &config.resolve(None, call).unwrap()[0];
         assert_eq!((&*bridge.executor, &*bridge.profile), ("claude", "claude_code_bridge"));
         let other = &config.resolve(Some("default"), call).unwrap()[0];
@@ -56,7 +56,7 @@ profiles: {default: {executor: parrot}}
 /// A08, A09, A10, A16, A17, A18
 #[test]
 fn the_blocks_keys_reach_the_specification() {
-    let place = Place::new();
+    let place = TestHome::new();
     std::fs::write(place.path("prompt.md"), "Be brief.").unwrap();
     place.write(
         "\
@@ -72,7 +72,7 @@ claude_code_bridge:
   permissions: edit
 ",
     );
-    let spec = place.with_call(|call| {
+    let spec = place.with_context(|call| {
         let config = place.config();
         config.resolve(Some("claude_code_bridge"), call).unwrap().remove(0)
     });
@@ -88,7 +88,7 @@ claude_code_bridge:
 /// A09, A10, A16, A17
 #[test]
 fn the_variables_reach_the_specification() {
-    let place = Place::new();
+    let place = TestHome::new();
     let prompt = place.path("prompt.md");
     std::fs::write(&prompt, "Be kind.").unwrap();
     let cwd = place.folder.path().to_str().unwrap().to_owned();
@@ -101,7 +101,7 @@ fn the_variables_reach_the_specification() {
         .var("HERMES_CLAUDE_CODE_ALLOWED_TOOLS", "Bash(echo a,b), Read")
         .var("HERMES_CLAUDE_CODE_RESUME_CLAUDE_SESSIONS", "1");
     let config = place.config();
-    let spec = place.with_call(|call| config.resolve(None, call).unwrap().remove(0));
+    let spec = place.with_context(|call| config.resolve(None, call).unwrap().remove(0));
     assert_eq!(spec.model.as_deref(), Some("haiku"));
     assert_eq!(spec.system, SystemPrompt::Append("Be kind.".into()));
     assert_eq!(spec.tools, ToolSet::List(vec!["Read".into(), "Grep".into()]));
@@ -113,9 +113,9 @@ fn the_variables_reach_the_specification() {
 /// A16
 #[test]
 fn sessions_are_not_resumed_unless_asked() {
-    let place = Place::with_file("claude_code_bridge: {enabled: true}");
+    let place = TestHome::with_file("claude_code_bridge: {enabled: true}");
     let config = place.config();
-    place.with_call(|call| {
+    place.with_context(|call| {
         assert!(!config.resolve(None, call).unwrap()[0].resume);
         assert!(config.resolve(Some("default"), call).unwrap()[0].resume);
     });
@@ -123,7 +123,7 @@ fn sessions_are_not_resumed_unless_asked() {
 
 #[test]
 fn without_block_and_switch_the_variables_mean_nothing() {
-    let place = Place::new().var("HERMES_CLAUDE_CODE_TIMEOUT", "not even a number");
+    let place = TestHome::new().var("HERMES_CLAUDE_CODE_TIMEOUT", "not even a number");
     let config = place.config();
     assert_eq!(config.profile_names().collect::<Vec<_>>(), ["default"]);
 }
@@ -131,7 +131,7 @@ fn without_block_and_switch_the_variables_mean_nothing() {
 #[test]
 fn a_stranger_among_the_variables_is_mentioned() {
     let text = "claude_code_bridge:\n  enabled: true\n  timeout: 600\n";
-    let place = Place::with_file(text)
+    let place = TestHome::with_file(text)
         .var("HERMES_CLAUDE_CODE_BUDGET_SECONDS", "480")
         .var("HERMES_CLAUDE_CODE_ELSEWHERE", "secret");
     insta::assert_snapshot!(place.config().check(), @"
@@ -151,8 +151,8 @@ claude_code_bridge:
 profiles:
   claude_code_bridge: {}
 ";
-    let place = Place::with_file(text).var("HERMES_CLAUDE_CODE_BUDGET_TOOL_COUNT", "many");
-    insta::assert_snapshot!(place.complaint(), @"
+    let place = TestHome::with_file(text).var("HERMES_CLAUDE_CODE_BUDGET_TOOL_COUNT", "many");
+    insta::assert_snapshot!(place.load_error(), @"
     the configuration is not valid:
       config.yaml:2: `claude_code_bridge.enabld` is not a known key; did you mean `enabled`?
       config.yaml:3: `claude_code_bridge.timeout` expects seconds, or a duration such as 90s, 10m, 2h or 7d, not `soon`

@@ -1,11 +1,11 @@
 //! Tests of which layer wins, and of the origin of every value.
 
-use super::{Config, Place};
+use super::{Config, TestHome};
 
 #[test]
 fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
     let text = "listen: 127.0.0.1:1\nclaude_code_bridge:\n  model: file\n  cwd: /file\n";
-    let place = Place::with_file(text)
+    let place = TestHome::with_file(text)
         .var("HERMES_CLAUDE_CODE_MODEL", "variable")
         .var("HERMES_CLAUDE_CODE_CWD", "/variable");
     let flags = [("listen", "127.0.0.1:0"), ("claude_code_bridge.model", "flag")];
@@ -35,7 +35,7 @@ profiles:
   other: {warm: 3}
 sessions: {keep: 7d}
 ";
-    let said = Place::with_file(text).config().show_origin();
+    let said = TestHome::with_file(text).config().show_origin();
     for line in [
         "listen: 127.0.0.1:4376  # default",
         "profiles.default.model: sonnet  # config.yaml:4",
@@ -68,7 +68,7 @@ profiles:
   demo:
     executor: parrot
 ";
-    let place = Place::with_file(text);
+    let place = TestHome::with_file(text);
     let config = place.config();
     let said = config.show_origin();
     for line in [
@@ -82,7 +82,7 @@ profiles:
         assert!(said.lines().any(|said| said == line), "{line}\nnot in\n{said}");
     }
     assert!(!said.contains("profiles.own.mcp_servers.docs.command"));
-    place.with_call(|call| {
+    place.with_context(|call| {
         let specs = config.resolve(Some("own"), call).unwrap();
         assert_eq!(specs[0].env["A"].as_ref(), "inherited");
         assert_eq!(specs[0].env["B"].as_ref(), "own");
@@ -96,7 +96,7 @@ profiles:
 
 #[test]
 fn a_named_file_replaces_the_homes() {
-    let place = Place::with_file("listen: 127.0.0.1:1\n");
+    let place = TestHome::with_file("listen: 127.0.0.1:1\n");
     let other = place.path("other.yaml");
     std::fs::write(&other, "listen: 127.0.0.1:2\n").unwrap();
     let (environment, home) = (place.environment(), place.home());
@@ -109,8 +109,8 @@ fn a_named_file_replaces_the_homes() {
 #[test]
 fn a_value_is_taken_as_it_was_written() {
     let text = "profiles: {default: {model: 1.10, env: {A: 007, B: true, C: '', D: 0x1F}}}\n";
-    let place = Place::with_file(text);
-    place.with_call(|call| {
+    let place = TestHome::with_file(text);
+    place.with_context(|call| {
         let specs = place.config().resolve(None, call).unwrap();
         assert_eq!(specs[0].model.as_deref(), Some("1.10"));
         let env: Vec<&str> = specs[0].env.values().map(|value| &**value).collect();
@@ -127,14 +127,14 @@ profiles:
     <<: *base
     model: opus
 ";
-    let said = Place::with_file(text).config().show_origin();
+    let said = TestHome::with_file(text).config().show_origin();
     assert!(said.contains("profiles.b.warm: 3  # config.yaml:4"), "{said}");
     assert!(said.contains("profiles.b.model: opus  # config.yaml:5"));
 }
 
 #[test]
 fn the_hash_tells_configurations_apart_but_not_where_they_say_it() {
-    let hash = |text: &str| Place::with_file(text).config().sha256();
+    let hash = |text: &str| TestHome::with_file(text).config().sha256();
     let one = hash("profiles: {p: {env: {A: secret}}}\n");
     assert_eq!(one, hash("# moved\nlisten: 127.0.0.1:0\n\nprofiles:\n  p: {env: {A: secret}}\n"));
     assert_ne!(one, hash("profiles: {p: {env: {A: other}}}\n"));
@@ -149,7 +149,7 @@ claude_code_bridge: {model: opus}
 executors: {claude: {model: sonnet}}
 profiles: {review: {executor: claude, mode: model}}
 ";
-    let listed = Place::with_file(text).config().summaries();
+    let listed = TestHome::with_file(text).config().summaries();
     let listed: Vec<_> = listed
         .iter()
         .map(|one| (&*one.name, &*one.executor, one.mode.as_str(), one.model.as_deref()))
@@ -165,7 +165,7 @@ profiles: {review: {executor: claude, mode: model}}
 #[test]
 fn files_from_other_editors_are_read() {
     let text = "\u{feff}sessions:\r\n  keep: 7d\r\nprofiles:\r\n  p: {model: opus}\r\n";
-    let said = Place::with_file(text).config().show_origin();
+    let said = TestHome::with_file(text).config().show_origin();
     assert!(said.contains("sessions.keep: 7d  # config.yaml:2"), "{said}");
     assert!(said.contains("profiles.p.model: opus  # config.yaml:4"), "{said}");
 }

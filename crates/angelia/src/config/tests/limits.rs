@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use angelia_core::model::{Budgets, Clocks, SessionSpec};
+use angelia_core::model::{Budgets, SessionSpec, TurnTimeouts};
 
-use super::{Config, Place, complaint};
-use crate::config::types::{Bridge, Limit, Period, Profile};
+use super::{Config, TestHome, load_error};
+use crate::config::types::{BridgeProfile, Limit, Period, Profile};
 
-fn spec(place: &Place, profile: &str) -> SessionSpec {
-    let specs = place.with_call(|call| place.config().resolve(Some(profile), call));
+fn spec(place: &TestHome, profile: &str) -> SessionSpec {
+    let specs = place.with_context(|call| place.config().resolve(Some(profile), call));
     specs.unwrap().remove(0)
 }
 
-fn bridge(place: &Place) -> SessionSpec {
+fn bridge(place: &TestHome) -> SessionSpec {
     spec(place, "claude_code_bridge")
 }
 
@@ -43,8 +43,8 @@ fn every_key_arrives_at_its_place() {
     let own = format!("profiles:\n  p:\n{ALL}");
     let inherited = format!("profiles: {{p: {{executor: claude}}}}\nexecutors:\n  claude:\n{ALL}");
     for text in [own, inherited] {
-        let spec = spec(&Place::with_file(&text), "p");
-        let clocks = Clocks {
+        let spec = spec(&TestHome::with_file(&text), "p");
+        let clocks = TurnTimeouts {
             timeout: seconds(101),
             first_event: seconds(102),
             silence: seconds(103),
@@ -62,14 +62,14 @@ fn every_key_arrives_at_its_place() {
             cost_usd: Some(1.12),
             resumes: 113,
         };
-        assert_eq!((spec.clocks, spec.budgets), (clocks, budgets), "{text}");
+        assert_eq!((spec.timeouts, spec.budgets), (clocks, budgets), "{text}");
     }
 }
 
 #[test]
 fn without_the_guard_nothing_goes_on_by_itself() {
     let text = "profiles: {p: {auto_resume_budget_guard: off, auto_resume_max_resumes: 7}}\n";
-    assert_eq!(spec(&Place::with_file(text), "p").budgets.resumes, 0);
+    assert_eq!(spec(&TestHome::with_file(text), "p").budgets.resumes, 0);
 }
 
 #[test]
@@ -80,7 +80,7 @@ profiles:
   p: {executor: claude, budget_seconds: null, budget_tool_count: ~, max_cost_usd: null}
 claude_code_bridge: {budget_seconds: null, budget_tool_count: null}
 ";
-    let place = Place::with_file(text);
+    let place = TestHome::with_file(text);
     assert_eq!(spec(&place, "p").budgets, Budgets::default());
     let budgets = bridge(&place).budgets;
     assert_eq!((budgets.time, budgets.tools), (None, None));
@@ -110,7 +110,7 @@ profiles:
   r: {max_cost_usd: cheap}
   s: {max_cost_usd: 'inf'}
 ";
-    insta::assert_snapshot!(complaint(text), @"
+    insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
       config.yaml:3: `profiles.p.timeout` expects at least one second, not `0`
       config.yaml:4: `profiles.p.first_event_timeout` expects at least one second, not `0s`
@@ -138,10 +138,10 @@ profiles:
 /// A11, A12, A13, A14, A15
 #[test]
 fn hermess_block_has_hermess_limits() {
-    let ours = Clocks::default();
-    let spec = bridge(&Place::with_file("claude_code_bridge: {}\n"));
-    let clocks = Clocks { timeout: seconds(600), ..Clocks::default() };
-    assert_eq!(spec.clocks, clocks);
+    let ours = TurnTimeouts::default();
+    let spec = bridge(&TestHome::with_file("claude_code_bridge: {}\n"));
+    let clocks = TurnTimeouts { timeout: seconds(600), ..TurnTimeouts::default() };
+    assert_eq!(spec.timeouts, clocks);
     assert_eq!((ours.first_event, ours.silence), (seconds(60), seconds(120)));
     let budgets = Budgets { time: Some(seconds(480)), tools: Some(20), cost_usd: None, resumes: 5 };
     assert_eq!(spec.budgets, budgets);
@@ -151,15 +151,15 @@ fn hermess_block_has_hermess_limits() {
 #[test]
 fn the_blocks_limits_reach_the_specification() {
     let text = format!("claude_code_bridge:\n{ALL}");
-    let place = Place::with_file(&text);
+    let place = TestHome::with_file(&text);
     let theirs = bridge(&place);
-    let ours = spec(&Place::with_file(&format!("profiles:\n  p:\n{ALL}")), "p");
-    assert_eq!(theirs.clocks, ours.clocks);
+    let ours = spec(&TestHome::with_file(&format!("profiles:\n  p:\n{ALL}")), "p");
+    assert_eq!(theirs.timeouts, ours.timeouts);
     assert_eq!(theirs.budgets, ours.budgets);
     assert!(place.config().warnings().is_empty());
 }
 
-fn switched_on() -> Place {
+fn home_with_variables() -> TestHome {
     [
         ("BRIDGE", "1"),
         ("TIMEOUT", "201"),
@@ -171,7 +171,7 @@ fn switched_on() -> Place {
         ("AUTO_RESUME_MAX_RESUMES", "206"),
     ]
     .iter()
-    .fold(Place::new(), |place, (suffix, value)| {
+    .fold(TestHome::new(), |place, (suffix, value)| {
         place.var(&format!("HERMES_CLAUDE_CODE_{suffix}"), value)
     })
 }
@@ -179,25 +179,25 @@ fn switched_on() -> Place {
 /// A11, A12, A13, A14, A15
 #[test]
 fn the_variables_limits_reach_the_specification() {
-    let place = switched_on();
+    let place = home_with_variables();
     let spec = bridge(&place);
-    let clocks = Clocks {
+    let clocks = TurnTimeouts {
         timeout: seconds(201),
         first_event: seconds(202),
         silence: seconds(203),
-        ..Clocks::default()
+        ..TurnTimeouts::default()
     };
     let budgets =
         Budgets { time: Some(seconds(204)), tools: Some(205), cost_usd: None, resumes: 206 };
-    assert_eq!((spec.clocks, spec.budgets), (clocks, budgets));
+    assert_eq!((spec.timeouts, spec.budgets), (clocks, budgets));
     assert!(place.config().warnings().is_empty());
-    let off = switched_on().var("HERMES_CLAUDE_CODE_AUTO_RESUME_BUDGET_GUARD", "0");
+    let off = home_with_variables().var("HERMES_CLAUDE_CODE_AUTO_RESUME_BUDGET_GUARD", "0");
     assert_eq!(bridge(&off).budgets.resumes, 0);
 }
 
 #[test]
 fn a_flag_a_variable_the_block_the_executor_hermes() {
-    let place = switched_on();
+    let place = home_with_variables();
     place.write(
         "\
 executors:
@@ -222,12 +222,12 @@ claude_code_bridge:
         assert!(said.lines().any(|said| said == line), "{line}\n{said}");
     }
     let spec = spec_of(&config, &place);
-    assert_eq!(spec.clocks.timeout, seconds(501));
-    assert_eq!(spec.clocks.retry, seconds(304));
+    assert_eq!(spec.timeouts.timeout, seconds(501));
+    assert_eq!(spec.timeouts.retry, seconds(304));
 }
 
-fn spec_of(config: &Config, place: &Place) -> SessionSpec {
-    let specs = place.with_call(|call| config.resolve(Some("claude_code_bridge"), call));
+fn spec_of(config: &Config, place: &TestHome) -> SessionSpec {
+    let specs = place.with_context(|call| config.resolve(Some("claude_code_bridge"), call));
     specs.unwrap().remove(0)
 }
 
@@ -238,15 +238,15 @@ fn what_is_said_for_the_executor_wins_over_hermess_defaults() {
 executors: {claude: {timeout: 3h, budget_seconds: null}}
 claude_code_bridge: {enabled: true}
 ";
-    let spec = bridge(&Place::with_file(text));
-    assert_eq!(spec.clocks.timeout, Duration::from_hours(3));
+    let spec = bridge(&TestHome::with_file(text));
+    assert_eq!(spec.timeouts.timeout, Duration::from_hours(3));
     assert_eq!((spec.budgets.time, spec.budgets.tools), (None, Some(20)));
 }
 
 #[test]
 fn hermess_limits_are_shown_with_their_origin() {
     let text = "claude_code_bridge:\n  timeout: 5m\n";
-    let said = Place::with_file(text).config().show_origin();
+    let said = TestHome::with_file(text).config().show_origin();
     for line in [
         "claude_code_bridge.timeout: 5m  # config.yaml:2",
         "claude_code_bridge.budget_seconds: 8m  # default",
@@ -261,11 +261,11 @@ fn hermess_limits_are_shown_with_their_origin() {
 
 #[test]
 fn hermess_limits_stay_its_own() {
-    let (theirs, ours) = (Bridge::default().profile, Profile::default());
+    let (theirs, ours) = (BridgeProfile::default().profile, Profile::default());
     assert_eq!(ours.timeout, Limit(Period::hours(2)));
     assert_eq!(theirs.timeout, Limit(Period::minutes(10)));
     let text = "claude_code_bridge: {enabled: true}\nprofiles: {p: {executor: claude}}\n";
-    let place = Place::with_file(text);
-    assert_eq!(spec(&place, "p").clocks, Clocks::default());
+    let place = TestHome::with_file(text);
+    assert_eq!(spec(&place, "p").timeouts, TurnTimeouts::default());
     assert_eq!(spec(&place, "p").budgets, Budgets::default());
 }

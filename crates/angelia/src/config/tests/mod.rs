@@ -17,15 +17,15 @@ use std::{ffi::OsString, fs, path::PathBuf};
 
 use tempfile::TempDir;
 
-use super::{Call, Config, ConfigErrors, Environment, Home};
+use super::{Config, ConfigErrors, Environment, Home, ResolveContext};
 
 /// A temporary home, and an environment that has nothing else.
-struct Place {
+struct TestHome {
     folder: TempDir,
     vars: Vec<(String, String)>,
 }
 
-impl Place {
+impl TestHome {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), vars: Vec::new() }
     }
@@ -60,7 +60,7 @@ impl Place {
     }
 
     fn home(&self) -> Home {
-        Home::of(&self.environment()).unwrap()
+        Home::from_environment(&self.environment()).unwrap()
     }
 
     fn load(&self) -> Result<Config, ConfigErrors> {
@@ -72,14 +72,14 @@ impl Place {
     }
 
     /// Returns the error message for an invalid file.
-    fn complaint(&self) -> String {
+    fn load_error(&self) -> String {
         self.load().unwrap_err().to_string()
     }
 
-    fn with_call<T>(&self, use_it: impl FnOnce(&Call<'_>) -> T) -> T {
+    fn with_context<T>(&self, use_it: impl FnOnce(&ResolveContext<'_>) -> T) -> T {
         let environment = self.environment();
         let home = self.home();
-        use_it(&Call {
+        use_it(&ResolveContext {
             environment: &environment,
             home: &home,
             named_cwd: None,
@@ -89,6 +89,6 @@ impl Place {
     }
 }
 
-fn complaint(text: &str) -> String {
-    Place::with_file(text).complaint()
+fn load_error(text: &str) -> String {
+    TestHome::with_file(text).load_error()
 }

@@ -1,6 +1,6 @@
 //! Tests of the output of `config show`.
 
-use super::Place;
+use super::TestHome;
 
 #[test]
 fn values_that_may_be_secrets_are_not_shown() {
@@ -12,7 +12,7 @@ profiles:
     env: {API_KEY: s3cret}
     mcp_servers: {local: {command: x, env: {TOKEN: s3cret}}}
 ";
-    let config = Place::with_file(text).config();
+    let config = TestHome::with_file(text).config();
     let printed = format!("{}{}{config:?}", config.show(), config.show_origin());
     assert!(!printed.contains("s3cret"), "{printed}");
     assert!(printed.contains("profiles.default.env.API_KEY: \"(hidden)\"  # config.yaml:5"));
@@ -28,7 +28,7 @@ profiles:
   b.c-d: {model: 'with # and \"quotes\"', cwd: '/srv/a b'}
 executors: {claude: {billing: api_key}}
 ";
-    let place = Place::with_file(text);
+    let place = TestHome::with_file(text);
     let shown = place.config().show();
     place.write(&shown);
     assert_eq!(place.config().show(), shown);
@@ -36,6 +36,6 @@ executors: {claude: {billing: api_key}}
 
 #[test]
 fn check_names_the_profiles() {
-    let config = Place::with_file("profiles: {review: {}}\n").config();
+    let config = TestHome::with_file("profiles: {review: {}}\n").config();
     insta::assert_snapshot!(config.check(), @"the configuration is valid; profiles: default, review (`default` where none is named)");
 }

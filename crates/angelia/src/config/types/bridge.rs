@@ -7,10 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::Value as Json;
 
-use super::{Count, ExecutorName, Limit, Period, Profile};
+use super::{BoundedCount, ExecutorName, Limit, Period, Profile};
 use crate::config::{
     problem::Problem,
-    setting::{Block, Place, Section, Setting, settings, unknown_key},
+    setting::{Section, Setting, SettingsBlock, ValueCursor, settings, unknown_key},
 };
 
 settings! {
@@ -24,19 +24,19 @@ settings! {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Bridge {
+pub(crate) struct BridgeProfile {
     pub(crate) profile: Profile,
     pub(crate) hermes: Hermes,
 }
 
-impl Default for Bridge {
+impl Default for BridgeProfile {
     fn default() -> Self {
         Self {
             profile: Profile {
                 executor: ExecutorName::Claude,
                 timeout: Limit(Period::seconds(600)),
                 budget_seconds: Some(Limit(Period::seconds(480))),
-                budget_tool_count: Some(Count(20)),
+                budget_tool_count: Some(BoundedCount(20)),
                 ..Profile::default()
             },
             hermes: Hermes::default(),
@@ -44,12 +44,12 @@ impl Default for Bridge {
     }
 }
 
-impl Setting for Bridge {
+impl Setting for BridgeProfile {
     fn expects() -> String {
         "a mapping".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         Section::open(place, problems)?;
         let known: Vec<&str> = Hermes::KEYS.iter().chain(Profile::KEYS).copied().collect();
         let mut rest = place.node.clone();
@@ -57,25 +57,25 @@ impl Setting for Bridge {
         for entry in place.node.entries() {
             let key = entry.key.as_str();
             if Hermes::KEYS.contains(&key) {
-                rest.take(key);
+                rest.remove(key);
                 continue;
             }
-            own.take(key);
+            own.remove(key);
             if !Profile::KEYS.contains(&key) {
-                rest.take(key);
-                let block = Place::new(place.node, &place.path, "profiles.*");
+                rest.remove(key);
+                let block = ValueCursor::new(place.node, &place.path, "profiles.*");
                 problems.push(unknown_key(entry, &block, &known));
             }
         }
-        let hermes = Hermes::read(&Place::new(&own, &place.path, &place.shape), problems)?;
-        let rest = Place::new(&rest, &place.path, "profiles.*");
+        let hermes = Hermes::read(&ValueCursor::new(&own, &place.path, &place.shape), problems)?;
+        let rest = ValueCursor::new(&rest, &place.path, "profiles.*");
         let profile = Profile::read_over(Self::default().profile, &rest, problems)?;
         Some(Self { profile, hermes })
     }
 }
 
 /// Serializes one block, as it is written in the file: first its own keys, then the profile's.
-impl Serialize for Bridge {
+impl Serialize for BridgeProfile {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let hermes = serde_json::to_value(&self.hermes).map_err(S::Error::custom)?;
         let profile = serde_json::to_value(&self.profile).map_err(S::Error::custom)?;
@@ -85,7 +85,7 @@ impl Serialize for Bridge {
     }
 }
 
-impl JsonSchema for Bridge {
+impl JsonSchema for BridgeProfile {
     fn schema_name() -> Cow<'static, str> {
         "Bridge".into()
     }

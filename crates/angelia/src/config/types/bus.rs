@@ -1,6 +1,6 @@
 //! The settings of the message bus.
 
-use super::{Count, Period};
+use super::{BoundedCount, Period};
 use crate::config::setting::settings;
 
 settings! {
@@ -13,7 +13,7 @@ settings! {
         message_ttl: Period = Period::days(7),
         /// How many messages may wait for one endpoint; further ones are refused, and their senders
         /// are told.
-        max_queued: Count<1, 1_000_000> = Count(10_000),
+        max_queued: BoundedCount<1, 1_000_000> = BoundedCount(10_000),
         /// How long a message with the same id, sender and receiver is recognized as a duplicate.
         dedupe_window: Period = Period::minutes(2),
     }

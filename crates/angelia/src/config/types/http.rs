@@ -7,9 +7,9 @@ use serde::{Serialize, Serializer};
 
 use super::{Dollars, Period, ProfileName};
 use crate::config::{
-    node::{Scalar, ScalarKind, Value},
+    node::{NodeValue, Scalar, ScalarKind},
     problem::Problem,
-    setting::{Name, Place, Setting, settings},
+    setting::{MapKey, Setting, ValueCursor, settings},
 };
 
 settings! {
@@ -63,7 +63,7 @@ impl Setting for ApiKey {
         "a mapping with `name` and `sha256`, as `angelia keys add` writes it".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         let fields = KeyFields::read(place, problems)?;
         for key in ["name", "sha256"] {
             if place.node.get(key).is_none() {
@@ -80,7 +80,7 @@ impl Setting for ApiKey {
 pub(crate) struct KeyHash(pub(crate) [u8; 32]);
 
 impl KeyHash {
-    pub(crate) fn hex(self) -> String {
+    pub(crate) fn to_hex(self) -> String {
         let mut text = String::with_capacity(64);
         for byte in self.0 {
             let _infallible = write!(text, "{byte:02x}");
@@ -109,7 +109,7 @@ impl std::fmt::Debug for KeyHash {
 
 impl Serialize for KeyHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.hex())
+        serializer.collect_str(&self.to_hex())
     }
 }
 
@@ -132,7 +132,7 @@ impl Setting for KeyHash {
         "64 hexadecimal digits".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         place.parse(problems, &Self::expects(), Self::parse)
     }
 }
@@ -171,18 +171,18 @@ impl Setting for KeyProfiles {
         "`all`, or a list of names".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         match &place.node.value {
-            Value::Scalar(Scalar { text, kind, .. })
+            NodeValue::Scalar(Scalar { text, kind, .. })
                 if *kind != ScalarKind::Null && text == "all" =>
             {
                 Some(Self::All)
             }
-            Value::List(_) => {
+            NodeValue::List(_) => {
                 let names: Vec<String> = Vec::read(place, problems)?;
                 Some(Self::Only(names.into_iter().map(Into::into).collect()))
             }
-            Value::Scalar(_) | Value::Map(_) => {
+            NodeValue::Scalar(_) | NodeValue::Map(_) => {
                 problems.push(place.mismatch(&Self::expects()));
                 None
             }
@@ -196,7 +196,7 @@ impl Setting for KeyProfiles {
 #[schemars(inline)]
 pub(crate) struct ModelId(pub(crate) Arc<str>);
 
-impl Name for ModelId {
+impl MapKey for ModelId {
     fn expects() -> &'static str {
         "a model id"
     }

@@ -8,17 +8,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value as Json, value::to_raw_value};
 
-use super::values::MASK;
+use super::values::SECRET_MASK;
 use crate::config::{
-    node::{Node, Scalar, ScalarKind, Value},
+    node::{Node, NodeValue, Scalar, ScalarKind},
     problem::Problem,
-    setting::{Name, Place, Setting},
+    setting::{MapKey, Setting, ValueCursor},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub(crate) struct ServerName(pub(crate) Arc<str>);
 
-impl Name for ServerName {
+impl MapKey for ServerName {
     fn expects() -> &'static str {
         "a name of letters, digits, `_` and `-`"
     }
@@ -34,16 +34,16 @@ impl Name for ServerName {
 pub(crate) struct McpServer(Map<String, Json>);
 
 impl McpServer {
-    pub(crate) fn raw(&self) -> Option<RawJson> {
+    pub(crate) fn to_raw_json(&self) -> Option<RawJson> {
         to_raw_value(&self.0).ok().map(RawJson::from)
     }
 
     /// Returns the definition with the values masked that are likely to be secrets.
-    fn masked(&self) -> Json {
+    fn with_masked_secrets(&self) -> Json {
         let mut shown = self.0.clone();
         for key in ["env", "headers"] {
             if let Some(Json::Object(values)) = shown.get_mut(key) {
-                values.values_mut().for_each(|value| *value = MASK.into());
+                values.values_mut().for_each(|value| *value = SECRET_MASK.into());
             }
         }
         Json::Object(shown)
@@ -52,13 +52,13 @@ impl McpServer {
 
 impl std::fmt::Debug for McpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.masked())
+        write!(f, "{}", self.with_masked_secrets())
     }
 }
 
 impl Serialize for McpServer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.masked().serialize(serializer)
+        self.with_masked_secrets().serialize(serializer)
     }
 }
 
@@ -84,8 +84,8 @@ impl Setting for McpServer {
         "a server's definition (`command` with `args` and `env`, or `type` with `url`)".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let Json::Object(server) = json(place.node) else {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let Json::Object(server) = node_to_json(place.node) else {
             problems.push(place.mismatch(&Self::expects()));
             return None;
         };
@@ -98,12 +98,12 @@ impl Setting for McpServer {
     }
 }
 
-fn json(node: &Node) -> Json {
+fn node_to_json(node: &Node) -> Json {
     match &node.value {
-        Value::Scalar(scalar) => scalar_json(scalar),
-        Value::List(items) => items.iter().map(json).collect(),
-        Value::Map(entries) => {
-            entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect()
+        NodeValue::Scalar(scalar) => scalar_json(scalar),
+        NodeValue::List(items) => items.iter().map(node_to_json).collect(),
+        NodeValue::Map(entries) => {
+            entries.iter().map(|entry| (entry.key.clone(), node_to_json(&entry.node))).collect()
         }
     }
 }
@@ -115,6 +115,6 @@ fn scalar_json(Scalar { kind, text }: &Scalar) -> Json {
         ScalarKind::Number => {
             text.parse::<Number>().map_or_else(|_| Json::String(text.clone()), Json::Number)
         }
-        ScalarKind::Text | ScalarKind::Loose => Json::String(text.clone()),
+        ScalarKind::Text | ScalarKind::Untyped => Json::String(text.clone()),
     }
 }

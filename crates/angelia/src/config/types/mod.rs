@@ -3,29 +3,29 @@
 
 mod bridge;
 mod bus;
+mod choices;
 mod http;
 mod mcp;
 mod period;
 mod profile;
 mod values;
-mod words;
 
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
 };
 
-pub(crate) use bridge::{Bridge, Hermes};
+pub(crate) use bridge::{BridgeProfile, Hermes};
 pub(crate) use bus::BusSettings;
+pub(crate) use choices::{Billing, ExecutorName, Mode, Permission, Trust};
 pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, is_key_name};
 pub(crate) use mcp::{McpServer, ServerName};
 pub(crate) use period::{Limit, Period};
 pub(crate) use profile::{ExecutorDefaults, Profile};
 pub(crate) use values::{
-    Address, CommandLine, Count, Dollars, FixedPath, Hidden, PassedVariable, Pattern, ProfileName,
-    Program, Tools, VariableName,
+    AgentCommand, BoundedCount, Dollars, FixedPath, ListenAddress, PassedVariable, ProfileName,
+    ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting, VariableName,
 };
-pub(crate) use words::{Billing, ExecutorName, Mode, Permission, Trust};
 
 use super::setting::settings;
 
@@ -33,7 +33,7 @@ settings! {
     /// Angelia's configuration, `config.yaml`.
     ConfigFile {
         /// The address that `angelia serve` listens on; port 0 takes any free port.
-        listen: Address = Address(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 4376)),
+        listen: ListenAddress = ListenAddress(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 4376)),
         /// Any number of profiles, by name; `default` is used when none is named.
         profiles: BTreeMap<ProfileName, Profile> = BTreeMap::new(),
         /// Defaults that every profile of an executor inherits.
@@ -47,7 +47,7 @@ settings! {
         /// MCP servers given to every agent, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
         /// Hermes's block, for people who come from Hermes; it becomes the profile of this name.
-        claude_code_bridge: Option<Bridge> = None,
+        claude_code_bridge: Option<BridgeProfile> = None,
     }
 }
 
@@ -69,9 +69,9 @@ settings! {
         /// How long an unused process is kept for its session.
         idle_ttl: Period = Period::minutes(10),
         /// How many processes live at once; the least recently used makes room.
-        max_live: Count<1, 4096> = Count(64),
+        max_live: BoundedCount<1, 4096> = BoundedCount(64),
         /// How many turns may wait in one session.
-        max_queued_turns: Count<1, 4096> = Count(16),
+        max_queued_turns: BoundedCount<1, 4096> = BoundedCount(16),
         /// How long the record of a session is kept after its last turn.
         keep: Period = Period::days(90),
         /// Whether each session is also written to a file of its own in `snapshots/` after every

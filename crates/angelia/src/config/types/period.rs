@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::config::{
     problem::Problem,
-    setting::{Place, Setting},
+    setting::{Setting, ValueCursor},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,10 +21,10 @@ const UNITS: &[(char, u64)] = &[('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)
 
 /// A hundred years: a longer period is a typing error, and timers can add this much without
 /// overflow.
-const LONGEST: u64 = 36_500 * 86_400;
+const MAX_SECONDS: u64 = 36_500 * 86_400;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadPeriod {
+pub(crate) enum PeriodError {
     #[error("seconds, or a duration such as 90s, 10m, 2h or 7d")]
     Unreadable,
     #[error("a duration of at most a hundred years")]
@@ -52,7 +52,7 @@ impl Period {
         Duration::from_secs(self.seconds)
     }
 
-    pub(crate) fn parse(text: &str) -> Result<Self, BadPeriod> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PeriodError> {
         let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));
         let (number, factor) = match unit {
             Some((unit, factor)) => (text.trim_end_matches(*unit), *factor),
@@ -61,15 +61,15 @@ impl Period {
         let has_one_unit = text.len() - number.len() <= 1;
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         if !has_one_unit || !is_number {
-            return Err(BadPeriod::Unreadable);
+            return Err(PeriodError::Unreadable);
         }
         number
             .parse::<u64>()
             .ok()
             .and_then(|number| number.checked_mul(factor))
-            .filter(|seconds| *seconds <= LONGEST)
+            .filter(|seconds| *seconds <= MAX_SECONDS)
             .map(Self::seconds)
-            .ok_or(BadPeriod::TooLong)
+            .ok_or(PeriodError::TooLong)
     }
 }
 
@@ -87,12 +87,12 @@ impl fmt::Display for Period {
 
 impl Setting for Period {
     fn expects() -> String {
-        BadPeriod::Unreadable.to_string()
+        PeriodError::Unreadable.to_string()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         let parsed =
-            place.text().map_or(Err(BadPeriod::Unreadable), |text| Self::parse(text.trim()));
+            place.text().map_or(Err(PeriodError::Unreadable), |text| Self::parse(text.trim()));
         match parsed {
             Ok(period) => Some(period),
             Err(bad) => {
@@ -143,7 +143,7 @@ impl Setting for Limit {
         Period::expects()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         let period = Period::read(place, problems)?;
         if period.seconds == 0 {
             problems.push(place.mismatch("at least one second"));

@@ -8,12 +8,13 @@ use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::Value as Json;
 
 use super::{
-    Billing, CommandLine, Count, Dollars, ExecutorName, FixedPath, Hidden, Limit, McpServer, Mode,
-    PassedVariable, Pattern, Period, Permission, Program, ServerName, Tools, Trust, VariableName,
+    AgentCommand, Billing, BoundedCount, Dollars, ExecutorName, FixedPath, Limit, McpServer, Mode,
+    PassedVariable, Period, Permission, ProgramPath, SecretValue, ServerName, ToolPatternSetting,
+    ToolSetSetting, Trust, VariableName,
 };
 use crate::config::{
     problem::Problem,
-    setting::{Block as _, Place, Setting, settings, unknown_key},
+    setting::{Setting, SettingsBlock as _, ValueCursor, settings, unknown_key},
 };
 
 settings! {
@@ -30,11 +31,11 @@ settings! {
         /// here can be read or changed.
         mode: Mode = Mode::Agent,
         /// The agent's program. `null`: found on `PATH`.
-        binary: Option<Program> = None,
+        binary: Option<ProgramPath> = None,
         /// The command line of an ACP agent, such as `[gemini, --acp]`. Required by `executor:
         /// acp`,
         /// and refused by every other executor.
-        command: Option<CommandLine> = None,
+        command: Option<AgentCommand> = None,
         /// The directory the agent works in. `null`: the caller's directory (`angelia run`); every
         /// other frontend needs a profile that names one.
         cwd: Option<FixedPath> = None,
@@ -48,15 +49,15 @@ settings! {
         /// `unattended`: we answer yes within the two lists below.
         permissions: Permission = Permission::Ask,
         /// Tools that are allowed without asking.
-        allowed_tools: Vec<Pattern> = Vec::new(),
+        allowed_tools: Vec<ToolPatternSetting> = Vec::new(),
         /// Tools that are always refused, whatever else allows them.
-        disallowed_tools: Vec<Pattern> = Vec::new(),
+        disallowed_tools: Vec<ToolPatternSetting> = Vec::new(),
         /// Which of the agent's own tools exist at all.
-        tools: Tools = Tools(ToolSet::Default),
+        tools: ToolSetSetting = ToolSetSetting(ToolSet::Default),
         /// MCP servers for this profile, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
         /// Variables set for the agent; they win over what is withheld.
-        env: BTreeMap<VariableName, Hidden> = BTreeMap::new(),
+        env: BTreeMap<VariableName, SecretValue> = BTreeMap::new(),
         /// Variables let through from our environment, besides PATH, HOME, USER, LOGNAME, SHELL,
         /// LANG, `LC_*`, TZ, TERM, TMPDIR, `SSH_AUTH_SOCK`, `*_PROXY`, `NODE_EXTRA_CA_CERTS` and
         /// `SSL_CERT_*`; everything else is withheld.
@@ -89,14 +90,14 @@ settings! {
         /// After this time a turn ends with the answer it has, as `partial`.
         budget_seconds: Option<Limit> = None,
         /// After this many tool calls a turn ends with the answer it has, as `partial`.
-        budget_tool_count: Option<Count<1, 100_000>> = None,
+        budget_tool_count: Option<BoundedCount<1, 100_000>> = None,
         /// When a turn has cost this much, it ends with the answer it has, as `partial`.
         max_cost_usd: Option<Dollars> = None,
         /// Whether a turn that used up its budget of time or tools is resumed automatically, in the
         /// same conversation and with fresh budgets.
         auto_resume_budget_guard: bool = true,
         /// How often one turn is resumed automatically.
-        auto_resume_max_resumes: Count<0, 1000> = Count(5),
+        auto_resume_max_resumes: BoundedCount<0, 1000> = BoundedCount(5),
         /// The profile that takes over when the quota of this one is used up, with everything
         /// said so far; only before the first tool of the turn has started.
         fallback_profile: Option<String> = None,
@@ -108,7 +109,7 @@ settings! {
         /// cache is used.
         exclude_dynamic_system_prompt_sections: bool = true,
         /// How many processes are kept started and waiting.
-        warm: Count<0, 64> = Count(1),
+        warm: BoundedCount<0, 64> = BoundedCount(1),
     }
 }
 
@@ -117,13 +118,13 @@ settings! {
 pub(crate) struct ExecutorDefaults {
     values: Profile,
     /// The keys that were set; all others are not inherited.
-    given: Vec<&'static str>,
+    inherited: Vec<&'static str>,
 }
 
-const CHOICE: &str = "executor";
+const EXECUTOR_KEY: &str = "executor";
 
 fn inherited_keys() -> impl Iterator<Item = &'static str> {
-    Profile::KEYS.iter().copied().filter(|key| *key != CHOICE)
+    Profile::KEYS.iter().copied().filter(|key| *key != EXECUTOR_KEY)
 }
 
 impl Setting for ExecutorDefaults {
@@ -131,22 +132,22 @@ impl Setting for ExecutorDefaults {
         "a mapping with the keys of a profile".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         let mut node = place.node.clone();
         let given = inherited_keys().filter(|key| node.get(key).is_some()).collect();
-        if let Some(choice) = node.take(CHOICE) {
+        if let Some(choice) = node.remove(EXECUTOR_KEY) {
             let known: Vec<_> = inherited_keys().collect();
             problems.push(unknown_key(&choice, place, &known));
         }
-        let values = Profile::read(&Place::new(&node, &place.path, "profiles.*"), problems)?;
-        Some(Self { values, given })
+        let values = Profile::read(&ValueCursor::new(&node, &place.path, "profiles.*"), problems)?;
+        Some(Self { values, inherited: given })
     }
 }
 
 impl Serialize for ExecutorDefaults {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let values = serde_json::to_value(&self.values).map_err(S::Error::custom)?;
-        serializer.collect_map(self.given.iter().map(|key| (key, &values[key])))
+        serializer.collect_map(self.inherited.iter().map(|key| (key, &values[key])))
     }
 }
 
@@ -159,7 +160,7 @@ impl JsonSchema for ExecutorDefaults {
         let mut schema = Profile::json_schema(generator);
         schema.insert("description".to_owned(), Self::expects().into());
         if let Some(Json::Object(keys)) = schema.get_mut("properties") {
-            keys.remove(CHOICE);
+            keys.remove(EXECUTOR_KEY);
             // A key that is not set here is not inherited, so it has no default.
             for key in keys.values_mut().filter_map(Json::as_object_mut) {
                 key.remove("default");

@@ -12,9 +12,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
 
 use crate::config::{
-    node::Value,
+    node::NodeValue,
     problem::Problem,
-    setting::{Name, Place, Setting},
+    setting::{MapKey, Setting, ValueCursor},
 };
 
 /// Implements `JsonSchema` inline for a type with a literal schema.
@@ -38,16 +38,16 @@ macro_rules! schema {
 
 /// A whole number within bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Count<const MIN: u32, const MAX: u32>(pub(crate) u32);
+pub(crate) struct BoundedCount<const MIN: u32, const MAX: u32>(pub(crate) u32);
 
-schema!(Count<const MIN: u32, const MAX: u32>, {"type": "integer", "minimum": MIN, "maximum": MAX});
+schema!(BoundedCount<const MIN: u32, const MAX: u32>, {"type": "integer", "minimum": MIN, "maximum": MAX});
 
-impl<const MIN: u32, const MAX: u32> Setting for Count<MIN, MAX> {
+impl<const MIN: u32, const MAX: u32> Setting for BoundedCount<MIN, MAX> {
     fn expects() -> String {
         format!("a whole number from {MIN} to {MAX}")
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         place.parse(problems, &Self::expects(), |text| {
             let number = text.parse().ok()?;
             (MIN..=MAX).contains(&number).then_some(Self(number))
@@ -66,7 +66,7 @@ impl Setting for Dollars {
         "US dollars, more than 0, such as 2.50".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         place.parse(problems, &Self::expects(), |text| {
             let amount: f64 = text.parse().ok()?;
             (amount.is_finite() && amount > 0.0).then_some(Self(amount))
@@ -76,16 +76,16 @@ impl Setting for Dollars {
 
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Address(pub(crate) SocketAddr);
+pub(crate) struct ListenAddress(pub(crate) SocketAddr);
 
-schema!(Address, {"type": "string"});
+schema!(ListenAddress, {"type": "string"});
 
-impl Setting for Address {
+impl Setting for ListenAddress {
     fn expects() -> String {
         "an address with a port, such as 127.0.0.1:4376".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         place.parse(problems, &Self::expects(), |text| text.parse().ok().map(Self))
     }
 }
@@ -107,32 +107,33 @@ impl Setting for FixedPath {
         "an absolute path, or one that starts with ~/".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place
-            .parse(problems, &Self::expects(), |text| is_fixed(text).then(|| Self(text.to_owned())))
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), |text| {
+            is_fixed_path(text).then(|| Self(text.to_owned()))
+        })
     }
 }
 
 /// A program: its path, or a name that is looked up on `PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Program(String);
+pub(crate) struct ProgramPath(String);
 
-schema!(Program, {"type": "string", "minLength": 1});
+schema!(ProgramPath, {"type": "string", "minLength": 1});
 
-impl Program {
+impl ProgramPath {
     pub(crate) fn expand(&self, home: Option<&Path>) -> Option<PathBuf> {
         expand(&self.0, home)
     }
 }
 
-impl Setting for Program {
+impl Setting for ProgramPath {
     fn expects() -> String {
         "a program's name, or its path (absolute, or starting with ~/)".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         place.parse(problems, &Self::expects(), |text| {
-            let usable = is_fixed(text) || (!text.is_empty() && !text.contains('/'));
+            let usable = is_fixed_path(text) || (!text.is_empty() && !text.contains('/'));
             usable.then(|| Self(text.to_owned()))
         })
     }
@@ -140,27 +141,27 @@ impl Setting for Program {
 
 /// A program with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct CommandLine(pub(crate) Vec<Arc<str>>);
+pub(crate) struct AgentCommand(pub(crate) Vec<Arc<str>>);
 
-schema!(CommandLine, {"type": "array", "minItems": 1, "items": {"type": "string"}});
+schema!(AgentCommand, {"type": "array", "minItems": 1, "items": {"type": "string"}});
 
-impl Setting for CommandLine {
+impl Setting for AgentCommand {
     fn expects() -> String {
         "a list: a program's name or whole path, then its arguments, such as [gemini, --acp]"
             .to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let is_list = matches!(&place.node.value, Value::List(_));
-        let is_loose = matches!(&place.node.value, Value::Scalar(scalar)
-            if scalar.kind == crate::config::node::ScalarKind::Loose);
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let is_list = matches!(&place.node.value, NodeValue::List(_));
+        let is_loose = matches!(&place.node.value, NodeValue::Scalar(scalar)
+            if scalar.kind == crate::config::node::ScalarKind::Untyped);
         if !is_list && !is_loose {
             problems.push(place.mismatch(&Self::expects()));
             return None;
         }
         let words = Vec::<String>::read(place, problems)?;
         let starts_well = words.first().is_some_and(|program| {
-            is_fixed(program) || (!program.is_empty() && !program.contains('/'))
+            is_fixed_path(program) || (!program.is_empty() && !program.contains('/'))
         });
         if !starts_well || words.iter().any(|word| word.contains('\0')) {
             problems.push(place.problem(format!("is not {}", Self::expects())));
@@ -170,7 +171,7 @@ impl Setting for CommandLine {
     }
 }
 
-fn is_fixed(text: &str) -> bool {
+fn is_fixed_path(text: &str) -> bool {
     let path = text.strip_prefix('~').unwrap_or(text);
     path.starts_with('/') || text == "~"
 }
@@ -191,7 +192,7 @@ pub(crate) struct ProfileName(pub(crate) Arc<str>);
 
 schema!(ProfileName, {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"});
 
-impl Name for ProfileName {
+impl MapKey for ProfileName {
     fn expects() -> &'static str {
         "a name of letters, digits, `_`, `-` and `.`"
     }
@@ -210,7 +211,7 @@ pub(crate) struct VariableName(pub(crate) Arc<str>);
 
 schema!(VariableName, {"type": "string", "pattern": "^[^=*\\s]+$"});
 
-impl Name for VariableName {
+impl MapKey for VariableName {
     fn expects() -> &'static str {
         "a variable's name"
     }
@@ -237,7 +238,7 @@ impl Setting for PassedVariable {
         "a variable's name, with `*` at its end for a family".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         place.parse(problems, &Self::expects(), |text| {
             let name = text.strip_suffix('*').unwrap_or(text);
             is_variable(name).then(|| Self(text.into()))
@@ -247,30 +248,30 @@ impl Setting for PassedVariable {
 
 /// The value of a variable. It may be a secret, so it is never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Hidden(pub(crate) Arc<str>);
+pub(crate) struct SecretValue(pub(crate) Arc<str>);
 
-pub(crate) const MASK: &str = "(hidden)";
+pub(crate) const SECRET_MASK: &str = "(hidden)";
 
-schema!(Hidden, {"type": ["string", "number", "boolean"]});
+schema!(SecretValue, {"type": ["string", "number", "boolean"]});
 
-impl std::fmt::Debug for Hidden {
+impl std::fmt::Debug for SecretValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(MASK)
+        f.write_str(SECRET_MASK)
     }
 }
 
-impl Serialize for Hidden {
+impl Serialize for SecretValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(MASK)
+        serializer.serialize_str(SECRET_MASK)
     }
 }
 
-impl Setting for Hidden {
+impl Setting for SecretValue {
     fn expects() -> String {
         "text".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         let text: Arc<str> = place.parse(problems, &Self::expects(), |text| Some(text.into()))?;
         if text.contains('\0') {
             problems.push(place.problem("has a NUL character, which no variable can hold"));
@@ -282,38 +283,38 @@ impl Setting for Hidden {
 
 /// A pattern that names tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(pub(crate) ToolPattern);
+pub(crate) struct ToolPatternSetting(pub(crate) ToolPattern);
 
-schema!(Pattern, {"type": "string"});
+schema!(ToolPatternSetting, {"type": "string"});
 
-impl Serialize for Pattern {
+impl Serialize for ToolPatternSetting {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
 }
 
-impl Setting for Pattern {
+impl Setting for ToolPatternSetting {
     fn expects() -> String {
         "a tool's name or a pattern such as `Bash(git *)`".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         place.parse(problems, &Self::expects(), |text| text.parse().ok().map(Self))
     }
 }
 
 /// Which of the agent's own tools exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tools(pub(crate) ToolSet);
+pub(crate) struct ToolSetSetting(pub(crate) ToolSet);
 
-schema!(Tools, {
+schema!(ToolSetSetting, {
     "anyOf": [
         {"type": "string", "enum": ["default", "all", "none"]},
         {"type": "array", "items": {"type": "string", "minLength": 1}},
     ],
 });
 
-impl Serialize for Tools {
+impl Serialize for ToolSetSetting {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             ToolSet::Default => serializer.serialize_str("default"),
@@ -330,20 +331,22 @@ impl Serialize for Tools {
     }
 }
 
-impl Setting for Tools {
+impl Setting for ToolSetSetting {
     fn expects() -> String {
         "default | all | none | a list of tools' names".to_owned()
     }
 
-    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        use crate::config::node::ScalarKind::Loose;
+    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        use crate::config::node::ScalarKind::Untyped;
         let set = match (&place.node.value, place.text()) {
             (_, Some("default")) => ToolSet::Default,
             (_, Some("all")) => ToolSet::All,
             (_, Some("none")) => ToolSet::None,
-            (Value::List(_), _) => list(place, problems)?,
-            (Value::Scalar(scalar), _) if scalar.kind == Loose => list(place, problems)?,
-            (Value::Scalar(_) | Value::Map(_), _) => {
+            (NodeValue::List(_), _) => read_tool_list(place, problems)?,
+            (NodeValue::Scalar(scalar), _) if scalar.kind == Untyped => {
+                read_tool_list(place, problems)?
+            }
+            (NodeValue::Scalar(_) | NodeValue::Map(_), _) => {
                 problems.push(place.mismatch(&Self::expects()));
                 return None;
             }
@@ -352,7 +355,7 @@ impl Setting for Tools {
     }
 }
 
-fn list(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<ToolSet> {
+fn read_tool_list(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<ToolSet> {
     let names = Vec::<String>::read(place, problems)?;
     Some(ToolSet::List(names.into_iter().map(Arc::from).collect()))
 }

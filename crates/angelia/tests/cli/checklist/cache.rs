@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use angelia_testkit::model_server::Usage;
+use angelia_testkit::model_server::ReplyUsage;
 use serde_json::{Value, json};
 
-use super::{on_both, system};
+use super::{on_both_versions, system};
 use crate::transcript::Transcript;
 
 /// Returns the part of a request before the conversation.
@@ -16,13 +16,13 @@ fn prefix(request: &Value) -> (String, Value) {
 
 #[test]
 fn real_a18_what_changes_from_place_to_place_is_kept_out() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         let folders = ["one", "two"].map(|name| {
             let folder = lab.machine.place.root().join(name);
             fs::create_dir(&folder).unwrap();
             folder.to_str().unwrap().to_owned()
         });
-        let prefixes = |lab: &mut super::Lab| {
+        let prefixes = |lab: &mut super::ClaudeFixture| {
             folders.each_ref().map(|folder| {
                 lab.machine.turn(&["--cwd", folder, "hello"]).completed();
                 prefix(&lab.last_request().json())
@@ -58,7 +58,7 @@ fn messages(request: &Value) -> Vec<Value> {
 
 #[test]
 fn real_a19_the_stable_part_comes_first_and_turns_share_it() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         let file = lab.machine.place.root().join("role");
         fs::write(&file, "ROLE-OF-THE-AGENT").unwrap();
         lab.configure(&[&format!("system_prompt_path: {}", file.display())]);
@@ -94,9 +94,14 @@ fn prefix_of(turn: &Transcript) -> String {
 
 #[test]
 fn real_a20_cache_counts_and_the_hash_of_the_prefix_are_shown() {
-    on_both(|lab| {
-        let counts =
-            Usage { input: 7, output: 5, cache_read: 4321, cache_write_5m: 30, cache_write_1h: 4 };
+    on_both_versions(|lab| {
+        let counts = ReplyUsage {
+            input: 7,
+            output: 5,
+            cache_read: 4321,
+            cache_write_5m: 30,
+            cache_write_1h: 4,
+        };
         lab.server.set_usage(counts);
         lab.configure(&[]);
         let one = lab.machine.turn(&["-s", "chat", "hello"]);

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, fs};
 
 use rustix::process::Signal;
 
-use super::{bash, on_both};
-use crate::{agents::marked, stage::until};
+use super::{bash, on_both_versions};
+use crate::{agent_processes::agent_pids, machine::until};
 
-const WITHHELD: &[&str] = &[
+const WITHHELD_VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "CLAUDE_CODE_OAUTH_TOKEN",
     "ANTHROPIC_TOKEN",
@@ -22,8 +22,8 @@ const WITHHELD: &[&str] = &[
 
 #[test]
 fn real_a21_nothing_of_ours_reaches_the_program_but_what_is_listed() {
-    on_both(|lab| {
-        for name in WITHHELD {
+    on_both_versions(|lab| {
+        for name in WITHHELD_VARIABLES {
             lab.machine.set(name, "must-not-leak");
         }
         lab.machine.set("LC_TIME", "C");
@@ -47,12 +47,12 @@ fn real_a21_nothing_of_ours_reaches_the_program_but_what_is_listed() {
         let running = lab.machine.start(&["run", "HANG_BODY"]);
         until("the model is asked", || lab.last_request().prompt().contains("HANG_BODY"));
         let read = |pid: u32| fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let all: Vec<u8> = marked(&lab.machine).into_iter().flat_map(read).collect();
+        let all: Vec<u8> = agent_pids(&lab.machine).into_iter().flat_map(read).collect();
         let all = String::from_utf8_lossy(&all).into_owned();
         assert!(all.contains("ANTHROPIC_API_KEY=sk-ant-dummy-key-of-the-tests"));
         assert!(!all.contains("must-not-leak"), "{all}");
         assert_eq!(lab.last_request().header("x-api-key"), Some("sk-ant-dummy-key-of-the-tests"));
         running.signal(Signal::INT);
-        running.wait().is(130);
+        running.wait().assert_code(130);
     });
 }

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use super::{Lab, bash, on_both, tools};
+use super::{ClaudeFixture, bash, on_both_versions, tools};
 
 #[test]
 fn real_a08_the_model_is_the_one_asked_for() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         lab.configure(&[]);
         let turn = lab.machine.turn(&["-s", "chat", "hello"]);
         let default = lab.last_request().model();
@@ -32,7 +32,7 @@ fn real_a08_the_model_is_the_one_asked_for() {
 }
 
 /// Returns the working directory of a shell that the agent starts.
-fn place(lab: &Lab, arguments: &[&str]) -> String {
+fn working_folder(lab: &ClaudeFixture, arguments: &[&str]) -> String {
     let prompt = bash("pwd -P");
     let turn = lab.machine.turn(&[arguments, &[prompt.as_str()]].concat());
     turn.completed().first("tool.finished")["output"].as_str().unwrap().trim().to_owned()
@@ -40,7 +40,7 @@ fn place(lab: &Lab, arguments: &[&str]) -> String {
 
 #[test]
 fn real_a09_the_directory_is_the_one_named() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         let root = lab.machine.place.root().canonicalize().unwrap();
         let folder = |name: &str| {
             let path = root.join(name);
@@ -50,39 +50,39 @@ fn real_a09_the_directory_is_the_one_named() {
         let (configured, named, theirs) = (folder("a place"), folder("named"), folder("theirs"));
         lab.configure(&["permissions: unattended"]);
         let here = lab.machine.work().canonicalize().unwrap();
-        assert_eq!(place(lab, &[]), here.to_str().unwrap());
-        assert_eq!(place(lab, &["--cwd", "../named"]), named);
+        assert_eq!(working_folder(lab, &[]), here.to_str().unwrap());
+        assert_eq!(working_folder(lab, &["--cwd", "../named"]), named);
         lab.configure(&["permissions: unattended", &format!("cwd: '{configured}'")]);
-        assert_eq!(place(lab, &[]), configured);
+        assert_eq!(working_folder(lab, &[]), configured);
         lab.configure_bridge(&["enabled: true", "permissions: unattended"]);
         lab.machine.set("HERMES_CLAUDE_CODE_CWD", &theirs);
-        assert_eq!(place(lab, &[]), theirs);
+        assert_eq!(working_folder(lab, &[]), theirs);
     });
 }
 
-fn offered(lab: &Lab) -> Vec<String> {
+fn offered_tools(lab: &ClaudeFixture) -> Vec<String> {
     lab.machine.turn(&["hello"]).completed();
     tools(&lab.last_request().json()).into_iter().map(str::to_owned).collect()
 }
 
 #[test]
 fn real_a17_the_tools_are_those_of_the_policy() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         let has = |offered: &[String], name: &str| offered.iter().any(|one| one == name);
         lab.configure(&["tools: [Bash, Read]"]);
-        let offered_now = offered(lab);
+        let offered_now = offered_tools(lab);
         assert!(has(&offered_now, "Bash") && has(&offered_now, "Read"), "{offered_now:?}");
         assert!(!has(&offered_now, "Write") && !has(&offered_now, "WebFetch"), "{offered_now:?}");
         lab.configure(&["tools: none"]);
-        assert!(!has(&offered(lab), "Bash"));
+        assert!(!has(&offered_tools(lab), "Bash"));
         lab.configure(&["tools: all", "disallowed_tools: [Write]"]);
-        let offered_now = offered(lab);
+        let offered_now = offered_tools(lab);
         assert!(has(&offered_now, "Bash") && !has(&offered_now, "Write"), "{offered_now:?}");
 
         lab.configure_bridge(&["enabled: true"]);
         lab.machine.set("HERMES_CLAUDE_CODE_TOOLS", "Bash,Read,Edit");
         lab.machine.set("HERMES_CLAUDE_CODE_DISALLOWED_TOOLS", "Edit");
-        let offered_now = offered(lab);
+        let offered_now = offered_tools(lab);
         assert!(has(&offered_now, "Bash") && !has(&offered_now, "Edit"), "{offered_now:?}");
         assert!(!has(&offered_now, "Write"), "{offered_now:?}");
     });
@@ -90,8 +90,8 @@ fn real_a17_the_tools_are_those_of_the_policy() {
 
 #[test]
 fn real_a17_what_is_allowed_needs_no_asking_and_what_is_not_is_declined() {
-    on_both(|lab| {
-        let ran = |lab: &Lab, command: &str| {
+    on_both_versions(|lab| {
+        let ran = |lab: &ClaudeFixture, command: &str| {
             let turn = lab.machine.turn(&[&bash(command)]);
             turn.completed();
             turn.first("tool.finished")["ok"].as_bool().unwrap()

@@ -10,15 +10,15 @@ mod prompt;
 mod switch;
 
 use angelia_testkit::{
-    model_server::{ModelServer, Recorded},
+    model_server::{ModelServer, SharedRequest},
     real::RealClaude,
 };
 use serde_json::Value;
 
-use crate::stage::Machine;
+use crate::machine::Machine;
 
 /// A machine with one version of the real program and its own scripted model.
-pub(crate) struct Lab {
+pub(crate) struct ClaudeFixture {
     pub(crate) machine: Machine,
     pub(crate) claude: RealClaude,
     pub(crate) server: ModelServer,
@@ -26,14 +26,18 @@ pub(crate) struct Lab {
 
 /// Returns the lines of a profile that uses this program with this model.
 pub(crate) fn profile(machine: &Machine, claude: &RealClaude, server: &ModelServer) -> String {
-    let mut text = without_key(machine, claude, server);
+    let mut text = profile_without_key(machine, claude, server);
     text.push_str("\n      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests");
     text
 }
 
 /// Like [`profile`], but without an API key: the program needs its own login. The lines end with
 /// the profile's variables.
-pub(crate) fn without_key(machine: &Machine, claude: &RealClaude, server: &ModelServer) -> String {
+pub(crate) fn profile_without_key(
+    machine: &Machine,
+    claude: &RealClaude,
+    server: &ModelServer,
+) -> String {
     format!(
         "
     executor: claude
@@ -53,7 +57,7 @@ pub(crate) fn without_key(machine: &Machine, claude: &RealClaude, server: &Model
     )
 }
 
-impl Lab {
+impl ClaudeFixture {
     fn new(claude: &RealClaude) -> Self {
         Self {
             machine: Machine::with_shell(),
@@ -84,17 +88,17 @@ impl Lab {
         ));
     }
 
-    pub(crate) fn last_request(&self) -> Recorded {
+    pub(crate) fn last_request(&self) -> SharedRequest {
         self.server.model_requests().pop().unwrap()
     }
 }
 
 /// Runs a test on both versions.
 #[expect(clippy::print_stderr, reason = "a failure has to say on which version")]
-pub(crate) fn on_both(test: impl Fn(&mut Lab)) {
+pub(crate) fn on_both_versions(test: impl Fn(&mut ClaudeFixture)) {
     for claude in RealClaude::all().unwrap() {
         eprintln!("--- Claude Code {}", claude.version);
-        test(&mut Lab::new(&claude));
+        test(&mut ClaudeFixture::new(&claude));
     }
 }
 

@@ -5,15 +5,15 @@ use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{Lab, on_both, system};
+use super::{ClaudeFixture, on_both_versions, system};
 use crate::{
-    agents::{command_line, marked},
-    stage::until,
+    agent_processes::{agent_pids, command_line},
+    machine::until,
 };
 
 #[test]
 fn real_a04_the_command_line_is_short_and_the_same_for_every_prompt() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         lab.configure(&[]);
         let mut seen = BTreeSet::new();
         for word in ["APPLES", "PEARS"] {
@@ -22,7 +22,8 @@ fn real_a04_the_command_line_is_short_and_the_same_for_every_prompt() {
             until("the model is asked", || {
                 lab.server.model_requests().last().is_some_and(|one| one.prompt().contains(word))
             });
-            let lines: Vec<String> = marked(&lab.machine).into_iter().map(command_line).collect();
+            let lines: Vec<String> =
+                agent_pids(&lab.machine).into_iter().map(command_line).collect();
             let program = lab.claude.path.to_str().unwrap();
             let line = lines.iter().find(|line| line.starts_with(program)).unwrap();
             assert!(!lines.concat().contains(word), "{lines:#?}");
@@ -30,7 +31,7 @@ fn real_a04_the_command_line_is_short_and_the_same_for_every_prompt() {
             assert!(!line.contains("dangerously"), "{line}");
             seen.insert(without_ids(line));
             running.signal(Signal::INT);
-            running.wait().is(130);
+            running.wait().assert_code(130);
         }
         assert_eq!(seen.len(), 1, "{seen:#?}");
     });
@@ -43,7 +44,7 @@ fn without_ids(line: &str) -> String {
 }
 
 /// Reports whether the newest request has exactly this text among its texts.
-fn arrived(lab: &Lab, text: &str) -> bool {
+fn reached_model(lab: &ClaudeFixture, text: &str) -> bool {
     let request = lab.last_request().json();
     let messages = request["messages"].as_array().unwrap();
     let texts = messages.iter().flat_map(|message| match &message["content"] {
@@ -53,7 +54,7 @@ fn arrived(lab: &Lab, text: &str) -> bool {
     texts.into_iter().any(|sent| sent == text)
 }
 
-const AWKWARD: &[&str] = &[
+const UNUSUAL_PROMPTS: &[&str] = &[
     "$(touch pwned) `touch pwned` ; touch pwned | touch pwned & touch pwned",
     r#"'single' "double" \backslash\ %PATH% $HOME ${HOME} ~ * ? [a-z] {a,b} !! # ^ < >"#,
     "tabs\tand\r\nline ends\n\n\nand \u{7f} \u{1b}[31m controls \u{0}",
@@ -67,24 +68,28 @@ const AWKWARD: &[&str] = &[
 
 #[test]
 fn real_a05_a_prompt_arrives_as_it_is() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         lab.configure(&[]);
         let serving = lab.machine.serve();
-        for prompt in AWKWARD {
+        for prompt in UNUSUAL_PROMPTS {
             let ran = lab.machine.angelia_with_input(&["run", "-s", "a", "-"], prompt.as_bytes());
-            ran.is(0);
-            assert!(arrived(lab, prompt), "{prompt:?}: {}", lab.last_request().json()["messages"]);
+            ran.assert_code(0);
+            assert!(
+                reached_model(lab, prompt),
+                "{prompt:?}: {}",
+                lab.last_request().json()["messages"]
+            );
         }
-        lab.machine.angelia(&["run", "--", AWKWARD[0]]).is(0);
-        assert!(arrived(lab, AWKWARD[0]));
+        lab.machine.angelia(&["run", "--", UNUSUAL_PROMPTS[0]]).assert_code(0);
+        assert!(reached_model(lab, UNUSUAL_PROMPTS[0]));
         assert!(!lab.machine.work().join("pwned").exists());
-        serving.stop().is(0);
+        serving.stop().assert_code(0);
     });
 }
 
 #[test]
 fn real_a05_a_prompt_may_be_long_and_go_through_a_shim() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         // Package managers install programs like this: a script that starts the real one.
         let shim = lab.machine.place.root().join("claude shim");
         let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", lab.claude.path.display());
@@ -96,14 +101,14 @@ fn real_a05_a_prompt_may_be_long_and_go_through_a_shim() {
         lab.machine.configure(&format!("profiles:\n  default:{profile}\n"));
         let long = "'quoted' \"$x\" \\ and so on\n".repeat(100_000);
         assert!(long.len() > 2_000_000);
-        lab.machine.angelia_with_input(&["run", "-"], long.as_bytes()).is(0);
-        assert!(arrived(lab, &long), "{} bytes", lab.last_request().body.len());
+        lab.machine.angelia_with_input(&["run", "-"], long.as_bytes()).assert_code(0);
+        assert!(reached_model(lab, &long), "{} bytes", lab.last_request().body.len());
     });
 }
 
 #[test]
 fn real_a10_the_extra_prompt_comes_after_the_programs_own() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         let file = lab.machine.place.root().join("extra prompt.md");
         let extra = format!("EXTRA-BEGINS $(x) 'y'\n{}\nEXTRA-ENDS", "grüße\n".repeat(5000));
         fs::write(&file, &extra).unwrap();
@@ -124,6 +129,6 @@ fn real_a10_the_extra_prompt_comes_after_the_programs_own() {
         assert_eq!(system(&lab.last_request().json()), added);
 
         fs::remove_file(&file).unwrap();
-        lab.machine.angelia(&["run", "hello"]).is(1).complains("extra prompt.md");
+        lab.machine.angelia(&["run", "hello"]).assert_code(1).assert_stderr("extra prompt.md");
     });
 }

@@ -5,7 +5,7 @@ use std::{fs, thread};
 
 use serde_json::json;
 
-use super::{on_both, without_key};
+use super::{on_both_versions, profile_without_key};
 use crate::transcript::Transcript;
 
 fn profile_of(turn: &Transcript) -> (&str, &str) {
@@ -18,7 +18,7 @@ const OTHER: (&str, &str) = ("default", "parrot");
 
 #[test]
 fn real_a01_the_bridge_is_used_when_it_is_switched_on() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         lab.configure_bridge(&["enabled: false"]);
         assert_eq!(profile_of(&lab.machine.turn(&["hello"])), OTHER);
         assert!(lab.server.requests().is_empty(), "the other path is untouched");
@@ -39,7 +39,7 @@ fn real_a01_the_bridge_is_used_when_it_is_switched_on() {
 /// path.
 #[test]
 fn real_a01_the_switch_alone_is_enough() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         let bin = lab.machine.place.root().join("bin");
         fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(&lab.claude.path, bin.join("claude")).unwrap();
@@ -56,7 +56,7 @@ fn real_a01_the_switch_alone_is_enough() {
 
 #[test]
 fn real_a02_two_profiles_run_side_by_side() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         let profile = lab.profile(&[]);
         lab.machine
             .configure(&format!("profiles:\n  coder:{profile}\n  other: {{executor: parrot}}\n"));
@@ -70,19 +70,19 @@ fn real_a02_two_profiles_run_side_by_side() {
             assert_eq!(profile_of(&other), ("other", "parrot"));
             assert!(coder.text().starts_with("w0 w1") && other.text().starts_with("word1"));
         });
-        serving.stop().is(0);
+        serving.stop().assert_code(0);
     });
 }
 
 #[test]
 fn real_a03_the_programs_own_login_is_enough() {
-    on_both(|lab| {
-        let profile = without_key(&lab.machine, &lab.claude, &lab.server);
+    on_both_versions(|lab| {
+        let profile = profile_without_key(&lab.machine, &lab.claude, &lab.server);
         lab.machine.configure(&format!("profiles:\n  default:{profile}\n"));
         let ran = lab.machine.angelia(&["run", "hello"]);
-        ran.is(77).complains("Not logged in").complains("claude auth login");
+        ran.assert_code(77).assert_stderr("Not logged in").assert_stderr("claude auth login");
         assert!(lab.server.model_requests().is_empty());
-        lab.machine.angelia(&["doctor"]).is(1).says("not logged in");
+        lab.machine.angelia(&["doctor"]).assert_code(1).assert_stdout("not logged in");
 
         let folder = lab.machine.place.home().join(".claude");
         fs::create_dir_all(&folder).unwrap();
@@ -94,7 +94,7 @@ fn real_a03_the_programs_own_login_is_enough() {
             "subscriptionType": "max",
         }});
         fs::write(folder.join(".credentials.json"), login.to_string()).unwrap();
-        lab.machine.angelia(&["doctor"]).is(0).says("logged in");
+        lab.machine.angelia(&["doctor"]).assert_code(0).assert_stdout("logged in");
         let turn = lab.machine.turn(&["ECHO:logged in"]);
         assert_eq!(turn.completed().text(), "logged in");
         let request = lab.last_request();
@@ -107,7 +107,7 @@ fn real_a03_the_programs_own_login_is_enough() {
 
 #[test]
 fn real_a16_a_chat_continues_its_conversation_when_told_to() {
-    on_both(|lab| {
+    on_both_versions(|lab| {
         for through_the_daemon in [false, true] {
             for (resume, continues) in [("true", true), ("false", false)] {
                 lab.configure_bridge(&[

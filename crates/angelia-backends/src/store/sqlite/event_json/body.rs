@@ -3,28 +3,28 @@
 use std::borrow::Cow;
 
 use angelia_core::model::{
-    Approval, ApprovalId, ApprovalKind, NativeSessionId, Notice, PlanItem, PlanStatus, Question,
-    QuestionOption, Resolution, Started, ToolCall, ToolClass, ToolId, ToolResult,
+    AgentStart, Approval, ApprovalId, ApprovalKind, NativeSessionId, Notice, PlanItem, PlanStatus,
+    Question, QuestionOption, Resolution, ToolCall, ToolClass, ToolId, ToolResult,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::super::{trouble::Trouble, words::word};
+use super::super::{columns::parse_variant, error::SqliteError};
 
-type Text<'a> = Cow<'a, str>;
+type CowStr<'a> = Cow<'a, str>;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StartedBody<'a> {
     #[serde(borrow)]
-    pub(super) profile: Text<'a>,
+    pub(super) profile: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) executor: Text<'a>,
+    pub(super) executor: CowStr<'a>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<Text<'a>>,
+    pub(super) model: Option<CowStr<'a>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) native: Option<Text<'a>>,
+    pub(super) native: Option<CowStr<'a>>,
     pub(super) resumed: bool,
     pub(super) warm: bool,
 }
@@ -34,21 +34,21 @@ pub(super) struct TextBody<'a> {
     pub(super) block: u32,
     pub(super) reasoning: bool,
     #[serde(borrow)]
-    pub(super) text: Text<'a>,
+    pub(super) text: CowStr<'a>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ToolCallBody<'a> {
     #[serde(borrow)]
-    pub(super) id: Text<'a>,
+    pub(super) id: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) name: Text<'a>,
+    pub(super) name: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) class: Text<'a>,
+    pub(super) class: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) title: Text<'a>,
+    pub(super) title: CowStr<'a>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) parent: Option<Text<'a>>,
+    pub(super) parent: Option<CowStr<'a>>,
     #[serde(borrow)]
     pub(super) input: &'a RawValue,
 }
@@ -56,31 +56,31 @@ pub(super) struct ToolCallBody<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ToolResultBody<'a> {
     #[serde(borrow)]
-    pub(super) id: Text<'a>,
+    pub(super) id: CowStr<'a>,
     pub(super) ok: bool,
     #[serde(borrow)]
-    pub(super) output: Text<'a>,
+    pub(super) output: CowStr<'a>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PlanItemBody<'a> {
     #[serde(borrow)]
-    pub(super) text: Text<'a>,
+    pub(super) text: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) status: Text<'a>,
+    pub(super) status: CowStr<'a>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ApprovalBody<'a> {
     pub(super) id: Uuid,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) tool_id: Option<Text<'a>>,
+    pub(super) tool_id: Option<CowStr<'a>>,
     #[serde(borrow)]
-    pub(super) tool_name: Text<'a>,
+    pub(super) tool_name: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) title: Text<'a>,
+    pub(super) title: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) detail: Text<'a>,
+    pub(super) detail: CowStr<'a>,
     pub(super) expires_at: Timestamp,
     /// Present if the approval is a question with typed answers.
     #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
@@ -90,11 +90,11 @@ pub(super) struct ApprovalBody<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct QuestionBody<'a> {
     #[serde(borrow)]
-    pub(super) text: Text<'a>,
+    pub(super) text: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) header: Text<'a>,
+    pub(super) header: CowStr<'a>,
     /// Label and description.
-    pub(super) options: Vec<(Text<'a>, Text<'a>)>,
+    pub(super) options: Vec<(CowStr<'a>, CowStr<'a>)>,
     pub(super) multiple: bool,
 }
 
@@ -102,31 +102,31 @@ pub(super) struct QuestionBody<'a> {
 pub(super) struct ResolvedBody<'a> {
     pub(super) id: Uuid,
     #[serde(borrow)]
-    pub(super) verdict: Text<'a>,
+    pub(super) verdict: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) by: Text<'a>,
+    pub(super) by: CowStr<'a>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct NoticeBody<'a> {
     #[serde(borrow)]
-    pub(super) level: Text<'a>,
+    pub(super) level: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) code: Text<'a>,
+    pub(super) code: CowStr<'a>,
     #[serde(borrow)]
-    pub(super) text: Text<'a>,
+    pub(super) text: CowStr<'a>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct NativeBody<'a> {
     #[serde(borrow)]
-    pub(super) name: Text<'a>,
+    pub(super) name: CowStr<'a>,
     #[serde(borrow)]
     pub(super) raw: &'a RawValue,
 }
 
 impl<'a> StartedBody<'a> {
-    pub(super) fn of(started: &'a Started) -> Self {
+    pub(super) fn of(started: &'a AgentStart) -> Self {
         let native = started.native_session_id.as_ref();
         Self {
             profile: (&*started.profile).into(),
@@ -138,8 +138,8 @@ impl<'a> StartedBody<'a> {
         }
     }
 
-    pub(super) fn into_started(self) -> Started {
-        Started {
+    pub(super) fn into_started(self) -> AgentStart {
+        AgentStart {
             profile: self.profile.into(),
             executor: self.executor.into(),
             model: self.model.map(Into::into),
@@ -162,13 +162,13 @@ impl<'a> ToolCallBody<'a> {
         }
     }
 
-    pub(super) fn into_call(self) -> Result<ToolCall, Trouble> {
+    pub(super) fn into_call(self) -> Result<ToolCall, SqliteError> {
         const CLASSES: [ToolClass; 4] =
             [ToolClass::Read, ToolClass::Edit, ToolClass::Execute, ToolClass::Other];
         Ok(ToolCall {
             id: ToolId::new(self.id),
             name: self.name.into(),
-            class: word(&CLASSES, ToolClass::as_str, &self.class)?,
+            class: parse_variant(&CLASSES, ToolClass::as_str, &self.class)?,
             title: self.title.into(),
             parent: self.parent.map(ToolId::new),
             input: self.input.to_owned().into(),
@@ -187,12 +187,12 @@ impl<'a> PlanItemBody<'a> {
         Self { text: (&*item.text).into(), status: item.status.as_str().into() }
     }
 
-    pub(super) fn into_item(self) -> Result<PlanItem, Trouble> {
+    pub(super) fn into_item(self) -> Result<PlanItem, SqliteError> {
         const STATUSES: [PlanStatus; 3] =
             [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed];
         Ok(PlanItem {
             text: self.text.into(),
-            status: word(&STATUSES, PlanStatus::as_str, &self.status)?,
+            status: parse_variant(&STATUSES, PlanStatus::as_str, &self.status)?,
         })
     }
 }

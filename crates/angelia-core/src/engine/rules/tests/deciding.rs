@@ -3,25 +3,25 @@
 use regex::Regex;
 
 use super::{
-    super::{Format, Match, NamePattern, Roles, Rule, Rules},
+    super::{MessageFormat, NamePattern, Roles, Rule, RuleConditions, Rules},
     seen,
 };
 
-fn rule(line: u64, matches: Match) -> Rule {
+fn rule(line: u64, matches: RuleConditions) -> Rule {
     Rule {
         line,
-        matches,
+        conditions: matches,
         print: true,
-        print_format: Format::default(),
+        print_format: MessageFormat::default(),
         context: false,
-        context_format: Format::default(),
+        context_format: MessageFormat::default(),
         command: None,
         profile: None,
     }
 }
 
-fn of_type(kind: &str) -> Match {
-    Match { kind: Some(kind.into()), ..Match::default() }
+fn of_type(kind: &str) -> RuleConditions {
+    RuleConditions { kind: Some(kind.into()), ..RuleConditions::default() }
 }
 
 fn rules(callbacks: Vec<Rule>) -> Rules {
@@ -45,7 +45,7 @@ fn the_type_is_compared_exactly_and_the_first_rule_decides() {
 #[test]
 fn what_no_rule_knows_is_shown() {
     let decision = Rules::default().decide(&seen("{}"));
-    assert_eq!(decision.print, Some(Format::default()));
+    assert_eq!(decision.print, Some(MessageFormat::default()));
     assert!(decision.context.is_none() && decision.command.is_none());
 }
 
@@ -70,23 +70,33 @@ fn context_takes_the_place_of_print_and_a_command_runs_beside_either() {
 fn senders_channels_texts_and_proof_can_be_asked_for() {
     let names = |names: &[&str]| names.iter().map(|name| NamePattern::new(*name)).collect();
     let table = [
-        (Match { from: names(&["bob", "ali*"]), ..Match::default() }, true),
-        (Match { from: names(&["ali"]), ..Match::default() }, false),
-        (Match { channel: names(&["telegram:*"]), ..Match::default() }, true),
-        (Match { channel: names(&["telegram"]), ..Match::default() }, false),
-        (Match { text: Regex::new("^build \\d+").ok(), ..Match::default() }, true),
-        (Match { text: Regex::new("^failed").ok(), ..Match::default() }, false),
-        (Match { verified: Some(true), ..Match::default() }, true),
-        (Match { verified: Some(false), ..Match::default() }, false),
-        (Match { kind: Some("ci".into()), verified: Some(false), ..Match::default() }, false),
-        (Match::default(), false),
+        (RuleConditions { from: names(&["bob", "ali*"]), ..RuleConditions::default() }, true),
+        (RuleConditions { from: names(&["ali"]), ..RuleConditions::default() }, false),
+        (RuleConditions { channel: names(&["telegram:*"]), ..RuleConditions::default() }, true),
+        (RuleConditions { channel: names(&["telegram"]), ..RuleConditions::default() }, false),
+        (
+            RuleConditions { text: Regex::new("^build \\d+").ok(), ..RuleConditions::default() },
+            true,
+        ),
+        (RuleConditions { text: Regex::new("^failed").ok(), ..RuleConditions::default() }, false),
+        (RuleConditions { verified: Some(true), ..RuleConditions::default() }, true),
+        (RuleConditions { verified: Some(false), ..RuleConditions::default() }, false),
+        (
+            RuleConditions {
+                kind: Some("ci".into()),
+                verified: Some(false),
+                ..RuleConditions::default()
+            },
+            false,
+        ),
+        (RuleConditions::default(), false),
     ];
     let message = seen(r#"{"type":"ci","text":"build 7 failed","channel":"telegram:1"}"#);
     for (wanted, expected) in table {
         assert_eq!(wanted.matches(&message), expected, "{wanted:?}");
     }
     let nowhere = seen(r#"{"type":"ci"}"#);
-    let anywhere = Match { channel: names(&["*"]), ..Match::default() };
+    let anywhere = RuleConditions { channel: names(&["*"]), ..RuleConditions::default() };
     assert!(!anywhere.matches(&nowhere));
 }
 
@@ -100,10 +110,10 @@ fn roles_map_keys_and_leave_names() {
 
 #[test]
 fn a_path_is_a_program_and_never_what_is_said() {
-    let script = Format::parse("~/bin/format.sh");
+    let script = MessageFormat::parse("~/bin/format.sh");
     assert_eq!(script.script.as_deref(), Some("~/bin/format.sh"));
-    assert_eq!(script.without_script(), super::super::Template::text());
-    let words = Format::parse("/me {text}");
+    assert_eq!(script.without_script(), super::super::Template::message_text());
+    let words = MessageFormat::parse("/me {text}");
     assert_eq!(words.without_script(), words.template);
-    assert_eq!(Format::parse("{text}").script, None);
+    assert_eq!(MessageFormat::parse("{text}").script, None);
 }

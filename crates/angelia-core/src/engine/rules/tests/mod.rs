@@ -6,28 +6,28 @@ mod templates;
 
 use jiff::Timestamp;
 
-use super::Seen;
+use super::RuleInput;
 use crate::model::{
     EndpointName,
-    bus::{Destination, Message},
+    bus::{BusMessage, Destination},
 };
 
 const SENT: i64 = 1_700_000_000;
 
-fn seen(body: &str) -> Seen {
+fn seen(body: &str) -> RuleInput {
     let envelope = format!(r#"{{"type":"message","ts":{SENT}.5,"body":{body}}}"#);
     seen_in(&envelope)
 }
 
-fn seen_in(envelope: &str) -> Seen {
-    let message = Message {
+fn seen_in(envelope: &str) -> RuleInput {
+    let message = BusMessage {
         id: "m-1".into(),
         from: Some("alice".into()),
         verified: true,
         to: Destination::Endpoint(EndpointName::new("bob").unwrap()),
         envelope: envelope.to_owned().into(),
     };
-    Seen::of(&message, Timestamp::UNIX_EPOCH)
+    RuleInput::from_message(&message, Timestamp::UNIX_EPOCH)
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_terminal_is_given_nothing_to_obey() {
         ("ünï \u{1f600}", "ünï \u{1f600}"),
     ];
     for (text, left) in table {
-        assert_eq!(super::plain(text), left, "{text:?}");
+        assert_eq!(super::strip_terminal_codes(text), left, "{text:?}");
     }
     let bad = seen(r#"{"type":"\u001b[1mt","text":"\u001b]0;x\u0007hi"}"#).for_terminal();
     assert_eq!((bad.kind.as_deref(), &*bad.text), (Some("t"), "hi"));

@@ -4,11 +4,11 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::{
-    super::{Ink, Seen, Template},
+    super::{ColourMode, RuleInput, Template},
     seen,
 };
 
-fn render(template: &str, seen: &Seen, ink: Ink) -> String {
+fn render(template: &str, seen: &RuleInput, ink: ColourMode) -> String {
     Template::parse(template).render(seen, &TimeZone::UTC, ink)
 }
 
@@ -32,9 +32,9 @@ fn every_placeholder() {
         ("", ""),
     ];
     for (template, text) in table {
-        assert_eq!(render(template, &message, Ink::Colour), text, "{template}");
+        assert_eq!(render(template, &message, ColourMode::Colour), text, "{template}");
     }
-    let uncoloured = render("{color:red}{bold}x{reset}", &message, Ink::Plain);
+    let uncoloured = render("{color:red}{bold}x{reset}", &message, ColourMode::Plain);
     assert_eq!(uncoloured, "x");
 }
 
@@ -42,7 +42,7 @@ fn every_placeholder() {
 fn a_message_brings_no_placeholders() {
     let message = seen(r#"{"type":"{text}","text":"{from} {type} {color:red} {ts:%Y}"}"#);
     assert_eq!(
-        render("{text}|{type}", &message, Ink::Colour),
+        render("{text}|{type}", &message, ColourMode::Colour),
         "{from} {type} {color:red} {ts:%Y}|{text}"
     );
 }
@@ -68,23 +68,23 @@ proptest! {
     #[test]
     fn text_is_never_expanded_again(template in pieces(), from in pieces(), text in pieces(), kind in pieces()) {
         let marks = ["\u{e000}", "\u{e001}", "\u{e002}"];
-        let message = |from: &str, text: &str, kind: &str| Seen {
+        let message = |from: &str, text: &str, kind: &str| RuleInput {
             from: from.into(),
             text: text.into(),
             kind: Some(kind.into()),
             ..seen("{}")
         };
-        let marked = render(&template, &message(marks[0], marks[1], marks[2]), Ink::Colour);
+        let marked = render(&template, &message(marks[0], marks[1], marks[2]), ColourMode::Colour);
         let expected = marked
             .split('\u{e000}').collect::<Vec<_>>().join(&from)
             .split('\u{e001}').collect::<Vec<_>>().join(&text)
             .split('\u{e002}').collect::<Vec<_>>().join(&kind);
-        prop_assert_eq!(render(&template, &message(&from, &text, &kind), Ink::Colour), expected);
+        prop_assert_eq!(render(&template, &message(&from, &text, &kind), ColourMode::Colour), expected);
     }
 
     #[test]
     fn any_text_is_a_template(template in "\\PC{0,40}", time in "[%a-zA-Z0-9:+-]{0,12}") {
-        render(&template, &seen("{}"), Ink::Colour);
-        render(&format!("{{ts:{time}}}"), &seen("{}"), Ink::Plain);
+        render(&template, &seen("{}"), ColourMode::Colour);
+        render(&format!("{{ts:{time}}}"), &seen("{}"), ColourMode::Plain);
     }
 }

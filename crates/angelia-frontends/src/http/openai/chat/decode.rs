@@ -3,54 +3,57 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{CallerTool, Content, Message, Part, Role, ToolId};
+use angelia_core::model::{CallerTool, Content, HistoryMessage, MessagePart, Role, ToolId};
 use serde_json::value::RawValue;
 
 use super::{
     super::{
-        super::dialect::{Ask, Output, Refused, ToolChoice, json, stop_words},
+        super::dialect::{
+            InvalidRequest, ModelRequest, OutputFormat, ToolChoice, check_stop_words, json,
+        },
         contents::contents,
-        conversation::{Conversation, arguments, wrapped},
+        conversation::{ConversationBuilder, parse_arguments, wrap_in_object},
         schema, tools,
     },
-    Chat,
-    wire::{CalledFunction, CalledTool, Request, RequestMessage, ResponseFormat},
+    ChatDialect,
+    wire::{ChatRequest, ChatRequestMessage, RequestFunctionCall, RequestToolCall, ResponseFormat},
 };
 
-pub fn decode(body: &[u8]) -> Result<(Ask, Chat), Refused> {
-    let request: Request<'_> = json::body(body)?;
-    refuse_what_cannot_be_had(&request)?;
+pub fn decode(body: &[u8]) -> Result<(ModelRequest, ChatDialect), InvalidRequest> {
+    let request: ChatRequest<'_> = json::parse_body(body)?;
+    check_supported(&request)?;
 
-    let mut conversation = Conversation::default();
+    let mut conversation = ConversationBuilder::default();
     let mut legacy_calls = LegacyCalls::default();
     for (index, raw) in request.messages.iter().enumerate() {
         let place = format!("messages.{index}");
         message(raw, &place, &mut conversation, &mut legacy_calls)?;
     }
     let (system, messages) = conversation.finish("messages")?;
-    let (tools, tool_choice, legacy) = tools_of(&request)?;
+    let (tools, tool_choice, legacy) = decode_tools(&request)?;
     let stream = request.stream.unwrap_or(false);
     let include_usage = request.stream_options.and_then(|options| options.include_usage);
-    let ask = Ask {
+    let ask = ModelRequest {
         model: request.model,
         is_utility: !stream && tools.is_empty() && is_utility(&messages),
         system,
         messages,
         tools,
         tool_choice,
-        output: output(request.response_format)?,
+        output_format: output(request.response_format)?,
         max_tokens: request.max_completion_tokens.or(request.max_tokens),
-        stop: stop(request.stop)?,
+        stop_words: stop(request.stop)?,
         stream,
-        previous: None,
+        previous_turn: None,
     };
-    let chat = Chat { include_usage: include_usage.unwrap_or(false), legacy };
+    let chat = ChatDialect { include_usage: include_usage.unwrap_or(false), legacy };
     Ok((ask, chat))
 }
 
 /// Refuses options that would change the meaning of the answer; they must not be ignored silently.
-fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
-    let refused = |field: &str, why: &str| Err(Refused::new(format!("{field}: {why}")).at(field));
+fn check_supported(request: &ChatRequest<'_>) -> Result<(), InvalidRequest> {
+    let refused =
+        |field: &str, why: &str| Err(InvalidRequest::new(format!("{field}: {why}")).at(field));
     if request.n.is_some_and(|n| n > 1) {
         return refused("n", "an agent gives one answer; ask again for another one");
     }
@@ -67,24 +70,25 @@ fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
 fn message(
     raw: &RawValue,
     place: &str,
-    conversation: &mut Conversation,
+    conversation: &mut ConversationBuilder,
     legacy: &mut LegacyCalls,
-) -> Result<(), Refused> {
-    let message: RequestMessage<'_> = json::part(raw, place)?;
+) -> Result<(), InvalidRequest> {
+    let message: ChatRequestMessage<'_> = json::parse_part(raw, place)?;
     let content = contents(message.content, &format!("{place}.content"))?;
     match &*message.role {
         "system" | "developer" => conversation.system(content),
         "user" => conversation.user(content),
         "assistant" => {
-            let mut parts: Vec<Part> = content.into_iter().map(Part::Content).collect();
+            let mut parts: Vec<MessagePart> =
+                content.into_iter().map(MessagePart::Content).collect();
             let refusal = message.refusal.filter(|refusal| !refusal.is_empty());
-            parts.extend(refusal.map(|refusal| Part::Content(Content::Text(refusal))));
+            parts.extend(refusal.map(|refusal| MessagePart::Content(Content::Text(refusal))));
             for (index, raw) in message.tool_calls.iter().flatten().enumerate() {
                 let place = format!("{place}.tool_calls.{index}");
-                parts.push(call(json::part(raw, &place)?, &place)?);
+                parts.push(call(json::parse_part(raw, &place)?, &place)?);
             }
             if let Some(function) = message.function_call {
-                parts.push(called(legacy.call(), function));
+                parts.push(tool_use_part(legacy.next_id(), function));
             }
             conversation.assistant(parts);
         }
@@ -92,44 +96,44 @@ fn message(
             let Some(id) = message.tool_call_id else {
                 let place = format!("{place}.tool_call_id");
                 let why = "a result must say which call it is of";
-                return Err(Refused::new(format!("{place}: {why}")).at(place));
+                return Err(InvalidRequest::new(format!("{place}: {why}")).at(place));
             };
             conversation.result(ToolId::new(id), content);
         }
-        "function" => conversation.result(legacy.result(), content),
+        "function" => conversation.result(legacy.last_id(), content),
         other => {
             let place = format!("{place}.role");
             let known = "system, developer, user, assistant, tool";
             let message = format!("{place}: `{other}` is not one of {known}");
-            return Err(Refused::new(message).at(place));
+            return Err(InvalidRequest::new(message).at(place));
         }
     }
     Ok(())
 }
 
-fn call(call: CalledTool<'_>, place: &str) -> Result<Part, Refused> {
+fn call(call: RequestToolCall<'_>, place: &str) -> Result<MessagePart, InvalidRequest> {
     let refused = |field: &str, why: &str| {
         let place = format!("{place}.{field}");
-        Refused::new(format!("{place}: {why}")).at(place)
+        InvalidRequest::new(format!("{place}: {why}")).at(place)
     };
     let id = call.id.ok_or_else(|| refused("id", "a call needs an id"))?;
     let id = ToolId::new(id);
     match (call.function, call.custom) {
-        (Some(function), _) => Ok(called(id, function)),
-        (None, Some(custom)) => Ok(Part::ToolUse {
+        (Some(function), _) => Ok(tool_use_part(id, function)),
+        (None, Some(custom)) => Ok(MessagePart::ToolUse {
             id,
             name: custom.name,
-            input: wrapped("input", custom.input.as_deref().unwrap_or_default()),
+            input: wrap_in_object("input", custom.input.as_deref().unwrap_or_default()),
         }),
         (None, None) => Err(refused("function", "a call needs a function")),
     }
 }
 
-fn called(id: ToolId, function: CalledFunction<'_>) -> Part {
-    Part::ToolUse {
+fn tool_use_part(id: ToolId, function: RequestFunctionCall<'_>) -> MessagePart {
+    MessagePart::ToolUse {
         id,
         name: function.name,
-        input: arguments(function.arguments.as_deref().unwrap_or_default()),
+        input: parse_arguments(function.arguments.as_deref().unwrap_or_default()),
     }
 }
 
@@ -138,18 +142,20 @@ fn called(id: ToolId, function: CalledFunction<'_>) -> Part {
 struct LegacyCalls(u32);
 
 impl LegacyCalls {
-    fn call(&mut self) -> ToolId {
+    fn next_id(&mut self) -> ToolId {
         self.0 += 1;
-        self.result()
+        self.last_id()
     }
 
-    fn result(&self) -> ToolId {
+    fn last_id(&self) -> ToolId {
         ToolId::new(format!("function_call_{}", self.0))
     }
 }
 
 /// Decodes tools and tool choice; the flag tells whether the legacy format was used.
-fn tools_of(request: &Request<'_>) -> Result<(Vec<CallerTool>, ToolChoice, bool), Refused> {
+fn decode_tools(
+    request: &ChatRequest<'_>,
+) -> Result<(Vec<CallerTool>, ToolChoice, bool), InvalidRequest> {
     if let Some(raw) = &request.tools {
         let mut tools = tools::functions(raw, "tools")?;
         let choice = tools::choice(request.tool_choice, &mut tools, "tool_choice")?;
@@ -165,27 +171,27 @@ fn tools_of(request: &Request<'_>) -> Result<(Vec<CallerTool>, ToolChoice, bool)
 }
 
 /// Decodes one stop word or several.
-fn stop(given: Option<&RawValue>) -> Result<Vec<Arc<str>>, Refused> {
+fn stop(given: Option<&RawValue>) -> Result<Vec<Arc<str>>, InvalidRequest> {
     let words = match given {
         None => Vec::new(),
-        Some(one) if one.get().starts_with('"') => vec![json::part(one, "stop")?],
-        Some(several) => json::part(several, "stop")?,
+        Some(one) if one.get().starts_with('"') => vec![json::parse_part(one, "stop")?],
+        Some(several) => json::parse_part(several, "stop")?,
     };
-    stop_words(words, "stop")
+    check_stop_words(words, "stop")
 }
 
-fn output(format: Option<ResponseFormat<'_>>) -> Result<Output, Refused> {
+fn output(format: Option<ResponseFormat<'_>>) -> Result<OutputFormat, InvalidRequest> {
     let Some(format) = format else {
-        return Ok(Output::Text);
+        return Ok(OutputFormat::Text);
     };
     let given = format.json_schema.and_then(|format| format.schema);
     schema::output(&format.kind, given, "response_format", "json_schema.schema")
 }
 
 /// Recognises requests that chat clients make for their own window: titles, tags, suggestions.
-fn is_utility(messages: &[Message]) -> bool {
+fn is_utility(messages: &[HistoryMessage]) -> bool {
     let [message] = messages else { return false };
-    let [Part::Content(Content::Text(text))] = message.parts.as_slice() else {
+    let [MessagePart::Content(Content::Text(text))] = message.parts.as_slice() else {
         return false;
     };
     message.role == Role::User && text.starts_with("### Task:\n")

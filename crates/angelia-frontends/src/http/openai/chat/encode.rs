@@ -4,37 +4,38 @@ use serde::Serialize;
 
 use super::{
     super::super::dialect::{
-        Begin, Block, Encoder, End, Paragraphs, Piece, Stop, Whole, WholeBlock,
+        AnswerBlock, AnswerChunk, AnswerEncoder, AnswerEnd, AnswerHeader, BlockKind,
+        CompleteAnswer, ParagraphJoiner, StopReason,
     },
-    Chat,
+    ChatDialect,
     wire::{
-        AnswerMessage, Choice, Completion, Delta, Function, FunctionDelta, ToolCall, ToolCallDelta,
-        UsageJson,
+        ChatChoice, ChatCompletion, ChatDelta, ChatFunction, ChatMessage, ChatToolCall, ChatUsage,
+        FunctionDelta, ToolCallDelta,
     },
 };
 
 /// The state of one stream.
 #[derive(Debug)]
-pub struct ChunkEncoder {
-    chat: Chat,
+pub struct ChatEncoder {
+    chat: ChatDialect,
     /// The constant beginning of every chunk, up to its choices.
     head: Vec<u8>,
-    open: Option<Open>,
+    open: Option<OpenChatBlock>,
     /// The number of tool calls so far.
     calls: u32,
-    text: Paragraphs,
-    reasoning: Paragraphs,
+    text: ParagraphJoiner,
+    reasoning: ParagraphJoiner,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Open {
+enum OpenChatBlock {
     Text,
     Reasoning,
     Call { index: u32, has_arguments: bool },
 }
 
-impl ChunkEncoder {
-    pub(super) fn new(chat: Chat, begin: &Begin) -> Self {
+impl ChatEncoder {
+    pub(super) fn new(chat: ChatDialect, begin: &AnswerHeader) -> Self {
         let mut head = br#"data: {"id":"#.to_vec();
         append(&mut head, &id(begin));
         head.extend_from_slice(br#","object":"chat.completion.chunk","created":"#);
@@ -46,16 +47,16 @@ impl ChunkEncoder {
             head,
             open: None,
             calls: 0,
-            text: Paragraphs::default(),
-            reasoning: Paragraphs::default(),
+            text: ParagraphJoiner::default(),
+            reasoning: ParagraphJoiner::default(),
         }
     }
 
-    fn delta(&self, delta: &Delta<'_>, out: &mut Vec<u8>) {
+    fn delta(&self, delta: &ChatDelta<'_>, out: &mut Vec<u8>) {
         self.chunk(delta, None, out);
     }
 
-    fn chunk(&self, delta: &Delta<'_>, finish_reason: Option<&'static str>, out: &mut Vec<u8>) {
+    fn chunk(&self, delta: &ChatDelta<'_>, finish_reason: Option<&'static str>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(br#","choices":[{"index":0,"delta":"#);
         append(out, delta);
@@ -68,21 +69,21 @@ impl ChunkEncoder {
         out.extend_from_slice(b"}\n\n");
     }
 
-    fn open(&mut self, block: &Block, out: &mut Vec<u8>) {
+    fn open(&mut self, block: &BlockKind, out: &mut Vec<u8>) {
         let (id, name) = match block {
-            Block::Text => {
-                self.text.begin();
-                return self.open = Some(Open::Text);
+            BlockKind::Text => {
+                self.text.start_block();
+                return self.open = Some(OpenChatBlock::Text);
             }
-            Block::Reasoning => {
-                self.reasoning.begin();
-                return self.open = Some(Open::Reasoning);
+            BlockKind::Reasoning => {
+                self.reasoning.start_block();
+                return self.open = Some(OpenChatBlock::Reasoning);
             }
-            Block::Call { id, name } => (id, name),
+            BlockKind::Call { id, name } => (id, name),
         };
         let index = self.calls;
         self.calls += 1;
-        self.open = Some(Open::Call { index, has_arguments: false });
+        self.open = Some(OpenChatBlock::Call { index, has_arguments: false });
         let function = FunctionDelta { name: Some(name), arguments: "" };
         let tool_call =
             ToolCallDelta { index, id: Some(id.as_str()), kind: Some("function"), function };
@@ -90,7 +91,7 @@ impl ChunkEncoder {
     }
 
     fn call(&self, call: ToolCallDelta<'_>, out: &mut Vec<u8>) {
-        let mut delta = Delta::default();
+        let mut delta = ChatDelta::default();
         if !self.chat.legacy {
             delta.tool_calls = Some([call]);
         } else if call.index == 0 {
@@ -109,18 +110,18 @@ impl ChunkEncoder {
     }
 
     fn more(&mut self, text: &str, out: &mut Vec<u8>) {
-        let mut delta = Delta::default();
+        let mut delta = ChatDelta::default();
         let spaced;
         match &mut self.open {
-            Some(Open::Text) => {
-                spaced = self.text.next(text);
+            Some(OpenChatBlock::Text) => {
+                spaced = self.text.join_next(text);
                 delta.content = Some(&spaced);
             }
-            Some(Open::Reasoning) => {
-                spaced = self.reasoning.next(text);
+            Some(OpenChatBlock::Reasoning) => {
+                spaced = self.reasoning.join_next(text);
                 delta.reasoning_content = Some(&spaced);
             }
-            Some(Open::Call { index, has_arguments }) => {
+            Some(OpenChatBlock::Call { index, has_arguments }) => {
                 *has_arguments = true;
                 let index = *index;
                 return self.arguments(index, text, out);
@@ -131,54 +132,57 @@ impl ChunkEncoder {
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if let Some(Open::Call { index, has_arguments: false }) = self.open.take() {
+        if let Some(OpenChatBlock::Call { index, has_arguments: false }) = self.open.take() {
             // Clients parse the arguments; an empty string is not JSON.
             self.arguments(index, "{}", out);
         }
     }
 
-    fn end(&self, end: &End, out: &mut Vec<u8>) {
+    fn end(&self, end: &AnswerEnd, out: &mut Vec<u8>) {
         let reason = finish_reason(&end.stop, self.chat);
-        self.chunk(&Delta::default(), Some(reason), out);
+        self.chunk(&ChatDelta::default(), Some(reason), out);
         if self.chat.include_usage {
             out.extend_from_slice(&self.head);
             out.extend_from_slice(br#","choices":[],"usage":"#);
-            append(out, &UsageJson::from(&end.usage));
+            append(out, &ChatUsage::from(&end.usage));
             out.extend_from_slice(b"}\n\n");
         }
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
 }
 
-impl Encoder for ChunkEncoder {
-    fn piece(&mut self, piece: &Piece, out: &mut Vec<u8>) {
+impl AnswerEncoder for ChatEncoder {
+    fn encode(&mut self, piece: &AnswerChunk, out: &mut Vec<u8>) {
         match piece {
-            Piece::Begin(_) => {
-                let delta =
-                    Delta { role: Some("assistant"), content: Some(""), ..Delta::default() };
+            AnswerChunk::Start(_) => {
+                let delta = ChatDelta {
+                    role: Some("assistant"),
+                    content: Some(""),
+                    ..ChatDelta::default()
+                };
                 self.delta(&delta, out);
             }
-            Piece::Open(block) => self.open(block, out),
-            Piece::More(text) => self.more(text, out),
-            Piece::Close => self.close(out),
-            Piece::End(end) => self.end(end, out),
+            AnswerChunk::Open(block) => self.open(block, out),
+            AnswerChunk::More(text) => self.more(text, out),
+            AnswerChunk::Close => self.close(out),
+            AnswerChunk::End(end) => self.end(end, out),
         }
     }
 }
 
-pub(super) fn whole(chat: Chat, whole: &Whole) -> Vec<u8> {
+pub(super) fn encode_complete(chat: ChatDialect, whole: &CompleteAnswer) -> Vec<u8> {
     let mut content = None;
     let mut reasoning = None;
-    let (mut said, mut thought) = (Paragraphs::default(), Paragraphs::default());
+    let (mut said, mut thought) = (ParagraphJoiner::default(), ParagraphJoiner::default());
     let mut tool_calls = Vec::new();
     for block in &whole.blocks {
         match block {
-            WholeBlock::Text(text) => append_block(&mut content, &mut said, text),
-            WholeBlock::Reasoning(text) => append_block(&mut reasoning, &mut thought, text),
-            WholeBlock::Call { id, name, input } => tool_calls.push(ToolCall {
+            AnswerBlock::Text(text) => append_block(&mut content, &mut said, text),
+            AnswerBlock::Reasoning(text) => append_block(&mut reasoning, &mut thought, text),
+            AnswerBlock::Call { id, name, input } => tool_calls.push(ChatToolCall {
                 id: id.as_str(),
                 kind: "function",
-                function: Function { name, arguments: input.get() },
+                function: ChatFunction { name, arguments: input.get() },
             }),
         }
     }
@@ -191,14 +195,14 @@ pub(super) fn whole(chat: Chat, whole: &Whole) -> Vec<u8> {
         // Only an answer with calls may have no content.
         content = Some(String::new());
     }
-    let completion = Completion {
-        id: id(&whole.begin),
+    let completion = ChatCompletion {
+        id: id(&whole.header),
         object: "chat.completion",
-        created: whole.begin.at.as_second(),
-        model: &whole.begin.model,
-        choices: [Choice {
+        created: whole.header.at.as_second(),
+        model: &whole.header.model,
+        choices: [ChatChoice {
             index: 0,
-            message: AnswerMessage {
+            message: ChatMessage {
                 role: "assistant",
                 content,
                 refusal: None,
@@ -209,33 +213,36 @@ pub(super) fn whole(chat: Chat, whole: &Whole) -> Vec<u8> {
             logprobs: None,
             finish_reason: finish_reason(&whole.end.stop, chat),
         }],
-        usage: UsageJson::from(&whole.end.usage),
+        usage: ChatUsage::from(&whole.end.usage),
     };
     let mut out = Vec::new();
     append(&mut out, &completion);
     out
 }
 
-fn append_block(all: &mut Option<String>, paragraphs: &mut Paragraphs, text: &str) {
+fn append_block(all: &mut Option<String>, paragraphs: &mut ParagraphJoiner, text: &str) {
     let all = all.get_or_insert_default();
-    paragraphs.begin();
-    all.push_str(&paragraphs.next(text));
+    paragraphs.start_block();
+    all.push_str(&paragraphs.join_next(text));
 }
 
 /// Returns the finish reason. An unfinished answer is `length`: clients accept it and do not retry
 /// by themselves.
-const fn finish_reason(stop: &Stop, chat: Chat) -> &'static str {
+const fn finish_reason(stop: &StopReason, chat: ChatDialect) -> &'static str {
     match stop {
-        Stop::EndTurn | Stop::Word(_) => "stop",
-        Stop::Calls if chat.legacy => "function_call",
-        Stop::Calls => "tool_calls",
-        Stop::Partial | Stop::MaxTokens | Stop::Failed(_) | Stop::Interrupted => "length",
-        Stop::Refusal => "content_filter",
+        StopReason::EndTurn | StopReason::Word(_) => "stop",
+        StopReason::Calls if chat.legacy => "function_call",
+        StopReason::Calls => "tool_calls",
+        StopReason::Partial
+        | StopReason::MaxTokens
+        | StopReason::Failed(_)
+        | StopReason::Interrupted => "length",
+        StopReason::Refusal => "content_filter",
     }
 }
 
 /// Returns the id of the answer; a turn has several answers if it calls the caller's tools.
-fn id(begin: &Begin) -> String {
+fn id(begin: &AnswerHeader) -> String {
     let turn = begin.turn.as_uuid().simple();
     match begin.part {
         0 => format!("chatcmpl-{turn}"),

@@ -13,33 +13,37 @@ use axum::http::StatusCode;
 use super::{super::dialect, error_body};
 
 pub use decode::decode;
-pub use encode::ChunkEncoder;
+pub use encode::ChatEncoder;
 
 /// The options of a request that affect how its answer is encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Chat {
+pub struct ChatDialect {
     /// The stream ends with a chunk that carries the usage.
     pub include_usage: bool,
     /// The request used `functions`, the predecessor of `tools`; so must the answer.
     pub legacy: bool,
 }
 
-impl dialect::Dialect for Chat {
-    type Encoder = ChunkEncoder;
+impl dialect::Dialect for ChatDialect {
+    type Encoder = ChatEncoder;
 
-    fn encoder(&self, _ask: &dialect::Ask, begin: &dialect::Begin) -> ChunkEncoder {
-        ChunkEncoder::new(*self, begin)
+    fn encoder(&self, _ask: &dialect::ModelRequest, begin: &dialect::AnswerHeader) -> ChatEncoder {
+        ChatEncoder::new(*self, begin)
     }
 
-    fn whole(&self, _ask: &dialect::Ask, whole: &dialect::Whole) -> Vec<u8> {
-        encode::whole(*self, whole)
+    fn encode_complete(
+        &self,
+        _ask: &dialect::ModelRequest,
+        whole: &dialect::CompleteAnswer,
+    ) -> Vec<u8> {
+        encode::encode_complete(*self, whole)
     }
 
-    fn error(error: &dialect::DialectError) -> (StatusCode, Vec<u8>) {
+    fn encode_error(error: &dialect::DialectError) -> (StatusCode, Vec<u8>) {
         error_body(error)
     }
 
     fn keep_alive() -> &'static [u8] {
-        super::KEEP_ALIVE
+        super::KEEP_ALIVE_COMMENT
     }
 }

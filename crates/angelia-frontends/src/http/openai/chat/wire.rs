@@ -14,7 +14,7 @@ use super::super::super::openapi::shapes;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
 #[schemars(rename = "ChatRequest")]
-pub(in crate::http) struct Request<'a> {
+pub(in crate::http) struct ChatRequest<'a> {
     #[schemars(length(min = 1))]
     pub(super) model: Arc<str>,
     #[serde(borrow)]
@@ -82,7 +82,7 @@ pub(super) struct SchemaFormat<'a> {
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-pub(super) struct RequestMessage<'a> {
+pub(super) struct ChatRequestMessage<'a> {
     #[serde(borrow)]
     pub(super) role: Cow<'a, str>,
     #[serde(borrow)]
@@ -91,23 +91,23 @@ pub(super) struct RequestMessage<'a> {
     #[serde(borrow)]
     pub(super) tool_calls: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
-    pub(super) function_call: Option<CalledFunction<'a>>,
+    pub(super) function_call: Option<RequestFunctionCall<'a>>,
     pub(super) tool_call_id: Option<Arc<str>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-pub(super) struct CalledTool<'a> {
+pub(super) struct RequestToolCall<'a> {
     pub(super) id: Option<Arc<str>>,
     #[serde(borrow)]
-    pub(super) function: Option<CalledFunction<'a>>,
+    pub(super) function: Option<RequestFunctionCall<'a>>,
     #[serde(borrow)]
-    pub(super) custom: Option<CalledCustom<'a>>,
+    pub(super) custom: Option<RequestCustomCall<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-pub(super) struct CalledFunction<'a> {
+pub(super) struct RequestFunctionCall<'a> {
     pub(super) name: Arc<str>,
     #[serde(borrow)]
     pub(super) arguments: Option<Cow<'a, str>>,
@@ -115,7 +115,7 @@ pub(super) struct CalledFunction<'a> {
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-pub(super) struct CalledCustom<'a> {
+pub(super) struct RequestCustomCall<'a> {
     pub(super) name: Arc<str>,
     #[serde(borrow)]
     pub(super) input: Option<Cow<'a, str>>,
@@ -124,27 +124,27 @@ pub(super) struct CalledCustom<'a> {
 /// An answer that is not streamed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ChatCompletion")]
-pub(in crate::http) struct Completion<'a> {
+pub(in crate::http) struct ChatCompletion<'a> {
     pub(super) id: String,
     pub(super) object: &'static str,
     pub(super) created: i64,
     pub(super) model: &'a str,
-    pub(super) choices: [Choice<'a>; 1],
-    pub(super) usage: UsageJson,
+    pub(super) choices: [ChatChoice<'a>; 1],
+    pub(super) usage: ChatUsage,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ChatChoice")]
-pub(super) struct Choice<'a> {
+pub(super) struct ChatChoice<'a> {
     pub(super) index: u32,
-    pub(super) message: AnswerMessage<'a>,
+    pub(super) message: ChatMessage<'a>,
     pub(super) logprobs: Option<()>,
     pub(super) finish_reason: &'static str,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ChatMessage")]
-pub(super) struct AnswerMessage<'a> {
+pub(super) struct ChatMessage<'a> {
     pub(super) role: &'static str,
     pub(super) content: Option<String>,
     pub(super) refusal: Option<()>,
@@ -152,30 +152,30 @@ pub(super) struct AnswerMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tool_calls: Vec<ToolCall<'a>>,
+    pub(super) tool_calls: Vec<ChatToolCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) function_call: Option<Function<'a>>,
+    pub(super) function_call: Option<ChatFunction<'a>>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ChatToolCall")]
-pub(super) struct ToolCall<'a> {
+pub(super) struct ChatToolCall<'a> {
     pub(super) id: &'a str,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
-    pub(super) function: Function<'a>,
+    pub(super) function: ChatFunction<'a>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ChatFunction")]
-pub(super) struct Function<'a> {
+pub(super) struct ChatFunction<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
 }
 
 /// The content that a chunk adds.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct ChatDelta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,7 +207,7 @@ pub(super) struct FunctionDelta<'a> {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ChatUsage")]
-pub(super) struct UsageJson {
+pub(super) struct ChatUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
@@ -228,7 +228,7 @@ struct CompletionDetails {
 }
 
 /// The prompt includes cached tokens, which are also reported separately.
-impl From<&Usage> for UsageJson {
+impl From<&Usage> for ChatUsage {
     fn from(usage: &Usage) -> Self {
         let prompt = super::super::prompt_tokens(usage);
         Self {

@@ -8,22 +8,22 @@ use serde_json::value::RawValue;
 
 use super::{
     super::{
-        super::dialect::{Ask, Output, Refused, WholeBlock, json},
-        conversation::Conversation,
+        super::dialect::{AnswerBlock, InvalidRequest, ModelRequest, OutputFormat, json},
+        conversation::ConversationBuilder,
         schema, tools,
     },
-    ItemId, ResponseId, Responses, items,
-    names::Names,
-    wire::{Echo, Request, TextOptions},
+    ItemId, ResponseId, ResponsesDialect, items,
+    tool_names::ToolNames,
+    wire::{RequestEcho, ResponsesRequest, TextOptions},
 };
 
 /// Returns the items of earlier answers that the request refers to by id. They must be looked up
 /// before the request can be decoded.
-pub fn references(body: &[u8]) -> Result<Vec<ItemId>, Refused> {
-    let request: Request<'_> = json::body(body)?;
+pub fn references(body: &[u8]) -> Result<Vec<ItemId>, InvalidRequest> {
+    let request: ResponsesRequest<'_> = json::parse_body(body)?;
     match request.input {
         Some(input) if input.get().starts_with('[') => {
-            items::references(&json::part::<Vec<&RawValue>>(input, "input")?)
+            items::references(&json::parse_part::<Vec<&RawValue>>(input, "input")?)
         }
         _ => Ok(Vec::new()),
     }
@@ -32,55 +32,56 @@ pub fn references(body: &[u8]) -> Result<Vec<ItemId>, Refused> {
 /// Decodes a request. `known` returns the items that [`references`] listed.
 pub fn decode(
     body: &[u8],
-    known: impl Fn(ItemId) -> Option<WholeBlock>,
-) -> Result<(Ask, Responses), Refused> {
-    let request: Request<'_> = json::body(body)?;
-    refuse_what_cannot_be_had(&request)?;
+    known: impl Fn(ItemId) -> Option<AnswerBlock>,
+) -> Result<(ModelRequest, ResponsesDialect), InvalidRequest> {
+    let request: ResponsesRequest<'_> = json::parse_body(body)?;
+    check_supported(&request)?;
     let previous = previous(&request)?;
 
     let mut conversation = match previous {
-        Some(_) => Conversation::continued(),
-        None => Conversation::default(),
+        Some(_) => ConversationBuilder::continued(),
+        None => ConversationBuilder::default(),
     };
     if let Some(instructions) = &request.instructions {
-        conversation.instruct(Arc::clone(instructions));
+        conversation.push_system(Arc::clone(instructions));
     }
     match request.input {
         Some(input) if input.get().starts_with('"') => {
-            let text: Arc<str> = json::part(input, "input")?;
+            let text: Arc<str> = json::parse_part(input, "input")?;
             if !text.is_empty() {
                 conversation.user(vec![Content::Text(text)]);
             }
         }
         Some(input) => {
-            let list: Vec<&RawValue> = json::part(input, "input")?;
-            items::read(&list, &mut conversation, &known)?;
+            let list: Vec<&RawValue> = json::parse_part(input, "input")?;
+            items::decode_items(&list, &mut conversation, &known)?;
         }
         None => {}
     }
     let (system, messages) = conversation.finish("input")?;
-    let (mut tools, names) = Names::offered(request.tools.as_deref().unwrap_or_default())?;
+    let (mut tools, names) = ToolNames::decode_tools(request.tools.as_deref().unwrap_or_default())?;
     let tool_choice = tools::choice(request.tool_choice, &mut tools, "tool_choice")?;
-    let ask = Ask {
+    let ask = ModelRequest {
         model: Arc::clone(&request.model),
         system,
         messages,
         tools,
         tool_choice,
-        output: output(request.text)?,
+        output_format: output(request.text)?,
         max_tokens: request.max_output_tokens,
-        stop: Vec::new(),
+        stop_words: Vec::new(),
         stream: request.stream.unwrap_or(false),
-        previous,
+        previous_turn: previous,
         is_utility: false,
     };
-    let responses = Responses { echo: echo(request, names) };
+    let responses = ResponsesDialect { echo: echo(request, names) };
     Ok((ask, responses))
 }
 
 /// Refuses options that would change the meaning of the answer; they must not be ignored silently.
-fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
-    let refused = |field: &str, why: &str| Err(Refused::new(format!("{field}: {why}")).at(field));
+fn check_supported(request: &ResponsesRequest<'_>) -> Result<(), InvalidRequest> {
+    let refused =
+        |field: &str, why: &str| Err(InvalidRequest::new(format!("{field}: {why}")).at(field));
     if request.background == Some(true) {
         return refused("background", "an answer comes while the request waits; use `stream`");
     }
@@ -97,33 +98,33 @@ fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-fn previous(request: &Request<'_>) -> Result<Option<TurnId>, Refused> {
+fn previous(request: &ResponsesRequest<'_>) -> Result<Option<TurnId>, InvalidRequest> {
     let Some(id) = &request.previous_response_id else {
         return Ok(None);
     };
     let field = "previous_response_id";
     match id.parse::<ResponseId>() {
         Ok(id) => Ok(Some(id.turn)),
-        Err(error) => Err(Refused::new(format!("{field}: {error}")).at(field)),
+        Err(error) => Err(InvalidRequest::new(format!("{field}: {error}")).at(field)),
     }
 }
 
-fn output(text: Option<&RawValue>) -> Result<Output, Refused> {
+fn output(text: Option<&RawValue>) -> Result<OutputFormat, InvalidRequest> {
     let Some(text) = text else {
-        return Ok(Output::Text);
+        return Ok(OutputFormat::Text);
     };
-    let options: TextOptions<'_> = json::part(text, "text")?;
+    let options: TextOptions<'_> = json::parse_part(text, "text")?;
     match options.format {
         Some(format) => schema::output(&format.kind, format.schema, "text.format", "schema"),
-        None => Ok(Output::Text),
+        None => Ok(OutputFormat::Text),
     }
 }
 
-fn echo(request: Request<'_>, names: Names) -> Echo {
+fn echo(request: ResponsesRequest<'_>, names: ToolNames) -> RequestEcho {
     let raw = |raw: Option<&RawValue>| raw.map(|raw| RawJson::from(raw.to_owned()));
     let tools = request.tools.unwrap_or_default();
-    Echo {
-        names,
+    RequestEcho {
+        tool_names: names,
         instructions: request.instructions,
         previous_response_id: request.previous_response_id,
         tools: tools.into_iter().map(|tool| tool.to_owned().into()).collect(),

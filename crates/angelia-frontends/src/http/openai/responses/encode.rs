@@ -4,60 +4,60 @@ use angelia_core::model::ToolId;
 use serde::Serialize;
 
 use super::{
-    super::super::dialect::{Begin, Block, Encoder, End, Piece},
+    super::super::dialect::{AnswerChunk, AnswerEncoder, AnswerEnd, AnswerHeader, BlockKind},
     ResponseId,
     events::{
-        ArgumentsDelta, ArgumentsDone, CustomDone, ItemEvent, Of, PartEvent, SummaryDelta,
-        SummaryDone, SummaryPartEvent, TextDelta, TextDone, event,
+        ArgumentsDelta, ArgumentsDone, CustomInputDone, ItemEvent, PartEvent, ResponseEvent,
+        SummaryDelta, SummaryDone, SummaryPartEvent, TextDelta, TextDone, event,
     },
-    names::{Spelled, unwrapped},
-    object::{Ending, call_item, message, metadata, reasoning, response},
-    wire::{Echo, Item, SummaryPart, TextPart, UsageJson},
+    object::{ResponseStatus, call_item, message, metadata, reasoning, response},
+    tool_names::{CallFormat, custom_input_text},
+    wire::{RequestEcho, ResponseItem, ResponseUsage, SummaryPart, TextPart},
 };
 
 /// The state of one stream.
 #[derive(Debug)]
-pub struct EventEncoder {
-    echo: Echo,
-    begin: Begin,
+pub struct ResponsesEncoder {
+    echo: RequestEcho,
+    header: AnswerHeader,
     id: ResponseId,
     /// The number of the next event.
     sequence_number: u64,
     /// The complete items; its length is the index of the next one.
-    output: Vec<Item>,
-    open: Option<Open>,
+    output: Vec<ResponseItem>,
+    open: Option<OpenItem>,
 }
 
 /// The item in progress.
 #[derive(Debug)]
-struct Open {
+struct OpenItem {
     id: String,
-    kind: Kind,
+    kind: OpenItemKind,
     /// All of its content so far.
     text: String,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum OpenItemKind {
     Text,
     Reasoning,
     Call {
         id: ToolId,
-        spelled: Spelled,
+        spelled: CallFormat,
     },
     /// Its input is text inside JSON, so it is sent once it is complete.
     Custom {
         id: ToolId,
-        spelled: Spelled,
+        spelled: CallFormat,
     },
 }
 
-impl EventEncoder {
-    pub(super) fn new(echo: Echo, begin: &Begin) -> Self {
+impl ResponsesEncoder {
+    pub(super) fn new(echo: RequestEcho, begin: &AnswerHeader) -> Self {
         Self {
             echo,
-            begin: begin.clone(),
-            id: ResponseId::of(begin),
+            header: begin.clone(),
+            id: ResponseId::from_header(begin),
             sequence_number: 0,
             output: Vec::new(),
             open: None,
@@ -75,34 +75,34 @@ impl EventEncoder {
 
     fn begin(&mut self, out: &mut Vec<u8>) {
         for name in ["response.created", "response.in_progress"] {
-            let ending = Ending::not_yet("in_progress");
+            let ending = ResponseStatus::with_status("in_progress");
             let echo = &self.echo;
-            let response = response(echo, &self.begin, ending, &[], &echo.metadata);
-            event(self.sequence_number, name, &Of { response }, out);
+            let response = response(echo, &self.header, ending, &[], &echo.metadata);
+            event(self.sequence_number, name, &ResponseEvent { response }, out);
             self.sequence_number += 1;
         }
     }
 
-    fn open(&mut self, block: &Block, out: &mut Vec<u8>) {
+    fn open(&mut self, block: &BlockKind, out: &mut Vec<u8>) {
         let index = self.index();
         let (id, kind, item) = match block {
-            Block::Text => {
+            BlockKind::Text => {
                 let item = message(self.id, index, "in_progress", Vec::new());
-                (self.id.item("msg", index), Kind::Text, item)
+                (self.id.item("msg", index), OpenItemKind::Text, item)
             }
-            Block::Reasoning => {
+            BlockKind::Reasoning => {
                 let item = reasoning(self.id, index, Vec::new());
-                (self.id.item("rs", index), Kind::Reasoning, item)
+                (self.id.item("rs", index), OpenItemKind::Reasoning, item)
             }
-            Block::Call { id: call, name } => {
-                let spelled = self.echo.names.of(name);
+            BlockKind::Call { id: call, name } => {
+                let spelled = self.echo.tool_names.call_format(name);
                 let item = call_item(spelled.clone(), self.id, index, call, "in_progress", "");
                 let call = call.clone();
-                if matches!(spelled, Spelled::Custom { .. }) {
-                    let kind = Kind::Custom { id: call, spelled };
+                if matches!(spelled, CallFormat::Custom { .. }) {
+                    let kind = OpenItemKind::Custom { id: call, spelled };
                     (self.id.item("ctc", index), kind, item)
                 } else {
-                    let kind = Kind::Call { id: call, spelled };
+                    let kind = OpenItemKind::Call { id: call, spelled };
                     (self.id.item("fc", index), kind, item)
                 }
             }
@@ -111,7 +111,7 @@ impl EventEncoder {
         self.emit("response.output_item.added", &added, out);
         let item_id = id.as_str();
         match kind {
-            Kind::Text => {
+            OpenItemKind::Text => {
                 let part = PartEvent {
                     item_id,
                     output_index: index,
@@ -120,7 +120,7 @@ impl EventEncoder {
                 };
                 self.emit("response.content_part.added", &part, out);
             }
-            Kind::Reasoning => {
+            OpenItemKind::Reasoning => {
                 let part = SummaryPartEvent {
                     item_id,
                     output_index: index,
@@ -129,32 +129,32 @@ impl EventEncoder {
                 };
                 self.emit("response.reasoning_summary_part.added", &part, out);
             }
-            Kind::Call { .. } | Kind::Custom { .. } => {}
+            OpenItemKind::Call { .. } | OpenItemKind::Custom { .. } => {}
         }
-        self.open = Some(Open { id, kind, text: String::new() });
+        self.open = Some(OpenItem { id, kind, text: String::new() });
     }
 
     fn more(&mut self, delta: &str, out: &mut Vec<u8>) {
         let output_index = self.index();
         let Some(open) = &mut self.open else { return };
         open.text.push_str(delta);
-        if matches!(open.kind, Kind::Custom { .. }) {
+        if matches!(open.kind, OpenItemKind::Custom { .. }) {
             return;
         }
         let number = self.sequence_number;
         self.sequence_number += 1;
         let item_id = open.id.as_str();
         match open.kind {
-            Kind::Text => {
+            OpenItemKind::Text => {
                 let body =
                     TextDelta { item_id, output_index, content_index: 0, delta, logprobs: [] };
                 event(number, "response.output_text.delta", &body, out);
             }
-            Kind::Reasoning => {
+            OpenItemKind::Reasoning => {
                 let body = SummaryDelta { item_id, output_index, summary_index: 0, delta };
                 event(number, "response.reasoning_summary_text.delta", &body, out);
             }
-            Kind::Call { .. } | Kind::Custom { .. } => {
+            OpenItemKind::Call { .. } | OpenItemKind::Custom { .. } => {
                 let body = ArgumentsDelta { item_id, output_index, delta };
                 event(number, "response.function_call_arguments.delta", &body, out);
             }
@@ -162,7 +162,7 @@ impl EventEncoder {
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if let Some(Open { kind: Kind::Call { .. }, text, .. }) = &self.open
+        if let Some(OpenItem { kind: OpenItemKind::Call { .. }, text, .. }) = &self.open
             && text.is_empty()
         {
             // Clients parse the arguments; an empty string is not JSON.
@@ -172,9 +172,9 @@ impl EventEncoder {
         let output_index = self.index();
         let item_id = open.id.as_str();
         let item = match open.kind {
-            Kind::Text => self.close_text(item_id, &open.text, out),
-            Kind::Reasoning => self.close_reasoning(item_id, &open.text, out),
-            Kind::Call { id, spelled } => {
+            OpenItemKind::Text => self.close_text(item_id, &open.text, out),
+            OpenItemKind::Reasoning => self.close_reasoning(item_id, &open.text, out),
+            OpenItemKind::Call { id, spelled } => {
                 let done = ArgumentsDone {
                     item_id,
                     output_index,
@@ -184,8 +184,8 @@ impl EventEncoder {
                 self.emit("response.function_call_arguments.done", &done, out);
                 call_item(spelled, self.id, output_index, &id, "completed", &open.text)
             }
-            Kind::Custom { id, spelled } => {
-                self.custom_input(item_id, &unwrapped(&open.text), out);
+            OpenItemKind::Custom { id, spelled } => {
+                self.custom_input(item_id, &custom_input_text(&open.text), out);
                 call_item(spelled, self.id, output_index, &id, "completed", &open.text)
             }
         };
@@ -198,11 +198,11 @@ impl EventEncoder {
         let output_index = self.index();
         let delta = ArgumentsDelta { item_id, output_index, delta: input };
         self.emit("response.custom_tool_call_input.delta", &delta, out);
-        let done = CustomDone { item_id, output_index, input };
+        let done = CustomInputDone { item_id, output_index, input };
         self.emit("response.custom_tool_call_input.done", &done, out);
     }
 
-    fn close_text(&mut self, item_id: &str, text: &str, out: &mut Vec<u8>) -> Item {
+    fn close_text(&mut self, item_id: &str, text: &str, out: &mut Vec<u8>) -> ResponseItem {
         let output_index = self.index();
         let done = TextDone { item_id, output_index, content_index: 0, text, logprobs: [] };
         self.emit("response.output_text.done", &done, out);
@@ -212,7 +212,7 @@ impl EventEncoder {
         message(self.id, output_index, "completed", vec![part])
     }
 
-    fn close_reasoning(&mut self, item_id: &str, text: &str, out: &mut Vec<u8>) -> Item {
+    fn close_reasoning(&mut self, item_id: &str, text: &str, out: &mut Vec<u8>) -> ResponseItem {
         let output_index = self.index();
         let done = SummaryDone { item_id, output_index, summary_index: 0, text };
         self.emit("response.reasoning_summary_text.done", &done, out);
@@ -222,28 +222,28 @@ impl EventEncoder {
         reasoning(self.id, output_index, vec![part])
     }
 
-    fn end(&mut self, end: &End, out: &mut Vec<u8>) {
-        let ending = Ending::shown(end, !self.output.is_empty());
+    fn end(&mut self, end: &AnswerEnd, out: &mut Vec<u8>) {
+        let ending = ResponseStatus::of_live_answer(end, !self.output.is_empty());
         let name = match ending.status {
             "failed" => "response.failed",
             _ => "response.completed",
         };
         let metadata = metadata(&self.echo, end);
-        let mut response = response(&self.echo, &self.begin, ending, &self.output, &metadata);
-        response.usage = Some(UsageJson::from(&end.usage));
-        event(self.sequence_number, name, &Of { response }, out);
+        let mut response = response(&self.echo, &self.header, ending, &self.output, &metadata);
+        response.usage = Some(ResponseUsage::from(&end.usage));
+        event(self.sequence_number, name, &ResponseEvent { response }, out);
         self.sequence_number += 1;
     }
 }
 
-impl Encoder for EventEncoder {
-    fn piece(&mut self, piece: &Piece, out: &mut Vec<u8>) {
+impl AnswerEncoder for ResponsesEncoder {
+    fn encode(&mut self, piece: &AnswerChunk, out: &mut Vec<u8>) {
         match piece {
-            Piece::Begin(_) => self.begin(out),
-            Piece::Open(block) => self.open(block, out),
-            Piece::More(text) => self.more(text, out),
-            Piece::Close => self.close(out),
-            Piece::End(end) => self.end(end, out),
+            AnswerChunk::Start(_) => self.begin(out),
+            AnswerChunk::Open(block) => self.open(block, out),
+            AnswerChunk::More(text) => self.more(text, out),
+            AnswerChunk::Close => self.close(out),
+            AnswerChunk::End(end) => self.end(end, out),
         }
     }
 }

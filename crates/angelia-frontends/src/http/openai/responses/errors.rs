@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The longest wait after which a client should retry by itself; a longer one is reported as an
 /// exhausted quota.
-const SOON: Duration = Duration::from_mins(1);
+const MAX_RETRY_WAIT: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ResponseError {
@@ -34,7 +34,7 @@ fn code(failure: &Failure) -> &'static str {
     match failure.kind {
         FailureKind::Auth | FailureKind::Invalid | FailureKind::Refused => "invalid_prompt",
         FailureKind::RateLimited => match failure.retry_after {
-            Some(wait) if wait <= SOON => "rate_limit_exceeded",
+            Some(wait) if wait <= MAX_RETRY_WAIT => "rate_limit_exceeded",
             _ => "insufficient_quota",
         },
         FailureKind::Unavailable => "server_is_overloaded",

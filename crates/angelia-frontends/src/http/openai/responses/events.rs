@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::wire::{Item, Response, SummaryPart, TextPart};
+use super::wire::{ResponseItem, ResponseObject, SummaryPart, TextPart};
 
 /// Writes one frame. The fields of `body`, which must have some, follow `type` and
 /// `sequence_number`.
@@ -21,14 +21,14 @@ pub(super) fn event(sequence_number: u64, name: &str, body: &impl Serialize, out
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Of<'a> {
-    pub(super) response: Response<'a>,
+pub(super) struct ResponseEvent<'a> {
+    pub(super) response: ResponseObject<'a>,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct ItemEvent<'a> {
     pub(super) output_index: u32,
-    pub(super) item: &'a Item,
+    pub(super) item: &'a ResponseItem,
 }
 
 #[derive(Debug, Serialize)]
@@ -97,7 +97,7 @@ pub(super) struct ArgumentsDone<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct CustomDone<'a> {
+pub(super) struct CustomInputDone<'a> {
     pub(super) item_id: &'a str,
     pub(super) output_index: u32,
     pub(super) input: &'a str,

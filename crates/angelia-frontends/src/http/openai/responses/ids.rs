@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 
 use angelia_core::model::TurnId;
 
-use super::super::super::dialect::Begin;
+use super::super::super::dialect::AnswerHeader;
 
 /// One answer of a turn; a turn has several if it calls the caller's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +24,10 @@ pub struct ItemId {
 /// The text is not one of our ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an id that was given here")]
-pub struct NotOurs;
+pub struct InvalidId;
 
 impl ResponseId {
-    pub const fn of(begin: &Begin) -> Self {
+    pub const fn from_header(begin: &AnswerHeader) -> Self {
         Self { turn: begin.turn, part: begin.part }
     }
 
@@ -49,10 +49,10 @@ impl fmt::Display for ResponseId {
 }
 
 impl FromStr for ResponseId {
-    type Err = NotOurs;
+    type Err = InvalidId;
 
-    fn from_str(text: &str) -> Result<Self, NotOurs> {
-        let rest = text.strip_prefix("resp_").ok_or(NotOurs)?;
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let rest = text.strip_prefix("resp_").ok_or(InvalidId)?;
         match rest.split_once('_') {
             Some((turn, part)) => parse(turn, part),
             None => parse(rest, "0"),
@@ -61,19 +61,19 @@ impl FromStr for ResponseId {
 }
 
 impl FromStr for ItemId {
-    type Err = NotOurs;
+    type Err = InvalidId;
 
-    fn from_str(text: &str) -> Result<Self, NotOurs> {
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
         let mut pieces = text.splitn(4, '_');
-        let mut next = || pieces.next().ok_or(NotOurs);
+        let mut next = || pieces.next().ok_or(InvalidId);
         let (_kind, turn, part, index) = (next()?, next()?, next()?, next()?);
-        Ok(Self { response: parse(turn, part)?, index: index.parse().map_err(|_| NotOurs)? })
+        Ok(Self { response: parse(turn, part)?, index: index.parse().map_err(|_| InvalidId)? })
     }
 }
 
-fn parse(turn: &str, part: &str) -> Result<ResponseId, NotOurs> {
+fn parse(turn: &str, part: &str) -> Result<ResponseId, InvalidId> {
     Ok(ResponseId {
-        turn: turn.parse().map_err(|_| NotOurs)?,
-        part: part.parse().map_err(|_| NotOurs)?,
+        turn: turn.parse().map_err(|_| InvalidId)?,
+        part: part.parse().map_err(|_| InvalidId)?,
     })
 }

@@ -3,18 +3,18 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use angelia_core::model::{Content, Part, ToolId};
+use angelia_core::model::{Content, MessagePart, ToolId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
     super::{
-        super::dialect::{Refused, WholeBlock, content::unknown_text, json},
-        contents::{Kind, contents},
-        conversation::{Conversation, arguments, wrapped},
+        super::dialect::{AnswerBlock, InvalidRequest, content::unknown_text, json},
+        contents::{TypeTag, contents},
+        conversation::{ConversationBuilder, parse_arguments, wrap_in_object},
     },
     ItemId,
-    names::{INPUT, within},
+    tool_names::{CUSTOM_INPUT_FIELD, namespaced_name},
 };
 
 #[derive(Debug, Deserialize)]
@@ -53,7 +53,7 @@ struct ReferenceItem<'a> {
     id: Cow<'a, str>,
 }
 
-pub(super) fn references(items: &[&RawValue]) -> Result<Vec<ItemId>, Refused> {
+pub(super) fn references(items: &[&RawValue]) -> Result<Vec<ItemId>, InvalidRequest> {
     let mut references = Vec::new();
     for (index, raw) in items.iter().enumerate() {
         let place = format!("input.{index}");
@@ -64,11 +64,11 @@ pub(super) fn references(items: &[&RawValue]) -> Result<Vec<ItemId>, Refused> {
     Ok(references)
 }
 
-pub(super) fn read(
+pub(super) fn decode_items(
     items: &[&RawValue],
-    conversation: &mut Conversation,
-    known: &impl Fn(ItemId) -> Option<WholeBlock>,
-) -> Result<(), Refused> {
+    conversation: &mut ConversationBuilder,
+    known: &impl Fn(ItemId) -> Option<AnswerBlock>,
+) -> Result<(), InvalidRequest> {
     for (index, raw) in items.iter().enumerate() {
         item(raw, &format!("input.{index}"), conversation, known)?;
     }
@@ -78,30 +78,33 @@ pub(super) fn read(
 fn item(
     raw: &RawValue,
     place: &str,
-    conversation: &mut Conversation,
-    known: &impl Fn(ItemId) -> Option<WholeBlock>,
-) -> Result<(), Refused> {
+    conversation: &mut ConversationBuilder,
+    known: &impl Fn(ItemId) -> Option<AnswerBlock>,
+) -> Result<(), InvalidRequest> {
     let kind = kind(raw, place)?;
     match kind.as_deref() {
         None | Some("message") => message(raw, place, conversation)?,
         Some("function_call") => {
-            let call: CallItem<'_> = json::part(raw, place)?;
-            conversation.assistant(vec![Part::ToolUse {
+            let call: CallItem<'_> = json::parse_part(raw, place)?;
+            conversation.assistant(vec![MessagePart::ToolUse {
                 id: ToolId::new(call.call_id),
-                name: within(call.namespace.as_deref(), call.name),
-                input: arguments(call.arguments.as_deref().unwrap_or_default()),
+                name: namespaced_name(call.namespace.as_deref(), call.name),
+                input: parse_arguments(call.arguments.as_deref().unwrap_or_default()),
             }]);
         }
         Some("custom_tool_call") => {
-            let call: CallItem<'_> = json::part(raw, place)?;
-            conversation.assistant(vec![Part::ToolUse {
+            let call: CallItem<'_> = json::parse_part(raw, place)?;
+            conversation.assistant(vec![MessagePart::ToolUse {
                 id: ToolId::new(call.call_id),
                 name: call.name,
-                input: wrapped(INPUT, call.input.as_deref().unwrap_or_default()),
+                input: wrap_in_object(
+                    CUSTOM_INPUT_FIELD,
+                    call.input.as_deref().unwrap_or_default(),
+                ),
             }]);
         }
         Some("function_call_output" | "custom_tool_call_output") => {
-            let result: OutputItem<'_> = json::part(raw, place)?;
+            let result: OutputItem<'_> = json::parse_part(raw, place)?;
             let output = contents(result.output, &format!("{place}.output"))?;
             conversation.result(ToolId::new(result.call_id), output);
         }
@@ -112,60 +115,64 @@ fn item(
             let Some(block) = known(id) else {
                 return Err(no_such_item(place));
             };
-            conversation.assistant(part_of(block).into_iter().collect());
+            conversation.assistant(block_to_part(block).into_iter().collect());
         }
         // Items of the vendor's own services: part of an answer, or an output from outside.
         Some(other) if other.ends_with("_output") => {
             conversation.user(vec![unknown_text(other, raw.get())]);
         }
         Some(other) => {
-            conversation.assistant(vec![Part::Content(unknown_text(other, raw.get()))]);
+            conversation.assistant(vec![MessagePart::Content(unknown_text(other, raw.get()))]);
         }
     }
     Ok(())
 }
 
-fn message(raw: &RawValue, place: &str, conversation: &mut Conversation) -> Result<(), Refused> {
-    let message: MessageItem<'_> = json::part(raw, place)?;
+fn message(
+    raw: &RawValue,
+    place: &str,
+    conversation: &mut ConversationBuilder,
+) -> Result<(), InvalidRequest> {
+    let message: MessageItem<'_> = json::parse_part(raw, place)?;
     let content = contents(message.content, &format!("{place}.content"))?;
     match &*message.role {
         "system" | "developer" => conversation.system(content),
         "user" => conversation.user(content),
         "assistant" => {
-            conversation.assistant(content.into_iter().map(Part::Content).collect());
+            conversation.assistant(content.into_iter().map(MessagePart::Content).collect());
         }
         other => {
             let place = format!("{place}.role");
             let known = "system, developer, user, assistant";
             let message = format!("{place}: `{other}` is not one of {known}");
-            return Err(Refused::new(message).at(place));
+            return Err(InvalidRequest::new(message).at(place));
         }
     }
     Ok(())
 }
 
 /// Converts a block of an earlier answer into a part of the history.
-fn part_of(block: WholeBlock) -> Option<Part> {
+fn block_to_part(block: AnswerBlock) -> Option<MessagePart> {
     match block {
-        WholeBlock::Text(text) => Some(Part::Content(Content::Text(text))),
-        WholeBlock::Reasoning(_) => None,
-        WholeBlock::Call { id, name, input } => Some(Part::ToolUse { id, name, input }),
+        AnswerBlock::Text(text) => Some(MessagePart::Content(Content::Text(text))),
+        AnswerBlock::Reasoning(_) => None,
+        AnswerBlock::Call { id, name, input } => Some(MessagePart::ToolUse { id, name, input }),
     }
 }
 
 /// Returns the type of an item; `None` means a message.
-fn kind<'a>(raw: &'a RawValue, place: &str) -> Result<Option<Cow<'a, str>>, Refused> {
-    let Kind { kind } = json::part(raw, place)?;
+fn kind<'a>(raw: &'a RawValue, place: &str) -> Result<Option<Cow<'a, str>>, InvalidRequest> {
+    let TypeTag { kind } = json::parse_part(raw, place)?;
     Ok(kind)
 }
 
-fn reference(raw: &RawValue, place: &str) -> Result<ItemId, Refused> {
-    let item: ReferenceItem<'_> = json::part(raw, place)?;
+fn reference(raw: &RawValue, place: &str) -> Result<ItemId, InvalidRequest> {
+    let item: ReferenceItem<'_> = json::parse_part(raw, place)?;
     item.id.parse().map_err(|_not_ours| no_such_item(place))
 }
 
-fn no_such_item(place: &str) -> Refused {
+fn no_such_item(place: &str) -> InvalidRequest {
     let place = format!("{place}.id");
     let message = format!("{place}: there is no such item; send it whole (`store: false`)");
-    Refused::new(message).at(place)
+    InvalidRequest::new(message).at(place)
 }

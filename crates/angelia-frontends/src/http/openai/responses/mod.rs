@@ -14,8 +14,8 @@ mod errors;
 mod events;
 mod ids;
 mod items;
-mod names;
 mod object;
+mod tool_names;
 pub(in crate::http) mod wire;
 
 use axum::http::StatusCode;
@@ -23,33 +23,41 @@ use axum::http::StatusCode;
 use super::{super::dialect, error_body};
 
 pub use decode::{decode, references};
-pub use encode::EventEncoder;
+pub use encode::ResponsesEncoder;
 pub use ids::{ItemId, ResponseId};
-pub use object::{recorded, unfinished};
+pub use object::{encode_recorded, encode_unfinished};
 
 /// The options of a request that affect how its answer is encoded: most of the request is echoed in
 /// it.
 #[derive(Clone, Debug, Default)]
-pub struct Responses {
-    echo: wire::Echo,
+pub struct ResponsesDialect {
+    echo: wire::RequestEcho,
 }
 
-impl dialect::Dialect for Responses {
-    type Encoder = EventEncoder;
+impl dialect::Dialect for ResponsesDialect {
+    type Encoder = ResponsesEncoder;
 
-    fn encoder(&self, _ask: &dialect::Ask, begin: &dialect::Begin) -> EventEncoder {
-        EventEncoder::new(self.echo.clone(), begin)
+    fn encoder(
+        &self,
+        _ask: &dialect::ModelRequest,
+        begin: &dialect::AnswerHeader,
+    ) -> ResponsesEncoder {
+        ResponsesEncoder::new(self.echo.clone(), begin)
     }
 
-    fn whole(&self, _ask: &dialect::Ask, whole: &dialect::Whole) -> Vec<u8> {
-        object::whole(&self.echo, whole)
+    fn encode_complete(
+        &self,
+        _ask: &dialect::ModelRequest,
+        whole: &dialect::CompleteAnswer,
+    ) -> Vec<u8> {
+        object::encode_complete(&self.echo, whole)
     }
 
-    fn error(error: &dialect::DialectError) -> (StatusCode, Vec<u8>) {
+    fn encode_error(error: &dialect::DialectError) -> (StatusCode, Vec<u8>) {
         error_body(error)
     }
 
     fn keep_alive() -> &'static [u8] {
-        super::KEEP_ALIVE
+        super::KEEP_ALIVE_COMMENT
     }
 }

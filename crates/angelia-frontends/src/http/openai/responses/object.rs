@@ -5,101 +5,110 @@ use angelia_core::model::ToolId;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    super::super::dialect::{Begin, End, Stop, Whole, WholeBlock},
+    super::super::dialect::{AnswerBlock, AnswerEnd, AnswerHeader, CompleteAnswer, StopReason},
     ResponseId,
     errors::ResponseError,
-    names::{Names, Spelled, unwrapped},
-    wire::{Echo, Incomplete, Item, Response, SummaryPart, TextPart, UsageJson},
+    tool_names::{CallFormat, ToolNames, custom_input_text},
+    wire::{
+        IncompleteDetails, RequestEcho, ResponseItem, ResponseObject, ResponseUsage, SummaryPart,
+        TextPart,
+    },
 };
 
 /// Encodes the answer to a request without streaming.
-pub(super) fn whole(echo: &Echo, whole: &Whole) -> Vec<u8> {
-    let output = items(&echo.names, whole);
-    let ending = Ending::shown(&whole.end, !output.is_empty());
-    ended(echo, &whole.begin, &whole.end, ending, &output)
+pub(super) fn encode_complete(echo: &RequestEcho, whole: &CompleteAnswer) -> Vec<u8> {
+    let output = items(&echo.tool_names, whole);
+    let ending = ResponseStatus::of_live_answer(&whole.end, !output.is_empty());
+    ended(echo, &whole.header, &whole.end, ending, &output)
 }
 
 /// Encodes an answer from the record. The request is not echoed.
-pub fn recorded(whole: &Whole) -> Vec<u8> {
-    let ending = Ending::recorded(&whole.end);
-    let echo = Echo::default();
-    let output = items(&echo.names, whole);
-    ended(&echo, &whole.begin, &whole.end, ending, &output)
+pub fn encode_recorded(whole: &CompleteAnswer) -> Vec<u8> {
+    let ending = ResponseStatus::of_recorded_answer(&whole.end);
+    let echo = RequestEcho::default();
+    let output = items(&echo.tool_names, whole);
+    ended(&echo, &whole.header, &whole.end, ending, &output)
 }
 
 /// Encodes an unfinished answer: `queued`, `in_progress`, or `cancelled` before it began.
-pub fn unfinished(begin: &Begin, status: &'static str) -> Vec<u8> {
-    let echo = Echo::default();
-    let response = response(&echo, begin, Ending::not_yet(status), &[], &echo.metadata);
+pub fn encode_unfinished(begin: &AnswerHeader, status: &'static str) -> Vec<u8> {
+    let echo = RequestEcho::default();
+    let response = response(&echo, begin, ResponseStatus::with_status(status), &[], &echo.metadata);
     json(&response)
 }
 
-fn ended(echo: &Echo, begin: &Begin, end: &End, ending: Ending, output: &[Item]) -> Vec<u8> {
+fn ended(
+    echo: &RequestEcho,
+    begin: &AnswerHeader,
+    end: &AnswerEnd,
+    ending: ResponseStatus,
+    output: &[ResponseItem],
+) -> Vec<u8> {
     let metadata = metadata(echo, end);
     let mut response = response(echo, begin, ending, output, &metadata);
-    response.usage = Some(UsageJson::from(&end.usage));
+    response.usage = Some(ResponseUsage::from(&end.usage));
     json(&response)
 }
 
-fn json(response: &Response<'_>) -> Vec<u8> {
+fn json(response: &ResponseObject<'_>) -> Vec<u8> {
     // Writing text into memory cannot fail.
     serde_json::to_vec(response).unwrap_or_default()
 }
 
 /// The status of a response, as Responses spells it.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct ResponseStatus {
     pub(super) status: &'static str,
     error: Option<ResponseError>,
-    incomplete: Option<&'static str>,
+    incomplete_reason: Option<&'static str>,
 }
 
-impl Ending {
-    pub(super) const fn not_yet(status: &'static str) -> Self {
-        Self { status, error: None, incomplete: None }
+impl ResponseStatus {
+    pub(super) const fn with_status(status: &'static str) -> Self {
+        Self { status, error: None, incomplete_reason: None }
     }
 
     /// Returns the status of an answer that was just produced. Clients that see a response fail or
     /// end incomplete retry it, and the work would be done twice. So an answer with any output is
     /// `completed`, and its metadata reports the rest.
-    pub(super) fn shown(end: &End, has_output: bool) -> Self {
+    pub(super) fn of_live_answer(end: &AnswerEnd, has_output: bool) -> Self {
         match &end.stop {
-            Stop::Failed(failure) if !has_output => {
-                Self { error: Some(failure.into()), ..Self::not_yet("failed") }
+            StopReason::Failed(failure) if !has_output => {
+                Self { error: Some(failure.into()), ..Self::with_status("failed") }
             }
-            stop => Self { incomplete: incomplete(stop), ..Self::not_yet("completed") },
+            stop => Self { incomplete_reason: incomplete(stop), ..Self::with_status("completed") },
         }
     }
 
     /// Returns the status of an answer from the record. No client retries an answer it looks up, so
     /// failures are reported as such.
-    fn recorded(end: &End) -> Self {
+    fn of_recorded_answer(end: &AnswerEnd) -> Self {
         match &end.stop {
-            Stop::Failed(failure) => {
-                Self { error: Some(failure.into()), ..Self::not_yet("failed") }
+            StopReason::Failed(failure) => {
+                Self { error: Some(failure.into()), ..Self::with_status("failed") }
             }
-            Stop::Interrupted => Self::not_yet("cancelled"),
-            stop => Self { incomplete: incomplete(stop), ..Self::not_yet("completed") },
+            StopReason::Interrupted => Self::with_status("cancelled"),
+            stop => Self { incomplete_reason: incomplete(stop), ..Self::with_status("completed") },
         }
     }
 }
 
-const fn incomplete(stop: &Stop) -> Option<&'static str> {
+const fn incomplete(stop: &StopReason) -> Option<&'static str> {
     match stop {
-        Stop::MaxTokens => Some("max_output_tokens"),
-        Stop::Refusal => Some("content_filter"),
-        Stop::EndTurn
-        | Stop::Calls
-        | Stop::Partial
-        | Stop::Word(_)
-        | Stop::Failed(_)
-        | Stop::Interrupted => None,
+        StopReason::MaxTokens => Some("max_output_tokens"),
+        StopReason::Refusal => Some("content_filter"),
+        StopReason::EndTurn
+        | StopReason::Calls
+        | StopReason::Partial
+        | StopReason::Word(_)
+        | StopReason::Failed(_)
+        | StopReason::Interrupted => None,
     }
 }
 
 /// Returns the caller's metadata, plus the turn's status if the response status does not express
 /// it.
-pub(super) fn metadata(echo: &Echo, end: &End) -> Map<String, Value> {
+pub(super) fn metadata(echo: &RequestEcho, end: &AnswerEnd) -> Map<String, Value> {
     let mut metadata = echo.metadata.clone();
     if matches!(end.status, "partial" | "interrupted" | "failed") {
         metadata.insert("angelia_status".to_owned(), end.status.into());
@@ -108,20 +117,20 @@ pub(super) fn metadata(echo: &Echo, end: &End) -> Map<String, Value> {
 }
 
 pub(super) fn response<'a>(
-    echo: &'a Echo,
-    begin: &'a Begin,
-    ending: Ending,
-    output: &'a [Item],
+    echo: &'a RequestEcho,
+    begin: &'a AnswerHeader,
+    ending: ResponseStatus,
+    output: &'a [ResponseItem],
     metadata: &'a Map<String, Value>,
-) -> Response<'a> {
-    Response {
-        id: ResponseId::of(begin).to_string(),
+) -> ResponseObject<'a> {
+    ResponseObject {
+        id: ResponseId::from_header(begin).to_string(),
         object: "response",
         created_at: begin.at.as_second(),
         status: ending.status,
         background: false,
         error: ending.error,
-        incomplete_details: ending.incomplete.map(|reason| Incomplete { reason }),
+        incomplete_details: ending.incomplete_reason.map(|reason| IncompleteDetails { reason }),
         instructions: echo.instructions.as_deref(),
         max_output_tokens: echo.max_output_tokens,
         max_tool_calls: None,
@@ -130,16 +139,16 @@ pub(super) fn response<'a>(
         parallel_tool_calls: echo.parallel_tool_calls.unwrap_or(true),
         previous_response_id: echo.previous_response_id.as_deref(),
         prompt_cache_key: echo.prompt_cache_key.as_deref(),
-        reasoning: or(echo.reasoning.as_deref(), r#"{"effort":null,"summary":null}"#),
+        reasoning: or_default(echo.reasoning.as_deref(), r#"{"effort":null,"summary":null}"#),
         service_tier: "default",
         store: echo.store.unwrap_or(true),
-        temperature: or(echo.temperature.as_deref(), "1.0"),
-        text: or(echo.text.as_deref(), r#"{"format":{"type":"text"}}"#),
-        tool_choice: or(echo.tool_choice.as_deref(), r#""auto""#),
+        temperature: or_default(echo.temperature.as_deref(), "1.0"),
+        text: or_default(echo.text.as_deref(), r#"{"format":{"type":"text"}}"#),
+        tool_choice: or_default(echo.tool_choice.as_deref(), r#""auto""#),
         tools: &echo.tools,
         top_logprobs: 0,
-        top_p: or(echo.top_p.as_deref(), "1.0"),
-        truncation: or(echo.truncation.as_deref(), r#""disabled""#),
+        top_p: or_default(echo.top_p.as_deref(), "1.0"),
+        truncation: or_default(echo.truncation.as_deref(), r#""disabled""#),
         usage: None,
         user: echo.user.as_deref(),
         metadata,
@@ -147,26 +156,26 @@ pub(super) fn response<'a>(
 }
 
 /// Returns the requested value, or the default.
-fn or<'a>(asked: Option<&'a RawValue>, usual: &'static str) -> &'a RawValue {
+fn or_default<'a>(asked: Option<&'a RawValue>, usual: &'static str) -> &'a RawValue {
     asked.unwrap_or_else(|| serde_json::from_str(usual).unwrap_or(RawValue::NULL))
 }
 
-fn items(names: &Names, whole: &Whole) -> Vec<Item> {
-    let id = ResponseId::of(&whole.begin);
+fn items(names: &ToolNames, whole: &CompleteAnswer) -> Vec<ResponseItem> {
+    let id = ResponseId::from_header(&whole.header);
     let blocks = (0..).zip(&whole.blocks);
     let item = |(index, block)| item(names, id, index, block);
     blocks.map(item).collect()
 }
 
-fn item(names: &Names, id: ResponseId, index: u32, block: &WholeBlock) -> Item {
+fn item(names: &ToolNames, id: ResponseId, index: u32, block: &AnswerBlock) -> ResponseItem {
     match block {
-        WholeBlock::Text(text) => message(id, index, "completed", vec![TextPart::new(&**text)]),
-        WholeBlock::Reasoning(text) => {
+        AnswerBlock::Text(text) => message(id, index, "completed", vec![TextPart::new(&**text)]),
+        AnswerBlock::Reasoning(text) => {
             let text = text.to_string();
             reasoning(id, index, vec![SummaryPart { text }])
         }
-        WholeBlock::Call { id: call, name, input } => {
-            call_item(names.of(name), id, index, call, "completed", input.get())
+        AnswerBlock::Call { id: call, name, input } => {
+            call_item(names.call_format(name), id, index, call, "completed", input.get())
         }
     }
 }
@@ -174,16 +183,16 @@ fn item(names: &Names, id: ResponseId, index: u32, block: &WholeBlock) -> Item {
 /// Encodes a tool call in the format of its tool. `arguments` is empty while the call is in
 /// progress.
 pub(super) fn call_item(
-    spelled: Spelled,
+    spelled: CallFormat,
     id: ResponseId,
     index: u32,
     call: &ToolId,
     status: &'static str,
     arguments: &str,
-) -> Item {
+) -> ResponseItem {
     let call_id = call.to_string();
     match spelled {
-        Spelled::Function { namespace, name } => Item::FunctionCall {
+        CallFormat::Function { namespace, name } => ResponseItem::FunctionCall {
             id: id.item("fc", index),
             status,
             call_id,
@@ -191,12 +200,12 @@ pub(super) fn call_item(
             name,
             arguments: arguments.to_owned(),
         },
-        Spelled::Custom { name } => Item::CustomToolCall {
+        CallFormat::Custom { name } => ResponseItem::CustomToolCall {
             id: id.item("ctc", index),
             status,
             call_id,
             name,
-            input: unwrapped(arguments),
+            input: custom_input_text(arguments),
         },
     }
 }
@@ -206,10 +215,10 @@ pub(super) fn message(
     index: u32,
     status: &'static str,
     content: Vec<TextPart>,
-) -> Item {
-    Item::Message { id: id.item("msg", index), status, role: "assistant", content }
+) -> ResponseItem {
+    ResponseItem::Message { id: id.item("msg", index), status, role: "assistant", content }
 }
 
-pub(super) fn reasoning(id: ResponseId, index: u32, summary: Vec<SummaryPart>) -> Item {
-    Item::Reasoning { id: id.item("rs", index), summary, encrypted_content: None }
+pub(super) fn reasoning(id: ResponseId, index: u32, summary: Vec<SummaryPart>) -> ResponseItem {
+    ResponseItem::Reasoning { id: id.item("rs", index), summary, encrypted_content: None }
 }

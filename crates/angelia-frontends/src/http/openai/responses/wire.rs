@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{super::super::openapi::shapes, errors::ResponseError, names::Names};
+use super::{super::super::openapi::shapes, errors::ResponseError, tool_names::ToolNames};
 
 /// Fields that are not listed here are accepted and have no effect.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
 #[schemars(rename = "ResponsesRequest")]
-pub(in crate::http) struct Request<'a> {
+pub(in crate::http) struct ResponsesRequest<'a> {
     #[schemars(length(min = 1))]
     pub(super) model: Arc<str>,
     #[serde(borrow, default)]
@@ -86,8 +86,8 @@ pub(super) struct TextFormat<'a> {
 
 /// The parts of a request that are echoed in its response.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Echo {
-    pub(super) names: Names,
+pub(super) struct RequestEcho {
+    pub(super) tool_names: ToolNames,
     pub(super) instructions: Option<Arc<str>>,
     pub(super) previous_response_id: Option<Arc<str>>,
     pub(super) tools: Vec<RawJson>,
@@ -106,19 +106,20 @@ pub(super) struct Echo {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in crate::http) struct Response<'a> {
+#[schemars(rename = "Response")]
+pub(in crate::http) struct ResponseObject<'a> {
     pub(super) id: String,
     pub(super) object: &'static str,
     pub(super) created_at: i64,
     pub(super) status: &'static str,
     pub(super) background: bool,
     pub(super) error: Option<ResponseError>,
-    pub(super) incomplete_details: Option<Incomplete>,
+    pub(super) incomplete_details: Option<IncompleteDetails>,
     pub(super) instructions: Option<&'a str>,
     pub(super) max_output_tokens: Option<u64>,
     pub(super) max_tool_calls: Option<u64>,
     pub(super) model: &'a str,
-    pub(super) output: &'a [Item],
+    pub(super) output: &'a [ResponseItem],
     pub(super) parallel_tool_calls: bool,
     pub(super) previous_response_id: Option<&'a str>,
     #[schemars(with = "Option<Value>")]
@@ -140,7 +141,7 @@ pub(in crate::http) struct Response<'a> {
     pub(super) top_p: &'a RawValue,
     #[schemars(with = "Value")]
     pub(super) truncation: &'a RawValue,
-    pub(super) usage: Option<UsageJson>,
+    pub(super) usage: Option<ResponseUsage>,
     #[schemars(with = "Option<Value>")]
     pub(super) user: Option<&'a RawValue>,
     pub(super) metadata: &'a Map<String, Value>,
@@ -148,7 +149,7 @@ pub(in crate::http) struct Response<'a> {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ResponseIncomplete")]
-pub(super) struct Incomplete {
+pub(super) struct IncompleteDetails {
     pub(super) reason: &'static str,
 }
 
@@ -156,7 +157,7 @@ pub(super) struct Incomplete {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(rename = "ResponseItem")]
-pub(super) enum Item {
+pub(super) enum ResponseItem {
     Message {
         id: String,
         status: &'static str,
@@ -208,7 +209,7 @@ impl TextPart {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ResponseUsage")]
-pub(super) struct UsageJson {
+pub(super) struct ResponseUsage {
     input_tokens: u64,
     input_tokens_details: InputDetails,
     output_tokens: u64,
@@ -229,7 +230,7 @@ struct OutputDetails {
     reasoning_tokens: u64,
 }
 
-impl From<&Usage> for UsageJson {
+impl From<&Usage> for ResponseUsage {
     fn from(usage: &Usage) -> Self {
         let input = super::super::prompt_tokens(usage);
         Self {

@@ -1,13 +1,13 @@
 //! Generates `docs/turn-states.md`, all states of a turn, from the engine's own table.
 
 use angelia_core::{
-    engine::{Lasts, STATES, StateRow},
-    model::Clocks,
+    engine::{STATE_TABLE, StateLimit, StateRow},
+    model::TurnTimeouts,
 };
 
 use super::is_current;
 use crate::config::{
-    setting::Block as _,
+    setting::SettingsBlock as _,
     types::{Period, Profile},
 };
 
@@ -18,8 +18,8 @@ fn the_table_of_states_is_current() {
 
 #[test]
 fn every_clock_is_a_setting() {
-    for row in STATES {
-        if let Lasts::Setting { clock, .. } = row.lasts {
+    for row in STATE_TABLE {
+        if let StateLimit::Setting { setting: clock, .. } = row.limit {
             assert!(Profile::KEYS.contains(&clock), "{clock}");
         }
     }
@@ -82,26 +82,26 @@ after every tool, so a turn ends behind the answer that went over `max_cost_usd`
 fn document() -> String {
     let mut text = HEAD.to_owned();
     text.push_str("\n| state | clock | default | when it rings |\n|---|---|---|---|\n");
-    let clocks = Clocks::default();
-    for row in STATES {
+    let clocks = TurnTimeouts::default();
+    for row in STATE_TABLE {
         text.push_str(&line(row, &clocks));
     }
     text.push_str(TAIL);
     text
 }
 
-fn line(row: &StateRow, clocks: &Clocks) -> String {
-    let (clock, lasts) = match row.lasts {
-        Lasts::Setting { clock, default } => {
+fn line(row: &StateRow, clocks: &TurnTimeouts) -> String {
+    let (clock, lasts) = match row.limit {
+        StateLimit::Setting { setting: clock, default } => {
             let default = Period::seconds(default(clocks).as_secs());
             (format!("`{clock}`"), default.to_string())
         }
-        Lasts::UntilReset { at_most } => {
+        StateLimit::UntilReset { at_most } => {
             let at_most = Period::seconds(at_most.as_secs());
             let until = "until the quota resets".to_owned();
             (until, format!("tried again after {at_most} at the latest"))
         }
     };
-    let StateRow { state, rings, .. } = row;
+    let StateRow { state, effect: rings, .. } = row;
     format!("| {state} | {clock} | {lasts} | {rings} |\n")
 }

@@ -1,0 +1,367 @@
+//! The [`Bus`] port, generic over the storage of the messages.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use angelia_core::{
+    model::{EndpointName, bus::BusMessage},
+    ports::{
+        BoxFuture, Bus, BusInbox, Clock,
+        bus::{
+            AttachError, AttachRequest, BusCounts, BusDelivery, BusError, BusPosition, DeadLetter,
+            DeliveryNotifier, EndpointState, InboxError, PendingReceipts, PublishError, Receipt,
+            Receipts,
+        },
+    },
+};
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Notify, oneshot};
+use uuid::Uuid;
+
+use super::index::{
+    BusIndex, DeadEntry, DeliveryNotice, EndpointRecord, EndpointSlot, LogLocation,
+    ReservedMessage, TakeResult,
+};
+
+/// Stores messages: in a log, or in memory only. All methods except `store`, `read` and `close`
+/// return quickly.
+pub(super) trait MessageStorage: Send + Sync + 'static {
+    /// Queues messages in order, waiting for room. The receipts are sent to the batch's `reply`
+    /// when the messages are stored.
+    fn store(&self, batch: PublishBatch) -> BoxFuture<'_, ()>;
+
+    /// Notes that these messages need not be stored any longer.
+    fn mark_done(&self, positions: Vec<u64>);
+
+    /// Notes that a message has become a dead letter.
+    fn mark_dead(&self, position: u64, at: i64, reason: &str);
+
+    /// Reads messages from disk. Blocks. Leaves out messages that are damaged or missing.
+    fn read(&self, places: &[(u64, LogLocation)]) -> io::Result<Vec<(u64, BusMessage)>>;
+
+    /// Stores the endpoint's record.
+    fn save_endpoint(&self, name: &EndpointName, standing: &EndpointRecord) -> io::Result<()>;
+
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+#[derive(Debug)]
+pub(super) struct PublishBatch {
+    pub(super) messages: Vec<ReservedMessage>,
+    pub(super) watch: Option<DeliveryNotifier>,
+    pub(super) reply: oneshot::Sender<Receipts>,
+}
+
+pub(super) type SharedIndex = Arc<Mutex<BusIndex>>;
+
+pub(super) struct BusCore<K> {
+    pub(super) index: SharedIndex,
+    pub(super) storage: Arc<K>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+pub(super) fn lock_index(index: &Mutex<BusIndex>) -> MutexGuard<'_, BusIndex> {
+    index.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn storage_error(what: &str, error: &io::Error) -> BusError {
+    BusError::Failed { message: format!("{what}: {error}; check the disk") }
+}
+
+impl<K: MessageStorage> BusCore<K> {
+    fn now(&self) -> i64 {
+        self.clock.now().as_millisecond()
+    }
+
+    async fn read_dead_letter(
+        &self,
+        position: u64,
+        dead: &DeadEntry,
+    ) -> Result<BusMessage, BusError> {
+        if let Some(message) = &dead.message {
+            return Ok(message.clone());
+        }
+        let Some(place) = dead.location else {
+            return Err(BusError::NotFound);
+        };
+        let mut read = read_blocking(&self.storage, vec![(position, place)]).await?;
+        let (_, message) = read.pop().ok_or(BusError::NotFound)?;
+        Ok(message)
+    }
+
+    /// Publishes a dead letter again, and removes it once the new message is stored.
+    async fn resend(&self, position: u64) -> Result<Receipt, BusError> {
+        let dead = lock_index(&self.index).dead_letter(position).cloned();
+        let dead = dead.ok_or(BusError::NotFound)?;
+        let mut message = self.read_dead_letter(position, &dead).await?;
+        // A broadcast is sent again only to the endpoint that did not receive it.
+        message.to = angelia_core::model::bus::Destination::Endpoint(dead.to);
+        let mut outgoing = lock_index(&self.index).reserve(message);
+        outgoing.skip_dedupe = true;
+        let mut receipts = self.store(vec![outgoing], None).await.await;
+        let receipt = match receipts.pop() {
+            Some(Ok(receipt)) => receipt,
+            Some(Err(PublishError::Storage(error))) => return Err(error),
+            Some(Err(PublishError::Full { to, .. })) => return Err(BusError::Full(to)),
+            Some(Err(PublishError::TooLarge { .. })) | None => return Err(BusError::NotFound),
+        };
+        self.discard(position);
+        Ok(receipt)
+    }
+
+    fn discard(&self, position: u64) -> bool {
+        let was_there = lock_index(&self.index).remove_dead_letter(position).is_some();
+        if was_there {
+            self.storage.mark_done(vec![position]);
+        }
+        was_there
+    }
+
+    pub(super) async fn store(
+        &self,
+        outgoing: Vec<ReservedMessage>,
+        watch: Option<DeliveryNotifier>,
+    ) -> PendingReceipts {
+        let (reply, published) = PendingReceipts::new(outgoing.len());
+        let batch = PublishBatch { messages: outgoing, watch, reply };
+        self.storage.store(batch).await;
+        published
+    }
+}
+
+/// Reads messages from the storage on a blocking thread.
+async fn read_blocking<K: MessageStorage>(
+    keeper: &Arc<K>,
+    places: Vec<(u64, LogLocation)>,
+) -> Result<Vec<(u64, BusMessage)>, BusError> {
+    let keeper = Arc::clone(keeper);
+    let read = tokio::task::spawn_blocking(move || keeper.read(&places)).await;
+    let read = read.map_err(|_cancelled| BusError::Closed)?;
+    read.map_err(|error| storage_error("cannot read stored messages", &error))
+}
+
+impl<K: MessageStorage> Bus for BusCore<K> {
+    #[expect(clippy::async_yields_async, reason = "queued is one thing, synced another")]
+    fn publish(
+        &self,
+        messages: Vec<BusMessage>,
+        watch: Option<DeliveryNotifier>,
+    ) -> BoxFuture<'_, PendingReceipts> {
+        Box::pin(async move {
+            self.wait_for_room(&messages).await;
+            let outgoing = {
+                let mut index = lock_index(&self.index);
+                let outgoing = messages.into_iter().map(|message| index.reserve(message));
+                outgoing.collect()
+            };
+            self.store(outgoing, watch).await
+        })
+    }
+
+    fn attach(
+        &self,
+        claim: AttachRequest,
+    ) -> BoxFuture<'_, Result<Box<dyn BusInbox>, AttachError>> {
+        Box::pin(async move {
+            let token = claim.token.as_deref().map(hash_token);
+            let session = Uuid::new_v4();
+            let claimed = lock_index(&self.index).attach_listener(&claim, token, session)?;
+            let inbox = AttachedInbox {
+                index: Arc::clone(&self.index),
+                storage: Arc::clone(&self.storage),
+                clock: Arc::clone(&self.clock),
+                slot: claimed.slot,
+                name: claimed.name,
+                session,
+                wakeup: claimed.wakeup,
+            };
+            if !claimed.finished_positions.is_empty() {
+                self.storage.mark_done(claimed.finished_positions);
+            }
+            if let Some(standing) = &claimed.changed_record {
+                let kept = self.storage.save_endpoint(&inbox.name, standing);
+                kept.map_err(|error| storage_error("cannot store the endpoint's record", &error))?;
+            }
+            Ok(Box::new(inbox) as Box<dyn BusInbox>)
+        })
+    }
+
+    fn verify_token(&self, name: &str, token: &str) -> bool {
+        let index = lock_index(&self.index);
+        let standing = index.find_endpoint(name).map(|endpoint| &endpoint.record);
+        standing
+            .and_then(|standing| standing.token)
+            .is_some_and(|wanted| wanted == hash_token(token))
+    }
+
+    fn listeners(&self) -> Vec<(EndpointName, Uuid)> {
+        lock_index(&self.index).listeners()
+    }
+
+    fn endpoints(&self) -> Vec<EndpointState> {
+        lock_index(&self.index).endpoint_states()
+    }
+
+    fn counts(&self) -> BusCounts {
+        lock_index(&self.index).counts()
+    }
+
+    fn dead_letters(
+        &self,
+        before: Option<BusPosition>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DeadLetter>, BusError>> {
+        Box::pin(async move {
+            let now = self.now();
+            let dead = {
+                let mut index = lock_index(&self.index);
+                index.expire_all(now);
+                index.dead_letters_before(before.map(|position| position.0), limit)
+            };
+            let mut letters = Vec::with_capacity(dead.len());
+            for (position, dead) in dead {
+                let message = match self.read_dead_letter(position, &dead).await {
+                    Ok(message) => message,
+                    Err(BusError::NotFound) => continue,
+                    Err(error) => return Err(error),
+                };
+                letters.push(DeadLetter {
+                    position: BusPosition(position),
+                    to: dead.to,
+                    message,
+                    reason: dead.reason,
+                    at: Timestamp::from_millisecond(dead.died_at_ms).unwrap_or(Timestamp::MAX),
+                });
+            }
+            Ok(letters)
+        })
+    }
+
+    fn resend(&self, dead: BusPosition) -> BoxFuture<'_, Result<Receipt, BusError>> {
+        Box::pin(self.resend(dead.0))
+    }
+
+    fn discard(&self, dead: BusPosition) -> BoxFuture<'_, Result<(), BusError>> {
+        Box::pin(async move { if self.discard(dead.0) { Ok(()) } else { Err(BusError::NotFound) } })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.storage.close()
+    }
+}
+
+fn hash_token(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+struct AttachedInbox<K: MessageStorage> {
+    index: SharedIndex,
+    storage: Arc<K>,
+    clock: Arc<dyn Clock>,
+    slot: EndpointSlot,
+    name: EndpointName,
+    session: Uuid,
+    wakeup: Arc<Notify>,
+}
+
+impl<K: MessageStorage> AttachedInbox<K> {
+    async fn take(&self, limit: usize) -> Result<Vec<BusDelivery>, InboxError> {
+        loop {
+            let now = self.clock.now().as_millisecond();
+            let taken = lock_index(&self.index).take(self.slot, self.session, limit, now);
+            match taken {
+                TakeResult::Deliveries(deliveries) => return Ok(deliveries),
+                TakeResult::Empty => self.wakeup.notified().await,
+                TakeResult::Displaced => return Err(InboxError::Displaced(self.name.clone())),
+                TakeResult::OnDisk(places) => self.load_from_disk(places).await?,
+            }
+        }
+    }
+
+    /// Reads messages from disk into the index. A message that cannot be read has either been
+    /// copied elsewhere meanwhile, and is read there by the next call, or is damaged.
+    async fn load_from_disk(&self, places: Vec<(u64, LogLocation)>) -> Result<(), InboxError> {
+        let read = read_blocking(&self.storage, places.clone()).await?;
+        let mut index = lock_index(&self.index);
+        let mut found = read.iter().map(|(position, _)| *position).peekable();
+        let mut damaged = Vec::new();
+        for (position, place) in places {
+            if found.next_if_eq(&position).is_none() && index.drop_if_at(self.slot, position, place)
+            {
+                damaged.push(position);
+            }
+        }
+        for (position, message) in read {
+            index.cache_message(self.slot, position, message);
+        }
+        drop(index);
+        if !damaged.is_empty() {
+            tracing::error!(
+                messages = damaged.len(),
+                endpoint = %self.name,
+                "stored messages are damaged on disk and cannot be delivered"
+            );
+            self.storage.mark_done(damaged);
+        }
+        Ok(())
+    }
+}
+
+impl<K: MessageStorage> BusInbox for AttachedInbox<K> {
+    fn endpoint(&self) -> &EndpointName {
+        &self.name
+    }
+
+    fn session(&self) -> Uuid {
+        self.session
+    }
+
+    fn next(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<BusDelivery>, InboxError>> {
+        Box::pin(self.take(limit))
+    }
+
+    fn ack(&mut self, taken: &[BusPosition]) {
+        let mut notices = Vec::new();
+        let done = lock_index(&self.index).ack(self.slot, self.session, taken, &mut notices);
+        if !done.is_empty() {
+            self.storage.mark_done(done);
+        }
+        notify_senders(notices);
+    }
+
+    fn mark_written(&mut self, taken: &[BusPosition]) {
+        let mut notices = Vec::new();
+        lock_index(&self.index).mark_written(self.slot, taken, &mut notices);
+        notify_senders(notices);
+    }
+
+    fn dead_letter(&mut self, taken: BusPosition, reason: &str) {
+        let now = self.clock.now().as_millisecond();
+        let is_dead = lock_index(&self.index).refuse(self.slot, self.session, taken, reason, now);
+        if is_dead {
+            self.storage.mark_dead(taken.0, now, reason);
+        }
+    }
+}
+
+impl<K: MessageStorage> Drop for AttachedInbox<K> {
+    fn drop(&mut self) {
+        lock_index(&self.index).detach_listener(self.slot, self.session);
+    }
+}
+
+/// Tells senders which of their messages were taken, with one notice for each run of messages of
+/// the same sender. A sender whose channel is full or closed misses the notice.
+fn notify_senders(notices: Vec<DeliveryNotice>) {
+    let mut notices = notices.into_iter().peekable();
+    while let Some((watch, id)) = notices.next() {
+        let mut ids = vec![id];
+        while let Some((_, id)) = notices.next_if(|(other, _)| other.same_channel(&watch)) {
+            ids.push(id);
+        }
+        let _full_or_gone = watch.try_send(ids);
+    }
+}

@@ -1,0 +1,246 @@
+//! The data of the memory store, and the rules that keep it consistent.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use angelia_core::{
+    model::{
+        ApprovalId, ApprovalRecord, EventKind, ExternalName, Seq, SessionId, SessionRecord,
+        TurnEvent, TurnId, TurnRecord, TurnState,
+    },
+    ports::{ClaimOutcome, HistoryEntry, Lease, RequestClaim, StoreError},
+};
+use jiff::Timestamp;
+
+pub(super) const SESSION_NOT_FOUND: StoreError = StoreError::NotFound("session");
+const TURN_NOT_FOUND: StoreError = StoreError::NotFound("turn");
+
+#[derive(Debug, Default)]
+pub(super) struct MemoryStoreState {
+    pub(super) sessions: BTreeMap<SessionId, SessionEntry>,
+    pub(super) turns: BTreeMap<TurnId, TurnEntry>,
+    pub(super) names: HashMap<ExternalName, SessionId>,
+    /// By caller and key.
+    claims: HashMap<(Arc<str>, Arc<str>), ClaimEntry>,
+    pub(super) approvals: BTreeMap<ApprovalId, ApprovalRecord>,
+    pub(super) histories: Vec<HistoryEntry>,
+    pub(super) is_closed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct SessionEntry {
+    pub(super) record: SessionRecord,
+    /// This process, the only one there is, owns the session.
+    pub(super) is_held: bool,
+    pub(super) epoch: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct TurnEntry {
+    pub(super) record: TurnRecord,
+    pub(super) events: BTreeMap<Seq, TurnEvent>,
+}
+
+#[derive(Debug)]
+struct ClaimEntry {
+    input: [u8; 32],
+    turn: TurnId,
+    made_at: Timestamp,
+    /// The end of the window that the claim was made with; windows differ.
+    forget_at: Timestamp,
+}
+
+impl MemoryStoreState {
+    pub(super) fn session_mut(&mut self, id: SessionId) -> Result<&mut SessionEntry, StoreError> {
+        self.sessions.get_mut(&id).ok_or(SESSION_NOT_FOUND)
+    }
+
+    pub(super) fn check_lease(&mut self, lease: &Lease) -> Result<(), StoreError> {
+        let session = self.session_mut(lease.session)?;
+        if session.is_held && session.epoch == lease.epoch {
+            Ok(())
+        } else {
+            Err(StoreError::LeaseLost)
+        }
+    }
+
+    pub(super) fn unfinished_turn_mut(
+        &mut self,
+        lease: &Lease,
+        id: TurnId,
+    ) -> Result<&mut TurnEntry, StoreError> {
+        // Computed first and returned later: a missing turn is reported before a lost lease, as by
+        // the SQLite store.
+        let lease_check = self.check_lease(lease);
+        let turn = self.turns.get_mut(&id).ok_or(TURN_NOT_FOUND)?;
+        if turn.record.session != lease.session {
+            return Err(TURN_NOT_FOUND);
+        }
+        lease_check?;
+        if turn.is_finished() {
+            return Err(StoreError::TurnFinished);
+        }
+        Ok(turn)
+    }
+
+    /// Removes the turns, names, approvals, histories and claims of a session.
+    pub(super) fn remove_session_data(&mut self, id: SessionId) {
+        self.turns.retain(|_, turn| turn.record.session != id);
+        self.names.retain(|_, session| *session != id);
+        self.approvals.retain(|_, approval| approval.session != id);
+        self.histories.retain(|note| note.session != id);
+        let turns = &self.turns;
+        self.claims.retain(|_, claim| turns.contains_key(&claim.turn));
+    }
+
+    pub(super) fn note_history(&mut self, note: &HistoryEntry) -> Result<(), StoreError> {
+        let turn = self.turns.get(&note.turn).ok_or(TURN_NOT_FOUND)?;
+        if turn.record.session != note.session {
+            return Err(TURN_NOT_FOUND);
+        }
+        let is_same = |known: &HistoryEntry| {
+            (known.hash, known.turn, known.seq) == (note.hash, note.turn, note.seq)
+        };
+        if !self.histories.iter().any(is_same) {
+            self.histories.push(note.clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_turn(
+        &mut self,
+        lease: &Lease,
+        turn: &TurnRecord,
+    ) -> Result<(), StoreError> {
+        self.check_lease(lease)?;
+        if turn.session != lease.session {
+            return Err(StoreError::LeaseLost);
+        }
+        if self.turns.contains_key(&turn.id) {
+            return Err(StoreError::Conflict);
+        }
+        reject_finished_state(&turn.state)?;
+        let new = TurnEntry { record: turn.clone(), events: BTreeMap::new() };
+        self.turns.insert(turn.id, new);
+        Ok(())
+    }
+
+    pub(super) fn create_turn_once(
+        &mut self,
+        lease: &Lease,
+        turn: &TurnRecord,
+        claim: &RequestClaim,
+    ) -> Result<ClaimOutcome, StoreError> {
+        self.check_lease(lease)?;
+        if turn.session != lease.session {
+            return Err(StoreError::LeaseLost);
+        }
+        let key = (Arc::clone(&claim.caller), Arc::clone(&claim.key));
+        if let Some(known) = self.claims.get(&key)
+            && known.made_at >= claim.since
+        {
+            return Ok(if known.input == claim.input {
+                ClaimOutcome::Repeats(known.turn)
+            } else {
+                ClaimOutcome::Conflicts(known.turn)
+            });
+        }
+        self.create_turn(lease, turn)?;
+        let now = turn.created_at;
+        let window = now.duration_since(claim.since);
+        self.claims.retain(|_, claim| claim.forget_at >= now);
+        let new = ClaimEntry {
+            input: claim.input,
+            turn: turn.id,
+            made_at: now,
+            forget_at: now.checked_add(window).unwrap_or(Timestamp::MAX),
+        };
+        self.claims.insert(key, new);
+        Ok(ClaimOutcome::New)
+    }
+
+    /// Appends all events or none, like a transaction: all are checked before the first is written.
+    pub(super) fn append(
+        &mut self,
+        lease: &Lease,
+        events: Vec<TurnEvent>,
+    ) -> Result<(), StoreError> {
+        let mut finished = HashSet::new();
+        let mut recorded = HashSet::new();
+        for event in &events {
+            let turn = self.unfinished_turn_mut(lease, event.turn)?;
+            if finished.contains(&event.turn) {
+                return Err(StoreError::TurnFinished);
+            }
+            if event.kind.is_stored()
+                && (turn.events.contains_key(&event.seq)
+                    || !recorded.insert((event.turn, event.seq)))
+            {
+                return Err(StoreError::DuplicateEvent { seq: event.seq });
+            }
+            if matches!(event.kind, EventKind::Finished(_)) {
+                finished.insert(event.turn);
+            }
+        }
+        for event in events {
+            let Some(turn) = self.turns.get_mut(&event.turn) else {
+                continue;
+            };
+            match &event.kind {
+                EventKind::Finished(outcome) => {
+                    turn.record.state =
+                        TurnState::Finished { at: event.at, outcome: outcome.clone() };
+                }
+                EventKind::Approval(approval) => {
+                    // An approval that is requested again is still one approval.
+                    self.approvals.entry(approval.id).or_insert_with(|| ApprovalRecord {
+                        approval: approval.clone(),
+                        session: turn.record.session,
+                        turn: event.turn,
+                        requested_at: event.at,
+                        resolution: None,
+                    });
+                }
+                EventKind::Resolved(resolution) => {
+                    // The first decision wins.
+                    if let Some(asked) = self.approvals.get_mut(&resolution.id)
+                        && asked.turn == event.turn
+                        && asked.resolution.is_none()
+                    {
+                        asked.resolution = Some((resolution.clone(), event.at));
+                    }
+                }
+                _ => {}
+            }
+            if event.kind.is_stored() {
+                turn.events.insert(event.seq, event);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TurnEntry {
+    pub(super) const fn is_finished(&self) -> bool {
+        self.record.state.outcome().is_some()
+    }
+
+    pub(super) fn was_touched_since(&self, time: Timestamp) -> bool {
+        self.record.created_at >= time
+            || match self.record.state {
+                TurnState::Finished { at, .. } => at >= time,
+                _ => true,
+            }
+    }
+}
+
+pub(super) fn reject_finished_state(state: &TurnState) -> Result<(), StoreError> {
+    match state.outcome() {
+        None => Ok(()),
+        Some(_) => Err(StoreError::Failed {
+            message: "a turn is finished by its event, not by its state".to_owned(),
+        }),
+    }
+}

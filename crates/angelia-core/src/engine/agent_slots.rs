@@ -1,0 +1,105 @@
+//! Limits the number of live agents, and evicts the longest idle one to make room for a new one.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::AgentCounts;
+use crate::model::SessionId;
+
+#[derive(Clone, Debug)]
+pub(super) struct AgentSlots {
+    slots: Arc<Semaphore>,
+    idle: Arc<Mutex<HashMap<SessionId, IdleAgent>>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct IdleAgent {
+    since: Instant,
+    eviction: CancellationToken,
+}
+
+impl AgentSlots {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(max.max(1))),
+            idle: Arc::default(),
+            waiting: Arc::default(),
+        }
+    }
+
+    /// Acquires a slot for one more agent. If all slots are taken, evicts the agent that has been
+    /// idle longest; if all agents are busy, waits.
+    pub(super) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
+            return Some(permit);
+        }
+        let _waiting = WaiterGuard::new(&self.waiting);
+        self.evict();
+        Arc::clone(&self.slots).acquire_owned().await.ok()
+    }
+
+    /// Marks the agent of a session as idle. The returned token is cancelled when it must be
+    /// closed.
+    pub(super) fn mark_idle(&self, session: SessionId) -> CancellationToken {
+        let make_room = CancellationToken::new();
+        let idle = IdleAgent { since: Instant::now(), eviction: make_room.clone() };
+        self.lock().insert(session, idle);
+        // A turn may have started waiting for a slot while every agent was busy.
+        if self.waiting.load(Ordering::Acquire) > 0 {
+            self.evict();
+        }
+        make_room
+    }
+
+    pub(super) fn mark_busy(&self, session: SessionId) {
+        self.lock().remove(&session);
+    }
+
+    pub(super) fn count(&self, max: usize) -> AgentCounts {
+        AgentCounts {
+            live: max.max(1) - self.slots.available_permits(),
+            idle: self.lock().len(),
+            waiting_turns: self.waiting.load(Ordering::Acquire),
+        }
+    }
+
+    fn evict(&self) {
+        let mut idle = self.lock();
+        let oldest = idle.iter().min_by_key(|(_, idle)| idle.since).map(|(id, _)| *id);
+        if let Some(idle) = oldest.and_then(|session| idle.remove(&session)) {
+            idle.eviction.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, IdleAgent>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts one waiter until it is dropped, also when the waiting future is cancelled.
+struct WaiterGuard<'a>(&'a AtomicUsize);
+
+impl<'a> WaiterGuard<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for WaiterGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,158 @@
+//! State shared by the engine and its actors: the actors, the turn logs and the pending approvals.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{broadcast, oneshot};
+
+use super::{
+    agent_slots::AgentSlots,
+    facade::{EngineError, EngineLimits, EngineParts},
+    quota::ExhaustedQuotas,
+    session_actor::SessionHandle,
+    session_cache::SessionNames,
+    session_command::SessionCommand,
+    turn_log::{LogCounts, TurnLog, TurnLogs},
+};
+use crate::{
+    model::{ApprovalId, Failure, FailureKind, SessionId, TurnId},
+    ports::{Clock, Executor, Lease, Store},
+    task::TaskGroup,
+};
+
+/// Number of changes a subscriber may lag behind before it misses some.
+const MAX_CHANGE_LAG: usize = 1024;
+
+pub(super) struct EngineState {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) executors: Vec<Arc<dyn Executor>>,
+    pub(super) limits: EngineLimits,
+    pub(super) tasks: TaskGroup,
+    pub(super) agent_slots: AgentSlots,
+    pub(super) quotas: ExhaustedQuotas,
+    /// Ids of sessions that have changed.
+    pub(super) changes: broadcast::Sender<SessionId>,
+    pub(super) names: SessionNames,
+    actors: Mutex<HashMap<SessionId, SessionHandle>>,
+    start_lock: tokio::sync::Mutex<()>,
+    /// Logs of turns that are queued or running in this process, or have just ended.
+    logs: Mutex<TurnLogs>,
+    /// The session that each pending approval belongs to.
+    pending_approvals: Mutex<HashMap<ApprovalId, SessionId>>,
+}
+
+impl EngineState {
+    pub(super) fn new(parts: EngineParts) -> Self {
+        Self {
+            agent_slots: AgentSlots::new(parts.limits.max_live_agents),
+            quotas: ExhaustedQuotas::default(),
+            changes: broadcast::Sender::new(MAX_CHANGE_LAG),
+            store: parts.store,
+            clock: parts.clock,
+            executors: parts.executors,
+            limits: parts.limits,
+            tasks: parts.tasks,
+            names: SessionNames::default(),
+            actors: Mutex::default(),
+            start_lock: tokio::sync::Mutex::default(),
+            logs: Mutex::default(),
+            pending_approvals: Mutex::default(),
+        }
+    }
+
+    pub(super) fn executor(&self, name: &str) -> Result<&Arc<dyn Executor>, Failure> {
+        self.executors.iter().find(|executor| executor.name() == name).ok_or_else(|| {
+            let known: Vec<_> = self.executors.iter().map(|executor| executor.name()).collect();
+            Failure::new(FailureKind::Invalid, format!("there is no executor `{name}`"))
+                .with_hint(format!("use one of: {}", known.join(", ")))
+        })
+    }
+
+    /// Returns the session's actor, and starts one if there is none.
+    pub(super) async fn get_or_start_actor(
+        self: &Arc<Self>,
+        session: SessionId,
+    ) -> Result<SessionHandle, EngineError> {
+        // Start one actor at a time: a second lease for the same session would invalidate the
+        // first.
+        let _one = self.start_lock.lock().await;
+        let known = self.actors().get(&session).cloned();
+        match known {
+            Some(actor) if !actor.is_ending() => return Ok(actor),
+            Some(ending) => ending.wait_ended().await,
+            None => {}
+        }
+        if self.tasks.stop_token().is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        let record = self.store.session(session).await?.ok_or(EngineError::NotFound("session"))?;
+        let lease = self.store.acquire_lease(session).await?;
+        let parked = self.store.parked_turns(Some(session)).await?;
+        let actor = SessionHandle::start(Arc::clone(self), record, lease, parked);
+        self.actors().insert(session, actor.clone());
+        Ok(actor)
+    }
+
+    pub(super) fn existing_actor(&self, session: SessionId) -> Option<SessionHandle> {
+        self.actors().get(&session).filter(|actor| !actor.is_ending()).cloned()
+    }
+
+    /// Tells the subscribers that a session has changed. There may be none.
+    pub(super) fn notify_changed(&self, session: SessionId) {
+        let _nobody = self.changes.send(session);
+    }
+
+    /// Ends the session's actor, if this process has one, and returns its lease.
+    pub(super) async fn end_actor(&self, session: SessionId) -> Option<Lease> {
+        let actor = self.existing_actor(session)?;
+        let (reply, lease) = oneshot::channel();
+        actor.send(SessionCommand::End { reply }).await.ok()?;
+        lease.await.ok()
+    }
+
+    pub(super) fn remove_actor(&self, session: SessionId) {
+        self.actors().remove(&session);
+        self.names.remove_session(session);
+    }
+
+    pub(super) fn insert_log(&self, log: &Arc<TurnLog>) {
+        lock(&self.logs).insert(log);
+    }
+
+    pub(super) fn remove_log(&self, turn: TurnId) {
+        lock(&self.logs).remove(turn);
+    }
+
+    pub(super) fn finish_log(&self, turn: TurnId) {
+        lock(&self.logs).finish(turn);
+    }
+
+    pub(super) fn find_log(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
+        lock(&self.logs).find(turn)
+    }
+
+    pub(super) fn count_logs(&self) -> LogCounts {
+        lock(&self.logs).count()
+    }
+
+    pub(super) fn count_actors(&self) -> usize {
+        self.actors().len()
+    }
+
+    fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
+        lock(&self.actors)
+    }
+
+    pub(super) fn pending_approvals(&self) -> MutexGuard<'_, HashMap<ApprovalId, SessionId>> {
+        lock(&self.pending_approvals)
+    }
+}
+
+/// Ignores poisoning: the values are changed by single inserts, removals and replacements, so they
+/// are consistent after a panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

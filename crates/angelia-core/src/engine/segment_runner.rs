@@ -1,0 +1,482 @@
+//! Runs one segment of a turn: drives the agent and records its events until the agent reports the
+//! end, or until an interrupt, a timeout or a budget stops it. An agent that does not stop is
+//! abandoned.
+
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use tokio::{
+    sync::mpsc,
+    task::yield_now,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    approvals::{ApprovalCheck, ApprovalRules, PendingApprovals, resolution_event},
+    facade::{EngineError, SteerReply},
+    recorder::Recorder,
+    session_actor::{LiveAgent, SessionActor},
+    session_command::SessionCommand,
+    turn_runner::{
+        SegmentEnd, StopCause, TurnGovernor, interrupted_outcome, store_failure, timeout_outcome,
+    },
+    unwind::CatchUnwind,
+    watchdog::WatchdogState,
+};
+use crate::{
+    model::{
+        ApprovalId, ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind, Notice,
+        NoticeLevel, Turn, TurnState, TurnStatus, Verdict,
+    },
+    ports::{Activity, AgentEvent, AgentOutcome, EventSender, StoreError, TurnControl, TurnIo},
+};
+
+/// Event batches an agent may be ahead of the recorder: enough to overlap reading and writing, too
+/// few to pile up.
+const MAX_QUEUED_BATCHES: usize = 16;
+const MAX_QUEUED_CONTROLS: usize = 16;
+
+/// Code of the notice that tells the caller to send tool results.
+pub const AWAITING_TOOL_RESULT_NOTICE: &str = "awaiting_tool_result";
+
+/// Grace after a timeout: a hung agent answers the interrupt at once or not at all.
+const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
+
+/// One running segment, with the state that does not belong to the session actor.
+pub(super) struct SegmentRun<'a> {
+    turn: &'a Turn,
+    recorder: &'a mut Recorder,
+    governor: &'a mut TurnGovernor,
+    control: mpsc::Sender<TurnControl>,
+    cancel: CancellationToken,
+    approvals: PendingApprovals,
+    stop: Option<StopCause>,
+    /// When we stop waiting for an agent that was asked to stop.
+    abandon_at: Option<Instant>,
+    /// Set when the turn can no longer be recorded.
+    store_error: Option<StoreError>,
+}
+
+enum RunEnd {
+    Ended(AgentOutcome),
+    Panicked,
+    /// The agent was asked to stop and did not.
+    Abandoned,
+}
+
+impl SessionActor {
+    /// Runs one segment with the agent.
+    pub(super) async fn drive_agent(
+        &mut self,
+        mut live: LiveAgent,
+        turn: &Turn,
+        recorder: &mut Recorder,
+        governor: &mut TurnGovernor,
+    ) -> SegmentEnd {
+        let (events, mut batches) = mpsc::channel(MAX_QUEUED_BATCHES);
+        let (control, controls) = mpsc::channel(MAX_QUEUED_CONTROLS);
+        let cancel = CancellationToken::new();
+        let io =
+            TurnIo { events: EventSender::new(events), control: controls, cancel: cancel.clone() };
+        let mut drive = SegmentRun {
+            turn,
+            recorder,
+            governor,
+            control,
+            cancel,
+            approvals: PendingApprovals::default(),
+            stop: None,
+            abandon_at: None,
+            store_error: None,
+        };
+        let end = self.run_agent(&mut live, io, &mut batches, &mut drive).await;
+        // The agent may have sent its last events together with its end.
+        while let Ok(batch) = batches.try_recv() {
+            self.record_batch(&mut drive, batch).await;
+        }
+        self.deny_pending_approvals(&mut drive).await;
+        if drive.store_error.is_none()
+            && let Err(error) = drive.recorder.close_unfinished().await
+        {
+            drive.store_error = Some(error);
+        }
+        if !std::mem::take(&mut self.changed_during_turn) {
+            // The agent may have reported its model, which changed the specification; the live
+            // agent still matches it.
+            live.fingerprint.clone_from(&self.fingerprint);
+        }
+        self.agent = Some(live);
+        let (stop, broken) = (drive.stop.take(), drive.store_error.take());
+        self.conclude_segment(end, stop, broken).await
+    }
+
+    async fn run_agent(
+        &mut self,
+        live: &mut LiveAgent,
+        io: TurnIo,
+        batches: &mut mpsc::Receiver<Vec<AgentEvent>>,
+        drive: &mut SegmentRun<'_>,
+    ) -> RunEnd {
+        let mut run = CatchUnwind(Box::pin(live.agent.run(drive.turn, io)));
+        let mut alarm = std::pin::pin!(sleep_until(drive.deadline()));
+        loop {
+            // Deadlines mostly move into the future, so the alarm is reset only when one moves
+            // closer.
+            let deadline = drive.deadline();
+            if deadline < alarm.deadline() {
+                alarm.as_mut().reset(deadline);
+            }
+            // In this order: events are recorded before the end of the run is seen.
+            tokio::select! {
+                biased;
+                Some(batch) = batches.recv() => {
+                    self.record_batch(drive, batch).await;
+                    // Let viewers receive the batch before the agent is polled again.
+                    yield_now().await;
+                }
+                ended = &mut run => return ended.map_or(RunEnd::Panicked, RunEnd::Ended),
+                created = drive.recorder.ensure_created(), if drive.recorder.is_being_created() => {
+                    if let Err(error) = created {
+                        self.stop_if_lease_lost(&error);
+                        self.stop_unrecorded(drive, error);
+                    }
+                }
+                command = self.commands.recv(), if !self.commands.is_closed() => {
+                    if let Some(command) = command
+                        && self.handle_during_turn(drive, command).await.is_break()
+                    {
+                        return RunEnd::Abandoned;
+                    }
+                }
+                () = self.stop.cancelled(), if drive.stop.is_none() => {
+                    drive.stop(StopCause::Requested, self.shared.limits.interrupt_grace);
+                }
+                () = &mut alarm => {
+                    let now = Instant::now();
+                    if drive.abandon_at.is_some_and(|at| at <= now) {
+                        return RunEnd::Abandoned;
+                    }
+                    if drive.recorder.write_at().is_some_and(|at| at <= now) {
+                        self.flush(drive).await;
+                    }
+                    self.check_timeouts(drive, now).await;
+                    alarm.as_mut().reset(drive.deadline());
+                }
+            }
+        }
+    }
+
+    /// Acts on the timeout or time budget that has expired, if any.
+    async fn check_timeouts(&mut self, drive: &mut SegmentRun<'_>, now: Instant) {
+        if drive.stop.is_some() {
+            return;
+        }
+        if drive.governor.time_budget_ends_at().is_some_and(|at| at <= now) {
+            self.stop_for_budget(drive, "budget_seconds").await;
+            return;
+        }
+        let (at, rang) = drive.governor.watchdog.next_timeout();
+        if at > now {
+            return;
+        }
+        if rang.state == WatchdogState::AwaitingApproval {
+            for id in drive.approvals.requested_by(now - rang.after) {
+                let decision = Decision::new(Verdict::Deny, "timeout")
+                    .with_note("nobody answered in time (approval_timeout)");
+                // Cannot fail: only this task removes pending approvals.
+                let _taken = self.decide(drive, id, decision).await;
+            }
+            return;
+        }
+        let code =
+            if rang.state == WatchdogState::Background { "background_stopped" } else { "timeout" };
+        let notice =
+            Notice::new(NoticeLevel::Warning, code, format!("stopped: the agent was {rang}"));
+        self.record_events(drive, vec![EventKind::Notice(notice)]).await;
+        drive.stop(StopCause::Timeout(rang), TIMEOUT_GRACE);
+    }
+
+    async fn stop_for_budget(&mut self, drive: &mut SegmentRun<'_>, setting: &'static str) {
+        if drive.stop.is_some() {
+            return;
+        }
+        let notice =
+            Notice::new(NoticeLevel::Info, "budget_reached", format!("{setting} is used up"));
+        self.record_events(drive, vec![EventKind::Notice(notice)]).await;
+        drive.stop(StopCause::Budget(setting), self.shared.limits.interrupt_grace);
+    }
+
+    /// Turns the end of the agent's run into the outcome of the segment, and closes an agent that
+    /// cannot be trusted to go on.
+    async fn conclude_segment(
+        &mut self,
+        end: RunEnd,
+        stop: Option<StopCause>,
+        broken: Option<StoreError>,
+    ) -> SegmentEnd {
+        let obeyed = matches!(end, RunEnd::Ended(_));
+        // An agent whose background work timed out is healthy: its answer is complete.
+        let hung = matches!(&stop, Some(StopCause::Timeout(rang)) if rang.state != WatchdogState::Background);
+        if !obeyed || hung {
+            // The agent panicked, hung or did not stop: its state is unknown, so it is not reused.
+            let grace = if hung { TIMEOUT_GRACE / 2 } else { self.shared.limits.close_grace };
+            self.close_agent_within(grace).await;
+        }
+        if let Some(error) = broken {
+            return AgentOutcome::failed(store_failure(&error)).into();
+        }
+        match (end, stop) {
+            (RunEnd::Panicked, _) => {
+                let message = "the agent's driver panicked; this is a bug in angelia";
+                AgentOutcome::failed(Failure::new(FailureKind::Internal, message)).into()
+            }
+            (_, Some(StopCause::Timeout(rang))) if hung => timeout_outcome(&rang).into(),
+            (RunEnd::Ended(ended), Some(StopCause::Budget(setting)))
+                if ended.status == TurnStatus::Interrupted =>
+            {
+                let reason = setting.into();
+                let ended = AgentOutcome { status: TurnStatus::Partial, text: None, reason };
+                SegmentEnd { outcome: ended, exhausted_budget: Some(setting) }
+            }
+            (RunEnd::Ended(ended), _) => ended.into(),
+            (RunEnd::Abandoned, Some(StopCause::Budget(setting))) => {
+                AgentOutcome { status: TurnStatus::Partial, text: None, reason: setting.into() }
+                    .into()
+            }
+            (RunEnd::Abandoned, _) => {
+                interrupted_outcome("interrupted; the agent did not stop and was terminated").into()
+            }
+        }
+    }
+
+    async fn record_batch(&mut self, drive: &mut SegmentRun<'_>, batch: Vec<AgentEvent>) {
+        let now = Instant::now();
+        let mut kinds = Vec::with_capacity(batch.len());
+        let mut used_up = None;
+        let (mut asked, mut called) = (false, false);
+        for emitted in batch {
+            match emitted {
+                AgentEvent::Event(kind) => {
+                    if let EventKind::Started(started) = &kind {
+                        self.store_agent_start(started).await;
+                    }
+                    drive.governor.watchdog.on_event(&kind, now);
+                    used_up = used_up.or(drive.governor.meter.on_event(&kind));
+                    kinds.push(kind);
+                }
+                AgentEvent::ApprovalRequest(request) => {
+                    let (kind, is_open) = self.request_approval(drive, request);
+                    kinds.extend(kind);
+                    asked |= is_open;
+                }
+                AgentEvent::ApprovalWithdrawn(key) => {
+                    if let Some(id) = drive.approvals.withdraw(&key) {
+                        self.shared.pending_approvals().remove(&id);
+                        drive.update_oldest_approval(now);
+                        kinds.push(resolution_event(id, Verdict::Deny, "agent"));
+                    }
+                }
+                AgentEvent::Activity(activity) => {
+                    drive.governor.watchdog.on_activity(activity, now);
+                    // Also when the turn is already waiting: the caller must be told about every
+                    // further call.
+                    called |= activity == Activity::AwaitingToolResult;
+                }
+            }
+        }
+        if called {
+            let text = "the agent waits for the results of the caller's tools";
+            let notice = Notice::new(NoticeLevel::Info, AWAITING_TOOL_RESULT_NOTICE, text);
+            kinds.push(EventKind::Notice(notice));
+            // Set the state first: a caller that sees the notice may send its result at once.
+            self.store_turn_state(drive, &TurnState::AwaitingToolResult).await;
+        }
+        self.record_events(drive, kinds).await;
+        if asked {
+            drive.update_oldest_approval(now);
+            self.store_turn_state(drive, &TurnState::AwaitingApproval).await;
+        }
+        if let Some(setting) = used_up {
+            self.stop_for_budget(drive, setting).await;
+        }
+    }
+
+    /// Returns the event to record for an approval request, and whether a person must decide it.
+    fn request_approval(
+        &self,
+        drive: &mut SegmentRun<'_>,
+        request: ApprovalRequest,
+    ) -> (Option<EventKind>, bool) {
+        let id = ApprovalId::from_uuid(self.shared.clock.fresh_uuid());
+        let rules = ApprovalRules {
+            permissions: &self.record.spec.permissions,
+            cwd: &self.record.spec.cwd,
+            can_ask: drive.turn.options.can_ask,
+            expires_at: expiry(self.shared.clock.now(), self.record.spec.timeouts.approval),
+            granted: &self.session_grants,
+        };
+        let key = Arc::clone(&request.key);
+        match drive.approvals.request(id, request, &rules) {
+            ApprovalCheck::Decided { decision, notice } => {
+                drive.send_control(TurnControl::Decide { key, decision });
+                (notice.map(EventKind::Notice), false)
+            }
+            ApprovalCheck::Pending(approval) => {
+                self.shared.pending_approvals().insert(id, self.record.id);
+                (Some(EventKind::Approval(approval)), true)
+            }
+        }
+    }
+
+    async fn record_events(&mut self, drive: &mut SegmentRun<'_>, kinds: Vec<EventKind>) {
+        if drive.store_error.is_some() {
+            return;
+        }
+        if let Err(error) = drive.recorder.record(kinds).await {
+            self.stop_unrecorded(drive, error);
+        }
+    }
+
+    async fn flush(&mut self, drive: &mut SegmentRun<'_>) {
+        if let Err(error) = drive.recorder.flush().await {
+            self.stop_unrecorded(drive, error);
+        }
+    }
+
+    fn stop_unrecorded(&self, drive: &mut SegmentRun<'_>, error: StoreError) {
+        tracing::error!(turn = %drive.turn.id, %error, "the turn cannot be recorded; stopping it");
+        drive.store_error = Some(error);
+        // An agent must not go on acting when its events are not recorded.
+        drive.stop(StopCause::Requested, self.shared.limits.interrupt_grace);
+    }
+
+    async fn store_turn_state(&mut self, drive: &mut SegmentRun<'_>, now: &TurnState) {
+        if let Err(error) = drive.recorder.ensure_created().await {
+            self.stop_unrecorded(drive, error);
+            return;
+        }
+        let set = self.shared.store.set_turn_state(&self.lease, drive.turn.id, now);
+        if let Err(error) = set.await {
+            tracing::warn!(turn = %drive.turn.id, %error, "the turn's state could not be stored");
+        }
+    }
+
+    async fn handle_during_turn(
+        &mut self,
+        drive: &mut SegmentRun<'_>,
+        command: SessionCommand,
+    ) -> ControlFlow<()> {
+        match command {
+            SessionCommand::Interrupt { turn, kill: true } if turn == drive.turn.id => {
+                drive.stop.get_or_insert(StopCause::Requested);
+                return ControlFlow::Break(());
+            }
+            SessionCommand::Interrupt { turn, kill: false } if turn == drive.turn.id => {
+                drive.stop(StopCause::Requested, self.shared.limits.interrupt_grace);
+            }
+            SessionCommand::Decide { approval, decision, reply } => {
+                let answer = self.decide(drive, approval, decision).await;
+                let _gone = reply.send(answer);
+            }
+            SessionCommand::Steer { turn, input, reply } if turn == drive.turn.id => {
+                let answer = self.steer(drive, input).await;
+                let _gone = reply.send(answer);
+            }
+            SessionCommand::ToolResult { turn, id, ok, content, reply }
+                if turn == drive.turn.id =>
+            {
+                let watchdog = &mut drive.governor.watchdog;
+                let waited = watchdog.awaits_tool_result();
+                watchdog.on_tool_result(Instant::now());
+                if waited && !watchdog.awaits_tool_result() {
+                    self.store_turn_state(drive, &TurnState::Running).await;
+                }
+                drive.send_control(TurnControl::ToolResult { id, ok, content });
+                let _gone = reply.send(Ok(()));
+            }
+            other => self.handle(other, false).await,
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Passes text to the running agent if its executor can steer.
+    async fn steer(
+        &mut self,
+        drive: &mut SegmentRun<'_>,
+        input: Vec<Content>,
+    ) -> Result<SteerReply, EngineError> {
+        let executor = self.shared.executor(&self.record.spec.executor)?;
+        if !executor.capabilities().steer || drive.stop.is_some() {
+            return Ok(SteerReply::Declined(input));
+        }
+        let text = "the added text was passed to the running turn";
+        let notice = EventKind::Notice(Notice::new(NoticeLevel::Info, "steered", text));
+        self.record_events(drive, vec![notice]).await;
+        drive.send_control(TurnControl::Steer(input));
+        Ok(SteerReply::Passed)
+    }
+
+    async fn decide(
+        &mut self,
+        drive: &mut SegmentRun<'_>,
+        id: ApprovalId,
+        decision: Decision,
+    ) -> Result<(), EngineError> {
+        let request = drive.approvals.take(id).ok_or(EngineError::NotPending)?;
+        self.shared.pending_approvals().remove(&id);
+        if decision.verdict == Verdict::Session {
+            self.session_grants.push((request.tool_name, request.subject));
+        }
+        self.record_events(drive, vec![resolution_event(id, decision.verdict, &decision.by)]).await;
+        drive.send_control(TurnControl::Decide { key: request.key, decision });
+        drive.update_oldest_approval(Instant::now());
+        if drive.approvals.is_empty() {
+            self.store_turn_state(drive, &TurnState::Running).await;
+        }
+        Ok(())
+    }
+
+    async fn deny_pending_approvals(&mut self, drive: &mut SegmentRun<'_>) {
+        let mut kinds = Vec::new();
+        for (id, kind) in drive.approvals.deny_all() {
+            self.shared.pending_approvals().remove(&id);
+            kinds.push(kind);
+        }
+        self.record_events(drive, kinds).await;
+    }
+}
+
+fn expiry(now: Timestamp, wait: Duration) -> Timestamp {
+    now.checked_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+impl SegmentRun<'_> {
+    /// Asks the agent to stop. The first cause and the first deadline win.
+    fn stop(&mut self, why: StopCause, grace: Duration) {
+        self.stop.get_or_insert(why);
+        self.cancel.cancel();
+        self.abandon_at.get_or_insert_with(|| Instant::now() + grace);
+    }
+
+    /// Next instant at which something must happen: a timeout, a write, or giving up on the agent.
+    fn deadline(&self) -> Instant {
+        let write_at = self.recorder.write_at();
+        if let Some(at) = self.abandon_at {
+            return write_at.map_or(at, |write_at| write_at.min(at));
+        }
+        let (rings, _) = self.governor.watchdog.next_timeout();
+        let time_is_up_at = self.governor.time_budget_ends_at();
+        [write_at, time_is_up_at].into_iter().flatten().fold(rings, Instant::min)
+    }
+
+    fn update_oldest_approval(&mut self, now: Instant) {
+        self.governor.watchdog.set_oldest_approval(self.approvals.oldest_requested_at(), now);
+    }
+
+    fn send_control(&self, control: TurnControl) {
+        if let Err(error) = self.control.try_send(control) {
+            tracing::warn!(turn = %self.turn.id, %error, "a control message to the agent was lost");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The commands that a session's actor takes.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{
+    facade::{EngineError, SteerReply, SubmitReply},
+    respec::Respec,
+    turn_log::TurnLog,
+};
+use crate::{
+    model::{ApprovalId, Content, Decision, SessionRecord, ToolId, Turn, TurnId},
+    ports::{Lease, RequestClaim, StoreError},
+};
+
+pub(super) enum SessionCommand {
+    Submit(Box<SubmitCommand>),
+    Interrupt {
+        turn: TurnId,
+        kill: bool,
+    },
+    Decide {
+        approval: ApprovalId,
+        decision: Decision,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Adds text to a running turn.
+    Steer {
+        turn: TurnId,
+        input: Vec<Content>,
+        reply: oneshot::Sender<Result<SteerReply, EngineError>>,
+    },
+    /// Passes the result of a caller's tool to a running turn.
+    ToolResult {
+        turn: TurnId,
+        id: ToolId,
+        ok: bool,
+        content: Vec<Content>,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Changes the launch specification.
+    Respec {
+        respec: Respec,
+        reply: oneshot::Sender<Result<Option<SessionRecord>, StoreError>>,
+    },
+    /// Ends the running turn and the actor, and passes the lease to the sender.
+    End {
+        reply: oneshot::Sender<Lease>,
+    },
+}
+
+/// A turn to accept.
+pub(super) struct SubmitCommand {
+    pub(super) turn: Turn,
+    pub(super) log: Arc<TurnLog>,
+    pub(super) claim: Option<RequestClaim>,
+    /// Hash under which the caller finds the turn.
+    pub(super) history_hash: Option<[u8; 32]>,
+    /// The caller follows the turn, so nobody has to wait until its record is committed.
+    pub(super) show_uncommitted: bool,
+    pub(super) reply: oneshot::Sender<Result<SubmitReply, EngineError>>,
+}

@@ -1,0 +1,307 @@
+//! The events of running turns in memory, and how viewers follow them. Every viewer reads at its
+//! own pace from its own position, so a slow one delays nobody.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    ops::Deref,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::watch;
+
+use super::{AWAITING_TOOL_RESULT_NOTICE, TurnCounts};
+use crate::{
+    model::{EventKind, Seq, SessionId, TurnEvent, TurnId},
+    ports::{Store, StoreError},
+};
+
+/// Stored events read at once when a turn is replayed.
+const REPLAY_PAGE: usize = 512;
+
+#[derive(Debug)]
+pub(super) struct TurnLog {
+    pub(super) turn: TurnId,
+    pub(super) session: SessionId,
+    /// In the batches in which they were published: publishing and following take one step per
+    /// batch.
+    batches: Mutex<Vec<Arc<[TurnEvent]>>>,
+    progress: watch::Sender<LogProgress>,
+    /// Last event that an earlier process recorded. Events up to this one are only in the store.
+    stored_until: AtomicU64,
+}
+
+/// Number of logs kept after their turn has ended. A client that asks for the events of a short
+/// turn often comes after its end, and still gets every delta. Later viewers read from the store.
+const MAX_RECENT_LOGS: usize = 16;
+/// Turns with more events or more bytes than this are not kept.
+const MAX_RECENT_EVENTS: usize = 1024;
+const MAX_RECENT_BYTES: usize = 1 << 20;
+
+/// The logs in memory.
+#[derive(Debug, Default)]
+pub(super) struct TurnLogs {
+    running: HashMap<TurnId, Arc<TurnLog>>,
+    recent: VecDeque<Arc<TurnLog>>,
+    /// Number of finished turns by status.
+    finished: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LogCounts {
+    pub(super) turns: TurnCounts,
+    pub(super) finished: Vec<(&'static str, u64)>,
+}
+
+impl TurnLogs {
+    pub(super) fn insert(&mut self, log: &Arc<TurnLog>) {
+        self.running.insert(log.turn, Arc::clone(log));
+    }
+
+    pub(super) fn remove(&mut self, turn: TurnId) {
+        self.running.remove(&turn);
+    }
+
+    pub(super) fn finish(&mut self, turn: TurnId) {
+        let Some(log) = self.running.remove(&turn) else {
+            return;
+        };
+        if let Some(EventKind::Finished(outcome)) = log.last_kind() {
+            *self.finished.entry(outcome.status.as_str()).or_default() += 1;
+        }
+        if !log.is_small() {
+            return;
+        }
+        if self.recent.len() == MAX_RECENT_LOGS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(log);
+    }
+
+    pub(super) fn count(&self) -> LogCounts {
+        let mut turns = TurnCounts::default();
+        for log in self.running.values() {
+            match log.last_kind() {
+                None => turns.queued += 1,
+                Some(EventKind::Notice(notice)) if *notice.code == *AWAITING_TOOL_RESULT_NOTICE => {
+                    turns.running += 1;
+                    turns.awaiting_tool_result += 1;
+                }
+                Some(_) => turns.running += 1,
+            }
+        }
+        let finished = self.finished.iter();
+        LogCounts { turns, finished: finished.map(|(status, count)| (*status, *count)).collect() }
+    }
+
+    pub(super) fn find(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
+        let recent = || self.recent.iter().find(|log| log.turn == turn);
+        self.running.get(&turn).or_else(recent).cloned()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LogProgress {
+    last_seq: Seq,
+    pub(super) finished: bool,
+    /// The record of the turn is committed. The turn may have been shown before that.
+    recorded: bool,
+}
+
+impl TurnLog {
+    pub(super) fn new(turn: TurnId, session: SessionId) -> Arc<Self> {
+        let (progress, _) = watch::channel(LogProgress::default());
+        Arc::new(Self {
+            turn,
+            session,
+            batches: Mutex::default(),
+            progress,
+            stored_until: AtomicU64::new(0),
+        })
+    }
+
+    fn last_kind(&self) -> Option<EventKind> {
+        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = batches.last()?.last()?;
+        Some(last.kind.clone())
+    }
+
+    fn is_small(&self) -> bool {
+        let batches = self.lock();
+        if batches.iter().map(|batch| batch.len()).sum::<usize>() > MAX_RECENT_EVENTS {
+            return false;
+        }
+        let events = batches.iter().flat_map(|batch| batch.iter());
+        events.map(|event| text_bytes(&event.kind)).sum::<usize>() <= MAX_RECENT_BYTES
+    }
+
+    /// Sets the last event that an earlier process recorded; viewers get those from the store.
+    pub(super) fn set_stored_until(&self, seq: Seq) {
+        self.stored_until.store(seq, Ordering::Release);
+        self.progress.send_modify(|progress| progress.last_seq = progress.last_seq.max(seq));
+    }
+
+    /// Ends the watches of a turn that has not finished, but that this process no longer works on.
+    pub(super) fn end_watches(&self) {
+        self.progress.send_modify(|progress| progress.finished = true);
+    }
+
+    /// Shows numbered events to every viewer.
+    pub(super) fn publish(&self, batch: Arc<[TurnEvent]>) {
+        let Some(last) = batch.last() else { return };
+        let (seq, finished) = (last.seq, matches!(last.kind, EventKind::Finished(_)));
+        self.lock().push(batch);
+        self.progress.send_modify(|progress| {
+            progress.last_seq = seq;
+            progress.finished = finished;
+        });
+    }
+
+    pub(super) fn mark_recorded(&self) {
+        let is_new = |progress: &mut LogProgress| !std::mem::replace(&mut progress.recorded, true);
+        self.progress.send_if_modified(is_new);
+    }
+
+    /// Waits until the record of the turn is committed, or can no longer be.
+    pub(super) async fn wait_recorded(&self) {
+        let settled = |progress: &LogProgress| progress.recorded || progress.finished;
+        let mut progress = self.progress.subscribe();
+        // Cannot fail: `self` owns the sender.
+        drop(progress.wait_for(settled).await);
+    }
+
+    /// Follows the progress of the turn, also after the log is no longer kept.
+    pub(super) fn subscribe_progress(&self) -> watch::Receiver<LogProgress> {
+        self.progress.subscribe()
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.progress.borrow().finished
+    }
+
+    fn batch_after(&self, seq: Seq) -> Option<EventBatch> {
+        let batches = self.lock();
+        let index = batches.partition_point(|batch| batch.last().is_some_and(|e| e.seq <= seq));
+        let events = Arc::clone(batches.get(index)?);
+        let from = events.partition_point(|event| event.seq <= seq);
+        Some(EventBatch { events, from })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<[TurnEvent]>>> {
+        // Events are only ever pushed, so the vector is consistent even after a panic.
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Size of the parts of an event whose length the agent decides.
+fn text_bytes(kind: &EventKind) -> usize {
+    match kind {
+        EventKind::Delta { text, .. } | EventKind::Block { text, .. } => text.len(),
+        EventKind::ToolCall(call) => call.input.get().len(),
+        EventKind::ToolResult(result) => result.output.len(),
+        EventKind::Native { raw, .. } => raw.get().len(),
+        EventKind::Finished(outcome) => outcome.text.len(),
+        _ => 0,
+    }
+}
+
+/// Events in order, shared with the other viewers of the turn.
+#[derive(Clone, Debug)]
+pub struct EventBatch {
+    events: Arc<[TurnEvent]>,
+    from: usize,
+}
+
+impl Deref for EventBatch {
+    type Target = [TurnEvent];
+
+    fn deref(&self) -> &[TurnEvent] {
+        &self.events[self.from..]
+    }
+}
+
+/// The position of one viewer in the events of a turn, running or finished.
+pub struct TurnWatch {
+    source: WatchSource,
+    seen: Seq,
+    over: bool,
+}
+
+enum WatchSource {
+    Live { log: Arc<TurnLog>, progress: watch::Receiver<LogProgress>, store: Arc<dyn Store> },
+    Stored { store: Arc<dyn Store>, turn: TurnId },
+}
+
+impl std::fmt::Debug for TurnWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TurnWatch").field("seen", &self.seen).field("over", &self.over).finish()
+    }
+}
+
+impl TurnWatch {
+    pub(super) fn live(log: Arc<TurnLog>, store: Arc<dyn Store>, after: Seq) -> Self {
+        let progress = log.progress.subscribe();
+        Self { source: WatchSource::Live { log, progress, store }, seen: after, over: false }
+    }
+
+    pub(super) fn stored(store: Arc<dyn Store>, turn: TurnId, after: Seq) -> Self {
+        Self { source: WatchSource::Stored { store, turn }, seen: after, over: false }
+    }
+
+    /// Returns the next events, as many as there are, or `None` after the last one. Cancel safe.
+    pub async fn next(&mut self) -> Result<Option<EventBatch>, StoreError> {
+        if self.over {
+            return Ok(None);
+        }
+        let batch = match &mut self.source {
+            WatchSource::Live { log, progress, store } => {
+                follow(log, progress, store, self.seen).await?
+            }
+            WatchSource::Stored { store, turn } => replay(store, *turn, self.seen).await?,
+        };
+        match batch.as_deref().and_then(<[TurnEvent]>::last) {
+            Some(last) => {
+                self.seen = last.seq;
+                self.over = matches!(last.kind, EventKind::Finished(_));
+            }
+            None => self.over = true,
+        }
+        Ok(batch)
+    }
+}
+
+async fn replay(
+    store: &Arc<dyn Store>,
+    turn: TurnId,
+    after: Seq,
+) -> Result<Option<EventBatch>, StoreError> {
+    let events = store.replay(turn, after, REPLAY_PAGE).await?;
+    Ok((!events.is_empty()).then(|| EventBatch { events: events.into(), from: 0 }))
+}
+
+async fn follow(
+    log: &TurnLog,
+    progress: &mut watch::Receiver<LogProgress>,
+    store: &Arc<dyn Store>,
+    seen: Seq,
+) -> Result<Option<EventBatch>, StoreError> {
+    loop {
+        // Read the progress before the events, so that events published in between wake us again.
+        let now = *progress.borrow_and_update();
+        let stored_until = log.stored_until.load(Ordering::Acquire);
+        // Events of an earlier process first: they are not in memory.
+        if seen < stored_until
+            && let Some(batch) = replay(store, log.turn, seen).await?
+        {
+            return Ok(Some(batch));
+        }
+        if now.last_seq > seen.max(stored_until) {
+            return Ok(log.batch_after(seen));
+        }
+        if now.finished || progress.changed().await.is_err() {
+            return Ok(None);
+        }
+    }
+}

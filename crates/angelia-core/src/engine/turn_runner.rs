@@ -1,0 +1,297 @@
+//! Runs one turn from its first event to its outcome: opens or reuses an agent, runs a segment, and
+//! continues with further segments after a budget or a quota ended one.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    budget::BudgetMeter,
+    quota::{NextStep, ParkEnd},
+    recorder::Recorder,
+    session_actor::{LiveAgent, QueuedTurn, SessionActor},
+    session_command::SessionCommand,
+    watchdog::{StateTimeout, Watchdog},
+};
+use crate::{
+    model::{
+        Content, EventKind, Failure, FailureKind, Notice, NoticeLevel, Outcome, Turn, TurnId,
+        TurnOptions, TurnStatus,
+    },
+    ports::{AgentOutcome, OpenRequest, StoreError},
+};
+
+/// Input of a segment that continues a turn.
+const CONTINUE_PROMPT: &str = "Continue where you left off.";
+
+/// The limits of one running turn: timeouts and budgets.
+pub(super) struct TurnGovernor {
+    pub(super) watchdog: Watchdog,
+    pub(super) meter: BudgetMeter,
+}
+
+impl TurnGovernor {
+    fn new(actor: &SessionActor, options: &TurnOptions, now: Instant) -> Self {
+        let spec = &actor.record.spec;
+        let mut budgets = spec.budgets.clone();
+        budgets.cost_usd = match (budgets.cost_usd, options.max_cost_usd) {
+            (Some(profile), Some(caller)) => Some(profile.min(caller)),
+            (profile, caller) => profile.or(caller),
+        };
+        Self {
+            watchdog: Watchdog::new(spec.timeouts.clone(), now),
+            meter: BudgetMeter::new(budgets, now),
+        }
+    }
+
+    /// When the segment's time budget ends; `None` while the turn waits for a person or a caller's
+    /// tool, because that time is not counted.
+    pub(super) fn time_budget_ends_at(&self) -> Option<Instant> {
+        Some(self.meter.time_budget_ends_at()? + self.watchdog.total_pause()?)
+    }
+
+    fn restart(&mut self, now: Instant) {
+        self.watchdog.restart(now);
+        self.meter.restart(now);
+    }
+}
+
+/// Why the engine asked an agent to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StopCause {
+    /// A client asked for it, or Angelia is shutting down.
+    Requested,
+    Timeout(StateTimeout),
+    /// Name of the setting that is used up.
+    Budget(&'static str),
+}
+
+pub(super) struct SegmentEnd {
+    pub(super) outcome: AgentOutcome,
+    /// Setting whose budget ended the segment, if the agent can continue.
+    pub(super) exhausted_budget: Option<&'static str>,
+}
+
+impl From<AgentOutcome> for SegmentEnd {
+    fn from(ended: AgentOutcome) -> Self {
+        Self { outcome: ended, exhausted_budget: None }
+    }
+}
+
+impl SessionActor {
+    /// Runs one turn and records its outcome, whatever happens.
+    pub(super) async fn run_turn(&mut self, mut waiting: QueuedTurn) {
+        let (turn, log) = (waiting.turn.clone(), Arc::clone(&waiting.log));
+        let mut recorder = self.new_recorder(&mut waiting);
+        let ended = match self.run_segments(waiting, &mut recorder).await {
+            Ok(Some(ended)) => ended,
+            Ok(None) => return self.leave_parked(&log),
+            Err(error) => AgentOutcome::failed(store_failure(&error)),
+        };
+        // The agent's own answer covers only the last segment of a turn.
+        let own_words = ended.text.filter(|_| recorder.is_first_segment());
+        let outcome = Outcome {
+            status: ended.status,
+            text: own_words.unwrap_or_else(|| recorder.answer()),
+            reason: ended.reason,
+            usage: recorder.usage(),
+        };
+        self.finish_turn(&mut recorder, outcome, turn.id).await;
+        if !self.record.spec.resume {
+            // Without `resume` every turn starts a new process.
+            self.close_agent().await;
+        }
+    }
+
+    /// Runs segments until the turn ends. Returns `None` if it stays parked.
+    async fn run_segments(
+        &mut self,
+        waiting: QueuedTurn,
+        recorder: &mut Recorder,
+    ) -> Result<Option<AgentOutcome>, StoreError> {
+        let QueuedTurn { turn, parked_until: parked, .. } = waiting;
+        let mut input = turn.clone();
+        if let Some(resumes_at) = parked {
+            recorder.catch_up().await?;
+            match self.wait_parked(turn.id, resumes_at, recorder).await? {
+                ParkEnd::Elapsed => input = continuation_input(&turn, recorder),
+                ParkEnd::Interrupted => {
+                    return Ok(Some(interrupted_outcome("interrupted while parked")));
+                }
+                ParkEnd::ShuttingDown => return Ok(None),
+            }
+        }
+        let mut governor = TurnGovernor::new(self, &turn.options, Instant::now());
+        let mut resumes = 0;
+        loop {
+            let end = self.run_segment(&input, recorder, &mut governor).await;
+            if let Some(setting) = end.exhausted_budget
+                && resumes < governor.meter.max_resumes()
+                && !governor.meter.is_cost_budget_used_up()
+                && !self.stop.is_cancelled()
+            {
+                resumes += 1;
+                let text = format!(
+                    "{setting} is used up; continuing ({resumes} of {})",
+                    governor.meter.max_resumes()
+                );
+                let notice = EventKind::Notice(Notice::new(NoticeLevel::Info, "resumed", text));
+                recorder.record(vec![notice]).await?;
+                input.input = vec![Content::text(CONTINUE_PROMPT)];
+            } else {
+                let step = self.next_step(&end.outcome, &turn.options, recorder, turn.id);
+                match step.await {
+                    NextStep::End => return Ok(Some(end.outcome)),
+                    // The fallback agent gets the original input; its history has the turns before.
+                    NextStep::SwitchedToFallback => input.input.clone_from(&turn.input),
+                    NextStep::Park { resumes_at } => {
+                        match self.park(turn.id, resumes_at, recorder).await? {
+                            ParkEnd::Elapsed => input = continuation_input(&turn, recorder),
+                            ParkEnd::Interrupted => {
+                                return Ok(Some(interrupted_outcome("interrupted while parked")));
+                            }
+                            ParkEnd::ShuttingDown => return Ok(None),
+                        }
+                    }
+                }
+            }
+            recorder.next_segment();
+            governor.restart(Instant::now());
+        }
+    }
+
+    async fn run_segment(
+        &mut self,
+        turn: &Turn,
+        recorder: &mut Recorder,
+        governor: &mut TurnGovernor,
+    ) -> SegmentEnd {
+        if let Some(ended) = self.known_quota_failure() {
+            return ended.into();
+        }
+        let ready = match self.reusable_agent().await {
+            Some(live) => Ok(live),
+            None => match recorder.ensure_created().await {
+                Ok(()) => self.open_agent(turn, governor).await,
+                Err(error) => Err(AgentOutcome::failed(store_failure(&error))),
+            },
+        };
+        match ready {
+            Ok(live) => self.drive_agent(live, turn, recorder, governor).await,
+            Err(ended) => ended.into(),
+        }
+    }
+
+    /// Returns the session's live agent if it can run this turn, else closes it.
+    async fn reusable_agent(&mut self) -> Option<LiveAgent> {
+        let mut live = self.agent.take()?;
+        let unfit = live.fingerprint.difference(&self.fingerprint);
+        let unfit = unfit.or_else(|| (!live.agent.is_usable()).then_some("process has gone"));
+        let Some(reason) = unfit else {
+            return Some(live);
+        };
+        tracing::debug!(session = %self.id(), reason, "the live agent is not reused");
+        self.agent = Some(live);
+        self.close_agent().await;
+        None
+    }
+
+    async fn open_agent(
+        &mut self,
+        turn: &Turn,
+        governor: &mut TurnGovernor,
+    ) -> Result<LiveAgent, AgentOutcome> {
+        let fingerprint = self.fingerprint.clone();
+        let live = self.shared.agent_slots.clone();
+        let place = self.unless_interrupted(turn.id, None, async { live.acquire().await }).await?;
+        let Some(place) = place else {
+            return Err(interrupted_outcome("angelia is shutting down"));
+        };
+        // The wait for a slot does not count: the timeouts start here.
+        governor.restart(Instant::now());
+        let shared = Arc::clone(&self.shared);
+        let record = self.record.clone();
+        let opening = async {
+            let executor = shared.executor(&record.spec.executor)?;
+            let native = record.native.as_ref().filter(|_| record.spec.resume);
+            let opening = OpenRequest { session: record.id, spec: &record.spec, native };
+            executor.open(opening).await
+        };
+        let rings = governor.watchdog.next_timeout();
+        let opened = self.unless_interrupted(turn.id, Some(rings), opening).await?;
+        let agent = opened.map_err(AgentOutcome::failed)?;
+        Ok(LiveAgent { agent, fingerprint, slot: place })
+    }
+
+    /// Awaits a step before the agent runs; ends it on an interrupt, a shutdown or a timeout.
+    async fn unless_interrupted<T>(
+        &mut self,
+        turn: TurnId,
+        rings: Option<(Instant, StateTimeout)>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, AgentOutcome> {
+        let mut work = std::pin::pin!(work);
+        let at = rings.as_ref().map_or_else(far_future, |(at, _)| *at);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                () = self.stop.cancelled() => return Err(interrupted_outcome("angelia was shut down")),
+                () = sleep_until(at) => {
+                    if let Some((_, rang)) = rings {
+                        return Err(timeout_outcome(&rang));
+                    }
+                }
+                command = self.commands.recv(), if !self.commands.is_closed() => match command {
+                    Some(SessionCommand::Interrupt { turn: wanted, .. }) if wanted == turn => {
+                        return Err(interrupted_outcome("interrupted"));
+                    }
+                    Some(command) => self.handle(command, false).await,
+                    None => {}
+                },
+            }
+        }
+    }
+}
+
+/// Returns the input for the next segment: the original one if the agent has produced nothing yet.
+fn continuation_input(turn: &Turn, recorder: &Recorder) -> Turn {
+    let mut turn = turn.clone();
+    if recorder.has_output() {
+        turn.input = vec![Content::text(CONTINUE_PROMPT)];
+    }
+    turn
+}
+
+pub(super) fn far_future() -> Instant {
+    Instant::now() + Duration::from_hours(24 * 365)
+}
+
+pub(super) fn interrupted_outcome(reason: &str) -> AgentOutcome {
+    AgentOutcome { status: TurnStatus::Interrupted, text: None, reason: reason.into() }
+}
+
+/// Outcome of a turn that a timeout ended; its reason names the setting and the state.
+pub(super) fn timeout_outcome(rang: &StateTimeout) -> AgentOutcome {
+    let hint = format!("if that is normal here, raise `{}` in the profile", rang.setting);
+    let failure = Failure::new(FailureKind::Timeout, format!("the agent was {rang}"));
+    AgentOutcome {
+        reason: format!("{} while {}", rang.setting, rang.state).into(),
+        ..AgentOutcome::failed(failure.with_hint(hint))
+    }
+}
+
+pub(super) fn store_failure(error: &StoreError) -> Failure {
+    let hint = "free space on the disk or check $ANGELIA_HOME/state.db, then send the turn again";
+    Failure::new(FailureKind::Internal, format!("the turn could not be recorded: {error}"))
+        .with_hint(hint)
+}
+
+/// Outcome that viewers see if the real one could not be stored.
+pub(super) fn unrecorded_outcome(outcome: Outcome, error: &StoreError) -> Outcome {
+    Outcome {
+        status: TurnStatus::Failed(store_failure(error)),
+        reason: "internal".into(),
+        ..outcome
+    }
+}

@@ -1,0 +1,82 @@
+//! Threads of sub-agents. Their messages carry their own thread id. Their tool calls are shown
+//! below the call that started them, their text is not part of the answer, their questions become
+//! approvals, and the turn pays for the tokens they use.
+
+use std::collections::HashMap;
+
+use angelia_core::model::ToolId;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::CodexTranslator;
+use crate::{
+    codex::usage::ThreadUsageTracker,
+    lenient::{BorrowedStr, Lenient},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct SubAgents(HashMap<Box<str>, SubAgent>);
+
+#[derive(Debug)]
+struct SubAgent {
+    /// The tool call that started the sub-agent.
+    call: Option<ToolId>,
+    ledger: ThreadUsageTracker,
+}
+
+impl SubAgents {
+    pub(super) fn owns(&self, thread: &str) -> bool {
+        self.0.contains_key(thread)
+    }
+
+    pub(super) fn register(&mut self, thread: &str, call: Option<ToolId>) {
+        let known = self
+            .0
+            .entry(thread.into())
+            .or_insert_with(|| SubAgent { call: None, ledger: ThreadUsageTracker::new(false) });
+        if let Some(call) = call {
+            known.call.get_or_insert(call);
+        }
+    }
+
+    pub(super) fn parent_call(&self, thread: &str) -> Option<&ToolId> {
+        self.0.get(thread)?.call.as_ref()
+    }
+
+    pub(super) fn ledger(&mut self, thread: &str) -> Option<&mut ThreadUsageTracker> {
+        self.0.get_mut(thread).map(|agent| &mut agent.ledger)
+    }
+
+    pub(super) fn forget(&mut self, thread: &str) {
+        self.0.remove(thread);
+    }
+}
+
+impl CodexTranslator {
+    /// Registers a new thread as a sub-agent's if one of our threads is its parent.
+    pub(super) fn on_thread_started(&mut self, params: &RawValue) {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow, default)]
+            thread: Lenient<Thread<'a>>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Thread<'a> {
+            #[serde(borrow, default)]
+            id: Lenient<BorrowedStr<'a>>,
+            #[serde(borrow, default)]
+            parent_thread_id: Lenient<BorrowedStr<'a>>,
+        }
+        let params: Option<Params<'_>> = serde_json::from_str(params.get()).ok();
+        let Some(thread) = params.and_then(|params| params.thread.0) else {
+            return;
+        };
+        if let (Some(id), Some(parent)) = (thread.id.as_str(), thread.parent_thread_id.as_str())
+            && id != self.context.thread.as_str()
+            && self.owns(parent)
+        {
+            self.sub_agents.register(id, None);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The rules in force. An edited file applies from the next message on. If the edit broke the file,
+//! the last good rules stay in force, and the owner gets the line of the error.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use angelia_core::engine::rules::Rules;
+
+use super::file::{self, ParsedRules};
+
+/// The limit on the size of a rules file.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// The rules of the first file that exists.
+#[derive(Debug)]
+pub struct LiveRules {
+    paths: Vec<PathBuf>,
+    state: Mutex<LoadedRules>,
+}
+
+#[derive(Debug, Default)]
+struct LoadedRules {
+    rules: Arc<Rules>,
+    /// The version of the file that was read last, also if it could not be used, so that its error
+    /// is reported once.
+    version: Option<FileVersion>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FileVersion {
+    path: PathBuf,
+    modified: Option<SystemTime>,
+    length: u64,
+    /// Tells apart files that were replaced within the resolution of `modified`.
+    inode: u64,
+}
+
+/// A problem with the rules file that was found since the last message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesReport {
+    pub path: PathBuf,
+    pub what: String,
+    /// The file could not be used, and the earlier rules are still in force.
+    pub broken: bool,
+}
+
+impl LiveRules {
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        Self { paths, state: Mutex::default() }
+    }
+
+    /// Returns the rules for the next message, and reports about their file. Checks the file's
+    /// metadata, and reads the file only if that has changed.
+    pub fn current(&self) -> (Arc<Rules>, Vec<RulesReport>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.paths.iter().find_map(|path| file_version(path));
+        if version == state.version {
+            return (Arc::clone(&state.rules), Vec::new());
+        }
+        let reports = match &version {
+            // A removed file means no rules: the removal is taken as an edit.
+            None => {
+                state.rules = Arc::default();
+                Vec::new()
+            }
+            Some(version) => match read_rules(version) {
+                Ok(reading) => {
+                    state.rules = Arc::new(reading.rules);
+                    let remark =
+                        |what: file::RuleDiagnostic| rules_report(&version.path, &what, false);
+                    reading.warnings.into_iter().map(remark).collect()
+                }
+                Err(what) => vec![rules_report(&version.path, &what, true)],
+            },
+        };
+        state.version = version;
+        (Arc::clone(&state.rules), reports)
+    }
+}
+
+fn rules_report(path: &Path, what: &impl ToString, broken: bool) -> RulesReport {
+    RulesReport { path: path.to_owned(), what: what.to_string(), broken }
+}
+
+impl std::fmt::Display for RulesReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.what)?;
+        if self.broken {
+            f.write_str("; the earlier rules stay in force until the file is corrected")?;
+        }
+        Ok(())
+    }
+}
+
+fn file_version(path: &Path) -> Option<FileVersion> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = fs::metadata(path).ok()?;
+    Some(FileVersion {
+        path: path.to_owned(),
+        modified: found.modified().ok(),
+        length: found.len(),
+        inode: found.ino(),
+    })
+}
+
+fn read_rules(version: &FileVersion) -> Result<ParsedRules, Box<dyn std::error::Error>> {
+    if version.length > MAX_FILE_BYTES {
+        let message = format!("the file is larger than {} MiB", MAX_FILE_BYTES >> 20);
+        return Err(io::Error::other(message).into());
+    }
+    Ok(file::parse(&fs::read_to_string(&version.path)?)?)
+}

@@ -1,0 +1,285 @@
+//! Delivers texts to channels. A text is in the ledger before the first attempt. A failed attempt
+//! is repeated a few times. If a failed attempt may have arrived all the same, its repetition
+//! carries a visible mark. A text that is given up is logged and reported to its sender.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use angelia_core::{
+    engine::rules::strip_terminal_codes,
+    ports::{
+        AddressError, ChannelAddress, ChannelDelivery, ChannelRegistry, ChannelTarget, Clock,
+        DeliveryState, DeliveryStore, OutgoingMessage, SendError, SendErrorKind, StoreError,
+    },
+    task::TaskGroup,
+};
+use tokio::sync::oneshot;
+
+/// Marks a text of which an earlier attempt may have arrived.
+const REPEAT_MARK: &str = "(may be a repeat) ";
+
+/// The limit on the pause that a platform may ask for before the next attempt.
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(10);
+
+/// How long the ledger keeps texts that were delivered or given up.
+const LEDGER_RETENTION: Duration = Duration::from_hours(7 * 24);
+
+/// A text that is older than this at startup is given up: it is no longer of interest.
+const MAX_TEXT_AGE: Duration = Duration::from_hours(24);
+
+/// The limit on texts that wait for delivery; further ones are refused.
+const MAX_OPEN_DELIVERIES: usize = 500;
+
+#[derive(Clone, Copy, Debug)]
+pub struct RetryPolicy {
+    pub max_attempts: u32,
+    /// The pause before the second attempt; it grows by a factor of four for each further one.
+    pub first_delay: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { max_attempts: 3, first_delay: Duration::from_secs(2) }
+    }
+}
+
+pub struct DeliveryQueueParts {
+    pub channels: ChannelRegistry,
+    pub ledger: Arc<dyn DeliveryStore>,
+    pub clock: Arc<dyn Clock>,
+    pub tasks: TaskGroup,
+    pub retry: RetryPolicy,
+}
+
+/// Delivers texts to channels. Cheap to clone; clones share one state.
+#[derive(Clone)]
+pub struct DeliveryQueue {
+    shared: Arc<QueueState>,
+}
+
+struct QueueState {
+    parts: DeliveryQueueParts,
+    /// Each chat gets one text at a time, in order: the next text for a chat waits for the last one
+    /// that is stored here.
+    chat_tails: Mutex<HashMap<String, oneshot::Receiver<DeliveryEnd>>>,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DeliveryError {
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Ledger(#[from] StoreError),
+    #[error("{0}")]
+    Failed(Arc<str>),
+    #[error("angelia is shutting down; the text is sent at the next start")]
+    ShuttingDown,
+}
+
+impl DeliveryQueue {
+    pub fn new(parts: DeliveryQueueParts) -> Self {
+        Self { shared: Arc::new(QueueState { parts, chat_tails: Mutex::default() }) }
+    }
+
+    /// Checks that the channel exists and its platform is configured.
+    pub fn check_channel(&self, channel: &str) -> Result<(), AddressError> {
+        self.resolve(channel).map(drop)
+    }
+
+    fn resolve(&self, channel: &str) -> Result<ChannelTarget, AddressError> {
+        let address: ChannelAddress = channel.parse()?;
+        self.shared.parts.channels.resolve(&address)
+    }
+
+    /// Queues a text. Returns when it is in the ledger; the returned value gives the outcome. A
+    /// repeated id is the same text and is not sent again.
+    pub async fn send(
+        &self,
+        id: &str,
+        channel: &str,
+        text: &str,
+    ) -> Result<PendingDelivery, DeliveryError> {
+        let target = self.resolve(channel)?;
+        let ledger = &self.shared.parts.ledger;
+        if let Some(known) = ledger.get(id).await? {
+            return Ok(self.spawn_delivery(known, target));
+        }
+        let delivery = ChannelDelivery {
+            id: id.into(),
+            channel: channel.into(),
+            text: strip_terminal_codes(text).into(),
+            created_at: self.shared.parts.clock.now(),
+            state: DeliveryState::NEW,
+        };
+        if ledger.list_unfinished().await?.len() >= MAX_OPEN_DELIVERIES {
+            let message =
+                format!("{MAX_OPEN_DELIVERIES} texts are waiting for delivery; try again later");
+            return Err(DeliveryError::Failed(message.into()));
+        }
+        ledger.add(&delivery).await?;
+        Ok(self.spawn_delivery(delivery, target))
+    }
+
+    /// Resumes the deliveries that an earlier process left open. Returns their number.
+    pub async fn recover(&self) -> Result<usize, DeliveryError> {
+        let parts = &self.shared.parts;
+        let now = parts.clock.now();
+        if let Ok(long_ago) = now.checked_sub(LEDGER_RETENTION) {
+            parts.ledger.remove_finished(long_ago).await?;
+        }
+        let open = parts.ledger.list_unfinished().await?;
+        let count = open.len();
+        for delivery in open {
+            let is_stale = delivery.created_at.checked_add(MAX_TEXT_AGE).is_ok_and(|end| end < now);
+            let target = match self.resolve(&delivery.channel) {
+                Ok(target) if !is_stale => target,
+                outcome => {
+                    let error = match outcome {
+                        Err(error) => error.to_string(),
+                        Ok(_) => "the text is older than a day".to_owned(),
+                    };
+                    let attempts = delivery.state.attempts();
+                    let given_up = give_up(parts, &delivery, attempts, &error).await?;
+                    tracing::warn!("a text for {} was not delivered: {given_up}", delivery.channel);
+                    continue;
+                }
+            };
+            drop(self.spawn_delivery(delivery, target));
+        }
+        Ok(count)
+    }
+
+    fn spawn_delivery(&self, delivery: ChannelDelivery, target: ChannelTarget) -> PendingDelivery {
+        let (answer, sending) = oneshot::channel();
+        let this = self.clone();
+        let (before, done) = self.shared.join_chat_queue(format!("{target:?}"));
+        self.shared.parts.tasks.spawn_until_stopped(async move {
+            if let Some(before) = before {
+                let _done = before.await;
+            }
+            // The previous text may have ended because of the shutdown. This one then stays in the
+            // ledger for the next start.
+            if this.shared.parts.tasks.stop_token().is_cancelled() {
+                return;
+            }
+            let outcome = this.attempt_until_done(delivery, &target).await;
+            if let Err(error) = &outcome {
+                tracing::warn!("a text for {target:?} was not delivered: {error}");
+            }
+            drop(done);
+            // The caller may have dropped its end.
+            let _not_waiting = answer.send(outcome);
+        });
+        PendingDelivery(sending)
+    }
+
+    async fn attempt_until_done(
+        &self,
+        delivery: ChannelDelivery,
+        target: &ChannelTarget,
+    ) -> Result<(), DeliveryError> {
+        let parts = &self.shared.parts;
+        let (mut attempts, mut may_repeat) = match &delivery.state {
+            DeliveryState::Delivered { .. } => return Ok(()),
+            DeliveryState::Failed { error, .. } => {
+                return Err(DeliveryError::Failed(Arc::clone(error)));
+            }
+            open => (open.attempts(), open.may_repeat()),
+        };
+        loop {
+            attempts += 1;
+            let attempting = DeliveryState::Attempting { attempts, may_repeat };
+            // Recorded before the attempt: after a crash, it counts as one that may have arrived.
+            parts.ledger.set(&delivery.id, &attempting).await?;
+            let message = outgoing_message(&delivery, may_repeat);
+            let error = match target.adapter.send(&target.chat, &message).await {
+                Ok(_sent) => {
+                    let delivered = DeliveryState::Delivered { attempts };
+                    return Ok(parts.ledger.set(&delivery.id, &delivered).await?);
+                }
+                Err(error) => error,
+            };
+            may_repeat |= error.kind == SendErrorKind::Unknown;
+            if error.kind == SendErrorKind::Refused || attempts >= parts.retry.max_attempts {
+                return Err(give_up(parts, &delivery, attempts, &error.message).await?);
+            }
+            let pending = DeliveryState::Pending { attempts, may_repeat };
+            parts.ledger.set(&delivery.id, &pending).await?;
+            tokio::time::sleep(retry_delay(parts.retry, attempts, &error)).await;
+        }
+    }
+}
+
+/// Signals the end of a delivery by dropping its sender; no value is ever sent.
+#[derive(Debug, PartialEq, Eq)]
+enum DeliveryEnd {}
+
+impl QueueState {
+    /// Joins the queue of a chat. Returns a receiver for the end of the previous text, if there is
+    /// one, and the sender that signals the end of this text.
+    fn join_chat_queue(
+        &self,
+        chat: String,
+    ) -> (Option<oneshot::Receiver<DeliveryEnd>>, oneshot::Sender<DeliveryEnd>) {
+        let (done, end) = oneshot::channel();
+        let mut lasts = self.chat_tails.lock().unwrap_or_else(PoisonError::into_inner);
+        lasts.retain(|_, last| last.try_recv() != Err(oneshot::error::TryRecvError::Closed));
+        (lasts.insert(chat, end), done)
+    }
+}
+
+async fn give_up(
+    parts: &DeliveryQueueParts,
+    delivery: &ChannelDelivery,
+    attempts: u32,
+    error: &str,
+) -> Result<DeliveryError, StoreError> {
+    let error: Arc<str> = error.into();
+    let failed = DeliveryState::Failed { attempts, error: Arc::clone(&error) };
+    parts.ledger.set(&delivery.id, &failed).await?;
+    Ok(DeliveryError::Failed(error))
+}
+
+fn outgoing_message(delivery: &ChannelDelivery, may_repeat: bool) -> OutgoingMessage {
+    let text = if may_repeat {
+        format!("{REPEAT_MARK}{}", delivery.text).into()
+    } else {
+        Arc::clone(&delivery.text)
+    };
+    OutgoingMessage { id: Arc::clone(&delivery.id), text, may_repeat, buttons: Vec::new() }
+}
+
+fn retry_delay(retry: RetryPolicy, attempts: u32, error: &SendError) -> Duration {
+    let growing = retry.first_delay * 4_u32.saturating_pow(attempts.saturating_sub(1));
+    error.retry_after.unwrap_or(growing).min(MAX_RETRY_DELAY)
+}
+
+/// A queued text, whose outcome can be awaited.
+#[derive(Debug)]
+pub struct PendingDelivery(oneshot::Receiver<Result<(), DeliveryError>>);
+
+impl PendingDelivery {
+    /// Waits until the text was delivered or given up.
+    pub async fn outcome(self) -> Result<(), DeliveryError> {
+        self.0.await.unwrap_or(Err(DeliveryError::ShuttingDown))
+    }
+}
+
+impl fmt::Debug for DeliveryQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shared.parts.fmt(f)
+    }
+}
+
+impl fmt::Debug for DeliveryQueueParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeliveryQueue")
+            .field("channels", &self.channels)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,72 @@
+//! A request to a model API in no particular dialect: the output of every decoder.
+
+use std::sync::Arc;
+
+use angelia_core::model::{CallerTool, HistoryMessage, RawJson, TurnId};
+
+/// A request for one answer of a model. The last messages may be results of the caller's tools.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    /// The model id exactly as the caller wrote it.
+    pub model: Arc<str>,
+    /// All system texts that precede the conversation, joined.
+    pub system: Option<Arc<str>>,
+    /// Messages with their real roles. A `system` message in the middle of the conversation is a
+    /// user message whose text is marked.
+    pub messages: Vec<HistoryMessage>,
+    pub tools: Vec<CallerTool>,
+    pub tool_choice: ToolChoice,
+    pub output_format: OutputFormat,
+    /// An upper bound for the length of the answer, honoured where possible.
+    pub max_tokens: Option<u64>,
+    /// The answer ends before the first of these words.
+    pub stop_words: Vec<Arc<str>>,
+    pub stream: bool,
+    /// The turn of the answer that this request continues. If set, it alone decides the session.
+    pub previous_turn: Option<TurnId>,
+    /// The client wants a title, a tag or a summary for its own window; the request is not part of
+    /// any conversation.
+    pub is_utility: bool,
+}
+
+/// Whether the model may or must call one of the caller's tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    None,
+    Required,
+    Named(Arc<str>),
+}
+
+/// The format the answer must have.
+#[derive(Clone, Debug, Default)]
+pub enum OutputFormat {
+    #[default]
+    Text,
+    /// Any JSON object.
+    Json,
+    Schema(RawJson),
+}
+
+/// The reason why a request cannot be served as it stands. Each dialect reports it in its own
+/// shape, as a 400.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct InvalidRequest {
+    pub message: String,
+    /// The path of the offending field as the caller would write it: `messages.0.content`.
+    pub field: Option<String>,
+}
+
+impl InvalidRequest {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), field: None }
+    }
+
+    #[must_use]
+    pub fn at(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+}

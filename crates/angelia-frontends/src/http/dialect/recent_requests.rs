@@ -1,0 +1,197 @@
+//! Remembers recent requests in memory, so that a repeat finds its turn, and tool results find the
+//! turn that waits for them. Requests from before a restart are looked up in the store.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use angelia_core::{
+    model::{Seq, TurnId},
+    ports::HistoryEntry,
+};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{ShownFrom, conversation_hash::HashBytes};
+
+/// How long an equal request counts as a repeat.
+const REPEAT_WINDOW: Duration = Duration::from_mins(2);
+
+/// The size of a map from which on its old entries are removed.
+const PRUNE_THRESHOLD: usize = 1024;
+
+/// Entries older than this are stale: no turn waits for results that long.
+const STALE_AFTER: Duration = Duration::from_hours(48);
+
+pub struct RecentRequests {
+    /// When this memory began; earlier requests are only in the store.
+    since: Timestamp,
+    inner: Mutex<RecentState>,
+}
+
+impl Default for RecentRequests {
+    fn default() -> Self {
+        Self { since: Timestamp::now(), inner: Mutex::default() }
+    }
+}
+
+#[derive(Default)]
+struct RecentState {
+    requests: HashMap<HashBytes, RecentRequest>,
+    /// Turns that wait for tool results: the event they wait after, and since when.
+    waiting: HashMap<TurnId, (Seq, Instant)>,
+    viewers: HashMap<TurnId, Viewers>,
+    /// Turns whose session a request is about to continue.
+    claimed: HashSet<TurnId>,
+}
+
+/// The viewers of a turn.
+#[derive(Clone, Copy)]
+struct Viewers {
+    /// The number of connected viewers.
+    count: usize,
+    /// A client without streaming wants the turn to finish, even if it disconnects.
+    finish: bool,
+    since: Instant,
+}
+
+/// A request and the turn it became.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecentRequest {
+    pub(super) turn: TurnId,
+    pub(super) start: ShownFrom,
+    pub(super) stream: bool,
+    /// The hash of the request's conversation.
+    pub(super) fingerprint: HashBytes,
+    at: Instant,
+}
+
+impl RecentRequests {
+    /// Records a request under each of these keys.
+    pub(super) fn insert(
+        &self,
+        keys: impl IntoIterator<Item = HashBytes>,
+        fingerprint: HashBytes,
+        turn: TurnId,
+        from: ShownFrom,
+        stream: bool,
+    ) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        if inner.requests.len() >= PRUNE_THRESHOLD {
+            inner.requests.retain(|_, request| now - request.at < REPEAT_WINDOW);
+        }
+        let request = RecentRequest { turn, start: from, stream, fingerprint, at: now };
+        inner.requests.extend(keys.into_iter().map(|key| (key, request)));
+    }
+
+    /// Returns the newest request under this key, if it is recent.
+    pub(super) fn find(&self, key: &HashBytes) -> Option<RecentRequest> {
+        let inner = self.lock();
+        let request = inner.requests.get(key)?;
+        (request.at.elapsed() < REPEAT_WINDOW).then_some(*request)
+    }
+
+    /// Returns the request of a stored note, if it was made shortly before the last restart.
+    pub(super) fn find_stored(
+        &self,
+        note: &HistoryEntry,
+        fingerprint: HashBytes,
+    ) -> Option<RecentRequest> {
+        let age = Duration::try_from(Timestamp::now().duration_since(note.at)).ok()?;
+        let counts = note.at < self.since && age < REPEAT_WINDOW;
+        counts.then(|| RecentRequest {
+            turn: note.turn,
+            start: match note.seq {
+                0 => ShownFrom::Part(0),
+                seq => ShownFrom::AfterEvent(seq),
+            },
+            stream: true,
+            fingerprint,
+            at: Instant::now(),
+        })
+    }
+
+    pub(super) fn mark_waiting(&self, turn: TurnId, after: Seq) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        if inner.waiting.len() >= PRUNE_THRESHOLD {
+            // Their turns ended long ago by timeout.
+            inner.waiting.retain(|_, (_, since)| now - *since < STALE_AFTER);
+        }
+        inner.waiting.insert(turn, (after, now));
+    }
+
+    /// Returns whether the turn waits for results since this event.
+    pub(super) fn is_waiting(&self, turn: TurnId, after: Seq) -> bool {
+        let inner = self.lock();
+        inner.waiting.get(&turn).is_some_and(|(seq, _)| *seq == after)
+    }
+
+    /// Removes the mark that a turn waits for results. Of several requests that bring the results,
+    /// only one gets `Some` and may deliver them.
+    pub(super) fn take_waiting(&self, turn: TurnId) -> Option<Seq> {
+        self.lock().waiting.remove(&turn).map(|(seq, _)| seq)
+    }
+
+    /// Claims the right to continue after this turn; only one request can hold it.
+    pub(super) fn claim(&self, turn: TurnId) -> bool {
+        self.lock().claimed.insert(turn)
+    }
+
+    pub(super) fn release(&self, turn: TurnId) {
+        self.lock().claimed.remove(&turn);
+    }
+
+    /// Adds a viewer. With `finish`, the turn runs to its end even if every viewer disconnects.
+    pub(super) fn add_viewer(&self, turn: TurnId, finish: bool) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        if inner.viewers.len() >= PRUNE_THRESHOLD {
+            let alive = |viewers: &Viewers| viewers.count > 0 || now - viewers.since < STALE_AFTER;
+            inner.viewers.retain(|_, viewers| alive(viewers));
+        }
+        let viewers =
+            inner.viewers.entry(turn).or_insert(Viewers { count: 0, finish: false, since: now });
+        viewers.count += 1;
+        viewers.finish |= finish;
+    }
+
+    /// Removes a viewer. Returns `true` if it was the last one, left before the end, and no client
+    /// asked for the turn to finish.
+    pub(super) fn remove_viewer(&self, turn: TurnId, saw_the_end: bool) -> bool {
+        let mut inner = self.lock();
+        let Some(viewers) = inner.viewers.get_mut(&turn) else {
+            return false;
+        };
+        viewers.count -= 1;
+        let abandoned = viewers.count == 0 && !viewers.finish;
+        if viewers.count == 0 && (saw_the_end || abandoned) {
+            inner.viewers.remove(&turn);
+        }
+        abandoned && !saw_the_end
+    }
+
+    pub(super) fn has_viewers(&self, turn: TurnId) -> bool {
+        self.lock().viewers.contains_key(&turn)
+    }
+
+    /// Forgets the requests of a turn, so that they may be made again.
+    pub(super) fn forget(&self, turn: TurnId) {
+        self.lock().requests.retain(|_, request| request.turn != turn);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RecentState> {
+        // Every change is a single step, so the state is consistent even after a panic.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for RecentRequests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecentRequests").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,155 @@
+//! `/api`, and the paths beside it.
+
+use serde_json::json;
+
+use super::{
+    super::{
+        ErrorBody, HealthStatus,
+        api::{
+            BusAccepted, BusEndpoint, BusMessageBody, DecisionBody, DecisionReceipt, EventsQuery,
+            InterruptBody, NewSessionBody, PageQuery, SessionChangeBody, TurnBody,
+        },
+        resources::{
+            AcceptedTurnResource, ApprovalResource, ExecutorResource, ProfileResource,
+            ResourceList, SessionResource, SteerResource, TurnResource,
+        },
+    },
+    paths::{Operation, Paths, SuccessBody},
+};
+
+pub(super) fn add(paths: &mut Paths) {
+    machine(paths);
+    sessions(paths);
+    turns(paths);
+    events(paths);
+    approvals(paths);
+    bus(paths);
+}
+
+/// Adds an operation with the error schema of `/api`.
+fn add_operation(paths: &mut Paths, operation: Operation) {
+    let error = paths.response_schema::<ErrorBody>();
+    paths.add(operation.error(error));
+}
+
+fn machine(paths: &mut Paths) {
+    let hello = SuccessBody::Json(paths.response_schema::<HealthStatus>());
+    let alive = Operation::get("/healthz", "Reports that the daemon is alive, and its version.");
+    add_operation(paths, alive.answers(200, hello).open());
+    let status = json!({"type": "object", "properties": {"status": {"const": "ready"}}, "required": ["status"]});
+    let ready = Operation::get("/readyz", "Reports whether the daemon can do its work.");
+    add_operation(paths, ready.answers(200, SuccessBody::Json(status)).fails(&[503]));
+    let metrics = Operation::get("/metrics", "Metrics for Prometheus.");
+    add_operation(paths, metrics.answers(200, SuccessBody::Text));
+    let this = Operation::get("/openapi.json", "This document.");
+    add_operation(paths, this.answers(200, SuccessBody::Json(json!({"type": "object"}))));
+    for path in ["/", "/api/hello"] {
+        let about = "Probe that Claude Code sends first, to open its connection early.";
+        let probe = Operation::new("head", path, about);
+        add_operation(paths, probe.answers(204, SuccessBody::Nothing));
+    }
+    let profiles = SuccessBody::Json(paths.response_schema::<ResourceList<ProfileResource>>());
+    let all = Operation::get("/api/profiles", "Lists the profiles.");
+    add_operation(paths, all.answers(200, profiles));
+    let executors = SuccessBody::Json(paths.response_schema::<ResourceList<ExecutorResource>>());
+    let all = Operation::get("/api/executors", "Lists the executors and their state.");
+    add_operation(paths, all.answers(200, executors));
+}
+
+fn sessions(paths: &mut Paths) {
+    let (all, one) = ("/api/sessions", "/api/sessions/{session}");
+    let session = paths.response_schema::<SessionResource>();
+    let shown = || SuccessBody::Json(session.clone());
+    let list = SuccessBody::Json(paths.response_schema::<ResourceList<SessionResource>>());
+    let page = paths.inline::<PageQuery>();
+    let listed = Operation::get(all, "Lists sessions, newest first.");
+    add_operation(paths, listed.query(&page, &["limit", "cursor", "name"]).answers(200, list));
+    let new = paths.request_schema::<NewSessionBody>();
+    let create = Operation::post(all, "Creates a session.").optional_body(new);
+    add_operation(paths, create.answers(201, shown()).fails(&[404, 409, 424, 503]));
+    let show = Operation::get(one, "Returns a session.");
+    add_operation(paths, show.answers(200, shown()));
+    let title = paths.request_schema::<SessionChangeBody>();
+    let change =
+        Operation::new("patch", one, "Changes the title of a session.").optional_body(title);
+    add_operation(paths, change.answers(200, shown()).fails(&[409]));
+    let delete = Operation::new("delete", one, "Deletes a session with its record.");
+    add_operation(paths, delete.answers(204, SuccessBody::Nothing).fails(&[409]));
+    let fork = Operation::post("/api/sessions/{session}/fork", "Forks a session.");
+    add_operation(paths, fork.answers(201, shown()).fails(&[409, 503]));
+}
+
+fn turns(paths: &mut Paths) {
+    let said = paths.request_schema::<TurnBody>();
+    let accepted = SuccessBody::Json(paths.response_schema::<AcceptedTurnResource>());
+    let submit = Operation::post(
+        "/api/sessions/{session}/turns",
+        "Submits a turn; its events report the rest.",
+    );
+    let submit = submit
+        .header("idempotency-key", "A repeat with the same key is the same turn.")
+        .body(said.clone())
+        .answers(202, accepted);
+    add_operation(paths, submit.fails(&[409, 424, 429, 503]));
+    let page = paths.inline::<PageQuery>();
+    let list = SuccessBody::Json(paths.response_schema::<ResourceList<TurnResource>>());
+    let listed = Operation::get("/api/turns", "Lists turns, newest first.");
+    let listed = listed.query(&page, &["limit", "cursor", "session"]).fails(&[404]);
+    add_operation(paths, listed.answers(200, list));
+    let turn = paths.response_schema::<TurnResource>();
+    let show = Operation::get("/api/turns/{turn}", "Returns a turn.");
+    add_operation(paths, show.answers(200, SuccessBody::Json(turn.clone())));
+    let kill = paths.request_schema::<InterruptBody>();
+    let interrupt =
+        Operation::post("/api/turns/{turn}/interrupt", "Interrupts a turn.").optional_body(kill);
+    let interrupt = interrupt.answers(202, SuccessBody::Json(turn));
+    add_operation(paths, interrupt.fails(&[409]));
+    let steered = SuccessBody::Json(paths.response_schema::<SteerResource>());
+    let steer = Operation::post("/api/turns/{turn}/steer", "Steers a running turn.").body(said);
+    add_operation(paths, steer.answers(202, steered).fails(&[409, 424, 429, 503]));
+}
+
+fn events(paths: &mut Paths) {
+    let query = paths.inline::<EventsQuery>();
+    let events = Operation::get(
+        "/api/turns/{turn}/events",
+        "Streams the events of a turn; 204 if it has ended and all were seen.",
+    );
+    let events = events
+        .query(&query, &["after", "hold"])
+        .header_like(
+            "last-event-id",
+            "The number of the last event the client has seen.",
+            "^[0-9]{0,18}$",
+        )
+        .answers(200, SuccessBody::Events)
+        .answers(204, SuccessBody::Nothing);
+    add_operation(paths, events);
+}
+
+fn approvals(paths: &mut Paths) {
+    let page = paths.inline::<PageQuery>();
+    let list = SuccessBody::Json(paths.response_schema::<ResourceList<ApprovalResource>>());
+    let listed = Operation::get("/api/approvals", "Lists pending approvals.");
+    let listed = listed.query(&page, &["limit", "cursor", "all"]);
+    add_operation(paths, listed.answers(200, list));
+    let verdict = paths.request_schema::<DecisionBody>();
+    let decided = SuccessBody::Json(paths.response_schema::<DecisionReceipt>());
+    let decide = Operation::post("/api/approvals/{approval}", "Decides an approval.").body(verdict);
+    add_operation(paths, decide.answers(200, decided).fails(&[409]));
+}
+
+fn bus(paths: &mut Paths) {
+    let endpoints = SuccessBody::Json(paths.response_schema::<ResourceList<BusEndpoint>>());
+    let listed = Operation::get("/api/bus/endpoints", "Lists endpoints and their queued messages.");
+    add_operation(paths, listed.answers(200, endpoints).fails(&[503]));
+    let message = paths.request_schema::<BusMessageBody>();
+    let accepted = SuccessBody::Json(paths.response_schema::<BusAccepted>());
+    let send =
+        Operation::post("/api/bus/messages", "Sends a message, which is kept until delivered.");
+    let send = send.body(message).answers(202, accepted);
+    add_operation(paths, send.fails(&[429, 503]));
+    let about = "Streams messages as they come in.";
+    let events = Operation::get("/api/bus/events", about);
+    add_operation(paths, events.answers(200, SuccessBody::Events).fails(&[503]));
+}

@@ -1,0 +1,190 @@
+//! Capabilities: an executor does what it claims to support. A capability that it does not claim is
+//! not checked.
+
+use std::{sync::Arc, time::Duration};
+
+use angelia_core::{
+    model::{
+        CallerTool, Content, EventKind, HistoryMessage, MessagePart, Mode, RawJson, Role,
+        SystemPrompt, Verdict,
+    },
+    ports::{AgentEvent, TurnControl},
+};
+use serde_json::{Value, json};
+
+use super::{
+    ExecutorFixture, json_contains_text,
+    session::{AgentSession, TurnSettings, TurnViewer, open},
+};
+
+const PIXEL_PNG: &[u8] =
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\
+    \x89\0\0\0\rIDATx\xdacd`\xf8_\x0f\0\x02\x87\x01\x80\xeb\x47\xba\x92\0\0\0\0IEND\xaeB`\x82";
+
+/// The beginning of the image's bytes in base64.
+const PIXEL_BASE64_PREFIX: &str = "iVBORw0KGgo";
+
+fn raw(value: &Value) -> RawJson {
+    serde_json::value::to_raw_value(value).unwrap().into()
+}
+
+/// Panics if the last model request does not contain the text. Does nothing where the fixture
+/// cannot see the requests.
+fn assert_reached_model(fixture: &impl ExecutorFixture, text: &str) {
+    if let Some(told) = fixture.last_model_request() {
+        assert!(json_contains_text(&told, text), "{text} is not in {told:#}");
+    }
+}
+
+pub async fn images_and_an_added_prompt_reach_the_model(fixture: &impl ExecutorFixture) {
+    let can = fixture.executor().capabilities();
+    let mut spec = fixture.spec();
+    if can.append_prompt {
+        spec.system = SystemPrompt::Append("MARK-OF-THE-ADDED-PROMPT".into());
+    }
+    let mut input = vec![Content::text(fixture.say_prompt("seen"))];
+    if can.images {
+        input.push(Content::Image { media_type: "image/png".into(), data: PIXEL_PNG.into() });
+    }
+    let mut session = open(fixture, &spec).await;
+    let heard = session.turn(input, TurnSettings::default(), async |_| {}).await;
+    assert!(heard.answer().contains("seen"), "{heard:#?}");
+    if can.append_prompt {
+        assert_reached_model(fixture, "MARK-OF-THE-ADDED-PROMPT");
+    }
+    if can.images {
+        assert_reached_model(fixture, PIXEL_BASE64_PREFIX);
+    }
+    session.close().await;
+}
+
+pub async fn model_mode_has_the_callers_prompt_and_tools_and_nothing_else(
+    fixture: &impl ExecutorFixture,
+) {
+    let can = fixture.executor().capabilities();
+    let mut spec = fixture.spec();
+    let path = spec.cwd.join("made-in-model-mode");
+    if can.model_mode {
+        spec.mode = Mode::Model;
+    }
+    if can.replace_prompt {
+        spec.system = SystemPrompt::Replace("MARK-OF-THE-ONLY-PROMPT".into());
+    }
+    if can.caller_tools {
+        spec.caller_tools.push(CallerTool {
+            name: "lookup".into(),
+            description: "MARK-OF-THE-TOOL".into(),
+            input_schema: raw(&json!({"type": "object", "properties": {}})),
+        });
+    }
+    let mut session = open(fixture, &spec).await;
+    let heard = session.prompt(fixture.say_prompt("a word")).await;
+    assert!(heard.answer().contains("a word"));
+    if can.replace_prompt {
+        assert_reached_model(fixture, "MARK-OF-THE-ONLY-PROMPT");
+    }
+    if can.caller_tools {
+        assert_reached_model(fixture, "MARK-OF-THE-TOOL");
+        call_lookup(fixture, &mut session).await;
+    }
+    if can.model_mode {
+        // Even if every approval request is allowed, the command must have no effect.
+        let prompt = fixture.approval_prompt(&format!("mkdir {}", path.display()));
+        session.prompt_with_verdict(prompt, Verdict::Once).await.answer();
+        assert!(!path.exists());
+    }
+    session.close().await;
+}
+
+async fn call_lookup(fixture: &impl ExecutorFixture, session: &mut AgentSession) {
+    let viewer = async |view: &mut TurnViewer| {
+        let call = view.until(|one| match one {
+            AgentEvent::Event(EventKind::ToolCall(call)) => Some(call),
+            _ => None,
+        });
+        let call = call.await;
+        assert_eq!(&*call.name, "lookup", "by the caller's name");
+        let content = vec![Content::text("FOUND-BY-THE-CALLER")];
+        let (id, ok) = (call.id, true);
+        view.send_control(TurnControl::ToolResult { id, ok, content }).await;
+    };
+    let prompt = fixture.tool_call_prompt("lookup").unwrap();
+    let heard = session.prompt_watched(prompt, viewer).await;
+    assert!(!heard.answer().is_empty());
+    assert!(heard.approval_requests().is_empty(), "the caller decides: {heard:#?}");
+    let result = heard.tool_results()[0];
+    assert!(result.ok && result.output.contains("FOUND-BY-THE-CALLER"));
+    assert_reached_model(fixture, "FOUND-BY-THE-CALLER");
+}
+
+pub async fn a_schema_is_kept(fixture: &impl ExecutorFixture) {
+    if !fixture.executor().capabilities().output_schema {
+        return;
+    }
+    let mut spec = fixture.spec();
+    let schema = json!({"type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": {"a": {"type": "integer"}}});
+    spec.output_schema = Some(raw(&schema));
+    let mut session = open(fixture, &spec).await;
+    let value = json!({"a": 7});
+    let heard = session.prompt(fixture.structured_prompt(&value).unwrap()).await;
+    let answer: Value = serde_json::from_str(&heard.answer()).unwrap();
+    assert_eq!(answer, value);
+    session.close().await;
+}
+
+pub async fn a_carried_history_reaches_the_model(fixture: &impl ExecutorFixture) {
+    if !fixture.executor().capabilities().carry_history {
+        return;
+    }
+    let mut spec = fixture.spec();
+    for (role, text) in [(Role::User, "carried question"), (Role::Assistant, "carried answer")] {
+        let parts = vec![MessagePart::Content(Content::text(text))];
+        spec.history.push(HistoryMessage { role, parts });
+    }
+    let mut session = open(fixture, &spec).await;
+    let heard = session.prompt(fixture.say_prompt("a new word")).await;
+    assert!(heard.answer().contains("a new word"));
+    assert!(!heard.started().resumed, "it is not the agent's own");
+    assert_reached_model(fixture, "carried question");
+    assert_reached_model(fixture, "carried answer");
+    session.close().await;
+}
+
+pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
+    if !fixture.executor().capabilities().steer {
+        return;
+    }
+    let mut session = open(fixture, &fixture.spec()).await;
+    let viewer = async |view: &mut TurnViewer| {
+        let request = view.until_approval_request().await;
+        let words = vec![Content::text("and also STEERED")];
+        view.send_control(TurnControl::Steer(words)).await;
+        view.decide(&request, Verdict::Once).await;
+    };
+    let heard = session.prompt_watched(fixture.approval_prompt("mkdir steered"), viewer).await;
+    assert!(!heard.answer().is_empty());
+    assert_reached_model(fixture, "and also STEERED");
+
+    // These words come too late for the answer in progress, but not for the turn.
+    let late: Arc<str> = fixture.say_prompt("the late words").into();
+    let viewer = async |view: &mut TurnViewer| {
+        view.until_delta().await;
+        let words = vec![Content::Text(late)];
+        view.send_control(TurnControl::Steer(words)).await;
+    };
+    let words = fixture.words_prompt(50, Duration::from_millis(15));
+    let heard = session.prompt_watched(words, viewer).await;
+    // An agent that cannot take late words says so; the words never become a turn of their own.
+    let declined = heard
+        .events()
+        .any(|event| matches!(event, EventKind::Notice(notice) if &*notice.code == "not_steered"));
+    if !declined {
+        assert!(heard.deltas().contains("the late words"), "{heard:#?}");
+        assert!(heard.answer().contains("the late words"), "{heard:#?}");
+    }
+
+    let heard = session.prompt(fixture.say_prompt("the next turn")).await;
+    assert!(heard.answer().contains("the next turn"), "{heard:#?}");
+    session.close().await;
+}

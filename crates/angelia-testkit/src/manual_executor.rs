@@ -1,0 +1,254 @@
+//! An executor whose agents are controlled step by step from the test. Engine tests use it to fix
+//! the exact order in which things happen.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test double fails by panicking")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use angelia_core::{
+    model::{
+        AgentStart, EventKind, Failure, NativeSessionId, SessionSpec, TextChannel, Turn, TurnStatus,
+    },
+    ports::{
+        Agent, AgentEvent, AgentOutcome, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth,
+        InstalledAgent, LoginState, OpenRequest, TurnIo,
+    },
+};
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+/// The executor. The test controls its agents through the [`ExecutorControl`].
+#[derive(Debug)]
+pub struct ManualExecutor {
+    turns: mpsc::Sender<ManualTurn>,
+    counts: Arc<AgentCounters>,
+}
+
+#[derive(Debug, Default)]
+struct AgentCounters {
+    opened: AtomicUsize,
+    closed: AtomicUsize,
+}
+
+/// The test's end of a [`ManualExecutor`]: receives the turns its agents are asked to run.
+#[derive(Debug)]
+pub struct ExecutorControl {
+    turns: Mutex<mpsc::Receiver<ManualTurn>>,
+    counts: Arc<AgentCounters>,
+}
+
+/// A turn that an agent has been asked to run, and that the test now plays.
+#[derive(Debug)]
+pub struct ManualTurn {
+    pub turn: Turn,
+    pub io: TurnIo,
+    /// The specification the agent was opened with.
+    pub spec: SessionSpec,
+    /// The agent's native session, when the agent was opened to resume one.
+    pub resumed: Option<NativeSessionId>,
+    end: oneshot::Sender<ManualEnding>,
+}
+
+#[derive(Debug)]
+enum ManualEnding {
+    End(AgentOutcome),
+    Panic,
+    Retire(AgentOutcome),
+}
+
+impl ManualExecutor {
+    pub fn new() -> (Arc<Self>, ExecutorControl) {
+        let (runs, receiver) = mpsc::channel(64);
+        let counts = Arc::<AgentCounters>::default();
+        let strings = ExecutorControl { turns: Mutex::new(receiver), counts: Arc::clone(&counts) };
+        (Arc::new(Self { turns: runs, counts }), strings)
+    }
+}
+
+impl ExecutorControl {
+    /// Waits for the next turn that any agent is asked to run.
+    pub async fn next_turn(&self) -> ManualTurn {
+        self.turns.lock().await.recv().await.expect("the puppet lives")
+    }
+
+    /// Returns a turn that an agent has already been asked to run, without waiting.
+    pub fn try_next_turn(&self) -> Option<ManualTurn> {
+        self.turns.try_lock().ok()?.try_recv().ok()
+    }
+
+    pub fn opened_agents(&self) -> usize {
+        self.counts.opened.load(Ordering::SeqCst)
+    }
+
+    pub fn closed_agents(&self) -> usize {
+        self.counts.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl ManualTurn {
+    pub async fn emit(&self, emitted: Vec<AgentEvent>) {
+        self.io.events.send(emitted).await;
+    }
+
+    pub async fn emit_started(&self) {
+        let started = AgentStart {
+            profile: "default".into(),
+            executor: "puppet".into(),
+            model: Some("wood".into()),
+            native_session_id: Some(NativeSessionId::new("native-1")),
+            resumed: self.resumed.is_some(),
+            warm: false,
+        };
+        self.emit(vec![AgentEvent::Event(EventKind::Started(started))]).await;
+    }
+
+    /// Emits an answer text as one delta and its complete block.
+    pub async fn emit_answer(&self, block: u32, text: &str) {
+        let channel = TextChannel::Answer;
+        let text: Arc<str> = text.into();
+        self.emit(vec![
+            AgentEvent::Event(EventKind::Delta { block, channel, text: Arc::clone(&text) }),
+            AgentEvent::Event(EventKind::Block { block, channel, text }),
+        ])
+        .await;
+    }
+
+    /// Reports whether the engine has stopped waiting for this turn to end.
+    pub fn is_abandoned(&self) -> bool {
+        self.end.is_closed()
+    }
+
+    pub fn complete(self, text: &str) {
+        self.end(AgentOutcome {
+            status: TurnStatus::Completed,
+            text: Some(text.into()),
+            reason: "end_turn".into(),
+        });
+    }
+
+    pub fn end(self, ended: AgentOutcome) {
+        let _given_up = self.end.send(ManualEnding::End(ended));
+    }
+
+    /// Ends the turn and makes the agent unusable for another one.
+    pub fn retire(self, ended: AgentOutcome) {
+        let _given_up = self.end.send(ManualEnding::Retire(ended));
+    }
+
+    /// Makes the agent's `run` panic in the middle of the turn.
+    pub fn panic(self) {
+        let _given_up = self.end.send(ManualEnding::Panic);
+    }
+}
+
+impl Executor for ManualExecutor {
+    fn name(&self) -> &'static str {
+        "puppet"
+    }
+
+    fn capabilities(&self) -> ExecutorCapabilities {
+        ExecutorCapabilities {
+            replace_prompt: true,
+            append_prompt: true,
+            carry_history: true,
+            caller_tools: true,
+            output_schema: true,
+            images: true,
+            steer: true,
+            fork: true,
+            resume: true,
+            model_mode: true,
+        }
+    }
+
+    fn probe<'a>(&'a self, _spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
+        let installed = Some(InstalledAgent { path: "puppet".into(), version: "1".into() });
+        Box::pin(async {
+            ExecutorHealth { installation: installed, login: LoginState::NotNeeded, problem: None }
+        })
+    }
+
+    fn open<'a>(
+        &'a self,
+        opening: OpenRequest<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+        self.counts.opened.fetch_add(1, Ordering::SeqCst);
+        let agent = ManualAgent {
+            turns: self.turns.clone(),
+            counts: Arc::clone(&self.counts),
+            spec: opening.spec.clone(),
+            resumed: opening.native.cloned(),
+            usable: true,
+        };
+        Box::pin(async { Ok(Box::new(agent) as Box<dyn Agent>) })
+    }
+
+    fn warm_up(&self, _spec: &SessionSpec) {}
+
+    fn fork<'a>(
+        &'a self,
+        _spec: &'a SessionSpec,
+        native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+        Box::pin(async move { Ok(NativeSessionId::new(format!("{native}-fork"))) })
+    }
+
+    fn delete_conversation<'a>(
+        &'a self,
+        _spec: &'a SessionSpec,
+        _native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+struct ManualAgent {
+    turns: mpsc::Sender<ManualTurn>,
+    counts: Arc<AgentCounters>,
+    spec: SessionSpec,
+    resumed: Option<NativeSessionId>,
+    usable: bool,
+}
+
+impl Agent for ManualAgent {
+    fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, AgentOutcome> {
+        Box::pin(async move {
+            let (end, script) = oneshot::channel();
+            let run = ManualTurn {
+                turn: turn.clone(),
+                io,
+                spec: self.spec.clone(),
+                resumed: self.resumed.take(),
+                end,
+            };
+            self.turns.send(run).await.expect("the test lives");
+            match script.await {
+                Ok(ManualEnding::End(ended)) => ended,
+                Ok(ManualEnding::Retire(ended)) => {
+                    self.usable = false;
+                    ended
+                }
+                Ok(ManualEnding::Panic) => panic!("as the test asked"),
+                // The test dropped the turn without ending it: play an agent that never answers.
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+
+    fn is_usable(&mut self) -> bool {
+        self.usable
+    }
+
+    fn close(self: Box<Self>, _grace: Duration) -> BoxFuture<'static, ()> {
+        self.counts.closed.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async {})
+    }
+}

@@ -1,0 +1,144 @@
+//! Implements the MCP tools on this home.
+
+use std::{sync::Arc, time::Duration};
+
+use angelia_core::ports::BoxFuture;
+use angelia_frontends::mcp::{
+    DelegateProfile, DelegateResult, ProgressReporter, SERVER_NAME, ToolBackend, ToolCallError,
+    Visibility, VisibleRecords,
+    arguments::{BusSendArgs, DelegateArgs},
+};
+use tokio::{
+    sync::{OnceCell, Semaphore},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{bus, delegate};
+use crate::{
+    assemble::{App, LocalEngine},
+    cli::error::CommandError,
+    delegation::ProcessOrigin,
+};
+
+/// How many turns one client may have delegated at once; further ones wait.
+pub(super) const MAX_CONCURRENT_TURNS: u32 = 4;
+
+/// How long interrupted turns get to end after the client has disconnected.
+const TURN_END_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(super) struct HomeToolBackend {
+    pub(super) app: Arc<App>,
+    pub(super) origin: ProcessOrigin,
+    /// The profile whose `delegate_to` applies to the owner's own clients.
+    pub(super) profile: String,
+    /// Started on first use: for the record, and for turns when no daemon runs.
+    local: OnceCell<LocalEngine>,
+    pub(super) turn_slots: Semaphore,
+}
+
+impl HomeToolBackend {
+    pub(super) fn new(app: &Arc<App>, profile: String) -> Self {
+        Self {
+            app: Arc::clone(app),
+            origin: ProcessOrigin::detect(app),
+            profile,
+            local: OnceCell::new(),
+            turn_slots: Semaphore::new(MAX_CONCURRENT_TURNS as usize),
+        }
+    }
+
+    pub(super) async fn local(&self) -> Result<&LocalEngine, ToolCallError> {
+        let start = || LocalEngine::start(&self.app, "mcp", false);
+        Ok(self.local.get_or_try_init(start).await?)
+    }
+
+    /// Waits for the turns that are being interrupted, then stops the local engine.
+    pub(super) async fn close(&self) {
+        // Every delegated turn holds a slot, so all slots are free when all turns have ended.
+        let all =
+            timeout(TURN_END_TIMEOUT, self.turn_slots.acquire_many(MAX_CONCURRENT_TURNS)).await;
+        if all.is_err() {
+            tracing::warn!("some turns did not end in time");
+        }
+        self.turn_slots.close();
+        if let Some(local) = self.local.get() {
+            local.close().await;
+        }
+    }
+}
+
+impl ToolBackend for HomeToolBackend {
+    fn check_permission<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<(), ToolCallError>> {
+        Box::pin(async move {
+            // The owner's own clients ask the owner themselves. A caller whose session is unknown
+            // is refused by the tool itself.
+            let Ok(Some(id)) = self.origin.session(&self.app) else {
+                return Ok(());
+            };
+            let Some(session) = self.local().await?.store.session(id).await? else {
+                return Ok(());
+            };
+            let name = format!("mcp__{SERVER_NAME}__{tool}");
+            let permissions = &session.spec.permissions;
+            permissions.denial_reason(&name, None).map_or(Ok(()), |why| {
+                Err(ToolCallError::new(format!("this may not be used here: {why}")))
+            })
+        })
+    }
+
+    fn delegates(&self) -> Vec<DelegateProfile> {
+        let names = self.app.config.all_delegates(&self.profile);
+        let summaries = self.app.config.summaries();
+        let known = names
+            .iter()
+            .filter_map(|name| summaries.iter().find(|summary| &*summary.name == *name));
+        known
+            .map(|profile| DelegateProfile {
+                name: Arc::clone(&profile.name),
+                about: match &profile.model {
+                    Some(model) => format!("{} {model}", profile.executor),
+                    None => profile.executor.to_string(),
+                },
+            })
+            .collect()
+    }
+
+    fn records(&self) -> BoxFuture<'_, Result<VisibleRecords, ToolCallError>> {
+        Box::pin(async move {
+            let sight = match self.origin.session(&self.app)? {
+                None => Visibility::Everything,
+                Some(session) => Visibility::SessionTree(session),
+            };
+            let store = Arc::clone(&self.local().await?.store);
+            Ok(VisibleRecords { store, visibility: sight })
+        })
+    }
+
+    fn delegate(
+        &self,
+        task: DelegateArgs,
+        progress: ProgressReporter,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<DelegateResult, ToolCallError>> {
+        Box::pin(delegate::run(self, task, progress, stop))
+    }
+
+    fn bus_send(&self, message: BusSendArgs) -> BoxFuture<'_, Result<String, ToolCallError>> {
+        Box::pin(bus::send(self, message))
+    }
+
+    fn bus_status(&self) -> BoxFuture<'_, Result<String, ToolCallError>> {
+        Box::pin(bus::status(self))
+    }
+
+    fn bus_info(&self) -> BoxFuture<'_, Result<String, ToolCallError>> {
+        Box::pin(bus::info(self))
+    }
+}
+
+impl From<CommandError> for ToolCallError {
+    fn from(error: CommandError) -> Self {
+        Self { message: error.message, hint: error.hint }
+    }
+}

@@ -1,0 +1,192 @@
+//! Sends one message over the bus's socket and reads the replies. A sender is never registered as
+//! an endpoint; `ack` makes the bus report to it anyway.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use angelia_core::ports::{CommandProgram, CommandRunner as _, CommandSpec};
+use angelia_wire::frame;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+    time::timeout,
+};
+use uuid::Uuid;
+
+use super::programs;
+use crate::{
+    cli::error::{CommandError, Exit},
+    config::Environment,
+};
+
+const MAX_FRAME_BYTES: usize = 10 << 20;
+
+/// How long to wait for `accepted`. An old bus sends nothing.
+const ACCEPTED_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a bus may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long to wait for `delivered` after `accepted`: a listening receiver takes the message at
+/// once, or it is busy.
+const DELIVERED_TIMEOUT: Duration = Duration::from_millis(30);
+
+#[derive(Debug, Serialize)]
+pub(crate) struct NotifyMessage<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    to: &'a str,
+    from: &'a str,
+    id: String,
+    ts: f64,
+    body: Value,
+    /// Asks the bus for `accepted` and `delivered`, or `rejected`.
+    ack: bool,
+}
+
+impl<'a> NotifyMessage<'a> {
+    pub(crate) fn new(to: &'a str, from: &'a str, body: Value) -> Self {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "microseconds of this century fit into 53 bits"
+        )]
+        let ts = Timestamp::now().as_microsecond() as f64 / 1e6;
+        Self { kind: "message", to, from, id: Uuid::new_v4().to_string(), ts, body, ack: true }
+    }
+}
+
+/// The delivery state of a message, as far as the bus reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeliveryStatus {
+    Delivered,
+    Queued,
+    /// Queued for an endpoint name that has never been registered.
+    UnknownEndpoint,
+    /// The bus sends no replies on success, as old versions do.
+    Unconfirmed,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BusReply {
+    #[serde(rename = "type")]
+    kind: String,
+    queued: bool,
+    seen: Option<bool>,
+    reason: Option<String>,
+    detail: Option<String>,
+    code: Option<String>,
+}
+
+pub(super) fn socket_path(
+    environment: &Environment,
+    named: Option<&Path>,
+) -> Result<PathBuf, CommandError> {
+    if let Some(path) = named {
+        return Ok(path.to_owned());
+    }
+    let root = environment.hermes_bus_root().ok_or_else(|| {
+        let what = "there is no bus: neither HERMES_BUS_ROOT nor HOME is set";
+        CommandError::new(Exit::Unavailable, what)
+    })?;
+    Ok(root.join("hermes-bus.sock"))
+}
+
+pub(crate) async fn send(
+    environment: &Environment,
+    socket: &Path,
+    named: bool,
+    message: &NotifyMessage<'_>,
+) -> Result<DeliveryStatus, CommandError> {
+    let failed = |what: String| CommandError::new(Exit::Failed, what);
+    let mut stream = match UnixStream::connect(socket).await {
+        Ok(stream) => stream,
+        // A bus is started only at the default socket, never at one that the caller named.
+        Err(error) if is_absent(&error) && !named => {
+            start_bus(environment).await?;
+            UnixStream::connect(socket)
+                .await
+                .map_err(|error| unreachable_bus_error(socket, &error))?
+        }
+        Err(error) => return Err(unreachable_bus_error(socket, &error)),
+    };
+    let json = serde_json::to_vec(message).map_err(CommandError::internal)?;
+    if json.len() > MAX_FRAME_BYTES {
+        let what = format!("the message is larger than the bus takes ({MAX_FRAME_BYTES} bytes)");
+        return Err(failed(what));
+    }
+    let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + json.len());
+    frame::encode(&mut bytes, &json);
+    let cut = |error: io::Error| failed(format!("the bus closed the connection: {error}"));
+    stream.write_all(&bytes).await.map_err(cut)?;
+
+    let mut accepted = None;
+    loop {
+        // After `accepted` the message is safe, so only a short wait for `delivered` follows.
+        let patience = if accepted.is_some() { DELIVERED_TIMEOUT } else { ACCEPTED_TIMEOUT };
+        let answer = match timeout(patience, read_reply(&mut stream)).await {
+            Ok(answer) => answer.map_err(cut)?,
+            Err(_silence) => return Ok(accepted.unwrap_or(DeliveryStatus::Unconfirmed)),
+        };
+        match answer.kind.as_str() {
+            "delivered" => return Ok(DeliveryStatus::Delivered),
+            "accepted" if answer.seen == Some(false) => return Ok(DeliveryStatus::UnknownEndpoint),
+            "accepted" if answer.queued => return Ok(DeliveryStatus::Queued),
+            "accepted" => accepted = Some(DeliveryStatus::Queued),
+            "rejected" | "error" => {
+                let why = answer.detail.or(answer.reason).or(answer.code);
+                let why = why.unwrap_or_else(|| "it gave no reason".to_owned());
+                return Err(failed(format!("the bus rejected the message: {why}")));
+            }
+            // A reply kind of a later version of the bus.
+            _ => {}
+        }
+    }
+}
+
+async fn read_reply(stream: &mut UnixStream) -> io::Result<BusReply> {
+    let length = stream.read_u32().await? as usize;
+    if length > MAX_FRAME_BYTES {
+        return Err(io::Error::other("its answer is too long"));
+    }
+    let mut json = vec![0; length];
+    stream.read_exact(&mut json).await?;
+    Ok(serde_json::from_slice(&json).unwrap_or_default())
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+fn unreachable_bus_error(socket: &Path, error: &io::Error) -> CommandError {
+    let what = format!("the bus cannot be reached at {}: {error}", socket.display());
+    CommandError::new(Exit::Failed, what).with_hint("start it with `angelia bus start`")
+}
+
+/// Starts the bus with `angelia bus start`, and fails with the error of that command.
+pub(crate) async fn start_bus(environment: &Environment) -> Result<(), CommandError> {
+    let program = std::env::current_exe().map_err(CommandError::internal)?;
+    let start = CommandSpec {
+        program: CommandProgram::File(
+            program.to_string_lossy().into(),
+            vec!["bus".into(), "start".into()],
+        ),
+        env: Vec::new(),
+        input: None,
+        timeout: START_TIMEOUT,
+    };
+    let ran = programs::sender_commands(environment)?.run(start).await;
+    let why = match ran {
+        Ok(ran) if ran.ok => return Ok(()),
+        Ok(ran) => ran.stderr,
+        Err(error) => error.to_string(),
+    };
+    let what = format!("the bus was not running and did not start: {}", why.trim());
+    Err(CommandError::new(Exit::Failed, what).with_hint("`angelia bus status` shows more"))
+}

@@ -1,0 +1,130 @@
+//! Puts an approval to the person at the terminal and turns the typed lines into a decision.
+
+use angelia_core::model::{Approval, ApprovalKind, Decision, QuestionAnswer, Verdict};
+
+/// One approval that is being answered, line by line.
+#[derive(Debug)]
+pub(crate) struct ApprovalPrompt {
+    pub(crate) approval: Approval,
+    answers: Vec<QuestionAnswer>,
+}
+
+/// The result of a typed line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PromptStep {
+    Decided(Decision),
+    /// Another question follows, or the line was not understood; prompt again.
+    NeedsInput,
+}
+
+impl ApprovalPrompt {
+    pub(crate) fn new(approval: Approval) -> Self {
+        Self { approval, answers: Vec::new() }
+    }
+
+    /// Returns the text to print before the cursor.
+    pub(crate) fn prompt(&self) -> String {
+        match &self.approval.kind {
+            ApprovalKind::Tool => {
+                "[y]es once, for this [s]ession, [n]o, [q]uit the turn?".to_owned()
+            }
+            ApprovalKind::Question(questions) => {
+                let text = questions.get(self.answers.len()).map_or("", |question| &question.text);
+                format!("{text} (number or text; empty line to decline)")
+            }
+        }
+    }
+
+    pub(crate) fn handle_line(&mut self, line: &str) -> PromptStep {
+        let line = line.trim();
+        match &self.approval.kind {
+            ApprovalKind::Tool => match parse_verdict(line) {
+                Some(verdict) => PromptStep::Decided(Decision::new(verdict, "owner")),
+                None => PromptStep::NeedsInput,
+            },
+            ApprovalKind::Question(questions) => {
+                if line.is_empty() {
+                    return PromptStep::Decided(Decision::new(Verdict::Deny, "owner"));
+                }
+                if let Some(question) = questions.get(self.answers.len()) {
+                    let chosen = line
+                        .parse::<usize>()
+                        .ok()
+                        .and_then(|number| question.options.get(number.checked_sub(1)?))
+                        .map_or_else(|| line.into(), |option| option.label.clone());
+                    self.answers
+                        .push(QuestionAnswer { question: question.text.clone(), answer: chosen });
+                }
+                if self.answers.len() < questions.len() {
+                    return PromptStep::NeedsInput;
+                }
+                let mut decision = Decision::new(Verdict::Once, "owner");
+                decision.answers = std::mem::take(&mut self.answers);
+                PromptStep::Decided(decision)
+            }
+        }
+    }
+}
+
+fn parse_verdict(line: &str) -> Option<Verdict> {
+    match line.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "once" => Some(Verdict::Once),
+        "s" | "session" | "always" => Some(Verdict::Session),
+        "n" | "no" | "deny" => Some(Verdict::Deny),
+        "q" | "quit" | "stop" => Some(Verdict::Stop),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use angelia_core::model::{ApprovalId, Question, QuestionOption};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn asking(kind: ApprovalKind) -> ApprovalPrompt {
+        ApprovalPrompt::new(Approval {
+            id: ApprovalId::from_uuid(Uuid::nil()),
+            kind,
+            tool_id: None,
+            tool_name: "n".into(),
+            title: "t".into(),
+            detail: "d".into(),
+            expires_at: jiff::Timestamp::UNIX_EPOCH,
+        })
+    }
+
+    #[test]
+    fn an_unclear_answer_allows_nothing() {
+        let mut asking = asking(ApprovalKind::Tool);
+        for line in ["", "maybe", "ye", "1"] {
+            assert_eq!(asking.handle_line(line), PromptStep::NeedsInput, "{line:?}");
+        }
+        assert_eq!(
+            asking.handle_line(" Y "),
+            PromptStep::Decided(Decision::new(Verdict::Once, "owner"))
+        );
+    }
+
+    #[test]
+    fn questions_are_answered_by_number_or_text() {
+        let question = |text: &str| Question {
+            text: text.into(),
+            header: "".into(),
+            options: vec![
+                QuestionOption { label: "red".into(), description: "".into() },
+                QuestionOption { label: "blue".into(), description: "".into() },
+            ],
+            multiple: false,
+        };
+        let kind = ApprovalKind::Question([question("Colour?"), question("Trim?")].into());
+        let mut asking = asking(kind);
+        assert_eq!(asking.handle_line("2"), PromptStep::NeedsInput);
+        let PromptStep::Decided(decision) = asking.handle_line("gold") else {
+            panic!("two answers were given")
+        };
+        let answers: Vec<_> = decision.answers.iter().map(|a| (&*a.question, &*a.answer)).collect();
+        assert_eq!(answers, [("Colour?", "blue"), ("Trim?", "gold")]);
+    }
+}

@@ -1,0 +1,108 @@
+//! A daemon for tests of commands: its HTTP frontend on a real socket, with a puppet agent behind
+//! it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use angelia_backends::store::MemoryStore;
+use angelia_core::{
+    engine::{Engine, EngineLimits, EngineParts},
+    model::{ApprovalKind, ApprovalRequest, Failure, Mode, SessionSpec, ToolClass},
+    ports::{BoxFuture, ProfileRequest, ProfileSummary, Profiles, Store},
+    task::TaskGroup,
+};
+use angelia_frontends::http::{
+    ApiState, Metrics, OwnerToken,
+    dialect::{ModelSettings, RecentRequests},
+    serve_unix,
+};
+use angelia_testkit::manual_executor::{ExecutorControl, ManualExecutor};
+use tokio::net::UnixListener;
+
+use super::DaemonClient;
+use crate::clock::SystemClock;
+
+/// Longer than anything that a working test waits for.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+pub(crate) struct TestDaemon {
+    pub(crate) control: ExecutorControl,
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) folder: tempfile::TempDir,
+    _listeners: TaskGroup,
+}
+
+struct OneProfile;
+
+impl Profiles for OneProfile {
+    fn resolve(&self, wanted: ProfileRequest) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
+        let cwd = wanted.cwd.unwrap_or_else(|| PathBuf::from("/project"));
+        let trust = wanted.at_terminal;
+        let model = wanted.model;
+        Box::pin(async move { Ok(SessionSpec { trust, model, ..SessionSpec::new("puppet", cwd) }) })
+    }
+
+    fn list(&self) -> Vec<ProfileSummary> {
+        vec![ProfileSummary {
+            name: "default".into(),
+            executor: "puppet".into(),
+            mode: Mode::Agent,
+            model: None,
+        }]
+    }
+}
+
+impl TestDaemon {
+    pub(crate) fn new() -> Self {
+        let (puppet, strings) = ManualExecutor::new();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = Engine::new(EngineParts {
+            store: Arc::clone(&store),
+            clock: Arc::new(SystemClock),
+            executors: vec![puppet],
+            limits: EngineLimits::default(),
+            tasks: TaskGroup::new(),
+        });
+        let shared = Arc::new(ApiState {
+            engine: engine.clone(),
+            profiles: Arc::new(OneProfile),
+            token: OwnerToken::new("unused"),
+            version: "1.2.3".into(),
+            config_sha256: "c0ffee".into(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            models: ModelSettings::default(),
+            recent_requests: RecentRequests::default(),
+            metrics: Metrics::default(),
+            tasks: TaskGroup::new(),
+            bus: None,
+        });
+        let (doors, folder) = (TaskGroup::new(), tempfile::tempdir().unwrap());
+        let stage = Self { control: strings, engine, store, folder, _listeners: doors.clone() };
+        serve_unix(UnixListener::bind(stage.socket()).unwrap(), shared, &doors);
+        stage
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("angelia.sock")
+    }
+
+    pub(crate) async fn client(&self) -> DaemonClient {
+        DaemonClient::connect(&self.socket()).await.unwrap()
+    }
+}
+
+/// An agent asks whether it may paint.
+pub(crate) fn approval_request(kind: ApprovalKind) -> ApprovalRequest {
+    ApprovalRequest {
+        key: "key-1".into(),
+        kind,
+        tool_id: None,
+        tool_name: "brush".into(),
+        class: ToolClass::Edit,
+        subject: None,
+        title: "paint".into(),
+        detail: "red".into(),
+        input: serde_json::from_str("{}").unwrap(),
+    }
+}

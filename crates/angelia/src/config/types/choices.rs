@@ -1,0 +1,127 @@
+//! Settings whose value is one of a few fixed words.
+
+use angelia_core::model;
+
+/// Declares an enum by its words; alternative spellings follow the first.
+macro_rules! choice_enums {
+    ($( $(#[$meta:meta])* $name:ident { $( $variant:ident = $word:literal $(| $alias:literal)* ),+ $(,)? } )+) => {
+        $(
+            $(#[$meta])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
+            #[schemars(inline)]
+            pub(crate) enum $name {
+                $( #[serde(rename = $word)] $variant, )+
+            }
+
+            impl $name {
+                pub(crate) const WORDS: &'static [&'static str] = &[$( $word, )+];
+            }
+
+            impl $crate::config::setting::Setting for $name {
+                fn expects() -> String {
+                    Self::WORDS.join(" | ")
+                }
+
+                fn read(
+                    place: &$crate::config::setting::ValueCursor<'_>,
+                    problems: &mut Vec<$crate::config::problem::Problem>,
+                ) -> Option<Self> {
+                    let word = place.text().unwrap_or_default();
+                    match word {
+                        $( $word $(| $alias)* => return Some(Self::$variant), )+
+                        _ => {}
+                    }
+                    let shape = format!("{}: {word}", place.shape);
+                    let path = format!("{}: {word}", place.path);
+                    let advice = format!("use {}", Self::expects());
+                    let origin = &place.node.origin;
+                    let refusal = $crate::config::unsupported::refusal(&shape, &path, origin, &advice);
+                    problems.push(refusal.unwrap_or_else(|| place.mismatch(&Self::expects())));
+                    None
+                }
+            }
+        )+
+    };
+}
+
+choice_enums! {
+    /// A kind of agent, or `auto`.
+    ExecutorName { Auto = "auto", Claude = "claude", Codex = "codex", Acp = "acp", Parrot = "parrot" }
+
+    Mode { Agent = "agent", Model = "model" }
+
+    /// Tools that follow YAML 1.1 turn `on` and `off` into booleans; both spellings are accepted.
+    Trust { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
+
+    Permission { Ask = "ask", Edit = "edit", Unattended = "unattended" }
+
+    Billing { Any = "any", Subscription = "subscription", ApiKey = "api_key" }
+}
+
+impl ExecutorName {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Acp => "acp",
+            Self::Parrot => "parrot",
+        }
+    }
+
+    /// Returns the executor with this name; `auto` is not one.
+    pub(crate) fn from_name(word: &str) -> Option<Self> {
+        let all = [Self::Claude, Self::Codex, Self::Parrot];
+        all.into_iter().find(|one| one.as_str() == word)
+    }
+
+    /// Returns the executors that this setting allows, the preferred one first; the last of `auto`
+    /// needs nothing installed.
+    pub(crate) const fn candidates(self) -> &'static [Self] {
+        match self {
+            Self::Auto => &[Self::Claude, Self::Codex, Self::Parrot],
+            Self::Claude => &[Self::Claude],
+            Self::Codex => &[Self::Codex],
+            Self::Acp => &[Self::Acp],
+            Self::Parrot => &[Self::Parrot],
+        }
+    }
+}
+
+impl From<Mode> for model::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Agent => Self::Agent,
+            Mode::Model => Self::Model,
+        }
+    }
+}
+
+impl From<model::Mode> for Mode {
+    fn from(mode: model::Mode) -> Self {
+        match mode {
+            model::Mode::Agent => Self::Agent,
+            model::Mode::Model => Self::Model,
+        }
+    }
+}
+
+impl From<Permission> for model::PermissionLevel {
+    fn from(permission: Permission) -> Self {
+        match permission {
+            Permission::Ask => Self::Ask,
+            Permission::Edit => Self::Edit,
+            Permission::Unattended => Self::Unattended,
+        }
+    }
+}
+
+impl From<Billing> for model::Billing {
+    fn from(billing: Billing) -> Self {
+        match billing {
+            Billing::Any => Self::Any,
+            Billing::Subscription => Self::Subscription,
+            Billing::ApiKey => Self::ApiKey,
+        }
+    }
+}

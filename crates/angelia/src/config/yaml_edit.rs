@@ -1,0 +1,238 @@
+//! Adds and removes API keys in `config.yaml`, the file that its owner keeps: comments, order and
+//! everything else stay as they are. A file that cannot be edited this way is refused with a
+//! message.
+
+/// The file is written in a style that cannot be edited line by line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not written as a block of lines, so it cannot be edited by a program")]
+pub(crate) struct YamlEditError(pub(crate) &'static str);
+
+/// Returns the text with another key; `item` has its lines, without indentation.
+pub(crate) fn add_key(text: &str, item: &[String]) -> Result<String, YamlEditError> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let Some(http) = find_top_level(&lines, "http") else {
+        lines.push("http:".to_owned());
+        lines.push("  keys:".to_owned());
+        return Ok(insert(lines, usize::MAX, 4, item));
+    };
+    if !opens_block(&lines[http], "http")? {
+        "http:".clone_into(&mut lines[http]);
+    }
+    let children = block_lines(&lines, http);
+    let Some(keys) = children.find(&lines, "keys") else {
+        let indent = children.indent.unwrap_or(2);
+        lines.insert(http + 1, format!("{}keys:", " ".repeat(indent)));
+        return Ok(insert(lines, http + 2, indent + 2, item));
+    };
+    let indent = indent(&lines[keys]);
+    if !opens_block(lines[keys].trim_start(), "keys")? {
+        lines[keys] = format!("{}keys:", " ".repeat(indent));
+    }
+    let found = list_items(&lines, keys);
+    let indent = found.first().map_or(indent + 2, |item| item.indent);
+    let at = found.last().map_or(keys + 1, |item| item.end);
+    Ok(insert(lines, at, indent, item))
+}
+
+/// Returns the text without the key of this name; `None` if there is no such key.
+pub(crate) fn remove_key(text: &str, name: &str) -> Result<Option<String>, YamlEditError> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let Some(http) = find_top_level(&lines, "http") else {
+        return Ok(None);
+    };
+    if !opens_block(&lines[http], "http")? {
+        return Ok(None);
+    }
+    let Some(keys) = block_lines(&lines, http).find(&lines, "keys") else {
+        return Ok(None);
+    };
+    if !opens_block(lines[keys].trim_start(), "keys")? {
+        return Ok(None);
+    }
+    let found = list_items(&lines, keys);
+    let is_it = |item: &&ListItem| {
+        lines[item.start..item.end].iter().any(|line| {
+            let field = line.trim_start().trim_start_matches("- ").trim_start();
+            let value = field.strip_prefix("name:").unwrap_or_default();
+            let value = value.split(" #").next().unwrap_or_default().trim();
+            value.trim_matches(['"', '\'']) == name
+        })
+    };
+    let Some(item) = found.iter().find(is_it) else {
+        return Ok(None);
+    };
+    lines.drain(item.start..item.end);
+    if found.len() == 1 {
+        let indent = indent(&lines[keys]);
+        lines[keys] = format!("{}keys: []", " ".repeat(indent));
+    }
+    Ok(Some(join_lines(&lines)))
+}
+
+fn insert(mut lines: Vec<String>, at: usize, indent: usize, item: &[String]) -> String {
+    let indent = " ".repeat(indent);
+    let new = item.iter().enumerate().map(|(number, line)| {
+        let bullet = if number == 0 { "- " } else { "  " };
+        format!("{indent}{bullet}{line}")
+    });
+    let at = at.min(lines.len());
+    lines.splice(at..at, new);
+    join_lines(&lines)
+}
+
+fn join_lines(lines: &[String]) -> String {
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+/// Returns whether the line is empty or a comment.
+fn is_blank_or_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || line.starts_with('#')
+}
+
+fn find_top_level(lines: &[String], key: &str) -> Option<usize> {
+    lines.iter().position(|line| is_key(line, key))
+}
+
+fn is_key(line: &str, key: &str) -> bool {
+    line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'))
+}
+
+/// Returns whether a key's value is a block on the following lines; `false` if the value is empty,
+/// in any spelling of YAML.
+fn opens_block(line: &str, key: &'static str) -> Result<bool, YamlEditError> {
+    let value = line.split_once(':').map_or("", |(_, value)| value);
+    let value = match value.split_once(" #") {
+        Some((value, _)) => value.trim(),
+        None => value.trim(),
+    };
+    match value {
+        "" => Ok(true),
+        "{}" | "[]" | "null" | "~" => Ok(false),
+        comment if comment.starts_with('#') => Ok(true),
+        _ => Err(YamlEditError(key)),
+    }
+}
+
+/// The range of a block's lines, and the indentation of its keys.
+struct BlockLines {
+    start: usize,
+    end: usize,
+    indent: Option<usize>,
+}
+
+impl BlockLines {
+    fn find(&self, lines: &[String], key: &str) -> Option<usize> {
+        let indent = self.indent?;
+        let is_it = |at: &usize| {
+            let line = &lines[*at];
+            self::indent(line) == indent && is_key(line.trim_start(), key)
+        };
+        (self.start..self.end).find(is_it)
+    }
+}
+
+fn block_lines(lines: &[String], parent: usize) -> BlockLines {
+    let outer = indent(&lines[parent]);
+    let start = parent + 1;
+    let inside = |line: &&String| is_blank_or_comment(line) || indent(line) > outer;
+    let count = lines[start..].iter().take_while(inside).count();
+    let end = start + count;
+    let first = lines[start..end].iter().find(|line| !is_blank_or_comment(line));
+    BlockLines { start, end, indent: first.map(|line| indent(line)) }
+}
+
+/// The range of a list item's lines.
+struct ListItem {
+    start: usize,
+    end: usize,
+    indent: usize,
+}
+
+/// Returns the items of a list. YAML allows a list at the same indentation as its key.
+fn list_items(lines: &[String], keys: usize) -> Vec<ListItem> {
+    let outer = indent(&lines[keys]);
+    let mut items: Vec<ListItem> = Vec::new();
+    for (at, line) in lines.iter().enumerate().skip(keys + 1) {
+        if is_blank_or_comment(line) {
+            continue;
+        }
+        let (depth, is_item) = (indent(line), line.trim_start().starts_with("- "));
+        let belongs = depth > outer || (depth == outer && is_item);
+        if !belongs {
+            break;
+        }
+        match items.last_mut() {
+            Some(last) if depth > last.indent => last.end = at + 1,
+            _ if is_item => items.push(ListItem { start: at, end: at + 1, indent: depth }),
+            _ => break,
+        }
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item() -> Vec<String> {
+        vec!["name: bot".to_owned(), "sha256: ab".to_owned()]
+    }
+
+    fn added(text: &str) -> String {
+        add_key(text, &item()).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_written_where_the_keys_are() {
+        assert_eq!(added(""), "http:\n  keys:\n    - name: bot\n      sha256: ab\n");
+        assert_eq!(
+            added("# mine\nlisten: 127.0.0.1:1\n"),
+            "# mine\nlisten: 127.0.0.1:1\nhttp:\n  keys:\n    - name: bot\n      sha256: ab\n"
+        );
+        assert_eq!(
+            added("http: {}  # nothing yet\nlisten: 1\n"),
+            "http:\n  keys:\n    - name: bot\n      sha256: ab\nlisten: 1\n"
+        );
+        assert_eq!(
+            added("http:\n    # may they?\n    agent_mode: true\nlisten: 1\n"),
+            "http:\n    keys:\n      - name: bot\n        sha256: ab\n    # may they?\n    agent_mode: true\nlisten: 1\n"
+        );
+        assert_eq!(
+            added("http:\n  keys: []\n  agent_mode: true\n"),
+            "http:\n  keys:\n    - name: bot\n      sha256: ab\n  agent_mode: true\n"
+        );
+    }
+
+    #[test]
+    fn keys_that_are_there_stay_as_they_are() {
+        let text = "http:\n  keys:  # two\n  - name: a # first\n    sha256: x\n\n  - sha256: y\n    name: 'b'\n  agent_mode: true\n";
+        let with = added(text);
+        assert_eq!(
+            with,
+            "http:\n  keys:  # two\n  - name: a # first\n    sha256: x\n\n  - sha256: y\n    name: 'b'\n  - name: bot\n    sha256: ab\n  agent_mode: true\n"
+        );
+        assert_eq!(remove_key(&with, "bot"), Ok(Some(text.to_owned())));
+        let one = remove_key(text, "a").unwrap().unwrap();
+        assert_eq!(
+            one,
+            "http:\n  keys:  # two\n\n  - sha256: y\n    name: 'b'\n  agent_mode: true\n"
+        );
+        let none = remove_key(&one, "b").unwrap().unwrap();
+        assert_eq!(none, "http:\n  keys: []\n\n  agent_mode: true\n");
+        assert_eq!(remove_key(text, "c"), Ok(None));
+        assert_eq!(remove_key("", "c"), Ok(None));
+    }
+
+    #[test]
+    fn what_is_written_in_one_line_is_left_alone() {
+        assert_eq!(add_key("http: {agent_mode: true}\n", &item()), Err(YamlEditError("http")));
+        assert_eq!(add_key("http:\n  keys: [{name: a}]\n", &item()), Err(YamlEditError("keys")));
+    }
+}

@@ -1,0 +1,51 @@
+//! Finds out who started this process. An agent's process carries a mark in its environment, and so
+//! do the processes that it starts; a binding file tells which session the mark belongs to. Without
+//! a mark on this process or its ancestors, the owner started it.
+
+use angelia_core::model::SessionId;
+use angelia_executors::process::{ProcessMark, mark, session_binding};
+use angelia_frontends::{mcp::ToolCallError, socket::inherited_mark};
+
+use crate::assemble::App;
+
+/// The owner or the agent that started this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ProcessOrigin {
+    Owner,
+    Agent(ProcessMark),
+    /// An agent that cannot be identified: it may not act for any session.
+    UnknownAgent,
+}
+
+impl ProcessOrigin {
+    /// Reads the mark of this process or of its ancestors: an agent may remove the mark from the
+    /// environment of a process it starts, but its own process still carries it.
+    pub(crate) fn detect(app: &App) -> Self {
+        let own = app.environment.non_empty(mark::MARK_VARIABLE);
+        let own = own.map(|mark| mark.to_string_lossy().into_owned());
+        let own = own.filter(|mark| mark != mark::RELEASED_MARK);
+        let Some(found) = own.or_else(inherited_mark) else {
+            return Self::Owner;
+        };
+        match found.parse::<ProcessMark>() {
+            Ok(mark) if mark.home.as_str() == app.home.id() => Self::Agent(mark),
+            _ => Self::UnknownAgent,
+        }
+    }
+
+    /// Returns the session that the agent works for now, or `None` for the owner.
+    pub(crate) fn session(&self, app: &App) -> Result<Option<SessionId>, ToolCallError> {
+        let unclear = || {
+            ToolCallError::new("cannot tell which session is asking")
+                .with_hint("an agent's process can ask only while a session uses it")
+        };
+        match self {
+            Self::Owner => Ok(None),
+            Self::UnknownAgent => Err(unclear()),
+            Self::Agent(mark) => {
+                let session = session_binding::read_session(&app.home.bindings_dir(), mark);
+                session.map(Some).ok_or_else(unclear)
+            }
+        }
+    }
+}
