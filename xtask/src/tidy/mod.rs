@@ -7,6 +7,7 @@ mod files;
 mod functions;
 mod links;
 mod places;
+mod type_names;
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -51,6 +52,7 @@ pub(crate) fn check() -> Result<usize> {
         problems.extend(places::check(source));
         problems.extend(crates::check(source));
     }
+    problems.extend(type_names::check(&sources));
     problems.extend(links::check(&sources, &|path| root.join(path).exists()));
     for problem in &problems {
         eprintln!("{}:{}: {}", problem.path, problem.line, problem.message);
