@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use angelia_frontends::http::openai::chat::decode;
+use angelia_frontends::http::openai::chat::{ChatDialect, decode};
 use serde_json::{Value, json};
 
 use crate::describe;
@@ -11,7 +11,10 @@ const PIXEL: &str = "data:image/png;base64,iVBORw==";
 
 fn told(body: &Value) -> String {
     match decode(body.to_string().as_bytes()) {
-        Ok((ask, chat)) => format!("{}\n{chat:?}", describe::format_request(&ask)),
+        Ok((request, ChatDialect { include_usage, legacy })) => {
+            let request = describe::format_request(&request);
+            format!("{request}\nChat {{ include_usage: {include_usage}, legacy: {legacy} }}")
+        }
         Err(refused) => describe::format_refusal(&refused),
     }
 }
