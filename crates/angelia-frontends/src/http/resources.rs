@@ -20,7 +20,7 @@ use crate::event_json::{FailureJson, UsageJson, time};
 
 /// One page of a list; `next` is the cursor of the page after it, if any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "List_for_{T}")]
+#[schemars(rename = "List")]
 pub struct ResourceList<T> {
     pub data: Vec<T>,
     pub next: Option<String>,
