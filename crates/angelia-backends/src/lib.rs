@@ -1,8 +1,8 @@
 //! Implementations of the core's storage ports.
 //!
-//! - [`store`]: sessions, turns and events, in SQLite or in memory.
+//! - [`store`]: sessions, turns and events, in SQLite.
 //! - [`deliveries`]: texts that have to reach a channel, in SQLite.
-//! - [`bus`]: messages between endpoints, in a log on disk or in memory.
+//! - [`bus`]: messages between endpoints, in a log on disk.
 //! - [`owners`]: lock files that tell which angelia processes of this home are alive.
 
 pub mod bus;

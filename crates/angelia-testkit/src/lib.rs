@@ -1,5 +1,6 @@
 //! Shared support for the tests and benchmarks of every crate: a scripted model server, the real
-//! agent programs in an isolated environment, and small fake ones. A dev-dependency only.
+//! agent programs in an isolated environment, small fake ones, and a store in memory. A
+//! dev-dependency only.
 
 pub mod acp_agents;
 pub mod benchmark;
@@ -11,6 +12,7 @@ pub mod direct_session;
 pub mod isolated_home;
 pub mod manual_executor;
 pub mod marked_processes;
+pub mod memory_store;
 pub mod model_server;
 pub mod programs;
 pub mod real;

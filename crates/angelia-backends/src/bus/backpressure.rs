@@ -8,14 +8,14 @@ use angelia_core::model::bus::{BusMessage, Destination};
 use tokio::sync::Notify;
 
 use super::{
-    bus_core::{BusCore, MessageStorage, lock_index},
+    bus_core::{BusCore, lock_index},
     index::{BusIndex, EndpointSlot},
 };
 
 /// A receiver without progress for this long counts as stopped.
 const STALL_TIMEOUT: Duration = Duration::from_millis(250);
 
-impl<K: MessageStorage> BusCore<K> {
+impl BusCore {
     /// Waits until no receiver of `messages` has a full queue that it is still emptying.
     pub(super) async fn wait_for_room(&self, messages: &[BusMessage]) {
         loop {

@@ -1,4 +1,4 @@
-//! The [`Bus`] port, generic over the storage of the messages.
+//! The [`Bus`] port, on top of the index and the log.
 
 use std::{
     io,
@@ -21,32 +21,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
-use super::index::{
-    BusIndex, DeadEntry, DeliveryNotice, EndpointRecord, EndpointSlot, LogLocation,
-    ReservedMessage, TakeResult,
+use super::{
+    index::{
+        BusIndex, DeadEntry, DeliveryNotice, EndpointSlot, LogLocation, ReservedMessage, TakeResult,
+    },
+    local::LogStorage,
 };
-
-/// Stores messages: in a log, or in memory only. All methods except `store`, `read` and `close`
-/// return quickly.
-pub(super) trait MessageStorage: Send + Sync + 'static {
-    /// Queues messages in order, waiting for room. The receipts are sent to the batch's `reply`
-    /// when the messages are stored.
-    fn store(&self, batch: PublishBatch) -> BoxFuture<'_, ()>;
-
-    /// Notes that these messages need not be stored any longer.
-    fn mark_done(&self, positions: Vec<u64>);
-
-    /// Notes that a message has become a dead letter.
-    fn mark_dead(&self, position: u64, at: i64, reason: &str);
-
-    /// Reads messages from disk. Blocks. Leaves out messages that are damaged or missing.
-    fn read(&self, places: &[(u64, LogLocation)]) -> io::Result<Vec<(u64, BusMessage)>>;
-
-    /// Stores the endpoint's record.
-    fn save_endpoint(&self, name: &EndpointName, standing: &EndpointRecord) -> io::Result<()>;
-
-    fn close(&self) -> BoxFuture<'_, ()>;
-}
 
 #[derive(Debug)]
 pub(super) struct PublishBatch {
@@ -57,9 +37,9 @@ pub(super) struct PublishBatch {
 
 pub(super) type SharedIndex = Arc<Mutex<BusIndex>>;
 
-pub(super) struct BusCore<K> {
+pub(super) struct BusCore {
     pub(super) index: SharedIndex,
-    pub(super) storage: Arc<K>,
+    pub(super) storage: Arc<LogStorage>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -71,7 +51,7 @@ pub(super) fn storage_error(what: &str, error: &io::Error) -> BusError {
     BusError::Failed { message: format!("{what}: {error}; check the disk") }
 }
 
-impl<K: MessageStorage> BusCore<K> {
+impl BusCore {
     fn now(&self) -> i64 {
         self.clock.now().as_millisecond()
     }
@@ -133,17 +113,17 @@ impl<K: MessageStorage> BusCore<K> {
 }
 
 /// Reads messages from the storage on a blocking thread.
-async fn read_blocking<K: MessageStorage>(
-    keeper: &Arc<K>,
+async fn read_blocking(
+    storage: &Arc<LogStorage>,
     places: Vec<(u64, LogLocation)>,
 ) -> Result<Vec<(u64, BusMessage)>, BusError> {
-    let keeper = Arc::clone(keeper);
-    let read = tokio::task::spawn_blocking(move || keeper.read(&places)).await;
+    let storage = Arc::clone(storage);
+    let read = tokio::task::spawn_blocking(move || storage.read(&places)).await;
     let read = read.map_err(|_cancelled| BusError::Closed)?;
     read.map_err(|error| storage_error("cannot read stored messages", &error))
 }
 
-impl<K: MessageStorage> Bus for BusCore<K> {
+impl Bus for BusCore {
     #[expect(clippy::async_yields_async, reason = "queued is one thing, synced another")]
     fn publish(
         &self,
@@ -249,7 +229,7 @@ impl<K: MessageStorage> Bus for BusCore<K> {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.storage.close()
+        Box::pin(self.storage.close())
     }
 }
 
@@ -257,9 +237,9 @@ fn hash_token(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-struct AttachedInbox<K: MessageStorage> {
+struct AttachedInbox {
     index: SharedIndex,
-    storage: Arc<K>,
+    storage: Arc<LogStorage>,
     clock: Arc<dyn Clock>,
     slot: EndpointSlot,
     name: EndpointName,
@@ -267,7 +247,7 @@ struct AttachedInbox<K: MessageStorage> {
     wakeup: Arc<Notify>,
 }
 
-impl<K: MessageStorage> AttachedInbox<K> {
+impl AttachedInbox {
     async fn take(&self, limit: usize) -> Result<Vec<BusDelivery>, InboxError> {
         loop {
             let now = self.clock.now().as_millisecond();
@@ -310,7 +290,7 @@ impl<K: MessageStorage> AttachedInbox<K> {
     }
 }
 
-impl<K: MessageStorage> BusInbox for AttachedInbox<K> {
+impl BusInbox for AttachedInbox {
     fn endpoint(&self) -> &EndpointName {
         &self.name
     }
@@ -347,7 +327,7 @@ impl<K: MessageStorage> BusInbox for AttachedInbox<K> {
     }
 }
 
-impl<K: MessageStorage> Drop for AttachedInbox<K> {
+impl Drop for AttachedInbox {
     fn drop(&mut self) {
         lock_index(&self.index).detach_listener(self.slot, self.session);
     }

@@ -3,9 +3,10 @@
 mod memory {
     use std::sync::Arc;
 
-    use angelia_backends::store::MemoryStore;
     use angelia_core::ports::Store;
-    use angelia_testkit::{conformance::store::StoreFixture, store_conformance};
+    use angelia_testkit::{
+        conformance::store::StoreFixture, memory_store::MemoryStore, store_conformance,
+    };
 
     struct MemoryFixture;
 

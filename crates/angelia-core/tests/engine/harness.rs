@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts, NewSession, SubmittedTurn, TurnWatch},
     model::{
@@ -18,7 +17,10 @@ use angelia_core::{
     ports::{Clock, Store},
     task::TaskGroup,
 };
-use angelia_testkit::manual_executor::{ExecutorControl, ManualExecutor};
+use angelia_testkit::{
+    manual_executor::{ExecutorControl, ManualExecutor},
+    memory_store::MemoryStore,
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 

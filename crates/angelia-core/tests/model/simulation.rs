@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
     engine::{Engine, EngineError, EngineLimits, EngineParts, NewSession, RequestKey, TurnWatch},
     model::{
@@ -20,7 +19,10 @@ use angelia_core::{
     ports::{ApprovalFilter, Clock, Page, Store},
     task::TaskGroup,
 };
-use angelia_testkit::manual_executor::{ExecutorControl, ManualExecutor};
+use angelia_testkit::{
+    manual_executor::{ExecutorControl, ManualExecutor},
+    memory_store::MemoryStore,
+};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 

@@ -3,9 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    ports::{
-        Clock, CommandOutput, CommandProgram, CommandRunner as _, CommandSpec, CommandStartError,
-    },
+    ports::{CommandOutput, CommandProgram, CommandRunner as _, CommandSpec, CommandStartError},
     redact::Redactor,
     task::TaskGroup,
 };
@@ -13,21 +11,9 @@ use angelia_executors::{
     ExecutorHost,
     process::{HomeId, OwnerId, ShellCommands},
 };
-use uuid::Uuid;
+use angelia_testkit::clock::SystemClock;
 
 use super::{DEADLINE, eventually, fresh_mark, is_alive, parse_pid};
-
-struct AnyClock;
-
-impl Clock for AnyClock {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::UNIX_EPOCH
-    }
-
-    fn fresh_uuid(&self) -> Uuid {
-        Uuid::new_v4()
-    }
-}
 
 fn commands() -> ShellCommands {
     let mark = fresh_mark();
@@ -43,7 +29,7 @@ fn commands() -> ShellCommands {
         ledger: home.join("ledger"),
         redactor: Redactor::new(Vec::<String>::new()),
         tasks: TaskGroup::new(),
-        clock: Arc::new(AnyClock),
+        clock: Arc::new(SystemClock),
         current_exe: "/nonexistent".into(),
         keep_warm: false,
     })

@@ -1,14 +1,14 @@
-//! The test setup: a bus in memory behind its own socket.
+//! The test setup: a bus in a temporary folder behind its own socket.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use angelia_backends::bus::{BusLimits, MemoryBus};
+use angelia_backends::bus::{BusLimits, LocalBus};
 use angelia_core::{
     ports::{Bus, Clock},
     task::TaskGroup,
 };
 use angelia_frontends::bus::{ListenerContext, ListenerLimits, listener};
-use angelia_testkit::bus_peer::BusPeer;
+use angelia_testkit::{bus_peer::BusPeer, clock::SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::broadcast;
@@ -20,18 +20,6 @@ pub(crate) struct SocketHarness {
     pub(crate) context: ListenerContext,
 }
 
-struct RealClock;
-
-impl Clock for RealClock {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::now()
-    }
-
-    fn fresh_uuid(&self) -> uuid::Uuid {
-        uuid::Uuid::now_v7()
-    }
-}
-
 impl SocketHarness {
     pub(crate) async fn new() -> Self {
         Self::with_limits(BusLimits::default(), ListenerLimits::default()).await
@@ -40,8 +28,8 @@ impl SocketHarness {
     pub(crate) async fn with_limits(limits: BusLimits, door_limits: ListenerLimits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("bus/hermes-bus.sock");
-        let clock: Arc<dyn Clock> = Arc::new(RealClock);
-        let bus = MemoryBus::open(limits, Arc::clone(&clock));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let bus = LocalBus::open(&folder.path().join("bus"), limits, Arc::clone(&clock)).unwrap();
         let door = ListenerContext {
             bus: Arc::clone(&bus),
             clock,

@@ -3,7 +3,6 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{Content, Failure, FailureKind, SessionSpec, TurnOrigin, bus::BusMessage},
@@ -18,7 +17,10 @@ use angelia_frontends::{
     bus_context::{EndpointHost, EndpointHostParts, LaneLimits},
     bus_rules::{Launcher, LauncherLimits, LiveRules, RuleRunner},
 };
-use angelia_testkit::manual_executor::{ExecutorControl, ManualExecutor, ManualTurn};
+use angelia_testkit::{
+    manual_executor::{ExecutorControl, ManualExecutor, ManualTurn},
+    memory_store::MemoryStore,
+};
 use jiff::tz::TimeZone;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};

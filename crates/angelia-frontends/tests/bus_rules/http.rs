@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::bus::BusMessage,
@@ -13,6 +12,7 @@ use angelia_frontends::http::{
     dialect::{ModelSettings, RecentRequests},
     router,
 };
+use angelia_testkit::memory_store::MemoryStore;
 use axum::{
     Router,
     body::Body,

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{
@@ -32,7 +31,10 @@ use angelia_frontends::{
     },
     socket::Peer,
 };
-use angelia_testkit::manual_executor::{ManualExecutor, ManualTurn};
+use angelia_testkit::{
+    manual_executor::{ManualExecutor, ManualTurn},
+    memory_store::MemoryStore,
+};
 use axum::{
     Router,
     body::Body,

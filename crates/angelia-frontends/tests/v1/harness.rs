@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{
@@ -14,8 +13,7 @@ use angelia_core::{
         SessionSpec, SystemPrompt, ToolCall, ToolClass, ToolId, ToolResult,
     },
     ports::{
-        Activity, AgentEvent, BoxFuture, Clock, ProfileRequest, ProfileSummary, Profiles,
-        TurnControl,
+        Activity, AgentEvent, BoxFuture, ProfileRequest, ProfileSummary, Profiles, TurnControl,
     },
     task::TaskGroup,
 };
@@ -24,7 +22,11 @@ use angelia_frontends::http::{
     dialect::{ModelFamily, ModelSettings, RecentRequests},
     router,
 };
-use angelia_testkit::manual_executor::{ExecutorControl, ManualExecutor, ManualTurn};
+use angelia_testkit::{
+    clock::SystemClock,
+    manual_executor::{ExecutorControl, ManualExecutor, ManualTurn},
+    memory_store::MemoryStore,
+};
 use axum::{
     Router,
     body::Body,
@@ -34,7 +36,6 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tower::ServiceExt;
-use uuid::Uuid;
 
 pub(crate) const TOKEN: &str = "tok-123";
 pub(crate) const MODEL: &str = "puppet/wood";
@@ -380,18 +381,6 @@ pub(crate) fn key(name: &str, secret: &str, grant: Grant) -> AccessKey {
 
 pub(crate) fn full_grant() -> Grant {
     Grant { profiles: AllowedModels::All, agent_mode: true, max_cost_usd_per_day: None }
-}
-
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::now()
-    }
-
-    fn fresh_uuid(&self) -> Uuid {
-        Uuid::now_v7()
-    }
 }
 
 /// The plain manual executor in any mode, and the profile `work` in agent mode.

@@ -3,7 +3,6 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{ApprovalKind, ApprovalRequest, Failure, Mode, SessionSpec, ToolClass},
@@ -15,7 +14,10 @@ use angelia_frontends::http::{
     dialect::{ModelSettings, RecentRequests},
     serve_unix,
 };
-use angelia_testkit::manual_executor::{ExecutorControl, ManualExecutor};
+use angelia_testkit::{
+    manual_executor::{ExecutorControl, ManualExecutor},
+    memory_store::MemoryStore,
+};
 use tokio::net::UnixListener;
 
 use super::DaemonClient;

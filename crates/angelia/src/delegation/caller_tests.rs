@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
     model::{
         Content, Outcome, SessionSpec, TurnEvent, TurnOptions, TurnOrigin, TurnState, TurnStatus,
     },
     ports::Lease,
 };
+use angelia_testkit::memory_store::MemoryStore;
 use uuid::Uuid;
 
 use super::*;

@@ -27,7 +27,7 @@ use std::{
 use angelia_core::{
     model::{EndpointName, bus::BusMessage},
     ports::{
-        BoxFuture, Bus, Clock,
+        Bus, Clock,
         bus::{BusError, PublishError},
     },
 };
@@ -38,7 +38,7 @@ use self::{
     writer::LogWriter,
 };
 use super::{
-    bus_core::{BusCore, MessageStorage, PublishBatch, SharedIndex, lock_index},
+    bus_core::{BusCore, PublishBatch, SharedIndex, lock_index},
     dedupe::DedupeFilter,
     index::{BusIndex, EndpointRecord, LogLocation},
     limits::BusLimits,
@@ -117,9 +117,9 @@ fn open_locked(
     }
     index.expire_all(now);
     let index = Arc::new(Mutex::new(index));
-    let inlet = Arc::new(WriteQueue::new());
+    let write_queue = Arc::new(WriteQueue::new());
     let writer = LogWriter {
-        write_queue: Arc::clone(&inlet),
+        write_queue: Arc::clone(&write_queue),
         index: Arc::clone(&index),
         clock: Arc::clone(&clock),
         limits,
@@ -133,17 +133,18 @@ fn open_locked(
         // Released only now: another process must not open the log while this one writes.
         drop(lock);
     })?;
-    let keeper = LogStorage {
-        write_queue: inlet,
+    let storage = LogStorage {
+        write_queue,
         index: Arc::clone(&index),
         endpoint_file: names,
         log_folder: log_folder.to_path_buf(),
         thread: Mutex::new(Some(thread)),
     };
-    Ok(Arc::new(BusCore { index, storage: Arc::new(keeper), clock }))
+    Ok(Arc::new(BusCore { index, storage: Arc::new(storage), clock }))
 }
 
-struct LogStorage {
+/// Stores messages in the log, through the writer's thread.
+pub(super) struct LogStorage {
     write_queue: Arc<WriteQueue>,
     index: SharedIndex,
     endpoint_file: EndpointFile,
@@ -163,39 +164,42 @@ impl LogStorage {
         drop(index);
         let _sender_gone = batch.reply.send(refused);
     }
-}
 
-impl MessageStorage for LogStorage {
-    fn store(&self, batch: PublishBatch) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            if let Err(batch) = self.write_queue.push(batch).await {
-                self.refuse_batch(batch);
-            }
-        })
+    /// Queues messages in order, waiting for room. The receipts are sent to the batch's `reply`
+    /// when the messages are stored.
+    pub(super) async fn store(&self, batch: PublishBatch) {
+        if let Err(batch) = self.write_queue.push(batch).await {
+            self.refuse_batch(batch);
+        }
     }
 
-    fn mark_done(&self, positions: Vec<u64>) {
+    /// Notes that these messages need not be stored any longer.
+    pub(super) fn mark_done(&self, positions: Vec<u64>) {
         self.write_queue.push_done(positions);
     }
 
-    fn mark_dead(&self, position: u64, at: i64, reason: &str) {
+    /// Notes that a message has become a dead letter.
+    pub(super) fn mark_dead(&self, position: u64, at: i64, reason: &str) {
         self.write_queue.push_dead(position, at, reason);
     }
 
-    fn read(&self, places: &[(u64, LogLocation)]) -> io::Result<Vec<(u64, BusMessage)>> {
+    /// Reads messages from disk. Blocks. Leaves out messages that are damaged or missing.
+    pub(super) fn read(&self, places: &[(u64, LogLocation)]) -> io::Result<Vec<(u64, BusMessage)>> {
         recover::read_messages(&self.log_folder, places)
     }
 
-    fn save_endpoint(&self, name: &EndpointName, standing: &EndpointRecord) -> io::Result<()> {
-        self.endpoint_file.append(name, standing)
+    pub(super) fn save_endpoint(
+        &self,
+        name: &EndpointName,
+        record: &EndpointRecord,
+    ) -> io::Result<()> {
+        self.endpoint_file.append(name, record)
     }
 
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let (sender, closed) = oneshot::channel();
-            self.write_queue.close(Some(sender));
-            let _writer_gone = closed.await;
-        })
+    pub(super) async fn close(&self) {
+        let (sender, closed) = oneshot::channel();
+        self.write_queue.close(Some(sender));
+        let _writer_gone = closed.await;
     }
 }
 
