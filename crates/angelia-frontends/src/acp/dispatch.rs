@@ -1,6 +1,7 @@
-//! Handles the editor's messages. Answers and cancellations take effect at once; requests are
-//! handled one by one in their order. A prompt is only started in that order and then runs
-//! concurrently.
+//! Handles the editor's messages. Answers and cancellations take effect when they are read; requests
+//! are queued and handled one by one in their order. A prompt is only started in that order and then
+//! runs concurrently. While the queue is full, nothing is read; no request in it waits for the editor,
+//! so it always moves on.
 
 use std::{sync::Arc, time::Duration};
 

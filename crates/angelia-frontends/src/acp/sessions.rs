@@ -186,25 +186,27 @@ impl EditorConnection {
         let mut found = Vec::new();
         let mut looked_at = 0;
         let next = loop {
-            let limit = MAX_LISTED_SESSIONS;
+            // One more than are returned, to know whether there is anything for a next page.
+            let limit = MAX_LISTED_SESSIONS + 1;
             let page = self.engine.sessions(Page { limit, before }).await?;
             looked_at += page.len();
             let is_last = page.len() < limit;
-            for record in page {
-                let here = (request.cwd.as_ref()).is_none_or(|cwd| *cwd == record.spec.cwd);
+            let mut records = page.into_iter();
+            for record in records.by_ref() {
+                let is_here = (request.cwd.as_ref()).is_none_or(|cwd| *cwd == record.spec.cwd);
                 before = Some(record.id.as_uuid());
-                if here && record.spec.mode == Mode::Agent {
+                if is_here && record.spec.mode == Mode::Agent {
                     found.push(session_info(&record));
                 }
                 if found.len() == MAX_LISTED_SESSIONS {
                     break;
                 }
             }
+            if is_last && records.len() == 0 {
+                break None;
+            }
             if found.len() == MAX_LISTED_SESSIONS || looked_at >= MAX_SCANNED_SESSIONS {
                 break before.map(|id| id.to_string());
-            }
-            if is_last {
-                break None;
             }
         };
         Ok(ListSessionsResponse::new(found).next_cursor(next))

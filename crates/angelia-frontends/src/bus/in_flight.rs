@@ -16,7 +16,8 @@ use tokio::time::{Duration, Instant};
 /// The default limit of a Unix socket's buffer, and a little more.
 const SOCKET_BUFFER_BYTES: u64 = 256 * 1024;
 
-/// The limit on unsettled messages per receiver.
+/// The limit on messages per receiver that are not acknowledged, or, without `ack`, not written
+/// yet. Written ones need no limit: they settle after [`SOCKET_BUFFER_BYTES`] more.
 const MAX_UNSETTLED: usize = 4096;
 
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use angelia_core::{
     },
     task::TaskGroup,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Marks a text of which an earlier attempt may have arrived.
 const REPEAT_MARK: &str = "(may be a repeat) ";
@@ -63,6 +63,8 @@ pub struct DeliveryQueue {
 
 struct QueueState {
     parts: DeliveryQueueParts,
+    /// One permit per text that may wait for delivery.
+    open_slots: Arc<Semaphore>,
     /// Each chat gets one text at a time, in order: the next text for a chat waits for the last one
     /// that is stored here.
     chat_tails: Mutex<HashMap<String, oneshot::Receiver<DeliveryEnd>>>,
@@ -82,7 +84,8 @@ pub enum DeliveryError {
 
 impl DeliveryQueue {
     pub fn new(parts: DeliveryQueueParts) -> Self {
-        Self { shared: Arc::new(QueueState { parts, chat_tails: Mutex::default() }) }
+        let open_slots = Arc::new(Semaphore::new(MAX_OPEN_DELIVERIES));
+        Self { shared: Arc::new(QueueState { parts, open_slots, chat_tails: Mutex::default() }) }
     }
 
     /// Checks that the channel exists and its platform is configured.
@@ -106,8 +109,15 @@ impl DeliveryQueue {
         let target = self.resolve(channel)?;
         let ledger = &self.shared.parts.ledger;
         if let Some(known) = ledger.get(id).await? {
-            return Ok(self.spawn_delivery(known, target));
+            // In the queue of its own chat, behind a first delivery that still runs.
+            let target = self.resolve(&known.channel)?;
+            return Ok(self.spawn_delivery(known.id, target, None));
         }
+        let Some(slot) = self.take_slot() else {
+            let message =
+                format!("{MAX_OPEN_DELIVERIES} texts are waiting for delivery; try again later");
+            return Err(DeliveryError::Failed(message.into()));
+        };
         let delivery = ChannelDelivery {
             id: id.into(),
             channel: channel.into(),
@@ -115,13 +125,8 @@ impl DeliveryQueue {
             created_at: self.shared.parts.clock.now(),
             state: DeliveryState::NEW,
         };
-        if ledger.list_unfinished().await?.len() >= MAX_OPEN_DELIVERIES {
-            let message =
-                format!("{MAX_OPEN_DELIVERIES} texts are waiting for delivery; try again later");
-            return Err(DeliveryError::Failed(message.into()));
-        }
         ledger.add(&delivery).await?;
-        Ok(self.spawn_delivery(delivery, target))
+        Ok(self.spawn_delivery(delivery.id, target, Some(slot)))
     }
 
     /// Resumes the deliveries that an earlier process left open. Returns their number.
@@ -148,12 +153,21 @@ impl DeliveryQueue {
                     continue;
                 }
             };
-            drop(self.spawn_delivery(delivery, target));
+            drop(self.spawn_delivery(delivery.id, target, self.take_slot()));
         }
         Ok(count)
     }
 
-    fn spawn_delivery(&self, delivery: ChannelDelivery, target: ChannelTarget) -> PendingDelivery {
+    fn take_slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.shared.open_slots).try_acquire_owned().ok()
+    }
+
+    fn spawn_delivery(
+        &self,
+        id: Arc<str>,
+        target: ChannelTarget,
+        slot: Option<OwnedSemaphorePermit>,
+    ) -> PendingDelivery {
         let (answer, sending) = oneshot::channel();
         let this = self.clone();
         let (before, done) = self.shared.join_chat_queue(format!("{target:?}"));
@@ -166,11 +180,11 @@ impl DeliveryQueue {
             if this.shared.parts.tasks.stop_token().is_cancelled() {
                 return;
             }
-            let outcome = this.attempt_until_done(delivery, &target).await;
+            let outcome = this.attempt_until_done(&id, &target).await;
             if let Err(error) = &outcome {
                 tracing::warn!("a text for {target:?} was not delivered: {error}");
             }
-            drop(done);
+            drop((done, slot));
             // The caller may have dropped its end.
             let _not_waiting = answer.send(outcome);
         });
@@ -179,10 +193,15 @@ impl DeliveryQueue {
 
     async fn attempt_until_done(
         &self,
-        delivery: ChannelDelivery,
+        id: &str,
         target: &ChannelTarget,
     ) -> Result<(), DeliveryError> {
         let parts = &self.shared.parts;
+        // Read only now: while this waited in its chat's queue, an earlier delivery of the same id
+        // may have ended.
+        let Some(delivery) = parts.ledger.get(id).await? else {
+            return Err(StoreError::NotFound("delivery").into());
+        };
         let (mut attempts, mut may_repeat) = match &delivery.state {
             DeliveryState::Delivered { .. } => return Ok(()),
             DeliveryState::Failed { error, .. } => {

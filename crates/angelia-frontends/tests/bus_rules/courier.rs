@@ -176,6 +176,42 @@ async fn a_chat_gets_its_texts_in_their_order() {
 }
 
 #[tokio::test]
+async fn an_id_that_is_sent_again_while_its_delivery_runs_is_delivered_once() {
+    let stage = delivery_harness();
+    stage.chat.gate.forget_permits(1000);
+    let first = stage.queue.send("a", "chat:1", "one").await.unwrap();
+    while !matches!(stage.state("a").await, DeliveryState::Attempting { .. }) {
+        tokio::task::yield_now().await;
+    }
+    let again = stage.queue.send("a", "chat:1", "one").await.unwrap();
+    let elsewhere = stage.queue.send("a", "chat:2", "one").await.unwrap();
+    stage.chat.gate.add_permits(1000);
+    for pending in [first, again, elsewhere] {
+        pending.outcome().await.unwrap();
+    }
+    assert_eq!(texts(&stage.chat), ["one"]);
+}
+
+#[tokio::test]
+async fn no_more_than_five_hundred_texts_wait_however_many_senders_there_are() {
+    let stage = delivery_harness();
+    stage.chat.gate.forget_permits(1000);
+    let mut senders = tokio::task::JoinSet::new();
+    for n in 0..520 {
+        let queue = stage.queue.clone();
+        senders.spawn(async move { queue.send(&format!("m-{n}"), "chat:1", "t").await.map(drop) });
+    }
+    let refused = senders.join_all().await.into_iter().filter(Result::is_err).count();
+    assert_eq!(refused, 20);
+    assert_eq!(stage.ledger.list_unfinished().await.unwrap().len(), 500);
+    stage.chat.gate.add_permits(1000);
+    while !stage.ledger.list_unfinished().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    stage.send("later", "t").await.unwrap();
+}
+
+#[tokio::test]
 async fn what_a_dead_process_left_is_taken_up() {
     let first = delivery_harness();
     first.chat.gate.forget_permits(1000);

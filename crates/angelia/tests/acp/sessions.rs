@@ -96,6 +96,18 @@ fn long_lists_come_in_pages() {
 }
 
 #[test]
+fn a_list_that_ends_with_a_full_page_has_no_cursor() {
+    let machine = Machine::new();
+    let mut editor = Editor::open(&machine);
+    for _ in 0..50 {
+        editor.session(&machine);
+    }
+    let page = editor.call("session/list", json!({})).unwrap();
+    assert_eq!(page["sessions"].as_array().unwrap().len(), 50);
+    assert!(page["nextCursor"].is_null(), "{page}");
+}
+
+#[test]
 fn a_closed_session_has_no_process_and_can_be_opened_again() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
