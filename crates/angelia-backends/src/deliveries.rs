@@ -4,12 +4,13 @@
 use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use angelia_core::ports::{BoxFuture, ChannelDelivery, DeliveryState, DeliveryStore, StoreError};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,7 +66,7 @@ impl SqliteDeliveries {
         let this = self.clone();
         Box::pin(async move {
             let acting = tokio::task::spawn_blocking(move || {
-                let connection = this.connection.lock().unwrap_or_else(PoisonError::into_inner);
+                let connection = this.connection.lock();
                 act(&connection).map_err(|error| file_error(&this.path, &error))
             });
             acting.await.unwrap_or_else(|error| {

@@ -8,7 +8,7 @@ use angelia_core::model::bus::{BusMessage, Destination};
 use tokio::sync::Notify;
 
 use super::{
-    bus_core::{BusCore, lock_index},
+    bus_core::BusCore,
     index::{BusIndex, EndpointSlot},
 };
 
@@ -19,7 +19,7 @@ impl BusCore {
     /// Waits until no receiver of `messages` has a full queue that it is still emptying.
     pub(super) async fn wait_for_room(&self, messages: &[BusMessage]) {
         loop {
-            let crowded = lock_index(&self.index).room_notification(messages);
+            let crowded = self.index.lock().room_notification(messages);
             let Some(room) = crowded else {
                 return;
             };

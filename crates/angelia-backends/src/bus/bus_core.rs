@@ -1,9 +1,6 @@
 //! The [`Bus`] port, on top of the index and the log.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{io, sync::Arc};
 
 use angelia_core::{
     model::{EndpointName, bus::BusMessage},
@@ -17,6 +14,7 @@ use angelia_core::{
     },
 };
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
@@ -41,10 +39,6 @@ pub(super) struct BusCore {
     pub(super) index: SharedIndex,
     pub(super) storage: Arc<LogStorage>,
     pub(super) clock: Arc<dyn Clock>,
-}
-
-pub(super) fn lock_index(index: &Mutex<BusIndex>) -> MutexGuard<'_, BusIndex> {
-    index.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn storage_error(what: &str, error: &io::Error) -> BusError {
@@ -74,12 +68,12 @@ impl BusCore {
 
     /// Publishes a dead letter again, and removes it once the new message is stored.
     async fn resend(&self, position: u64) -> Result<Receipt, BusError> {
-        let dead = lock_index(&self.index).dead_letter(position).cloned();
+        let dead = self.index.lock().dead_letter(position).cloned();
         let dead = dead.ok_or(BusError::NotFound)?;
         let mut message = self.read_dead_letter(position, &dead).await?;
         // A broadcast is sent again only to the endpoint that did not receive it.
         message.to = angelia_core::model::bus::Destination::Endpoint(dead.to);
-        let mut outgoing = lock_index(&self.index).reserve(message);
+        let mut outgoing = self.index.lock().reserve(message);
         outgoing.skip_dedupe = true;
         let mut receipts = self.store(vec![outgoing], None).await.await;
         let receipt = match receipts.pop() {
@@ -93,7 +87,7 @@ impl BusCore {
     }
 
     fn discard(&self, position: u64) -> bool {
-        let was_there = lock_index(&self.index).remove_dead_letter(position).is_some();
+        let was_there = self.index.lock().remove_dead_letter(position).is_some();
         if was_there {
             self.storage.mark_done(vec![position]);
         }
@@ -133,7 +127,7 @@ impl Bus for BusCore {
         Box::pin(async move {
             self.wait_for_room(&messages).await;
             let outgoing = {
-                let mut index = lock_index(&self.index);
+                let mut index = self.index.lock();
                 let outgoing = messages.into_iter().map(|message| index.reserve(message));
                 outgoing.collect()
             };
@@ -148,7 +142,7 @@ impl Bus for BusCore {
         Box::pin(async move {
             let token = claim.token.as_deref().map(hash_token);
             let session = Uuid::new_v4();
-            let claimed = lock_index(&self.index).attach_listener(&claim, token, session)?;
+            let claimed = self.index.lock().attach_listener(&claim, token, session)?;
             let inbox = AttachedInbox {
                 index: Arc::clone(&self.index),
                 storage: Arc::clone(&self.storage),
@@ -170,7 +164,7 @@ impl Bus for BusCore {
     }
 
     fn verify_token(&self, name: &str, token: &str) -> bool {
-        let index = lock_index(&self.index);
+        let index = self.index.lock();
         let standing = index.find_endpoint(name).map(|endpoint| &endpoint.record);
         standing
             .and_then(|standing| standing.token)
@@ -178,15 +172,15 @@ impl Bus for BusCore {
     }
 
     fn listeners(&self) -> Vec<(EndpointName, Uuid)> {
-        lock_index(&self.index).listeners()
+        self.index.lock().listeners()
     }
 
     fn endpoints(&self) -> Vec<EndpointState> {
-        lock_index(&self.index).endpoint_states()
+        self.index.lock().endpoint_states()
     }
 
     fn counts(&self) -> BusCounts {
-        lock_index(&self.index).counts()
+        self.index.lock().counts()
     }
 
     fn dead_letters(
@@ -197,7 +191,7 @@ impl Bus for BusCore {
         Box::pin(async move {
             let now = self.now();
             let dead = {
-                let mut index = lock_index(&self.index);
+                let mut index = self.index.lock();
                 index.expire_all(now);
                 index.dead_letters_before(before.map(|position| position.0), limit)
             };
@@ -251,7 +245,7 @@ impl AttachedInbox {
     async fn take(&self, limit: usize) -> Result<Vec<BusDelivery>, InboxError> {
         loop {
             let now = self.clock.now().as_millisecond();
-            let taken = lock_index(&self.index).take(self.slot, self.session, limit, now);
+            let taken = self.index.lock().take(self.slot, self.session, limit, now);
             match taken {
                 TakeResult::Deliveries(deliveries) => return Ok(deliveries),
                 TakeResult::Empty => self.wakeup.notified().await,
@@ -265,7 +259,7 @@ impl AttachedInbox {
     /// copied elsewhere meanwhile, and is read there by the next call, or is damaged.
     async fn load_from_disk(&self, places: Vec<(u64, LogLocation)>) -> Result<(), InboxError> {
         let read = read_blocking(&self.storage, places.clone()).await?;
-        let mut index = lock_index(&self.index);
+        let mut index = self.index.lock();
         let mut found = read.iter().map(|(position, _)| *position).peekable();
         let mut damaged = Vec::new();
         for (position, place) in places {
@@ -305,7 +299,7 @@ impl BusInbox for AttachedInbox {
 
     fn ack(&mut self, taken: &[BusPosition]) {
         let mut notices = Vec::new();
-        let done = lock_index(&self.index).ack(self.slot, self.session, taken, &mut notices);
+        let done = self.index.lock().ack(self.slot, self.session, taken, &mut notices);
         if !done.is_empty() {
             self.storage.mark_done(done);
         }
@@ -314,13 +308,13 @@ impl BusInbox for AttachedInbox {
 
     fn mark_written(&mut self, taken: &[BusPosition]) {
         let mut notices = Vec::new();
-        lock_index(&self.index).mark_written(self.slot, taken, &mut notices);
+        self.index.lock().mark_written(self.slot, taken, &mut notices);
         notify_senders(notices);
     }
 
     fn dead_letter(&mut self, taken: BusPosition, reason: &str) {
         let now = self.clock.now().as_millisecond();
-        let is_dead = lock_index(&self.index).refuse(self.slot, self.session, taken, reason, now);
+        let is_dead = self.index.lock().refuse(self.slot, self.session, taken, reason, now);
         if is_dead {
             self.storage.mark_dead(taken.0, now, reason);
         }
@@ -329,7 +323,7 @@ impl BusInbox for AttachedInbox {
 
 impl Drop for AttachedInbox {
     fn drop(&mut self) {
-        lock_index(&self.index).detach_listener(self.slot, self.session);
+        self.index.lock().detach_listener(self.slot, self.session);
     }
 }
 

@@ -1,13 +1,10 @@
 //! The connection to one editor: its capabilities, its open sessions, and the messages to it.
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use angelia_core::{engine::Engine, model::SessionId, ports::Profiles, task::TaskGroup};
 use angelia_wire::jsonrpc::{PendingRequests, RpcId, VersionField, encode};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -93,21 +90,21 @@ impl EditorConnection {
     }
 
     pub(super) fn capabilities(&self) -> EditorCapabilities {
-        *lock(&self.capabilities)
+        *self.capabilities.lock()
     }
 
     pub(super) fn set_capabilities(&self, client: EditorCapabilities) {
-        *lock(&self.capabilities) = client;
+        *self.capabilities.lock() = client;
     }
 
     pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
-        lock(&self.sessions)
+        self.sessions.lock()
     }
 
     pub(super) fn pending_requests(
         &self,
     ) -> MutexGuard<'_, PendingRequests<oneshot::Sender<EditorResponse>>> {
-        lock(&self.pending_requests)
+        self.pending_requests.lock()
     }
 
     /// Cancels the prompt that runs in a session, if there is one.
@@ -166,9 +163,4 @@ impl EditorConnection {
         let line = encode::request(VersionField::Include, waiting.id(), method, params);
         Some((line.ok()?, waiting))
     }
-}
-
-/// Ignores poisoning: every change is a single step, so a panic cannot leave the data half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

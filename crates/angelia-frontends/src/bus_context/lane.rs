@@ -2,17 +2,14 @@
 //! turn per interval; messages that come meanwhile are merged in order, never with those of another
 //! lane.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{EndpointName, MessageId},
     ports::bus::BusPosition,
     task::TaskGroup,
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout},
@@ -118,7 +115,7 @@ impl Lanes {
     }
 
     fn lane_sender(&self, name: &LaneKey) -> mpsc::Sender<QueuedMessage> {
-        let mut open = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.senders.lock();
         if let Some(lane) = open.get(name).filter(|lane| !lane.is_closed()) {
             return lane.clone();
         }
@@ -188,7 +185,7 @@ impl Lane {
     fn close(&mut self) -> bool {
         // The lock keeps `lane_sender` from handing out this lane between the check and the
         // removal.
-        let mut open = self.lanes.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.lanes.senders.lock();
         if !self.messages.is_empty() {
             return false;
         }

@@ -1,12 +1,7 @@
 //! Runs the messages of a lane on the lane's session: as a new turn, or as steering input for the
 //! lane's own turn while that one is running.
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_core::{
     engine::{Engine, EngineError, NewSession, RequestKey, SteerOutcome, SubmittedTurn, TurnWatch},
@@ -18,6 +13,7 @@ use angelia_core::{
     task::TaskGroup,
 };
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::{
@@ -131,7 +127,7 @@ impl LaneTurns {
         // Only the lane's own turn may be steered: the answer of another lane's turn goes
         // elsewhere. A redelivered message is never steering input, because its turn may exist
         // already.
-        let running = self.running().get(name).copied();
+        let running = self.running.lock().get(name).copied();
         if let Some(turn) = running.filter(|_| is_new && self.can_steer(&session.spec.executor)) {
             let input = vec![Content::text(text.clone())];
             match self.engine.steer(turn, input, options.clone()).await {
@@ -187,7 +183,7 @@ impl LaneTurns {
             offer.report_done().await;
         }
         let Some(first) = batch.pop() else { return };
-        self.running().insert(name.clone(), submitted.turn);
+        self.running.lock().insert(name.clone(), submitted.turn);
         let this = self.clone();
         let name = name.clone();
         self.tasks.spawn_until_stopped(async move {
@@ -196,7 +192,7 @@ impl LaneTurns {
                 Err(error) => ("failed", format!("(failed: {error})")),
             };
             // By turn, not by lane: a later turn of the lane may have replaced the entry.
-            this.running().retain(|_, turn| *turn != submitted.turn);
+            this.running.lock().retain(|_, turn| *turn != submitted.turn);
             let reply = TurnReply {
                 id: format!("reply-{}", submitted.turn),
                 endpoint: name.endpoint,
@@ -215,10 +211,6 @@ impl LaneTurns {
     fn can_steer(&self, executor: &str) -> bool {
         let mut executors = self.engine.executors().iter();
         executors.any(|one| one.name() == executor && one.capabilities().steer)
-    }
-
-    fn running(&self) -> MutexGuard<'_, HashMap<LaneKey, TurnId>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the sender that its messages failed, and moves them to the dead letters.

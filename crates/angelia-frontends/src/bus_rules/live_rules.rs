@@ -4,11 +4,12 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::SystemTime,
 };
 
 use angelia_core::engine::rules::Rules;
+use parking_lot::Mutex;
 
 use super::file::{self, ParsedRules};
 
@@ -56,7 +57,7 @@ impl LiveRules {
     /// Returns the rules for the next message, and reports about their file. Checks the file's
     /// metadata, and reads the file only if that has changed.
     pub fn current(&self) -> (Arc<Rules>, Vec<RulesReport>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let version = self.paths.iter().find_map(|path| file_version(path));
         if version == state.version {
             return (Arc::clone(&state.rules), Vec::new());

@@ -2,12 +2,7 @@
 //! is repeated a few times. If a failed attempt may have arrived all the same, its repetition
 //! carries a visible mark. A text that is given up is logged and reported to its sender.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use angelia_core::{
     engine::rules::strip_terminal_codes,
@@ -17,6 +12,7 @@ use angelia_core::{
     },
     task::TaskGroup,
 };
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Marks a text of which an earlier attempt may have arrived.
@@ -245,7 +241,7 @@ impl QueueState {
         chat: String,
     ) -> (Option<oneshot::Receiver<DeliveryEnd>>, oneshot::Sender<DeliveryEnd>) {
         let (done, end) = oneshot::channel();
-        let mut lasts = self.chat_tails.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lasts = self.chat_tails.lock();
         lasts.retain(|_, last| last.try_recv() != Err(oneshot::error::TryRecvError::Closed));
         (lasts.insert(chat, end), done)
     }

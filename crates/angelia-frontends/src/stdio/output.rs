@@ -6,12 +6,13 @@ use std::{
     io::{self, Write as _},
     os::fd::AsFd,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -131,7 +132,7 @@ impl StdioOutput {
         mut bytes: Vec<u8>,
         room: OwnedSemaphorePermit,
     ) -> Result<(), OutputClosed> {
-        let _alone = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.write_lock.lock();
         let count = self.stream.write_now(&bytes);
         if count == bytes.len() {
             return Ok(());

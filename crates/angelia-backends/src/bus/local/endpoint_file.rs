@@ -4,15 +4,14 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 use angelia_core::model::EndpointName;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::index::EndpointRecord;
@@ -49,8 +48,8 @@ impl EndpointFile {
         let temporary: PathBuf = path.with_extension("new");
         let mut file = create(&temporary)?;
         let mut lines = Vec::new();
-        for (name, standing) in &known {
-            lines.extend(encode_line(name, standing)?);
+        for (name, record) in &known {
+            lines.extend(encode_line(name, record)?);
         }
         file.write_all(&lines)?;
         fs::rename(&temporary, path)?;
@@ -58,10 +57,9 @@ impl EndpointFile {
         Ok((names, known.into_iter().collect()))
     }
 
-    pub(super) fn append(&self, name: &EndpointName, standing: &EndpointRecord) -> io::Result<()> {
-        let line = encode_line(name, standing)?;
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&line)
+    pub(super) fn append(&self, name: &EndpointName, record: &EndpointRecord) -> io::Result<()> {
+        let line = encode_line(name, record)?;
+        self.file.lock().write_all(&line)
     }
 }
 
@@ -71,37 +69,23 @@ fn create(path: &Path) -> io::Result<File> {
 
 fn parse_line(line: EndpointLine) -> Option<(EndpointName, EndpointRecord)> {
     let token = match line.token_sha256 {
-        Some(token) => Some(from_hex(&token)?),
+        Some(digits) => {
+            let mut token = [0; 32];
+            hex::decode_to_slice(digits, &mut token).ok()?;
+            Some(token)
+        }
         None => None,
     };
-    let standing = EndpointRecord { seen: true, durable: line.durable, token };
-    Some((EndpointName::new(&line.name).ok()?, standing))
+    let record = EndpointRecord { seen: true, durable: line.durable, token };
+    Some((EndpointName::new(&line.name).ok()?, record))
 }
 
-fn encode_line(name: &EndpointName, standing: &EndpointRecord) -> io::Result<Vec<u8>> {
-    let hex = |token: &[u8; 32]| {
-        token.iter().fold(String::new(), |mut hex, byte| {
-            let _infallible = write!(hex, "{byte:02x}");
-            hex
-        })
-    };
+fn encode_line(name: &EndpointName, record: &EndpointRecord) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(&EndpointLine {
         name: name.to_string(),
-        durable: standing.durable,
-        token_sha256: standing.token.as_ref().map(hex),
+        durable: record.durable,
+        token_sha256: record.token.map(hex::encode),
     })?;
     line.push(b'\n');
     Ok(line)
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut token = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, digits) in token.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let digits = std::str::from_utf8(digits).ok()?;
-        *byte = u8::from_str_radix(digits, 16).ok()?;
-    }
-    Some(token)
 }

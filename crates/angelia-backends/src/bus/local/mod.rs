@@ -20,7 +20,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread::JoinHandle,
 };
 
@@ -31,6 +31,7 @@ use angelia_core::{
         bus::{BusError, PublishError},
     },
 };
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use self::{
@@ -38,7 +39,7 @@ use self::{
     writer::LogWriter,
 };
 use super::{
-    bus_core::{BusCore, PublishBatch, SharedIndex, lock_index},
+    bus_core::{BusCore, PublishBatch, SharedIndex},
     dedupe::DedupeFilter,
     index::{BusIndex, EndpointRecord, LogLocation},
     limits::BusLimits,
@@ -155,7 +156,7 @@ pub(super) struct LogStorage {
 impl LogStorage {
     /// Answers a batch that came after the bus was closed.
     fn refuse_batch(&self, batch: PublishBatch) {
-        let mut index = lock_index(&self.index);
+        let mut index = self.index.lock();
         let refused = batch.messages.into_iter().map(|outgoing| {
             index.unreserve(&outgoing.targets);
             Err(PublishError::Storage(BusError::Closed))
@@ -206,7 +207,7 @@ impl LogStorage {
 impl Drop for LogStorage {
     fn drop(&mut self) {
         self.write_queue.close(None);
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.get_mut().take();
         if let Some(thread) = thread {
             let _panicked = thread.join();
         }

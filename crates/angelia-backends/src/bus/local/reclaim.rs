@@ -11,7 +11,7 @@ use super::{
     segment::{self, SEGMENT_HEADER_BYTES},
     writer::LogWriter,
 };
-use crate::bus::{bus_core::lock_index, index::LogLocation};
+use crate::bus::index::LogLocation;
 
 /// In a log smaller than this nothing is copied.
 const MIN_COPY_LOG_BYTES: u64 = 16 * 1024 * 1024;
@@ -64,7 +64,7 @@ impl LogWriter {
             if is_recent && self.log.size() < MAX_DEDUPE_LOG_BYTES {
                 return;
             }
-            let index = lock_index(&self.index);
+            let index = self.index.lock();
             let used = index.segment_usage.get(&oldest.number).copied().unwrap_or_default();
             let wanted: usize = index.segment_usage.values().map(|used| used.bytes).sum();
             drop(index);
@@ -79,7 +79,7 @@ impl LogWriter {
                 }
                 return;
             }
-            lock_index(&self.index).segment_usage.remove(&oldest.number);
+            self.index.lock().segment_usage.remove(&oldest.number);
             self.log.retire_oldest();
         }
     }
@@ -125,7 +125,7 @@ impl LogWriter {
                         continue;
                     };
                     let at = LogLocation { segment: copying.number, offset: copying.offset as u64 };
-                    let is_wanted = lock_index(&self.index).location_of(&to, position) == Some(at);
+                    let is_wanted = self.index.lock().location_of(&to, position) == Some(at);
                     if is_wanted {
                         let place = self.copy_message(&message, &to, position)?;
                         moved.push((to, position, place));
@@ -141,7 +141,7 @@ impl LogWriter {
         }
         if !moved.is_empty() {
             self.log.sync()?;
-            let mut index = lock_index(&self.index);
+            let mut index = self.index.lock();
             for (to, position, place) in moved {
                 index.set_location(&to, position, place);
             }
@@ -169,7 +169,7 @@ impl LogWriter {
             envelope: message.envelope,
         })?;
         // The record that made the message a dead letter may be removed with its segment.
-        let dead = lock_index(&self.index).dead_letter(position).cloned();
+        let dead = self.index.lock().dead_letter(position).cloned();
         if let Some(dead) = dead {
             self.log.append_dead(position, dead.died_at_ms, &dead.reason)?;
         }

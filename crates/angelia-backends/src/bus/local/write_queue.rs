@@ -1,11 +1,9 @@
 //! The queue in front of the writer thread. Everything that is queued while the writer syncs goes
 //! into its next group.
 
-use std::{
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::bus::bus_core::PublishBatch;
@@ -55,10 +53,6 @@ impl WriteQueue {
         }
     }
 
-    fn lock_pending(&self) -> MutexGuard<'_, WriteGroup> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a batch, waiting for room. Returns the batch if the bus has been closed.
     pub(super) async fn push(&self, batch: PublishBatch) -> Result<(), PublishBatch> {
         let bytes: usize = batch.messages.iter().map(|one| one.message.envelope.len()).sum();
@@ -68,7 +62,7 @@ impl WriteQueue {
         let Ok(permit) = room.acquire_many_owned(permits).await else {
             return Err(batch);
         };
-        let mut pending = self.lock_pending();
+        let mut pending = self.pending.lock();
         if pending.is_closed {
             return Err(batch);
         }
@@ -78,7 +72,7 @@ impl WriteQueue {
     }
 
     pub(super) fn push_done(&self, mut positions: Vec<u64>) {
-        let mut pending = self.lock_pending();
+        let mut pending = self.pending.lock();
         // Only the first acknowledgement wakes the writer, which then waits for more of them.
         let was_quiet = !pending.has_acks();
         if pending.done_positions.is_empty() {
@@ -92,12 +86,12 @@ impl WriteQueue {
     }
 
     pub(super) fn push_dead(&self, position: u64, at: i64, reason: &str) {
-        self.lock_pending().dead_letters.push((position, at, reason.to_owned()));
+        self.pending.lock().dead_letters.push((position, at, reason.to_owned()));
         self.wake.notify_one();
     }
 
     pub(super) fn close(&self, closed: Option<oneshot::Sender<()>>) {
-        let mut pending = self.lock_pending();
+        let mut pending = self.pending.lock();
         pending.is_closed = true;
         pending.close_waiters.extend(closed);
         self.room.close();
@@ -106,16 +100,14 @@ impl WriteQueue {
 
     /// Takes everything that is queued, after waiting at most `at_most` for something.
     pub(super) fn take_group(&self, at_most: Duration) -> WriteGroup {
-        let mut pending = self.lock_pending();
+        let mut pending = self.pending.lock();
         if !pending.is_urgent() && !pending.has_acks() {
             let quiet = |work: &mut WriteGroup| !work.is_urgent() && !work.has_acks();
-            let waited = self.wake.wait_timeout_while(pending, at_most, quiet);
-            pending = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.wake.wait_while_for(&mut pending, quiet, at_most);
         }
         if !pending.is_urgent() && pending.has_acks() {
             let calm = |work: &mut WriteGroup| !work.is_urgent();
-            let waited = self.wake.wait_timeout_while(pending, ACK_DELAY, calm);
-            pending = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.wake.wait_while_for(&mut pending, calm, ACK_DELAY);
         }
         let is_closed = pending.is_closed;
         let work = std::mem::take(&mut *pending);

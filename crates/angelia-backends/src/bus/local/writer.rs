@@ -18,7 +18,7 @@ use super::{
     write_queue::{WriteGroup, WriteQueue},
 };
 use crate::bus::{
-    bus_core::{PublishBatch, SharedIndex, lock_index, storage_error},
+    bus_core::{PublishBatch, SharedIndex, storage_error},
     dedupe::DedupeFilter,
     index::{LogLocation, ReservedMessage, Targets},
     limits::BusLimits,
@@ -68,7 +68,7 @@ impl LogWriter {
             if ticked.elapsed() >= tick {
                 ticked = std::time::Instant::now();
                 let now = self.clock.now().as_millisecond();
-                lock_index(&self.index).expire_all(now);
+                self.index.lock().expire_all(now);
                 self.dedupe.expire(now);
                 self.log.remove_spares();
             }
@@ -148,7 +148,7 @@ impl LogWriter {
         let names: Vec<_> = match &message.to {
             Destination::Endpoint(name) => vec![name.clone()],
             Destination::Everyone => {
-                let index = lock_index(&self.index);
+                let index = self.index.lock();
                 slots.iter().map(|slot| index.endpoint(*slot).name.clone()).collect()
             }
         };
@@ -185,7 +185,7 @@ impl LogWriter {
         let trouble = result.err().map(|error| storage_error("cannot store messages", &error));
         let mut verdicts = verdicts.into_iter();
         let mut answers = Vec::with_capacity(batches.len());
-        let mut index = lock_index(&self.index);
+        let mut index = self.index.lock();
         for (batch, permit) in batches {
             let PublishBatch { messages: outgoing, watch, reply } = batch;
             let receipts: Receipts = outgoing

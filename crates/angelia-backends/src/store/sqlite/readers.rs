@@ -2,12 +2,10 @@
 //! on blocking threads. Lookups by an index run on the caller's thread: the way to another thread
 //! and back takes ten times as long as such a lookup.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{path::Path, sync::Arc};
 
 use angelia_core::ports::{BoxFuture, StoreError};
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
@@ -61,7 +59,7 @@ impl Readers {
 
     pub(super) fn close(&self) {
         self.permits.close();
-        lock_idle(&self.idle).clear();
+        self.idle.lock().clear();
     }
 }
 
@@ -71,17 +69,13 @@ fn run_query<T>(
     idle: &Mutex<Vec<Connection>>,
     query: impl FnOnce(&Connection) -> Result<T, SqliteError>,
 ) -> Result<T, StoreError> {
-    let connection = lock_idle(idle).pop();
+    let connection = idle.lock().pop();
     let connection = match connection {
         Some(connection) => connection,
         None => open::open_read_only(path)
             .map_err(|error| StoreError::Failed { message: describe_error(path, &error) })?,
     };
     let answer = query(&connection).map_err(|trouble| trouble.into_store_error(path));
-    lock_idle(idle).push(connection);
+    idle.lock().push(connection);
     answer
-}
-
-fn lock_idle(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,11 +8,12 @@ use std::{
     cell::RefCell,
     fmt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread::{self, JoinHandle},
 };
 
 use angelia_core::ports::{PendingCommit, StoreError};
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -146,7 +147,7 @@ impl Drop for Writer {
         // Dropping the sender ends the thread, which works off the queue first.
         let (nowhere, _) = mpsc::channel(1);
         self.commands = nowhere;
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.get_mut().take();
         if let Some(thread) = thread {
             let _panicked = thread.join();
         }
