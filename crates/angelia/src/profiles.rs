@@ -1,7 +1,7 @@
 //! The profiles of the configuration. The executor `auto` becomes the first agent that is ready.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -23,15 +23,15 @@ const READINESS_TTL: Duration = Duration::from_mins(1);
 pub(crate) struct ConfiguredProfiles {
     app: Arc<App>,
     executors: Vec<Arc<dyn Executor>>,
-    /// The executor that `auto` resolved to last, and when.
-    last_ready: Mutex<Option<(Arc<str>, Instant)>>,
+    /// Specifications whose program was found ready within [`READINESS_TTL`], and when.
+    ready: Mutex<Vec<(SessionSpec, Instant)>>,
     /// Our own MCP server, for profiles that may delegate.
     own_server: Option<OwnMcpServer>,
 }
 
 impl ConfiguredProfiles {
     pub(crate) fn new(app: Arc<App>, executors: Vec<Arc<dyn Executor>>) -> Self {
-        Self { own_server: OwnMcpServer::new(&app), app, executors, last_ready: Mutex::default() }
+        Self { own_server: OwnMcpServer::new(&app), app, executors, ready: Mutex::default() }
     }
 
     async fn resolve_spec(&self, wanted: ProfileRequest) -> Result<SessionSpec, Failure> {
@@ -102,7 +102,7 @@ impl ConfiguredProfiles {
             .pop()
             .ok_or_else(|| Failure::new(FailureKind::Internal, "the profile has no executor"))?;
         for spec in candidates {
-            if self.was_recently_ready(&spec.executor) || self.is_ready(&spec).await {
+            if self.was_recently_ready(&spec) || self.is_ready(&spec).await {
                 return Ok(spec);
             }
         }
@@ -116,18 +116,30 @@ impl ConfiguredProfiles {
         let health = executor.probe(spec).await;
         let ready = health.is_ready() && !matches!(health.login, LoginState::LoggedOut);
         if ready {
-            *self.last_ready.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some((Arc::clone(&spec.executor), Instant::now()));
+            self.recently_ready().push((spec.clone(), Instant::now()));
         }
         ready
     }
 
-    fn was_recently_ready(&self, executor: &str) -> bool {
-        let chosen = self.last_ready.lock().unwrap_or_else(PoisonError::into_inner);
-        chosen
-            .as_ref()
-            .is_some_and(|(name, at)| **name == *executor && at.elapsed() < READINESS_TTL)
+    fn was_recently_ready(&self, spec: &SessionSpec) -> bool {
+        self.recently_ready().iter().any(|(ready, _)| is_same_program(ready, spec))
     }
+
+    fn recently_ready(&self) -> MutexGuard<'_, Vec<(SessionSpec, Instant)>> {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.retain(|(_, at)| at.elapsed() < READINESS_TTL);
+        ready
+    }
+}
+
+/// Returns whether a probe of one specification also holds for the other: whether both start the
+/// same program with the same login, which its environment can choose.
+fn is_same_program(one: &SessionSpec, other: &SessionSpec) -> bool {
+    one.executor == other.executor
+        && one.binary == other.binary
+        && one.command == other.command
+        && one.env == other.env
+        && one.env_pass == other.env_pass
 }
 
 impl Profiles for ConfiguredProfiles {
@@ -142,4 +154,91 @@ impl Profiles for ConfiguredProfiles {
 
 fn invalid_failure(error: &ResolveError) -> Failure {
     Failure::new(FailureKind::Invalid, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsString, fs, path::Path};
+
+    use angelia_core::{
+        model::NativeSessionId,
+        ports::{Agent, ExecutorCapabilities, ExecutorHealth, InstalledAgent, OpenRequest},
+    };
+
+    use super::*;
+
+    /// An executor whose program is installed only where the specification names no other.
+    struct InstalledWithoutPath;
+
+    impl Executor for InstalledWithoutPath {
+        fn name(&self) -> &'static str {
+            "claude"
+        }
+
+        fn capabilities(&self) -> ExecutorCapabilities {
+            unreachable!("the test only probes")
+        }
+
+        fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
+            let installation = spec
+                .binary
+                .is_none()
+                .then(|| InstalledAgent { path: "claude".into(), version: "1".into() });
+            let health = ExecutorHealth { installation, login: LoginState::Unknown, problem: None };
+            Box::pin(std::future::ready(health))
+        }
+
+        fn open<'a>(
+            &'a self,
+            _: OpenRequest<'a>,
+        ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+            unreachable!("the test only probes")
+        }
+
+        fn warm_up(&self, _: &SessionSpec) {}
+
+        fn fork<'a>(
+            &'a self,
+            _: &'a SessionSpec,
+            _: &'a NativeSessionId,
+        ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+            unreachable!("the test only probes")
+        }
+
+        fn delete_conversation<'a>(
+            &'a self,
+            _: &'a SessionSpec,
+            _: &'a NativeSessionId,
+        ) -> BoxFuture<'a, Result<(), Failure>> {
+            unreachable!("the test only probes")
+        }
+
+        fn close(&self) -> BoxFuture<'_, ()> {
+            unreachable!("the test only probes")
+        }
+    }
+
+    fn profiles(home: &Path, config: &str) -> ConfiguredProfiles {
+        fs::write(home.join("config.yaml"), config).unwrap();
+        let vars = [(OsString::from("ANGELIA_HOME"), home.into())];
+        let app = App::load(vars.into_iter().collect(), None, &[]).unwrap();
+        ConfiguredProfiles::new(Arc::new(app), vec![Arc::new(InstalledWithoutPath)])
+    }
+
+    #[tokio::test]
+    async fn a_program_is_not_ready_because_another_is() {
+        let home = tempfile::tempdir().unwrap();
+        let config = "profiles: {a: {}, b: {binary: /missing/claude}, c: {env: {A: b}}}\n";
+        let profiles = profiles(home.path(), config);
+        for (name, executor) in [("a", "claude"), ("b", "parrot"), ("c", "claude"), ("b", "parrot")]
+        {
+            let request = ProfileRequest {
+                profile: Some(name.into()),
+                cwd: Some(home.path().into()),
+                ..ProfileRequest::default()
+            };
+            let spec = profiles.resolve(request).await.unwrap();
+            assert_eq!(&*spec.executor, executor, "{name}");
+        }
+    }
 }

@@ -3,7 +3,6 @@
 
 use super::{
     load::Config,
-    node::ValueOrigin,
     problem::Problem,
     types::{ExecutorName, Mode},
 };
@@ -33,15 +32,5 @@ impl Config {
             }
         }
         problems
-    }
-
-    /// Returns the origin of a profile's key, from the profile itself or from its executor's
-    /// defaults.
-    fn key_origin(&self, profile: &str, executor: ExecutorName, key: &str) -> &ValueOrigin {
-        let own = self.tree.at(["profiles", profile, key]);
-        let node = own
-            .or_else(|| self.tree.at(["executors", executor.as_str(), key]))
-            .or_else(|| self.tree.at([profile, key]));
-        node.map_or(&self.tree.origin, |node| &node.origin)
     }
 }

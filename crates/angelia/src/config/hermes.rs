@@ -1,6 +1,8 @@
 //! For people who come from Hermes: applies the `HERMES_CLAUDE_CODE_*` variables on top of the
 //! `claude_code_bridge` block of the file.
 
+use std::cell::RefCell;
+
 use super::{
     environment::Environment,
     node::{Node, ValueOrigin},
@@ -69,7 +71,7 @@ fn is_switched_on(environment: &Environment) -> bool {
         return false;
     };
     let node = Node::untyped(value.trim(), ValueOrigin::Variable(SWITCH_VARIABLE.into()));
-    bool::read(&ValueCursor::root(&node), &mut Vec::new()).unwrap_or(true)
+    bool::read(&ValueCursor::root(&node, &RefCell::default())).unwrap_or(true)
 }
 
 /// Returns warnings about variables that are set and have no effect.

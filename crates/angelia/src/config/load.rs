@@ -1,7 +1,7 @@
 //! Loads the configuration: defaults ← file ← environment ← flags, read into types. All problems
 //! are reported at once.
 
-use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc};
 
 use angelia_core::ports::ProfileSummary;
 use sha2::{Digest as _, Sha256};
@@ -13,7 +13,7 @@ use super::{
     home::Home,
     node::{Node, ValueOrigin},
     plano,
-    problem::{ConfigErrors, Problem},
+    problem::{ConfigErrors, Problem, nearest},
     setting::{Setting as _, SettingsBlock as _, ValueCursor},
     types::{
         BridgeProfile, BusSettings, ConfigFile, ExecutorName, Hermes, Http, McpServer, Mode,
@@ -53,14 +53,16 @@ impl Config {
         flags: &[(&str, &str)],
     ) -> Result<Self, ConfigErrors> {
         let mut tree = file::read(home, explicit_file)?;
-        let mut problems = hermes::apply_variables(&mut tree, environment);
+        let problems = hermes::apply_variables(&mut tree, environment);
         plano::apply_variables(&mut tree, environment);
         for (path, value) in flags {
             let keys: Vec<&str> = path.split('.').collect();
             let name = keys.last().copied().unwrap_or_default().replace('_', "-");
             tree.set(&keys, Node::untyped(value, ValueOrigin::Flag(name.into())));
         }
-        let file = ConfigFile::read(&ValueCursor::root(&tree), &mut problems);
+        let problems = RefCell::new(problems);
+        let file = ConfigFile::read(&ValueCursor::root(&tree, &problems));
+        let mut problems = problems.into_inner();
         if let (Some(own), Some(block)) = (tree.at(["profiles", BRIDGE_KEY]), tree.get(BRIDGE_KEY))
             && !block.is_null()
         {
@@ -126,6 +128,41 @@ impl Config {
         Some(entry)
     }
 
+    /// Returns a profile as it is on each executor that it may run on.
+    pub(super) fn candidates(&self, profile: &str) -> &[(ExecutorName, Profile)] {
+        self.profiles.get(profile).map_or(&[], |entry| &entry.candidates)
+    }
+
+    /// Returns a profile as it is on one executor.
+    pub(super) fn profile_on(&self, profile: &str, executor: &str) -> Option<&Profile> {
+        let mut candidates = self.candidates(profile).iter();
+        candidates.find(|(name, _)| name.as_str() == executor).map(|(_, profile)| profile)
+    }
+
+    /// Returns the origin of a profile's key: from the profile itself, or from its executor's
+    /// defaults.
+    pub(super) fn key_origin(
+        &self,
+        profile: &str,
+        executor: ExecutorName,
+        key: &str,
+    ) -> &ValueOrigin {
+        let node = (self.tree.at(["profiles", profile, key]))
+            .or_else(|| self.tree.at([profile, key]))
+            .or_else(|| self.tree.at(["executors", executor.as_str(), key]));
+        node.map_or(&self.tree.origin, |node| &node.origin)
+    }
+
+    /// Returns the message about a name that belongs to no profile.
+    pub(super) fn missing_profile(&self, name: &str) -> Option<String> {
+        if self.profiles.contains_key(name) {
+            return None;
+        }
+        let nearest = nearest(name, self.profile_names());
+        let hint = nearest.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        Some(format!("names no profile: there is no `{name}`{hint}"))
+    }
+
     pub(crate) fn listen(&self) -> SocketAddr {
         self.effective.listen.0
     }
@@ -174,9 +211,7 @@ impl Config {
     /// with the same hash run every profile alike. `listen` and `http` are left out, because they
     /// concern only the daemon.
     pub(crate) fn sha256(&self) -> String {
-        let mut tree = self.tree.clone();
-        tree.remove("listen");
-        tree.remove("http");
+        let tree = self.tree.with_keys(|key| key != "listen" && key != "http");
         let mut hash = Sha256::new();
         tree.write_to(&mut |part| hash.update(part));
         format!("{:x}", hash.finalize())
@@ -211,8 +246,10 @@ fn inherit_defaults(
         let below = executors.get(candidate.as_str()).filter(|node| !node.is_null());
         let mut node = below.cloned().unwrap_or_else(Node::empty_map);
         node.overlay(own.clone());
-        let place = ValueCursor::new(&node, "", "profiles.*");
-        let mut profile = Profile::read_over(default.clone(), &place, &mut Vec::new())
+        // The parts were read before, so nothing is reported here.
+        let problems = RefCell::default();
+        let root = ValueCursor::root(&node, &problems);
+        let mut profile = Profile::read_over(default.clone(), &root.as_profile(&node))
             .unwrap_or_else(|| default.clone());
         profile.executor = executor;
         (node, profile)
@@ -232,13 +269,9 @@ fn merge_bridge_defaults(
     tree: &mut Node,
     bridge: &mut BridgeProfile,
 ) -> ProfileEntry {
-    let mut own = tree.get(BRIDGE_KEY).cloned().unwrap_or_else(Node::empty_map);
-    for key in Hermes::KEYS {
-        own.remove(key);
-    }
+    let own = tree.get(BRIDGE_KEY).map(|block| block.with_keys(|key| !Hermes::KEYS.contains(&key)));
     let default = BridgeProfile::default().profile;
-    let (complete, mut entry) =
-        inherit_defaults(executors, Some(own), bridge.profile.executor, &default);
+    let (complete, mut entry) = inherit_defaults(executors, own, bridge.profile.executor, &default);
     if let Some((node, complete)) = complete {
         tree.set(&[BRIDGE_KEY], node);
         bridge.profile = complete;

@@ -102,13 +102,13 @@ impl Node {
         self.entry(key).map(|entry| &entry.node)
     }
 
-    /// Removes an entry of a map.
-    pub(crate) fn remove(&mut self, key: &str) -> Option<NodeEntry> {
-        let NodeValue::Map(entries) = &mut self.value else {
-            return None;
-        };
-        let at = entries.iter().position(|entry| entry.key == key)?;
-        Some(entries.remove(at))
+    /// Returns a map with only the keys that `keep` accepts, and anything else as it is.
+    pub(crate) fn with_keys(&self, keep: impl Fn(&str) -> bool) -> Self {
+        let mut kept = self.clone();
+        if let NodeValue::Map(entries) = &mut kept.value {
+            entries.retain(|entry| keep(&entry.key));
+        }
+        kept
     }
 
     /// Returns the node at a path of keys, if it was set.

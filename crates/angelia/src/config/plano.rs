@@ -1,17 +1,17 @@
 //! For people who come from Plano's Claude bridge: its six `CLAUDE_CLI_*` variables. Like Plano, we
 //! ignore a value that cannot be read.
 
-use std::net::SocketAddr;
-
 use super::{
     environment::Environment,
     node::{Node, ValueOrigin},
+    setting::TextSetting,
+    types::{ListenAddress, ProgramPath},
 };
 
 /// The variable, the key it sets, and the function that converts its value.
 const VARIABLES: [(&str, &[&str], ValueConverter); 6] = [
-    ("CLAUDE_CLI_LISTEN_ADDR", &["listen"], convert_address),
-    ("CLAUDE_CLI_BIN", &["executors", "claude", "binary"], convert_program),
+    ("CLAUDE_CLI_LISTEN_ADDR", &["listen"], checked::<ListenAddress>),
+    ("CLAUDE_CLI_BIN", &["executors", "claude", "binary"], checked::<ProgramPath>),
     ("CLAUDE_CLI_PERMISSION_MODE", &["executors", "claude", "permissions"], convert_permissions),
     ("CLAUDE_CLI_SESSION_TTL_SECS", &["sessions", "idle_ttl"], convert_session_ttl),
     (
@@ -25,23 +25,18 @@ const VARIABLES: [(&str, &[&str], ValueConverter); 6] = [
 type ValueConverter = fn(&str) -> Option<String>;
 
 pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) {
-    for (name, path, read) in VARIABLES {
+    for (name, path, convert) in VARIABLES {
         let value = environment.non_empty(name).and_then(|value| value.to_str());
-        if let Some(value) = value.and_then(|value| read(value.trim())) {
+        if let Some(value) = value.and_then(|value| convert(value.trim())) {
             let origin = ValueOrigin::Variable(name.into());
             tree.set(path, Node::untyped(&value, origin));
         }
     }
 }
 
-fn convert_address(text: &str) -> Option<String> {
-    let address: SocketAddr = text.parse().ok()?;
-    Some(address.to_string())
-}
-
-fn convert_program(text: &str) -> Option<String> {
-    let named = !text.contains('/');
-    (named || text.starts_with('/') || text.starts_with("~/")).then(|| text.to_owned())
+/// Returns the text as it is, if it can be read as a value of the type.
+fn checked<T: TextSetting>(text: &str) -> Option<String> {
+    T::parse(text).map(|_| text.to_owned())
 }
 
 /// Converts Claude Code's own permission modes. We never use its bypass flag: `bypassPermissions`

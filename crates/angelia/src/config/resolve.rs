@@ -20,7 +20,7 @@ use super::{
     limits,
     load::{Config, ProfileEntry},
     problem::nearest,
-    types::{ExecutorName, Mode, Profile, Trust},
+    types::{ExecutorName, Mode, Profile, Trust, expand_home},
 };
 
 /// The context of a request for an agent: the environment, the home and the directories.
@@ -73,10 +73,7 @@ impl Config {
         let Some((name, entry)) = self.profiles.get_key_value(name) else {
             return Err(self.unknown_profile_error(name));
         };
-        let on = |(executor, profile): &(ExecutorName, Profile)| {
-            self.build_spec(name, entry, *executor, profile, call)
-        };
-        entry.candidates.iter().map(on).collect()
+        self.build_specs(name, entry, call)
     }
 
     /// Returns the specification of an executor in a mode, with the executor's own defaults.
@@ -93,10 +90,19 @@ impl Config {
             Mode::Model => Arc::clone(&target.executor),
             Mode::Agent => format!("{}-agent", target.executor).into(),
         };
-        let on = |(executor, profile): &(ExecutorName, Profile)| {
-            self.build_spec(&name, &entry, *executor, profile, call)
-        };
-        entry.candidates.iter().map(on).collect()
+        self.build_specs(&name, &entry, call)
+    }
+
+    fn build_specs(
+        &self,
+        name: &Arc<str>,
+        entry: &ProfileEntry,
+        call: &ResolveContext<'_>,
+    ) -> Result<Vec<SessionSpec>, ResolveError> {
+        let candidates = entry.candidates.iter();
+        candidates
+            .map(|(executor, profile)| self.build_spec(name, entry, *executor, profile, call))
+            .collect()
     }
 
     fn unknown_profile_error(&self, name: &str) -> ResolveError {
@@ -163,12 +169,8 @@ impl ProfileResolver<'_> {
             }
             return Ok(self.context.home.profile_work_dir(self.name)?);
         }
-        let own = match &self.profile.cwd {
-            Some(path) => {
-                Some(self.require_expanded("cwd", path.expand(self.user_home().as_deref()))?)
-            }
-            None => None,
-        };
+        let own = self.profile.cwd.as_ref();
+        let own = own.map(|path| self.expand("cwd", &path.0)).transpose()?;
         let path = self
             .context
             .named_cwd
@@ -199,8 +201,7 @@ impl ProfileResolver<'_> {
             let nothing = SystemPrompt::Replace("".into());
             return Ok(if replaces { nothing } else { SystemPrompt::Default });
         };
-        let path =
-            self.require_expanded("system_prompt_path", path.expand(self.user_home().as_deref()))?;
+        let path = self.expand("system_prompt_path", &path.0)?;
         let text: Arc<str> = match fs::read_to_string(&path) {
             Ok(text) => text.into(),
             Err(source) => {
@@ -219,10 +220,8 @@ impl ProfileResolver<'_> {
     }
 
     fn binary(&self) -> Result<Option<PathBuf>, ResolveError> {
-        let Some(binary) = &self.profile.binary else {
-            return Ok(None);
-        };
-        self.require_expanded("binary", binary.expand(self.user_home().as_deref())).map(Some)
+        let binary = self.profile.binary.as_ref();
+        binary.map(|path| self.expand("binary", &path.0)).transpose()
     }
 
     fn env(&self) -> BTreeMap<Arc<str>, Arc<str>> {
@@ -230,16 +229,10 @@ impl ProfileResolver<'_> {
         env.map(|(name, value)| (name.0.clone(), value.0.clone())).collect()
     }
 
-    fn user_home(&self) -> Option<PathBuf> {
-        self.context.environment.home()
-    }
-
-    fn require_expanded(
-        &self,
-        key: &'static str,
-        path: Option<PathBuf>,
-    ) -> Result<PathBuf, ResolveError> {
-        path.ok_or_else(|| ResolveError::NoHome { profile: self.name.clone(), key })
+    /// Replaces the `~` of the path that a key names.
+    fn expand(&self, key: &'static str, path: &str) -> Result<PathBuf, ResolveError> {
+        expand_home(path, self.context.environment.home().as_deref())
+            .ok_or_else(|| ResolveError::NoHome { profile: self.name.clone(), key })
     }
 }
 

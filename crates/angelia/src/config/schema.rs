@@ -8,3 +8,23 @@ pub(crate) fn schema() -> String {
     text.push('\n');
     text
 }
+
+/// Implements `JsonSchema` inline for a type with a literal schema.
+macro_rules! inline_schema {
+    ($name:ident $(<$(const $bound:ident: $kind:ty),+>)?, $schema:tt) => {
+        impl$(<$(const $bound: $kind),+>)? schemars::JsonSchema for $name$(<$($bound),+>)? {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
+        }
+    };
+}
+pub(super) use inline_schema;

@@ -3,7 +3,7 @@
 //! keys, types, defaults and descriptions), and generates the reader, the schema, the reference and
 //! the file that `config init` writes.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use super::{
     node::{Node, NodeEntry, NodeValue, Scalar, ScalarKind},
@@ -16,8 +16,25 @@ pub(crate) trait Setting: Sized {
     /// Describes the expected value, for errors and for the reference.
     fn expects() -> String;
 
-    /// Reads the value; returns `None` after pushing a problem.
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self>;
+    /// Reads the value; returns `None` after reporting a problem.
+    fn read(place: &ValueCursor<'_>) -> Option<Self>;
+}
+
+/// A value, or a key of a map whose names the owner chooses, that is parsed from its text.
+pub(crate) trait TextSetting: Sized {
+    const EXPECTS: &'static str;
+
+    fn parse(text: &str) -> Option<Self>;
+}
+
+impl<T: TextSetting> Setting for T {
+    fn expects() -> String {
+        T::EXPECTS.to_owned()
+    }
+
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        place.text().and_then(T::parse).or_else(|| place.mismatch(T::EXPECTS))
+    }
 }
 
 /// A block of settings with fixed keys.
@@ -27,11 +44,7 @@ pub(crate) trait SettingsBlock: Setting + Default {
     fn fields() -> Vec<SettingDoc>;
 
     /// Reads the block with the given defaults instead of its own.
-    fn read_over(
-        default: Self,
-        place: &ValueCursor<'_>,
-        problems: &mut Vec<Problem>,
-    ) -> Option<Self>;
+    fn read_over(default: Self, place: &ValueCursor<'_>) -> Option<Self>;
 }
 
 /// A key of a block, as the reference describes it.
@@ -50,109 +63,101 @@ pub(crate) struct ValueCursor<'a> {
     pub(crate) path: String,
     /// The path for lookup tables: `profiles.*.model`.
     pub(crate) shape: String,
+    problems: &'a RefCell<Vec<Problem>>,
 }
 
 impl<'a> ValueCursor<'a> {
-    pub(crate) fn root(node: &'a Node) -> Self {
-        Self { node, path: String::new(), shape: String::new() }
+    pub(crate) fn root(node: &'a Node, problems: &'a RefCell<Vec<Problem>>) -> Self {
+        Self { node, path: String::new(), shape: String::new(), problems }
     }
 
-    pub(crate) fn new(node: &'a Node, path: &str, shape: &str) -> Self {
-        Self { node, path: path.to_owned(), shape: shape.to_owned() }
+    /// Returns a cursor for a part of this block that is read as if it were a profile.
+    pub(crate) fn as_profile<'b>(&'b self, node: &'b Node) -> ValueCursor<'b> {
+        ValueCursor { node, shape: "profiles.*".to_owned(), ..self.clone() }
     }
 
     fn child(&self, node: &'a Node, key: &str, shape: &str) -> Self {
-        Self { node, path: join(&self.path, key), shape: join(&self.shape, shape) }
-    }
-
-    pub(crate) fn scalar(&self) -> Option<&'a Scalar> {
-        match &self.node.value {
-            NodeValue::Scalar(scalar) => Some(scalar),
-            NodeValue::List(_) | NodeValue::Map(_) => None,
-        }
+        let (path, shape) = (join(&self.path, key), join(&self.shape, shape));
+        Self { node, path, shape, problems: self.problems }
     }
 
     /// Returns a value's text, also of a number; `None` for a null.
     pub(crate) fn text(&self) -> Option<&'a str> {
-        self.scalar()
-            .filter(|scalar| scalar.kind != ScalarKind::Null)
-            .map(|scalar| scalar.text.as_str())
-    }
-
-    pub(crate) fn mismatch(&self, expected: &str) -> Problem {
-        Problem::mismatch(&self.path, expected, self.node)
-    }
-
-    pub(crate) fn problem(&self, what: impl Into<String>) -> Problem {
-        Problem::new(&self.node.origin, &self.path, what)
-    }
-
-    /// Parses the value from its text, for types that have a textual form.
-    pub(crate) fn parse<T>(
-        &self,
-        problems: &mut Vec<Problem>,
-        expected: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        let parsed = self.text().and_then(parse);
-        if parsed.is_none() {
-            problems.push(self.mismatch(expected));
+        match &self.node.value {
+            NodeValue::Scalar(Scalar { kind, text }) if *kind != ScalarKind::Null => Some(text),
+            NodeValue::Scalar(_) | NodeValue::List(_) | NodeValue::Map(_) => None,
         }
-        parsed
+    }
+
+    /// Returns whether the value comes from a variable or a flag.
+    fn is_untyped(&self) -> bool {
+        matches!(&self.node.value, NodeValue::Scalar(scalar) if scalar.kind == ScalarKind::Untyped)
+    }
+
+    /// Returns whether the value can be read as a list, which a variable separates with commas.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.node.value, NodeValue::List(_)) || self.is_untyped()
+    }
+
+    /// Reports that the value is not what the key expects.
+    pub(crate) fn mismatch<T>(&self, expected: &str) -> Option<T> {
+        self.report(Problem::mismatch(&self.path, expected, self.node))
+    }
+
+    /// Reports a problem with the value.
+    pub(crate) fn reject<T>(&self, message: &str) -> Option<T> {
+        self.report(Problem::new(&self.node.origin, &self.path, message))
+    }
+
+    pub(crate) fn report<T>(&self, problem: Problem) -> Option<T> {
+        self.problems.borrow_mut().push(problem);
+        None
+    }
+
+    /// Returns the value that `read` builds, unless it reported a problem about any part of it.
+    fn all_or_none<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
+        let before = self.problems.borrow().len();
+        let value = read();
+        (self.problems.borrow().len() == before).then_some(value)
+    }
+
+    /// A null counts as an empty mapping, because all its keys may be commented out.
+    pub(crate) fn require_map(&self, expected: &str) -> Option<()> {
+        let fits = matches!(self.node.value, NodeValue::Map(_)) || self.node.is_null();
+        if fits { Some(()) } else { self.mismatch(expected) }
+    }
+
+    /// Reads a key of a block.
+    pub(crate) fn read_key<T: Setting>(&self, key: &str, default: T) -> T {
+        let Some(node) = self.node.get(key) else { return default };
+        T::read(&self.child(node, key, key)).unwrap_or(default)
+    }
+
+    pub(crate) fn report_unknown_keys(&self, known: &[&str]) {
+        for entry in self.node.entries() {
+            if !known.contains(&entry.key.as_str()) {
+                self.report_unknown_key(entry, known);
+            }
+        }
+    }
+
+    pub(crate) fn report_unknown_key(&self, entry: &NodeEntry, known: &[&str]) {
+        let unknown = self.child(&entry.node, &entry.key, &entry.key);
+        let refusal =
+            unsupported::refusal(&unknown.shape, &unknown.path, &entry.origin, "remove it");
+        let problem = refusal.unwrap_or_else(|| {
+            let message = match nearest(&entry.key, known.iter().copied()) {
+                Some(near) => format!("is not a known key; did you mean `{near}`?"),
+                None => format!("is not a known key; known here: {}", known.join(", ")),
+            };
+            Problem::new(&entry.origin, &unknown.path, message)
+        });
+        self.problems.borrow_mut().push(problem);
     }
 }
 
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-}
-
-/// Reads the keys of a block, then reports the unknown ones.
-#[derive(Debug)]
-pub(crate) struct Section<'a, 'p> {
-    place: &'a ValueCursor<'a>,
-    problems: &'p mut Vec<Problem>,
-}
-
-impl<'a, 'p> Section<'a, 'p> {
-    /// A null counts as an empty block, because all its keys may be commented out.
-    pub(crate) fn open(place: &'a ValueCursor<'a>, problems: &'p mut Vec<Problem>) -> Option<Self> {
-        if !matches!(place.node.value, NodeValue::Map(_)) && !place.node.is_null() {
-            problems.push(place.mismatch("a mapping"));
-            return None;
-        }
-        Some(Self { place, problems })
-    }
-
-    pub(crate) fn read<T: Setting>(&mut self, key: &str, default: T) -> T {
-        let Some(node) = self.place.node.get(key) else {
-            return default;
-        };
-        let place = self.place.child(node, key, key);
-        T::read(&place, self.problems).unwrap_or(default)
-    }
-
-    pub(crate) fn close(self, known: &[&str]) {
-        for entry in self.place.node.entries() {
-            if !known.contains(&entry.key.as_str()) {
-                let problem = unknown_key(entry, self.place, known);
-                self.problems.push(problem);
-            }
-        }
-    }
-}
-
-/// Returns the problem for a key that the block does not have.
-pub(crate) fn unknown_key(entry: &NodeEntry, block: &ValueCursor<'_>, known: &[&str]) -> Problem {
-    let path = join(&block.path, &entry.key);
-    let shape = join(&block.shape, &entry.key);
-    if let Some(refusal) = unsupported::refusal(&shape, &path, &entry.origin, "remove it") {
-        return refusal;
-    }
-    let what = match nearest(&entry.key, known.iter().copied()) {
-        Some(near) => format!("is not a known key; did you mean `{near}`?"),
-        None => format!("is not a known key; known here: {}", known.join(", ")),
-    };
-    Problem::new(&entry.origin, &path, what)
 }
 
 /// Declares a block of settings: `key: Type = default`, each with a sentence that describes it.
@@ -190,11 +195,10 @@ macro_rules! settings {
             fn read_over(
                 default: Self,
                 place: &$crate::config::setting::ValueCursor<'_>,
-                problems: &mut Vec<$crate::config::problem::Problem>,
             ) -> Option<Self> {
-                let mut section = $crate::config::setting::Section::open(place, problems)?;
-                let this = Self { $( $key: section.read(stringify!($key), default.$key), )+ };
-                section.close(Self::KEYS);
+                place.require_map("a mapping")?;
+                let this = Self { $( $key: place.read_key(stringify!($key), default.$key), )+ };
+                place.report_unknown_keys(Self::KEYS);
                 Some(this)
             }
         }
@@ -204,11 +208,8 @@ macro_rules! settings {
                 "a mapping".to_owned()
             }
 
-            fn read(
-                place: &$crate::config::setting::ValueCursor<'_>,
-                problems: &mut Vec<$crate::config::problem::Problem>,
-            ) -> Option<Self> {
-                $crate::config::setting::SettingsBlock::read_over(Self::default(), place, problems)
+            fn read(place: &$crate::config::setting::ValueCursor<'_>) -> Option<Self> {
+                $crate::config::setting::SettingsBlock::read_over(Self::default(), place)
             }
         }
     };
@@ -220,25 +221,23 @@ impl Setting for bool {
         "true or false".to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let loose = place.scalar().is_some_and(|scalar| scalar.kind == ScalarKind::Untyped);
-        place.parse(problems, &Self::expects(), |text| match text.to_ascii_lowercase().as_str() {
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        let text = place.text().unwrap_or_default().to_ascii_lowercase();
+        match text.as_str() {
             "true" | "yes" | "on" => Some(true),
             "false" | "no" | "off" => Some(false),
-            "1" if loose => Some(true),
-            "0" if loose => Some(false),
-            _ => None,
-        })
+            "1" if place.is_untyped() => Some(true),
+            "0" if place.is_untyped() => Some(false),
+            _ => place.mismatch(&Self::expects()),
+        }
     }
 }
 
-impl Setting for String {
-    fn expects() -> String {
-        "text".to_owned()
-    }
+impl TextSetting for String {
+    const EXPECTS: &'static str = "text";
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| (!text.is_empty()).then(|| text.to_owned()))
+    fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| text.to_owned())
     }
 }
 
@@ -247,11 +246,11 @@ impl<T: Setting> Setting for Option<T> {
         format!("null, or {}", T::expects())
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
         if place.node.is_null() {
             return Some(None);
         }
-        T::read(place, problems).map(Some)
+        T::read(place).map(Some)
     }
 }
 
@@ -260,38 +259,27 @@ impl<T: Setting> Setting for Vec<T> {
         format!("a list, each item {}", T::expects())
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let from_variable;
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        let from_variable: Vec<Node>;
         let items = match &place.node.value {
             NodeValue::List(items) => items,
             NodeValue::Scalar(scalar) if scalar.kind == ScalarKind::Untyped => {
-                from_variable = split_list(&scalar.text)
-                    .map(|item| Node::untyped(item, place.node.origin.clone()))
-                    .collect();
+                let origin = &place.node.origin;
+                let items = split_list(&scalar.text);
+                from_variable = items.map(|item| Node::untyped(item, origin.clone())).collect();
                 &from_variable
             }
             NodeValue::Scalar(scalar) if scalar.kind == ScalarKind::Null => {
                 return Some(Self::new());
             }
-            NodeValue::Scalar(_) | NodeValue::Map(_) => {
-                problems.push(place.mismatch(&Self::expects()));
-                return None;
-            }
+            NodeValue::Scalar(_) | NodeValue::Map(_) => return place.mismatch(&Self::expects()),
         };
-        let before = problems.len();
-        let read = items
-            .iter()
-            .enumerate()
-            .filter_map(|(index, node)| {
-                let place = ValueCursor {
-                    node,
-                    path: format!("{}[{index}]", place.path),
-                    shape: format!("{}[]", place.shape),
-                };
-                T::read(&place, problems)
-            })
-            .collect();
-        (problems.len() == before).then_some(read)
+        let read_item = |(index, node)| {
+            let path = format!("{}[{index}]", place.path);
+            let shape = format!("{}[]", place.shape);
+            T::read(&ValueCursor { node, path, shape, problems: place.problems })
+        };
+        place.all_or_none(|| items.iter().enumerate().filter_map(read_item).collect())
     }
 }
 
@@ -311,39 +299,21 @@ fn split_list(text: &str) -> impl Iterator<Item = &str> {
     .filter(|item| !item.is_empty())
 }
 
-/// A key of a map whose names the owner chooses.
-pub(crate) trait MapKey: Ord + Sized {
-    fn expects() -> &'static str;
-    fn parse(text: &str) -> Option<Self>;
-}
-
-impl<K: MapKey, T: Setting> Setting for BTreeMap<K, T> {
+impl<K: TextSetting + Ord, T: Setting> Setting for BTreeMap<K, T> {
     fn expects() -> String {
-        format!("a mapping of {} to {}", K::expects(), T::expects())
+        format!("a mapping of {} to {}", K::EXPECTS, T::expects())
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        if !matches!(place.node.value, NodeValue::Map(_)) && !place.node.is_null() {
-            problems.push(place.mismatch(&Self::expects()));
-            return None;
-        }
-        let before = problems.len();
-        let mut read = Self::new();
-        for entry in place.node.entries() {
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        place.require_map(&Self::expects())?;
+        let read_entry = |entry: &NodeEntry| {
             let child = place.child(&entry.node, &entry.key, "*");
-            match K::parse(&entry.key) {
-                Some(key) => {
-                    if let Some(value) = T::read(&child, problems) {
-                        read.insert(key, value);
-                    }
-                }
-                None => problems.push(Problem::new(
-                    &entry.origin,
-                    &child.path,
-                    format!("is not a name that can be used here; use {}", K::expects()),
-                )),
-            }
-        }
-        (problems.len() == before).then_some(read)
+            let Some(key) = K::parse(&entry.key) else {
+                let message = format!("is not a name that can be used here; use {}", K::EXPECTS);
+                return place.report(Problem::new(&entry.origin, &child.path, message));
+            };
+            Some((key, T::read(&child)?))
+        };
+        place.all_or_none(|| place.node.entries().iter().filter_map(read_entry).collect())
     }
 }

@@ -41,18 +41,15 @@ impl Config {
     }
 
     fn effective_tree(&self) -> Node {
-        let mut shown = to_tree(&self.effective);
-        if self.effective.claude_code_bridge.is_none() {
-            shown.remove(BRIDGE_KEY);
-        }
-        shown
+        let has_bridge = self.effective.claude_code_bridge.is_some();
+        to_tree(&self.effective).with_keys(|key| has_bridge || key != BRIDGE_KEY)
     }
 
     fn write_flat<'a>(&self, node: &'a Node, path: &mut Vec<&'a str>, text: &mut String) {
         let entries = node.entries();
         if entries.is_empty() {
-            let said = self.tree.at(path.iter().copied());
-            let origin = said.map_or(&ValueOrigin::Default, |node| &node.origin);
+            let set = self.tree.at(path.iter().copied());
+            let origin = set.map_or(&ValueOrigin::Default, |node| &node.origin);
             let _infallible =
                 writeln!(text, "{}: {}  # {origin}", path.join("."), format_flow(node));
         }

@@ -1,10 +1,12 @@
 //! The file that `config init` writes: every key with its default and its description, commented
 //! out, so that a default that changes in a later version still takes effect.
 
+use serde::Serialize;
+
 use super::{
     hermes::BRIDGE_KEY,
     node::Node,
-    setting::{SettingDoc, SettingsBlock as _},
+    setting::{SettingDoc, SettingsBlock},
     show::{format_flow, to_tree},
     types::{BusSettings, ConfigFile, Http, Profile, Sessions},
 };
@@ -25,39 +27,14 @@ pub(crate) fn initial_file() -> String {
         match field.key {
             // Only people who come from Hermes need this block, and they already have it.
             BRIDGE_KEY => {}
-            "profiles" => {
-                text.push('\n');
-                write_comment(&field.about, 0, &mut text);
-                text.push_str("profiles:\n  default:\n");
-                let defaults = to_tree(&Profile::default());
-                write_commented_out(&Profile::fields(), &defaults, 2, &mut text);
-            }
+            "profiles" => write_block::<Profile>(&field, "profiles:\n  default:\n", 2, &mut text),
             "executors" => {
-                text.push('\n');
-                write_comment(&field.about, 0, &mut text);
-                text.push_str("executors:\n  #claude: {}\n  #codex: {}\n  #acp: {}\n");
+                open_block(&field, "executors:\n", &mut text);
+                text.push_str("  #claude: {}\n  #codex: {}\n  #acp: {}\n");
             }
-            "sessions" => {
-                text.push('\n');
-                write_comment(&field.about, 0, &mut text);
-                text.push_str("sessions:\n");
-                let defaults = to_tree(&Sessions::default());
-                write_commented_out(&Sessions::fields(), &defaults, 1, &mut text);
-            }
-            "http" => {
-                text.push('\n');
-                write_comment(&field.about, 0, &mut text);
-                text.push_str("http:\n");
-                let defaults = to_tree(&Http::default());
-                write_commented_out(&Http::fields(), &defaults, 1, &mut text);
-            }
-            "bus" => {
-                text.push('\n');
-                write_comment(&field.about, 0, &mut text);
-                text.push_str("bus:\n");
-                let defaults = to_tree(&BusSettings::default());
-                write_commented_out(&BusSettings::fields(), &defaults, 1, &mut text);
-            }
+            "sessions" => write_block::<Sessions>(&field, "sessions:\n", 1, &mut text),
+            "http" => write_block::<Http>(&field, "http:\n", 1, &mut text),
+            "bus" => write_block::<BusSettings>(&field, "bus:\n", 1, &mut text),
             _ => {
                 text.push('\n');
                 write_commented_out(&[field], &defaults, 0, &mut text);
@@ -65,6 +42,23 @@ pub(crate) fn initial_file() -> String {
         }
     }
     text
+}
+
+/// Writes a block whose keys are commented out.
+fn write_block<B: SettingsBlock + Serialize>(
+    field: &SettingDoc,
+    head: &str,
+    depth: usize,
+    text: &mut String,
+) {
+    open_block(field, head, text);
+    write_commented_out(&B::fields(), &to_tree(&B::default()), depth, text);
+}
+
+fn open_block(field: &SettingDoc, head: &str, text: &mut String) {
+    text.push('\n');
+    write_comment(&field.about, 0, text);
+    text.push_str(head);
 }
 
 fn write_commented_out(fields: &[SettingDoc], defaults: &Node, depth: usize, text: &mut String) {

@@ -1,7 +1,7 @@
 //! Runs a request at most once: recognises a repeated request and remembers each request for that
 //! purpose.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 use angelia_core::{
     engine::{EngineError, RequestKey},
@@ -156,13 +156,7 @@ impl RequestHandler<'_> {
     pub(super) fn request_key(self, asked: &ResolvedRequest) -> Option<RequestKey> {
         let key = match (&asked.hints.idempotency_key, asked.hashes.client_request) {
             (Some(key), _) => format!("v1:{key}"),
-            (None, Some(client)) => {
-                let mut key = "v1:client:".to_owned();
-                for byte in client {
-                    let _infallible = write!(key, "{byte:02x}");
-                }
-                key
-            }
+            (None, Some(client)) => format!("v1:client:{}", hex::encode(client)),
             (None, None) => return None,
         };
         Some(RequestKey {

@@ -4,6 +4,7 @@ mod commands;
 mod config_docs;
 mod defaults;
 mod errors;
+mod fallback;
 mod hermes;
 mod home;
 mod http;

@@ -4,14 +4,11 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, Serializer, ser::Error as _};
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::{BoundedCount, ExecutorName, Limit, Period, Profile};
-use crate::config::{
-    problem::Problem,
-    setting::{Section, Setting, SettingsBlock, ValueCursor, settings, unknown_key},
-};
+use crate::config::setting::{Setting, SettingsBlock as _, ValueCursor, settings};
 
 settings! {
     /// The keys of Hermes's block besides those of a profile.
@@ -23,10 +20,13 @@ settings! {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// The whole block. Its own keys come first where it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct BridgeProfile {
-    pub(crate) profile: Profile,
+    #[serde(flatten)]
     pub(crate) hermes: Hermes,
+    #[serde(flatten)]
+    pub(crate) profile: Profile,
 }
 
 impl Default for BridgeProfile {
@@ -49,39 +49,15 @@ impl Setting for BridgeProfile {
         "a mapping".to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        Section::open(place, problems)?;
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        place.require_map("a mapping")?;
         let known: Vec<&str> = Hermes::KEYS.iter().chain(Profile::KEYS).copied().collect();
-        let mut rest = place.node.clone();
-        let mut own = place.node.clone();
-        for entry in place.node.entries() {
-            let key = entry.key.as_str();
-            if Hermes::KEYS.contains(&key) {
-                rest.remove(key);
-                continue;
-            }
-            own.remove(key);
-            if !Profile::KEYS.contains(&key) {
-                rest.remove(key);
-                let block = ValueCursor::new(place.node, &place.path, "profiles.*");
-                problems.push(unknown_key(entry, &block, &known));
-            }
-        }
-        let hermes = Hermes::read(&ValueCursor::new(&own, &place.path, &place.shape), problems)?;
-        let rest = ValueCursor::new(&rest, &place.path, "profiles.*");
-        let profile = Profile::read_over(Self::default().profile, &rest, problems)?;
-        Some(Self { profile, hermes })
-    }
-}
-
-/// Serializes one block, as it is written in the file: first its own keys, then the profile's.
-impl Serialize for BridgeProfile {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let hermes = serde_json::to_value(&self.hermes).map_err(S::Error::custom)?;
-        let profile = serde_json::to_value(&self.profile).map_err(S::Error::custom)?;
-        let own = Hermes::KEYS.iter().map(|key| (key, &hermes[key]));
-        let rest = Profile::KEYS.iter().map(|key| (key, &profile[key]));
-        serializer.collect_map(own.chain(rest))
+        place.as_profile(place.node).report_unknown_keys(&known);
+        let own = place.node.with_keys(|key| Hermes::KEYS.contains(&key));
+        let rest = place.node.with_keys(|key| Profile::KEYS.contains(&key));
+        let hermes = Hermes::read(&place.as_profile(&own))?;
+        let profile = Profile::read_over(Self::default().profile, &place.as_profile(&rest))?;
+        Some(Self { hermes, profile })
     }
 }
 

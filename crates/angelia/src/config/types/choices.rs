@@ -2,6 +2,11 @@
 
 use angelia_core::model;
 
+use crate::config::{
+    setting::{Setting, ValueCursor},
+    unsupported,
+};
+
 /// Declares an enum by its words; alternative spellings follow the first.
 macro_rules! choice_enums {
     ($( $(#[$meta:meta])* $name:ident { $( $variant:ident = $word:literal $(| $alias:literal)* ),+ $(,)? } )+) => {
@@ -17,31 +22,31 @@ macro_rules! choice_enums {
                 pub(crate) const WORDS: &'static [&'static str] = &[$( $word, )+];
             }
 
-            impl $crate::config::setting::Setting for $name {
+            impl Setting for $name {
                 fn expects() -> String {
                     Self::WORDS.join(" | ")
                 }
 
-                fn read(
-                    place: &$crate::config::setting::ValueCursor<'_>,
-                    problems: &mut Vec<$crate::config::problem::Problem>,
-                ) -> Option<Self> {
-                    let word = place.text().unwrap_or_default();
-                    match word {
-                        $( $word $(| $alias)* => return Some(Self::$variant), )+
-                        _ => {}
+                fn read(place: &ValueCursor<'_>) -> Option<Self> {
+                    match place.text().unwrap_or_default() {
+                        $( $word $(| $alias)* => Some(Self::$variant), )+
+                        other => refuse_word(place, other, &Self::expects()),
                     }
-                    let shape = format!("{}: {word}", place.shape);
-                    let path = format!("{}: {word}", place.path);
-                    let advice = format!("use {}", Self::expects());
-                    let origin = &place.node.origin;
-                    let refusal = $crate::config::unsupported::refusal(&shape, &path, origin, &advice);
-                    problems.push(refusal.unwrap_or_else(|| place.mismatch(&Self::expects())));
-                    None
                 }
             }
         )+
     };
+}
+
+/// Reports a word that is not one of the choices, or that only a later version knows.
+fn refuse_word<T>(place: &ValueCursor<'_>, word: &str, choices: &str) -> Option<T> {
+    let shape = format!("{}: {word}", place.shape);
+    let path = format!("{}: {word}", place.path);
+    let advice = format!("use {choices}");
+    match unsupported::refusal(&shape, &path, &place.node.origin, &advice) {
+        Some(refusal) => place.report(refusal),
+        None => place.mismatch(choices),
+    }
 }
 
 choice_enums! {
@@ -69,7 +74,8 @@ impl ExecutorName {
         }
     }
 
-    /// Returns the executor with this name; `auto` is not one.
+    /// Returns the executor with this name, if it can run by its defaults alone: `auto` is no
+    /// executor, and `acp` needs a command line.
     pub(crate) fn from_name(word: &str) -> Option<Self> {
         let all = [Self::Claude, Self::Codex, Self::Parrot];
         all.into_iter().find(|one| one.as_str() == word)

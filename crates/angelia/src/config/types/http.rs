@@ -1,15 +1,16 @@
 //! The settings of the model APIs under `/v1`, and the keys that give access to them.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use hex::FromHex;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::{Dollars, Period, ProfileName};
 use crate::config::{
-    node::{NodeValue, Scalar, ScalarKind},
-    problem::Problem,
-    setting::{MapKey, Setting, ValueCursor, settings},
+    node::NodeValue,
+    schema::inline_schema,
+    setting::{Setting, TextSetting, ValueCursor, settings},
 };
 
 settings! {
@@ -63,16 +64,15 @@ impl Setting for ApiKey {
         "a mapping with `name` and `sha256`, as `angelia keys add` writes it".to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let fields = KeyFields::read(place, problems)?;
-        for key in ["name", "sha256"] {
-            if place.node.get(key).is_none() {
-                let what = format!("has no `{key}`; `angelia keys add` writes whole keys");
-                problems.push(place.problem(what));
-                return None;
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        let fields = KeyFields::read(place)?;
+        let missing = ["name", "sha256"].into_iter().find(|key| place.node.get(key).is_none());
+        match missing {
+            Some(key) => {
+                place.reject(&format!("has no `{key}`; `angelia keys add` writes whole keys"))
             }
+            None => Some(Self(fields)),
         }
-        Some(Self(fields))
     }
 }
 
@@ -81,23 +81,15 @@ pub(crate) struct KeyHash(pub(crate) [u8; 32]);
 
 impl KeyHash {
     pub(crate) fn to_hex(self) -> String {
-        let mut text = String::with_capacity(64);
-        for byte in self.0 {
-            let _infallible = write!(text, "{byte:02x}");
-        }
-        text
+        hex::encode(self.0)
     }
+}
+
+impl TextSetting for KeyHash {
+    const EXPECTS: &'static str = "64 hexadecimal digits";
 
     fn parse(text: &str) -> Option<Self> {
-        let mut hash = [0; 32];
-        let digits = text.as_bytes();
-        if digits.len() != 2 * hash.len() || !text.is_ascii() {
-            return None;
-        }
-        for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        Some(Self(hash))
+        FromHex::from_hex(text).ok().map(Self)
     }
 }
 
@@ -113,29 +105,7 @@ impl Serialize for KeyHash {
     }
 }
 
-impl JsonSchema for KeyHash {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "KeyHash".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "pattern": "^[0-9a-fA-F]{64}$"})
-    }
-}
-
-impl Setting for KeyHash {
-    fn expects() -> String {
-        "64 hexadecimal digits".to_owned()
-    }
-
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), Self::parse)
-    }
-}
+inline_schema!(KeyHash, {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"});
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeyProfiles {
@@ -152,40 +122,23 @@ impl Serialize for KeyProfiles {
     }
 }
 
-impl JsonSchema for KeyProfiles {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "KeyProfiles".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "string"}}]})
-    }
-}
+inline_schema!(KeyProfiles, {
+    "anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "string"}}],
+});
 
 impl Setting for KeyProfiles {
     fn expects() -> String {
         "`all`, or a list of names".to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
         match &place.node.value {
-            NodeValue::Scalar(Scalar { text, kind, .. })
-                if *kind != ScalarKind::Null && text == "all" =>
-            {
-                Some(Self::All)
-            }
+            _ if place.text() == Some("all") => Some(Self::All),
             NodeValue::List(_) => {
-                let names: Vec<String> = Vec::read(place, problems)?;
+                let names = Vec::<String>::read(place)?;
                 Some(Self::Only(names.into_iter().map(Into::into).collect()))
             }
-            NodeValue::Scalar(_) | NodeValue::Map(_) => {
-                problems.push(place.mismatch(&Self::expects()));
-                None
-            }
+            NodeValue::Scalar(_) | NodeValue::Map(_) => place.mismatch(&Self::expects()),
         }
     }
 }
@@ -196,10 +149,8 @@ impl Setting for KeyProfiles {
 #[schemars(inline)]
 pub(crate) struct ModelId(pub(crate) Arc<str>);
 
-impl MapKey for ModelId {
-    fn expects() -> &'static str {
-        "a model id"
-    }
+impl TextSetting for ModelId {
+    const EXPECTS: &'static str = "a model id";
 
     fn parse(text: &str) -> Option<Self> {
         let fits = !text.is_empty() && text.len() <= 128 && !text.contains(char::is_whitespace);

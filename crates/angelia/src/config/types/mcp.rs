@@ -1,27 +1,25 @@
 //! MCP servers, in the shape Claude Code uses: kept as JSON, and checked only far enough to refuse
 //! a definition that could not start.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use angelia_core::model::RawJson;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value as Json, value::to_raw_value};
 
 use super::values::SECRET_MASK;
 use crate::config::{
     node::{Node, NodeValue, Scalar, ScalarKind},
-    problem::Problem,
-    setting::{MapKey, Setting, ValueCursor},
+    schema::inline_schema,
+    setting::{Setting, TextSetting, ValueCursor},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub(crate) struct ServerName(pub(crate) Arc<str>);
 
-impl MapKey for ServerName {
-    fn expects() -> &'static str {
-        "a name of letters, digits, `_` and `-`"
-    }
+impl TextSetting for ServerName {
+    const EXPECTS: &'static str = "a name of letters, digits, `_` and `-`";
 
     fn parse(text: &str) -> Option<Self> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -62,37 +60,23 @@ impl Serialize for McpServer {
     }
 }
 
-impl JsonSchema for McpServer {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "McpServer".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object",
-            "anyOf": [{"required": ["command"]}, {"required": ["url"]}],
-        })
-    }
-}
+inline_schema!(McpServer, {
+    "type": "object",
+    "anyOf": [{"required": ["command"]}, {"required": ["url"]}],
+});
 
 impl Setting for McpServer {
     fn expects() -> String {
         "a server's definition (`command` with `args` and `env`, or `type` with `url`)".to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
         let Json::Object(server) = node_to_json(place.node) else {
-            problems.push(place.mismatch(&Self::expects()));
-            return None;
+            return place.mismatch(&Self::expects());
         };
         let has_text = |key: &str| matches!(server.get(key), Some(Json::String(_)));
         if !has_text("command") && !has_text("url") {
-            problems.push(place.problem("has neither a `command` nor a `url`; name one of them"));
-            return None;
+            return place.reject("has neither a `command` nor a `url`; name one of them");
         }
         Some(Self(server))
     }

@@ -24,7 +24,7 @@ pub(crate) use period::{Limit, Period};
 pub(crate) use profile::{ExecutorDefaults, Profile};
 pub(crate) use values::{
     AgentCommand, BoundedCount, Dollars, FixedPath, ListenAddress, PassedVariable, ProfileName,
-    ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting, VariableName,
+    ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting, VariableName, expand_home,
 };
 
 use super::setting::settings;

@@ -1,13 +1,12 @@
 //! Durations as people write them: `90`, `90s`, `10m`, `2h`, `7d`; and limits, which cannot be
 //! zero.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use crate::config::{
-    problem::Problem,
+    schema::inline_schema,
     setting::{Setting, ValueCursor},
 };
 
@@ -90,16 +89,9 @@ impl Setting for Period {
         PeriodError::Unreadable.to_string()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let parsed =
-            place.text().map_or(Err(PeriodError::Unreadable), |text| Self::parse(text.trim()));
-        match parsed {
-            Ok(period) => Some(period),
-            Err(bad) => {
-                problems.push(place.mismatch(&bad.to_string()));
-                None
-            }
-        }
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        let text = place.text().unwrap_or_default().trim();
+        Self::parse(text).map_or_else(|error| place.mismatch(&error.to_string()), Some)
     }
 }
 
@@ -109,23 +101,11 @@ impl Serialize for Period {
     }
 }
 
-impl JsonSchema for Period {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Period".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["integer", "string"],
-            "minimum": 0,
-            "pattern": "^[0-9]+[smhd]?$",
-        })
-    }
-}
+inline_schema!(Period, {
+    "type": ["integer", "string"],
+    "minimum": 0,
+    "pattern": "^[0-9]+[smhd]?$",
+});
 
 /// A period that ends something when it is over: a clock or a budget. A limit of 0 would end every
 /// turn before it has begun, and is never what its author means.
@@ -143,30 +123,17 @@ impl Setting for Limit {
         Period::expects()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let period = Period::read(place, problems)?;
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        let period = Period::read(place)?;
         if period.seconds == 0 {
-            problems.push(place.mismatch("at least one second"));
-            return None;
+            return place.mismatch("at least one second");
         }
         Some(Self(period))
     }
 }
 
-impl JsonSchema for Limit {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Limit".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["integer", "string"],
-            "minimum": 1,
-            "pattern": "^0*[1-9][0-9]*[smhd]?$",
-        })
-    }
-}
+inline_schema!(Limit, {
+    "type": ["integer", "string"],
+    "minimum": 1,
+    "pattern": "^0*[1-9][0-9]*[smhd]?$",
+});

@@ -12,10 +12,7 @@ use super::{
     PassedVariable, Period, Permission, ProgramPath, SecretValue, ServerName, ToolPatternSetting,
     ToolSetSetting, Trust, VariableName,
 };
-use crate::config::{
-    problem::Problem,
-    setting::{Setting, SettingsBlock as _, ValueCursor, settings, unknown_key},
-};
+use crate::config::setting::{Setting, SettingsBlock as _, ValueCursor, settings};
 
 settings! {
     /// A named set of settings.
@@ -132,15 +129,15 @@ impl Setting for ExecutorDefaults {
         "a mapping with the keys of a profile".to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let mut node = place.node.clone();
-        let given = inherited_keys().filter(|key| node.get(key).is_some()).collect();
-        if let Some(choice) = node.remove(EXECUTOR_KEY) {
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        if let Some(executor) = place.node.entry(EXECUTOR_KEY) {
             let known: Vec<_> = inherited_keys().collect();
-            problems.push(unknown_key(&choice, place, &known));
+            place.report_unknown_key(executor, &known);
         }
-        let values = Profile::read(&ValueCursor::new(&node, &place.path, "profiles.*"), problems)?;
-        Some(Self { values, inherited: given })
+        let node = place.node.with_keys(|key| key != EXECUTOR_KEY);
+        let values = Profile::read(&place.as_profile(&node))?;
+        let inherited = inherited_keys().filter(|key| node.get(key).is_some()).collect();
+        Some(Self { values, inherited })
     }
 }
 

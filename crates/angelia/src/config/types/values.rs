@@ -1,57 +1,34 @@
 //! The other kinds of values: bounded numbers, names, paths, patterns, addresses.
 
 use std::{
-    borrow::Cow,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use angelia_core::model::{ToolPattern, ToolSet};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer, ser::SerializeSeq as _};
+use serde::{Serialize, Serializer};
 
 use crate::config::{
-    node::NodeValue,
-    problem::Problem,
-    setting::{MapKey, Setting, ValueCursor},
+    schema::inline_schema,
+    setting::{Setting, TextSetting, ValueCursor},
 };
-
-/// Implements `JsonSchema` inline for a type with a literal schema.
-macro_rules! schema {
-    ($name:ident $(<$(const $bound:ident: $kind:ty),+>)?, $schema:tt) => {
-        impl$(<$(const $bound: $kind),+>)? JsonSchema for $name$(<$($bound),+>)? {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!($schema)
-            }
-        }
-    };
-}
 
 /// A whole number within bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BoundedCount<const MIN: u32, const MAX: u32>(pub(crate) u32);
 
-schema!(BoundedCount<const MIN: u32, const MAX: u32>, {"type": "integer", "minimum": MIN, "maximum": MAX});
+inline_schema!(BoundedCount<const MIN: u32, const MAX: u32>, {"type": "integer", "minimum": MIN, "maximum": MAX});
 
 impl<const MIN: u32, const MAX: u32> Setting for BoundedCount<MIN, MAX> {
     fn expects() -> String {
         format!("a whole number from {MIN} to {MAX}")
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            let number = text.parse().ok()?;
-            (MIN..=MAX).contains(&number).then_some(Self(number))
-        })
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        let number = place.text().and_then(|text| text.parse().ok());
+        let number = number.filter(|number| (MIN..=MAX).contains(number));
+        number.map(Self).or_else(|| place.mismatch(&Self::expects()))
     }
 }
 
@@ -59,18 +36,14 @@ impl<const MIN: u32, const MAX: u32> Setting for BoundedCount<MIN, MAX> {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Dollars(pub(crate) f64);
 
-schema!(Dollars, {"type": "number", "exclusiveMinimum": 0});
+inline_schema!(Dollars, {"type": "number", "exclusiveMinimum": 0});
 
-impl Setting for Dollars {
-    fn expects() -> String {
-        "US dollars, more than 0, such as 2.50".to_owned()
-    }
+impl TextSetting for Dollars {
+    const EXPECTS: &'static str = "US dollars, more than 0, such as 2.50";
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            let amount: f64 = text.parse().ok()?;
-            (amount.is_finite() && amount > 0.0).then_some(Self(amount))
-        })
+    fn parse(text: &str) -> Option<Self> {
+        let amount: f64 = text.parse().ok()?;
+        (amount.is_finite() && amount > 0.0).then_some(Self(amount))
     }
 }
 
@@ -78,64 +51,41 @@ impl Setting for Dollars {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ListenAddress(pub(crate) SocketAddr);
 
-schema!(ListenAddress, {"type": "string"});
+inline_schema!(ListenAddress, {"type": "string"});
 
-impl Setting for ListenAddress {
-    fn expects() -> String {
-        "an address with a port, such as 127.0.0.1:4376".to_owned()
-    }
+impl TextSetting for ListenAddress {
+    const EXPECTS: &'static str = "an address with a port, such as 127.0.0.1:4376";
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| text.parse().ok().map(Self))
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
     }
 }
 
 /// A path that does not depend on the current directory: absolute, or below the owner's home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct FixedPath(String);
+pub(crate) struct FixedPath(pub(crate) String);
 
-schema!(FixedPath, {"type": "string", "pattern": "^(/|~/|~$)"});
+inline_schema!(FixedPath, {"type": "string", "pattern": "^(/|~/|~$)"});
 
-impl FixedPath {
-    pub(crate) fn expand(&self, home: Option<&Path>) -> Option<PathBuf> {
-        expand(&self.0, home)
-    }
-}
+impl TextSetting for FixedPath {
+    const EXPECTS: &'static str = "an absolute path, or one that starts with ~/";
 
-impl Setting for FixedPath {
-    fn expects() -> String {
-        "an absolute path, or one that starts with ~/".to_owned()
-    }
-
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            is_fixed_path(text).then(|| Self(text.to_owned()))
-        })
+    fn parse(text: &str) -> Option<Self> {
+        is_fixed_path(text).then(|| Self(text.to_owned()))
     }
 }
 
 /// A program: its path, or a name that is looked up on `PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct ProgramPath(String);
+pub(crate) struct ProgramPath(pub(crate) String);
 
-schema!(ProgramPath, {"type": "string", "minLength": 1});
+inline_schema!(ProgramPath, {"type": "string", "minLength": 1});
 
-impl ProgramPath {
-    pub(crate) fn expand(&self, home: Option<&Path>) -> Option<PathBuf> {
-        expand(&self.0, home)
-    }
-}
+impl TextSetting for ProgramPath {
+    const EXPECTS: &'static str = "a program's name, or its path (absolute, or starting with ~/)";
 
-impl Setting for ProgramPath {
-    fn expects() -> String {
-        "a program's name, or its path (absolute, or starting with ~/)".to_owned()
-    }
-
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            let usable = is_fixed_path(text) || (!text.is_empty() && !text.contains('/'));
-            usable.then(|| Self(text.to_owned()))
-        })
+    fn parse(text: &str) -> Option<Self> {
+        is_program(text).then(|| Self(text.to_owned()))
     }
 }
 
@@ -143,7 +93,7 @@ impl Setting for ProgramPath {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct AgentCommand(pub(crate) Vec<Arc<str>>);
 
-schema!(AgentCommand, {"type": "array", "minItems": 1, "items": {"type": "string"}});
+inline_schema!(AgentCommand, {"type": "array", "minItems": 1, "items": {"type": "string"}});
 
 impl Setting for AgentCommand {
     fn expects() -> String {
@@ -151,21 +101,14 @@ impl Setting for AgentCommand {
             .to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let is_list = matches!(&place.node.value, NodeValue::List(_));
-        let is_loose = matches!(&place.node.value, NodeValue::Scalar(scalar)
-            if scalar.kind == crate::config::node::ScalarKind::Untyped);
-        if !is_list && !is_loose {
-            problems.push(place.mismatch(&Self::expects()));
-            return None;
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        if !place.is_list() {
+            return place.mismatch(&Self::expects());
         }
-        let words = Vec::<String>::read(place, problems)?;
-        let starts_well = words.first().is_some_and(|program| {
-            is_fixed_path(program) || (!program.is_empty() && !program.contains('/'))
-        });
+        let words = Vec::<String>::read(place)?;
+        let starts_well = words.first().is_some_and(|program| is_program(program));
         if !starts_well || words.iter().any(|word| word.contains('\0')) {
-            problems.push(place.problem(format!("is not {}", Self::expects())));
-            return None;
+            return place.reject(&format!("is not {}", Self::expects()));
         }
         Some(Self(words.into_iter().map(Arc::from).collect()))
     }
@@ -176,7 +119,12 @@ fn is_fixed_path(text: &str) -> bool {
     path.starts_with('/') || text == "~"
 }
 
-fn expand(text: &str, home: Option<&Path>) -> Option<PathBuf> {
+fn is_program(text: &str) -> bool {
+    is_fixed_path(text) || (!text.is_empty() && !text.contains('/'))
+}
+
+/// Replaces the `~` of a path with the owner's home.
+pub(crate) fn expand_home(text: &str, home: Option<&Path>) -> Option<PathBuf> {
     if text == "~" {
         return home.map(Path::to_path_buf);
     }
@@ -190,12 +138,10 @@ fn expand(text: &str, home: Option<&Path>) -> Option<PathBuf> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ProfileName(pub(crate) Arc<str>);
 
-schema!(ProfileName, {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"});
+inline_schema!(ProfileName, {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"});
 
-impl MapKey for ProfileName {
-    fn expects() -> &'static str {
-        "a name of letters, digits, `_`, `-` and `.`"
-    }
+impl TextSetting for ProfileName {
+    const EXPECTS: &'static str = "a name of letters, digits, `_`, `-` and `.`";
 
     fn parse(text: &str) -> Option<Self> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -209,12 +155,10 @@ impl MapKey for ProfileName {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct VariableName(pub(crate) Arc<str>);
 
-schema!(VariableName, {"type": "string", "pattern": "^[^=*\\s]+$"});
+inline_schema!(VariableName, {"type": "string", "pattern": "^[^=*\\s]+$"});
 
-impl MapKey for VariableName {
-    fn expects() -> &'static str {
-        "a variable's name"
-    }
+impl TextSetting for VariableName {
+    const EXPECTS: &'static str = "a variable's name";
 
     fn parse(text: &str) -> Option<Self> {
         is_variable(text).then(|| Self(text.into()))
@@ -231,18 +175,14 @@ fn is_variable(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PassedVariable(pub(crate) Arc<str>);
 
-schema!(PassedVariable, {"type": "string", "pattern": "^[^=*\\s]+\\*?$"});
+inline_schema!(PassedVariable, {"type": "string", "pattern": "^[^=*\\s]+\\*?$"});
 
-impl Setting for PassedVariable {
-    fn expects() -> String {
-        "a variable's name, with `*` at its end for a family".to_owned()
-    }
+impl TextSetting for PassedVariable {
+    const EXPECTS: &'static str = "a variable's name, with `*` at its end for a family";
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            let name = text.strip_suffix('*').unwrap_or(text);
-            is_variable(name).then(|| Self(text.into()))
-        })
+    fn parse(text: &str) -> Option<Self> {
+        let name = text.strip_suffix('*').unwrap_or(text);
+        is_variable(name).then(|| Self(text.into()))
     }
 }
 
@@ -252,7 +192,7 @@ pub(crate) struct SecretValue(pub(crate) Arc<str>);
 
 pub(crate) const SECRET_MASK: &str = "(hidden)";
 
-schema!(SecretValue, {"type": ["string", "number", "boolean"]});
+inline_schema!(SecretValue, {"type": ["string", "number", "boolean"]});
 
 impl std::fmt::Debug for SecretValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -271,13 +211,14 @@ impl Setting for SecretValue {
         "text".to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let text: Arc<str> = place.parse(problems, &Self::expects(), |text| Some(text.into()))?;
-        if text.contains('\0') {
-            problems.push(place.problem("has a NUL character, which no variable can hold"));
-            return None;
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        match place.text() {
+            None => place.mismatch(&Self::expects()),
+            Some(text) if text.contains('\0') => {
+                place.reject("has a NUL character, which no variable can hold")
+            }
+            Some(text) => Some(Self(text.into())),
         }
-        Some(Self(text))
     }
 }
 
@@ -285,7 +226,7 @@ impl Setting for SecretValue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolPatternSetting(pub(crate) ToolPattern);
 
-schema!(ToolPatternSetting, {"type": "string"});
+inline_schema!(ToolPatternSetting, {"type": "string"});
 
 impl Serialize for ToolPatternSetting {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -293,13 +234,11 @@ impl Serialize for ToolPatternSetting {
     }
 }
 
-impl Setting for ToolPatternSetting {
-    fn expects() -> String {
-        "a tool's name or a pattern such as `Bash(git *)`".to_owned()
-    }
+impl TextSetting for ToolPatternSetting {
+    const EXPECTS: &'static str = "a tool's name or a pattern such as `Bash(git *)`";
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| text.parse().ok().map(Self))
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
     }
 }
 
@@ -307,7 +246,7 @@ impl Setting for ToolPatternSetting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolSetSetting(pub(crate) ToolSet);
 
-schema!(ToolSetSetting, {
+inline_schema!(ToolSetSetting, {
     "anyOf": [
         {"type": "string", "enum": ["default", "all", "none"]},
         {"type": "array", "items": {"type": "string", "minLength": 1}},
@@ -320,13 +259,7 @@ impl Serialize for ToolSetSetting {
             ToolSet::Default => serializer.serialize_str("default"),
             ToolSet::All => serializer.serialize_str("all"),
             ToolSet::None => serializer.serialize_str("none"),
-            ToolSet::List(names) => {
-                let mut list = serializer.serialize_seq(Some(names.len()))?;
-                for name in names {
-                    list.serialize_element(name)?;
-                }
-                list.end()
-            }
+            ToolSet::List(names) => serializer.collect_seq(names),
         }
     }
 }
@@ -336,26 +269,16 @@ impl Setting for ToolSetSetting {
         "default | all | none | a list of tools' names".to_owned()
     }
 
-    fn read(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        use crate::config::node::ScalarKind::Untyped;
-        let set = match (&place.node.value, place.text()) {
-            (_, Some("default")) => ToolSet::Default,
-            (_, Some("all")) => ToolSet::All,
-            (_, Some("none")) => ToolSet::None,
-            (NodeValue::List(_), _) => read_tool_list(place, problems)?,
-            (NodeValue::Scalar(scalar), _) if scalar.kind == Untyped => {
-                read_tool_list(place, problems)?
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        let set = match place.text() {
+            Some("default") => ToolSet::Default,
+            Some("all") => ToolSet::All,
+            Some("none") => ToolSet::None,
+            _ if place.is_list() => {
+                ToolSet::List(Vec::<String>::read(place)?.into_iter().map(Arc::from).collect())
             }
-            (NodeValue::Scalar(_) | NodeValue::Map(_), _) => {
-                problems.push(place.mismatch(&Self::expects()));
-                return None;
-            }
+            _ => return place.mismatch(&Self::expects()),
         };
         Some(Self(set))
     }
-}
-
-fn read_tool_list(place: &ValueCursor<'_>, problems: &mut Vec<Problem>) -> Option<ToolSet> {
-    let names = Vec::<String>::read(place, problems)?;
-    Some(ToolSet::List(names.into_iter().map(Arc::from).collect()))
 }
