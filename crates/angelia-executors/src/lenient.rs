@@ -7,7 +7,6 @@ use std::{borrow::Cow, fmt, ops::Deref};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
-    forward_to_deserialize_any,
 };
 use serde_json::value::RawValue;
 
@@ -63,66 +62,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
         if raw == "null" {
             return Ok(Self(None));
         }
-        Ok(Self(T::deserialize(ValidatedJson(raw)).ok()))
+        Ok(Self(serde_json::from_str(raw).ok()))
     }
-}
-
-/// JSON that serde has already validated, so that a string without escapes is not scanned again.
-struct ValidatedJson<'de>(&'de str);
-
-impl<'de> ValidatedJson<'de> {
-    fn json(&self) -> serde_json::Deserializer<serde_json::de::StrRead<'de>> {
-        serde_json::Deserializer::from_str(self.0)
-    }
-}
-
-impl<'de> Deserializer<'de> for ValidatedJson<'de> {
-    type Error = serde_json::Error;
-
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        match self.0.strip_prefix('"').and_then(split_plain_string) {
-            Some((text, _)) => visitor.visit_borrowed_str(text),
-            None => self.json().deserialize_str(visitor),
-        }
-    }
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        self.json().deserialize_any(visitor)
-    }
-
-    // `Lenient::deserialize` has already handled `null`.
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Self::Error> {
-        self.json().deserialize_newtype_struct(name, visitor)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Self::Error> {
-        self.json().deserialize_enum(name, variants, visitor)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
-    }
-}
-
-/// Splits JSON that follows an opening quote into the string and the rest after the closing quote.
-/// Returns `None` if the string contains escapes.
-pub(crate) fn split_plain_string(json: &str) -> Option<(&str, &str)> {
-    let (text, rest) = json.split_once('"')?;
-    (!text.contains('\\')).then_some((text, rest))
 }
 
 impl Lenient<BorrowedStr<'_>> {

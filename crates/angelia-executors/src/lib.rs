@@ -9,7 +9,8 @@
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
 //! - `process_link`: the pipes of a running child process.
-//! - `turn_timers`: the timeouts of a turn: agents that do not stop, pipes that stay open.
+//! - `turn_driver`: the event loop of a turn, over the protocol of an agent.
+//! - `turn_timers`: the timers of an agent that was asked to stop.
 
 pub mod acp;
 pub mod claude;
@@ -23,6 +24,7 @@ pub mod pool;
 pub mod process;
 mod process_link;
 mod truncation;
+mod turn_driver;
 mod turn_timers;
 
 use std::sync::Arc;

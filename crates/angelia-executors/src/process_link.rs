@@ -6,12 +6,15 @@
 
 use std::{io, time::Duration};
 
-use angelia_core::redact::Redactor;
+use angelia_core::{
+    model::{Failure, FailureKind},
+    redact::Redactor,
+};
 use angelia_wire::{limits::MAX_FRAME_BYTES, ndjson::Framer};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{ChildStdin, ChildStdout},
-    time::timeout,
+    time::{Instant, sleep_until, timeout},
 };
 
 use crate::process::{Child, StopTimeouts, terminate};
@@ -19,8 +22,17 @@ use crate::process::{Child, StopTimeouts, terminate};
 /// How long to wait for a program to exit after its output has ended.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long to read output after the exit: a descendant may hold the pipe open forever.
+const OUTPUT_DRAIN_LIMIT: Duration = Duration::from_millis(500);
+
+/// How long a program may take to read the lines that are queued at the end of a turn.
+const FLUSH_LIMIT: Duration = Duration::from_millis(500);
+
 /// The number of trailing stderr lines that an error message quotes.
 const MAX_QUOTED_LINES: usize = 5;
+
+/// The most characters of a stderr line that an error message quotes.
+pub(crate) const MAX_QUOTED_CHARS: usize = 400;
 
 /// A running program with its pipes.
 #[derive(Debug)]
@@ -28,6 +40,8 @@ pub(crate) struct ProcessLink {
     pub(crate) child: Child,
     pub(crate) input: StdinQueue,
     pub(crate) output: StdoutReader,
+    /// Set when the program has exited: until when to read its output.
+    drain_until: Option<Instant>,
 }
 
 /// Bytes that are queued for the program's stdin.
@@ -54,6 +68,7 @@ impl ProcessLink {
                 framer: Framer::new(MAX_FRAME_BYTES),
             },
             child,
+            drain_until: None,
         }
     }
 
@@ -61,6 +76,49 @@ impl ProcessLink {
         self.input.pipe.is_some()
             && self.output.pipe.is_some()
             && self.child.try_exit_status().is_none()
+    }
+
+    /// Writes queued lines until output has arrived in the framer. Returns `false` at the end of the
+    /// output: the program has closed it, or has exited and only a descendant holds it open.
+    /// Cancel-safe.
+    pub(crate) async fn exchange(&mut self) -> bool {
+        loop {
+            let Self { child, input, output, drain_until } = self;
+            let has_more = input.has_pending();
+            tokio::select! {
+                biased;
+                () = input.write(), if has_more => {}
+                more = output.read() => return more,
+                () = drained(child, drain_until) => {
+                    output.pipe = None;
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Writes the queued lines. A program that does not read them in time gets no further input.
+    pub(crate) async fn flush(&mut self) {
+        let written = timeout(FLUSH_LIMIT, async {
+            while self.input.has_pending() {
+                self.input.write().await;
+            }
+        });
+        if written.await.is_err() {
+            self.input.pipe = None;
+        }
+    }
+
+    /// Returns the failure of a turn whose program is gone; `when` says at which point.
+    pub(crate) async fn exit_failure(
+        &mut self,
+        program: &str,
+        when: &str,
+        redactor: &Redactor,
+    ) -> Failure {
+        let words = self.describe_exit(redactor).await;
+        Failure::new(FailureKind::Agent, format!("{program} ended {when}: {words}"))
+            .with_hint("send the message again; the session continues where it was")
     }
 
     /// Describes for people how the program exited, with the end of its stderr. To be called after
@@ -77,7 +135,7 @@ impl ProcessLink {
         let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         for line in &lines[lines.len().saturating_sub(MAX_QUOTED_LINES)..] {
             words.push_str("; ");
-            words.extend(line.trim().chars().take(400));
+            words.extend(line.trim().chars().take(MAX_QUOTED_CHARS));
         }
         words
     }
@@ -99,13 +157,13 @@ impl StdinQueue {
         }
     }
 
-    pub(crate) fn has_pending(&self) -> bool {
+    fn has_pending(&self) -> bool {
         self.pipe.is_some() && !self.bytes.is_empty()
     }
 
     /// Writes some of the queued bytes. Cancel-safe. Errors are not reported: when the program has
     /// closed its stdin, the end of its output will follow.
-    pub(crate) async fn write(&mut self) {
+    async fn write(&mut self) {
         let Some(pipe) = &mut self.pipe else {
             return std::future::pending().await;
         };
@@ -120,17 +178,15 @@ impl StdinQueue {
             _ => self.pipe = None,
         }
     }
-
-    pub(crate) async fn write_all(&mut self) {
-        while self.has_pending() {
-            self.write().await;
-        }
-    }
 }
 
 impl StdoutReader {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.pipe.is_none()
+    }
+
     /// Reads available bytes into the framer. Returns `false` at the end of output. Cancel-safe.
-    pub(crate) async fn read(&mut self) -> bool {
+    async fn read(&mut self) -> bool {
         let Some(pipe) = &mut self.pipe else {
             return false;
         };
@@ -141,9 +197,13 @@ impl StdoutReader {
         self.pipe = None;
         false
     }
+}
 
-    /// Stops reading, because another process may hold the pipe open forever.
-    pub(crate) fn abandon(&mut self) {
-        self.pipe = None;
+/// Waits for the exit of the program, and then until the rest of its output should have been read.
+async fn drained(child: &mut Child, drain_until: &mut Option<Instant>) {
+    if drain_until.is_none() {
+        child.wait_exit().await;
     }
+    let until = *drain_until.get_or_insert_with(|| Instant::now() + OUTPUT_DRAIN_LIMIT);
+    sleep_until(until).await;
 }

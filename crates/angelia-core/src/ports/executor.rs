@@ -150,6 +150,10 @@ impl AgentOutcome {
         let reason = failure.kind.as_str().into();
         Self { status: TurnStatus::Failed(failure), text: None, reason }
     }
+
+    pub fn interrupted(reason: &str) -> Self {
+        Self { status: TurnStatus::Interrupted, text: None, reason: reason.into() }
+    }
 }
 
 /// What an executor can do. Code that must choose asks for a capability, never for a name.

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use angelia_core::{
     model::{
-        Content, EventKind, Failure, FailureKind, NativeSessionId, Notice, NoticeLevel,
-        SessionSpec, SystemPrompt,
+        Content, Failure, FailureKind, NativeSessionId, NoticeLevel, SessionSpec, SystemPrompt,
     },
     ports::{
-        Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth,
-        InstalledAgent, LoginState, OpenRequest,
+        Agent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, InstalledAgent,
+        LoginState, OpenRequest,
     },
 };
 
@@ -24,6 +23,8 @@ use crate::{
     claude::transcript,
     host::ExecutorHost,
     pool::{ProcessStarter, WarmPool},
+    process::session_binding::SessionBinding,
+    turn_driver::{DrivenAgent, notice_event},
 };
 
 pub(super) const NAME: &str = "acp";
@@ -90,10 +91,9 @@ impl Executor for AcpExecutor {
                 let started = start::open_session(&self.host, opening.spec, native).await?;
                 (started, false)
             };
-            let mut agent = self.build_agent(opening.spec, started, warm);
-            let mark = agent.connection.link.child.mark();
-            agent.session_binding = Some(self.host.bind_session(mark, opening.session));
-            Ok(Box::new(agent) as Box<dyn Agent>)
+            let mark = started.process.connection.link.child.mark();
+            let binding = self.host.bind_session(mark, opening.session);
+            Ok(self.build_agent(opening.spec, started, warm, binding))
         })
     }
 
@@ -193,35 +193,45 @@ impl AcpExecutor {
         pool.take(&launch::pool_key(spec), spec.warm as usize, start).await
     }
 
-    fn build_agent(&self, spec: &SessionSpec, started: AcpSession, warm: bool) -> AcpAgent {
-        let running = started.process;
+    fn build_agent(
+        &self,
+        spec: &SessionSpec,
+        started: AcpSession,
+        warm: bool,
+        session_binding: SessionBinding,
+    ) -> Box<dyn Agent> {
+        let AcpSession { process: running, conversation, usage_updates } = started;
         let version = running.agent.agent_version.clone().unwrap_or_default();
-        let mut first_words = Vec::new();
+        let mut startup_events = Vec::new();
         let mut preface = Vec::new();
-        if !started.resumed {
+        if !conversation.resumed {
             if let SystemPrompt::Append(text) = &spec.system {
                 preface.push(Content::Text(Arc::clone(text)));
             }
             if !spec.history.is_empty() {
                 preface.push(Content::text(transcript::history_as_text(&spec.history)));
                 let text = "ACP cannot transfer a history; it was sent to the agent as text";
-                first_words.push(notice(NoticeLevel::Info, "history_as_text", text.to_owned()));
+                startup_events.push(notice_event(
+                    NoticeLevel::Info,
+                    "history_as_text",
+                    text.to_owned(),
+                ));
             }
         }
-        if started.resume_lost {
+        if conversation.resume_lost {
             let agent = running.agent.name();
             let text = format!(
                 "{agent} no longer has this conversation, or cannot resume it; it starts a new one \
                  and does not know what was said before"
             );
-            first_words.push(notice(NoticeLevel::Warning, "resume_lost", text));
+            startup_events.push(notice_event(NoticeLevel::Warning, "resume_lost", text));
         }
         let mut translator = AcpTranslator::new(AcpContext {
             profile: Arc::clone(&spec.profile),
             executor: NAME.into(),
-            session: started.session,
-            model: started.model,
-            resumed: started.resumed,
+            session: conversation.session,
+            model: conversation.model,
+            resumed: conversation.resumed,
             warm,
             prefix_sha256: Some(launch::prefix_sha256(spec, &version).into()),
             roots: vec![spec.cwd.clone(), running.service.root().to_owned()],
@@ -230,22 +240,21 @@ impl AcpExecutor {
             reports_cost: spec.budgets.cost_usd.is_some(),
         });
         // The usage of a resumed conversation is the baseline for the cost of its first turn.
-        for said in &started.usage_updates {
-            translator.on_notification("session/update", Some(said), &mut Vec::new());
+        for params in &usage_updates {
+            translator.on_notification("session/update", Some(params), &mut Vec::new());
         }
-        AcpAgent {
+        let agent = AcpAgent {
             connection: running.connection,
             translator,
             service: running.service,
             redactor: self.host.redactor.clone(),
-            startup_events: first_words,
             preface,
             // An agent may still replay the conversation after it has answered `session/load`.
-            unsettled: started.resumed,
-            retired: false,
-            in_turn: false,
-            session_binding: None,
-        }
+            unsettled: conversation.resumed,
+            announce_at: None,
+            _session_binding: session_binding,
+        };
+        Box::new(DrivenAgent::new(agent, startup_events))
     }
 }
 
@@ -258,10 +267,6 @@ fn is_poolable(spec: &SessionSpec) -> bool {
 fn pool_starter(host: ExecutorHost, spec: SessionSpec) -> ProcessStarter<AcpSession> {
     Arc::new(move || {
         let (host, spec) = (host.clone(), spec.clone());
-        Box::pin(async move { start::open_new(&host, &spec).await })
+        Box::pin(async move { start::open_session(&host, &spec, None).await })
     })
-}
-
-fn notice(level: NoticeLevel, code: &str, text: String) -> AgentEvent {
-    AgentEvent::Event(EventKind::Notice(Notice::new(level, code, text)))
 }

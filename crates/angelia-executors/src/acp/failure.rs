@@ -64,7 +64,7 @@ pub(crate) struct AcpFailureContext<'a> {
 }
 
 impl AcpFailureContext<'_> {
-    pub(crate) fn describe(&self, error: &ErrorObject<'_>) -> Failure {
+    pub(crate) fn describe(&self, error: &ErrorObject) -> Failure {
         let text = error_text(error);
         let agent = self.agent.name();
         let (kind, hint) = self.classify(error.code, &text);
@@ -126,7 +126,7 @@ impl AcpFailureContext<'_> {
 }
 
 /// Returns whether an error means that the agent is not logged in.
-pub(crate) fn is_auth_error(error: &ErrorObject<'_>) -> bool {
+pub(crate) fn is_auth_error(error: &ErrorObject) -> bool {
     let greeting = AgentDescription::default();
     let around = AcpFailureContext { agent: &greeting, action: "" };
     around.classify(error.code, &error_text(error)).0 == FailureKind::Auth
@@ -134,9 +134,10 @@ pub(crate) fn is_auth_error(error: &ErrorObject<'_>) -> bool {
 
 /// Returns the whole text of an error. Some agents put the JSON of an upstream error into theirs;
 /// its message is extracted.
-pub(crate) fn error_text(error: &ErrorObject<'_>) -> String {
+pub(crate) fn error_text(error: &ErrorObject) -> String {
     let mut text = nested_message(&error.message).unwrap_or_else(|| error.message.to_string());
-    let data: Option<Value> = error.data.and_then(|data| serde_json::from_str(data.get()).ok());
+    let data: Option<Value> =
+        error.data.as_deref().and_then(|data| serde_json::from_str(data.get()).ok());
     let details = data.as_ref().and_then(|data| {
         let fields = ["details", "message", "error"];
         let field = fields.iter().find_map(|field| data.get(field)?.as_str());
@@ -171,7 +172,7 @@ mod tests {
 
     fn failure(code: i64, message: &str, data: Option<&str>) -> Failure {
         let data = data.map(|data| RawValue::from_string(data.to_owned()).unwrap());
-        let error = ErrorObject { data: data.as_deref(), ..ErrorObject::new(code, message) };
+        let error = ErrorObject { data, ..ErrorObject::new(code, message) };
         let greeting = AgentDescription {
             title: Some("Some Agent".into()),
             login_methods: vec!["Run `agent login`".into()],

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::{
     client::Service,
-    connection::{AcpCallError, AcpConnection, unknown_agent},
+    connection::{AcpCallError, AcpConnection},
     failure::{AcpFailureContext, is_auth_error},
     launch,
     protocol::{
@@ -59,19 +59,18 @@ pub(super) struct AcpProcess {
 #[derive(Debug)]
 pub(super) struct AcpSession {
     pub(super) process: AcpProcess,
+    pub(super) conversation: AcpConversation,
+    /// The `usage_update` parameters received so far: what a resumed conversation had cost already.
+    pub(super) usage_updates: Vec<Box<RawValue>>,
+}
+
+#[derive(Debug)]
+pub(super) struct AcpConversation {
     pub(super) session: NativeSessionId,
     pub(super) model: Option<Arc<str>>,
     pub(super) resumed: bool,
     /// The conversation should have been resumed, but the agent no longer has it.
     pub(super) resume_lost: bool,
-    /// The `usage_update` parameters received so far: what a resumed conversation had cost already.
-    pub(super) usage_updates: Vec<Box<RawValue>>,
-}
-
-impl AcpSession {
-    pub(super) async fn close(self) {
-        self.process.close().await;
-    }
 }
 
 impl AcpProcess {
@@ -87,7 +86,7 @@ impl WarmProcess for AcpSession {
     }
 
     fn close(self) -> BoxFuture<'static, ()> {
-        Box::pin(Self::close(self))
+        Box::pin(self.process.close())
     }
 }
 
@@ -118,9 +117,10 @@ pub(super) async fn start_process(
     {
         Ok(result) => AgentDescription::of(&result),
         Err(error) => {
-            let around =
-                AcpFailureContext { agent: &unknown_agent(), action: "answer `initialize`" };
-            let failure = connection.call_failure(error, around, &host.redactor).await;
+            // The agent has not described itself yet.
+            let agent = AgentDescription::default();
+            let context = AcpFailureContext { agent: &agent, action: "answer `initialize`" };
+            let failure = connection.call_failure(error, context, &host.redactor).await;
             connection.link.close(GRACE).await;
             return Err(failure);
         }
@@ -139,14 +139,6 @@ pub(super) async fn start_process(
     }
 }
 
-/// Starts an agent and opens a new conversation.
-pub(super) async fn open_new(
-    host: &ExecutorHost,
-    spec: &SessionSpec,
-) -> Result<AcpSession, Failure> {
-    open_session(host, spec, None).await
-}
-
 /// Starts an agent and resumes the conversation `native`, or opens a new one if there is none or
 /// the agent cannot resume it.
 pub(super) async fn open_session(
@@ -156,22 +148,18 @@ pub(super) async fn open_session(
 ) -> Result<AcpSession, Failure> {
     launch::check_spec(spec)?;
     let running = start_process(host, spec).await?;
-    let mut opening = SessionOpener { host, spec, process: running, usage_updates: Vec::new() };
-    let opened = match opening.open(native).await {
-        Ok(opened) => opened,
+    let mut opener = SessionOpener { host, spec, process: running, usage_updates: Vec::new() };
+    match opener.open(native).await {
+        Ok(conversation) => Ok(AcpSession {
+            process: opener.process,
+            conversation,
+            usage_updates: opener.usage_updates,
+        }),
         Err(failure) => {
-            opening.process.close().await;
-            return Err(failure);
+            opener.process.close().await;
+            Err(failure)
         }
-    };
-    Ok(AcpSession {
-        process: opening.process,
-        usage_updates: opening.usage_updates,
-        session: opened.session,
-        model: opened.model,
-        resumed: opened.resumed,
-        resume_lost: opened.resume_lost,
-    })
+    }
 }
 
 struct SessionOpener<'a> {
@@ -181,15 +169,8 @@ struct SessionOpener<'a> {
     usage_updates: Vec<Box<RawValue>>,
 }
 
-struct OpenResult {
-    session: NativeSessionId,
-    model: Option<Arc<str>>,
-    resumed: bool,
-    resume_lost: bool,
-}
-
 impl SessionOpener<'_> {
-    async fn open(&mut self, native: Option<&NativeSessionId>) -> Result<OpenResult, Failure> {
+    async fn open(&mut self, native: Option<&NativeSessionId>) -> Result<AcpConversation, Failure> {
         let servers = self.mcp_servers()?;
         let earlier = match native {
             Some(native) => self.resume(native, &servers).await?,
@@ -207,7 +188,7 @@ impl SessionOpener<'_> {
         };
         self.set_mode(&session, opened.mode.as_ref()).await?;
         let model = self.set_model(&session, opened.model.as_ref()).await?;
-        Ok(OpenResult { session, model, resumed, resume_lost: native.is_some() && !resumed })
+        Ok(AcpConversation { session, model, resumed, resume_lost: native.is_some() && !resumed })
     }
 
     fn mcp_servers(&self) -> Result<Vec<McpServer>, Failure> {
@@ -224,20 +205,20 @@ impl SessionOpener<'_> {
         call: &AcpCall,
         limit: Duration,
     ) -> Result<Box<RawValue>, AcpCallError> {
-        let heard = &mut self.usage_updates;
+        let usage_updates = &mut self.usage_updates;
         let listen = |_: &str, params: Option<&RawValue>| {
             // A replay of the conversation is dropped; only its cost is kept.
             if let Some(params) = params.filter(|params| params.get().contains("usage_update")) {
-                heard.push(params.to_owned());
+                usage_updates.push(params.to_owned());
             }
         };
         self.process.connection.call(call, limit, listen).await
     }
 
-    async fn call_failure(&mut self, error: AcpCallError, doing: &str) -> Failure {
-        let AcpProcess { connection, agent: greeting, .. } = &mut self.process;
-        let around = AcpFailureContext { agent: greeting, action: doing };
-        connection.call_failure(error, around, &self.host.redactor).await
+    async fn call_failure(&mut self, error: AcpCallError, action: &str) -> Failure {
+        let AcpProcess { connection, agent, .. } = &mut self.process;
+        let context = AcpFailureContext { agent, action };
+        connection.call_failure(error, context, &self.host.redactor).await
     }
 
     async fn new_session(&mut self, servers: Vec<McpServer>) -> Result<AcpSessionInfo, Failure> {
@@ -270,9 +251,7 @@ impl SessionOpener<'_> {
                     opened.session = Some(native.clone());
                     return Ok(Some(opened));
                 }
-                Err(AcpCallError::Refused(refused))
-                    if !is_auth_error(&refused.as_error_object()) =>
-                {
+                Err(AcpCallError::Refused(refused)) if !is_auth_error(&refused) => {
                     let code = refused.code;
                     tracing::debug!(code, "the agent refused to resume a conversation");
                 }
@@ -341,7 +320,7 @@ pub(super) async fn call_once(
     host: &ExecutorHost,
     spec: &SessionSpec,
     call: impl FnOnce(&AgentDescription) -> Option<AcpCall>,
-    doing: &str,
+    action: &str,
 ) -> Result<Option<Box<RawValue>>, Failure> {
     let mut running = start_process(host, spec).await?;
     let Some(call) = call(&running.agent) else {
@@ -352,8 +331,8 @@ pub(super) async fn call_once(
     let result = match answer {
         Ok(result) => Ok(Some(result)),
         Err(error) => {
-            let around = AcpFailureContext { agent: &running.agent, action: doing };
-            Err(running.connection.call_failure(error, around, &host.redactor).await)
+            let context = AcpFailureContext { agent: &running.agent, action };
+            Err(running.connection.call_failure(error, context, &host.redactor).await)
         }
     };
     running.close().await;

@@ -3,6 +3,8 @@
 use angelia_core::model::{Billing, Failure, FailureKind};
 use serde::Deserialize;
 
+use crate::lenient::Lenient;
+
 pub(crate) const SUBSCRIPTION_LANE: &str = "subscription";
 pub(crate) const API_KEY_LANE: &str = "api_key";
 
@@ -17,29 +19,32 @@ pub(crate) struct ClaudeAccount {
 }
 
 impl ClaudeAccount {
+    /// Reads the account from the response to `initialize`.
+    pub(crate) fn of_initialize(response: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct InitializeResponse {
+            #[serde(default)]
+            account: Lenient<ClaudeAccount>,
+        }
+        let response: InitializeResponse = serde_json::from_str(response).ok()?;
+        response.account.0
+    }
+
     /// Returns the billing lane; `None` if nobody is logged in or the program does not report it.
     pub(crate) fn billing_lane(&self) -> Option<&str> {
-        let said = |field: &'_ Option<String>| {
-            field
-                .as_deref()
-                .filter(|value| !value.is_empty() && *value != "none")
-                .map(str::to_owned)
-        };
         if let Some(provider) = self.api_provider.as_deref()
             && provider != "firstParty"
         {
             return Some(provider);
         }
         // When both exist, the program uses the API key and not the login.
-        if said(&self.api_key_source).is_some() {
+        if self.api_key_source.as_deref().is_some_and(is_named) {
             return Some(API_KEY_LANE);
         }
-        if said(&self.subscription_type).is_some() {
+        if self.subscription_type.as_deref().is_some_and(is_named) {
             return Some(SUBSCRIPTION_LANE);
         }
-        let source = self.token_source.as_deref()?;
-        match source {
-            "" | "none" => None,
+        match self.token_source.as_deref().filter(|source| is_named(source))? {
             "claude.ai" => Some(SUBSCRIPTION_LANE),
             oauth if oauth.contains("OAUTH") => Some(SUBSCRIPTION_LANE),
             other => Some(other),
@@ -69,6 +74,11 @@ impl ClaudeAccount {
         };
         Err(Failure::new(FailureKind::Auth, message).with_hint(hint))
     }
+}
+
+/// Returns whether the program names a source; `none` stands for a missing one.
+pub(crate) fn is_named(source: &str) -> bool {
+    !source.is_empty() && source != "none"
 }
 
 /// Returns the billing lane for the `authMethod` of `auth status`.

@@ -1,20 +1,14 @@
-//! One running program that serves many turns: handles its lines, decisions on approvals, and the
-//! end of its output.
-//!
-//! The event loop of a turn is in [`turn`](super::turn).
+//! One running program that serves many turns: its lines, the messages to it, and the requests that
+//! we send it meanwhile. The steps of a turn are in [`turn`](super::turn).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use angelia_core::{
-    model::{
-        Content, Decision, EventKind, Failure, FailureKind, Notice, NoticeLevel, Turn, TurnOrigin,
-        TurnStatus, Verdict,
-    },
-    ports::{Activity, Agent, AgentEvent, AgentOutcome, BoxFuture, Clock, TurnControl, TurnIo},
+    model::{Content, EventKind, Turn, TurnOrigin},
+    ports::{Activity, AgentEvent, AgentOutcome, Clock},
     redact::Redactor,
 };
 use angelia_wire::ndjson::Frame;
-use tokio::time::timeout;
 
 use super::{
     caller_tools::CallerTools,
@@ -23,11 +17,11 @@ use super::{
     start::answer_cli_request,
     translate::{StreamSignal, StreamTranslator},
 };
-use crate::{process::session_binding::SessionBinding, process_link::ProcessLink};
-
-/// How long a program may take to read the last lines, or to stop its tools, before it is
-/// terminated.
-const WIND_DOWN_TIMEOUT: Duration = Duration::from_millis(500);
+use crate::{
+    process::session_binding::SessionBinding,
+    process_link::ProcessLink,
+    turn_driver::{deny_orphans, is_delta},
+};
 
 #[derive(Debug)]
 pub(crate) struct StreamAgent {
@@ -35,14 +29,14 @@ pub(crate) struct StreamAgent {
     pub(crate) translator: StreamTranslator,
     pub(crate) tools: CallerTools,
     pub(crate) settings: StreamAgentSettings,
-    /// Events to emit at the beginning of the first turn.
-    pub(crate) startup_events: Vec<AgentEvent>,
     /// A history that the program did not accept as a transcript; sent before the first message.
     pub(crate) history_text: Option<Content>,
-    /// The program must not be used again.
-    pub(crate) retired: bool,
-    /// A turn has begun and has not ended. Stays set when the future that ran the turn was dropped.
-    pub(crate) in_turn: bool,
+    /// The origin of the running turn; its steering messages have the same.
+    pub(crate) origin: TurnOrigin,
+    /// No text of the running turn has been seen yet.
+    pub(crate) awaits_first_delta: bool,
+    /// The framer holds complete lines that have not been translated.
+    pub(crate) has_unread_lines: bool,
     pub(crate) request_count: u64,
     /// Steering messages for the running turn that the program cannot accept yet.
     pub(crate) pending_steers: Vec<Vec<Content>>,
@@ -86,24 +80,6 @@ impl std::fmt::Debug for StreamAgentSettings {
     }
 }
 
-impl Agent for StreamAgent {
-    fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, AgentOutcome> {
-        Box::pin(self.run_turn(turn, io))
-    }
-
-    fn is_usable(&mut self) -> bool {
-        !self.retired && !self.in_turn && self.link.is_open()
-    }
-
-    fn close(self: Box<Self>, grace: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let mut this = *self;
-            this.interrupt_before_close(grace).await;
-            this.link.close(grace).await;
-        })
-    }
-}
-
 impl StreamAgent {
     /// Returns the content of the turn's message, escaped unless the owner sent it.
     pub(super) fn message_content(&mut self, turn: &Turn) -> Vec<Content> {
@@ -113,7 +89,7 @@ impl StreamAgent {
         self.escape_untrusted(content, turn.options.origin, self.settings.text_handling)
     }
 
-    fn escape_untrusted(
+    pub(super) fn escape_untrusted(
         &self,
         content: Vec<Content>,
         origin: TurnOrigin,
@@ -137,30 +113,15 @@ impl StreamAgent {
         }
     }
 
-    /// Emits a notice if the turn has ended before queued steering messages could be sent.
-    pub(super) fn drop_pending_steers(&mut self, batch: &mut Vec<AgentEvent>) {
-        if !std::mem::take(&mut self.pending_steers).is_empty() {
-            let text = "the agent could not take what was added to this turn; send it again";
-            let notice = Notice::new(NoticeLevel::Warning, "not_steered", text);
-            batch.push(AgentEvent::Event(EventKind::Notice(notice)));
-        }
-    }
-
-    /// Translates every line that has arrived. Events after the end of the turn are discarded.
-    pub(super) fn translate(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
-        self.translate_until(batch, |_| false)
-    }
-
-    /// Like [`Self::translate`], but stops after the first line for which `is_enough` holds.
-    pub(super) fn translate_until(
-        &mut self,
-        batch: &mut Vec<AgentEvent>,
-        is_enough: impl Fn(&[AgentEvent]) -> bool,
-    ) -> Option<AgentOutcome> {
+    /// Translates the lines that have arrived. Events after the end of the turn are discarded.
+    ///
+    /// Stops after the first delta of a turn, so that it can be sent before the rest is translated.
+    pub(super) async fn translate(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
+        self.has_unread_lines = false;
         let mut ended = None;
-        let mut nobody = Vec::new();
+        let mut late = Vec::new();
         while let Some(frame) = self.link.output.framer.next() {
-            let out = if ended.is_none() { &mut *batch } else { &mut nobody };
+            let out = if ended.is_none() { &mut *batch } else { &mut late };
             let signal = match frame {
                 Frame::Line(line) | Frame::Partial(line) => {
                     self.translator.translate_line(line, out)
@@ -172,8 +133,8 @@ impl StreamAgent {
             };
             match signal {
                 Some(StreamSignal::TurnEnded(end)) => ended = ended.or(Some(end)),
-                Some(StreamSignal::Request(asked)) => {
-                    if let Some(answer) = answer_cli_request(&asked, &mut self.tools) {
+                Some(StreamSignal::Request(request)) => {
+                    if let Some(answer) = answer_cli_request(&request, &mut self.tools) {
                         self.link.input.push(answer);
                     }
                 }
@@ -194,7 +155,9 @@ impl StreamAgent {
                 self.translator.emit_usage_so_far(out);
                 out.push(AgentEvent::Activity(Activity::AwaitingToolResult));
             }
-            if is_enough(batch) {
+            if self.awaits_first_delta && batch.last().is_some_and(is_delta) {
+                self.awaits_first_delta = false;
+                self.has_unread_lines = true;
                 break;
             }
         }
@@ -202,44 +165,8 @@ impl StreamAgent {
         if !self.tools.is_empty() {
             self.tools.restore_caller_names(batch);
         }
-        self.deny_orphaned_approvals(&nobody);
+        deny_orphans(self, &late).await;
         ended
-    }
-
-    /// Denies approval requests that belong to a turn that is over.
-    pub(super) fn deny_orphaned_approvals(&mut self, nobody: &[AgentEvent]) {
-        for emitted in nobody {
-            if let AgentEvent::ApprovalRequest(request) = emitted {
-                let refusal = Decision::new(Verdict::Deny, "nobody")
-                    .with_note("the turn this belongs to is over");
-                if let Some(answer) = self.translator.answer_approval(&request.key, &refusal) {
-                    self.link.input.push(answer);
-                }
-            }
-        }
-    }
-
-    pub(super) fn handle_control(&mut self, control: TurnControl, origin: TurnOrigin) {
-        let line = match control {
-            TurnControl::Decide { key, decision } => {
-                self.translator.answer_approval(&key, &decision)
-            }
-            TurnControl::ToolResult { id, ok, content } => {
-                self.tools.complete_call(id, ok, content)
-            }
-            TurnControl::Steer(content) => {
-                self.pending_steers.push(self.escape_untrusted(
-                    content,
-                    origin,
-                    TextHandling::Unverified,
-                ));
-                self.send_pending_steers();
-                None
-            }
-        };
-        if let Some(line) = line {
-            self.link.input.push(line);
-        }
     }
 
     pub(super) fn send_request(&mut self, request: &ControlCommand<'_>) -> String {
@@ -265,73 +192,5 @@ impl StreamAgent {
             self.cost_poll.due = false;
             self.cost_poll.pending_request = Some(self.send_request(&ControlCommand::Usage));
         }
-    }
-
-    pub(super) async fn finish_at_eof(&mut self, batch: &mut Vec<AgentEvent>) -> AgentOutcome {
-        self.retired = true;
-        while let Some(frame) = self.link.output.framer.finish() {
-            if let Frame::Line(line) | Frame::Partial(line) = frame
-                && let Some(StreamSignal::TurnEnded(ended)) =
-                    self.translator.translate_line(line, batch)
-            {
-                return ended;
-            }
-        }
-        let ended = match self.translator.end_of_output(batch) {
-            Some(StreamSignal::TurnEnded(ended)) => ended,
-            _ => AgentOutcome::failed(Failure::new(FailureKind::Agent, "")),
-        };
-        match ended.status {
-            // The translator only knows that the output ended; say how the program exited instead.
-            TurnStatus::Failed(failure) if failure.kind == FailureKind::Agent => AgentOutcome {
-                status: TurnStatus::Failed(self.exit_failure("in the middle of the turn").await),
-                ..ended
-            },
-            _ => ended,
-        }
-    }
-
-    async fn exit_failure(&mut self, when: &str) -> Failure {
-        let words = self.link.describe_exit(&self.settings.redactor).await;
-        let title = self.settings.title;
-        Failure::new(FailureKind::Agent, format!("{title} ended {when}: {words}"))
-            .with_hint("send the message again; the session continues where it was")
-    }
-
-    pub(super) async fn fail_between_turns(&mut self) -> AgentOutcome {
-        self.retired = true;
-        AgentOutcome::failed(self.exit_failure("before the turn").await)
-    }
-
-    /// Writes the queued lines, for as long as the program reads them.
-    pub(super) async fn flush(&mut self) {
-        if self.link.input.has_pending() && !self.retired {
-            let written = timeout(WIND_DOWN_TIMEOUT, self.link.input.write_all()).await;
-            self.retired |= written.is_err();
-        }
-    }
-
-    /// Interrupts the running turn before closing, so that the program itself ends its tools.
-    async fn interrupt_before_close(&mut self, grace: Duration) {
-        if !self.link.is_open() || !self.in_turn {
-            return;
-        }
-        self.send_request(&ControlCommand::Interrupt);
-        let stopped = async {
-            loop {
-                let ProcessLink { input, output, .. } = &mut self.link;
-                let has_more = input.has_pending();
-                let more = tokio::select! {
-                    biased;
-                    () = input.write(), if has_more => true,
-                    more = output.read() => more,
-                };
-                if self.translate(&mut Vec::new()).is_some() || !more {
-                    return;
-                }
-            }
-        };
-        // If the program does not stop in time, the termination that follows ends it.
-        let _ = timeout(WIND_DOWN_TIMEOUT.min(grace), stopped).await;
     }
 }

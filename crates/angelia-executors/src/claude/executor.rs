@@ -4,27 +4,25 @@ use std::{io, path::Path, sync::Arc};
 
 use angelia_core::{
     model::{
-        Content, EventKind, Failure, FailureKind, Mode, NativeSessionId, Notice, NoticeLevel,
-        SessionSpec,
+        Content, Failure, FailureKind, Mode, NativeSessionId, NoticeLevel, SessionSpec, TurnOrigin,
     },
     ports::{
         Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, OpenRequest,
     },
 };
-use uuid::Uuid;
 
 use super::{
     agent::{CostPoll, StreamAgent, StreamAgentSettings},
-    caller_tools::CallerTools,
     escape::TextHandling,
     launch::{self, ConversationStart},
     program::StreamProgram,
-    start::{Handshake, LaunchPlan, ProgramStartError, StartedProgram, empty_folder},
+    start::{LaunchPlan, ProgramStartError, StartedProgram, empty_folder},
     transcript::{self, ImportedHistory, TranscriptStore},
 };
 use crate::{
     host::ExecutorHost,
     pool::{ProcessStarter, WarmPool},
+    turn_driver::{DrivenAgent, notice_event},
 };
 
 #[derive(Debug)]
@@ -73,15 +71,16 @@ impl Executor for StreamExecutor {
         opening: OpenRequest<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
         Box::pin(async move {
-            let recipe = LaunchPlan::new(&self.host, &self.program, opening.spec).await?;
-            let opened = self.open_conversation(&recipe, opening).await?;
-            let mut agent = self.build_agent(&recipe, opened).await?;
+            let plan = LaunchPlan::new(&self.host, &self.program, opening.spec).await?;
+            let mut opened = self.open_conversation(&plan, opening).await?;
+            let startup_events = std::mem::take(&mut opened.startup_events);
+            let mut agent = self.build_agent(&plan, opened).await?;
             // Only in agent mode can the program start our own programs, which read the binding.
-            if recipe.spec.mode == Mode::Agent {
+            if plan.spec.mode == Mode::Agent {
                 let mark = agent.link.child.mark();
                 agent.session_binding = Some(self.host.bind_session(mark, opening.session));
             }
-            Ok(Box::new(agent) as Box<dyn Agent>)
+            Ok(Box::new(DrivenAgent::new(agent, startup_events)) as Box<dyn Agent>)
         })
     }
 
@@ -96,10 +95,9 @@ impl Executor for StreamExecutor {
         let spec = spec.clone();
         self.host.tasks.spawn_until_stopped(async move {
             match LaunchPlan::new(&host, &program, &spec).await {
-                Ok(recipe) => {
-                    let shape =
-                        launch::pool_fingerprint(&recipe.spec, &recipe.installation.version);
-                    pool.declare(&shape, spec.warm as usize, pool_starter(recipe));
+                Ok(plan) => {
+                    let shape = launch::pool_fingerprint(&plan.spec, &plan.installation.version);
+                    pool.declare(&shape, spec.warm as usize, pool_starter(plan));
                 }
                 Err(failure) => tracing::warn!(%failure, "cannot prepare warm processes"),
             }
@@ -176,19 +174,19 @@ impl StreamExecutor {
 
     async fn open_conversation(
         &self,
-        recipe: &LaunchPlan,
+        plan: &LaunchPlan,
         opening: OpenRequest<'_>,
     ) -> Result<OpenConversation, Failure> {
-        let native = opening.native.filter(|_| recipe.spec.resume);
+        let native = opening.native.filter(|_| plan.spec.resume);
         let Some(native) = native else {
-            return self.start_conversation(recipe).await;
+            return self.start_conversation(plan).await;
         };
-        let transcripts = self.transcripts(&recipe.spec)?;
+        let transcripts = self.transcripts(&plan.spec)?;
         let known =
-            transcripts.is_none_or(|known| known.find(native.as_str(), &recipe.spec.cwd).is_some());
+            transcripts.is_none_or(|known| known.find(native.as_str(), &plan.spec.cwd).is_some());
         if known {
             let conversation = ConversationStart::Resume(native.as_str());
-            match recipe.start(conversation).await {
+            match plan.start(conversation).await {
                 Ok(started) => {
                     return Ok(OpenConversation {
                         resumed: true,
@@ -199,8 +197,9 @@ impl StreamExecutor {
                 Err(ProgramStartError::ConversationLost) => {}
             }
         }
-        let mut opened = self.start_conversation(recipe).await?;
-        opened.startup_events.push(warning_notice(
+        let mut opened = self.start_conversation(plan).await?;
+        opened.startup_events.push(notice_event(
+            NoticeLevel::Warning,
             "resume_lost",
             format!(
                 "{} no longer has this conversation; it starts anew and does not know what was \
@@ -211,14 +210,14 @@ impl StreamExecutor {
         Ok(opened)
     }
 
-    async fn start_conversation(&self, recipe: &LaunchPlan) -> Result<OpenConversation, Failure> {
-        if !recipe.spec.history.is_empty() {
-            return self.import_history(recipe).await;
+    async fn start_conversation(&self, plan: &LaunchPlan) -> Result<OpenConversation, Failure> {
+        if !plan.spec.history.is_empty() {
+            return self.import_history(plan).await;
         }
         if let Some(pool) = &self.pool {
-            let shape = launch::pool_fingerprint(&recipe.spec, &recipe.installation.version);
-            let count = recipe.spec.warm as usize;
-            let waiting = pool_starter(recipe.clone());
+            let shape = launch::pool_fingerprint(&plan.spec, &plan.installation.version);
+            let count = plan.spec.warm as usize;
+            let waiting = pool_starter(plan.clone());
             if let Some(started) = pool.take(&shape, count, waiting).await {
                 return Ok(OpenConversation {
                     warm: true,
@@ -226,27 +225,24 @@ impl StreamExecutor {
                 });
             }
         }
-        let id = self.host.clock.fresh_uuid();
-        self.start_new(recipe, id).await.map(OpenConversation::from_start)
+        self.start_new(plan).await
     }
 
-    async fn start_new(&self, recipe: &LaunchPlan, id: Uuid) -> Result<StartedProgram, Failure> {
-        match recipe.start(ConversationStart::New(id)).await {
-            Ok(started) => Ok(started),
-            Err(ProgramStartError::Failed(failure)) => Err(failure),
-            Err(ProgramStartError::ConversationLost) => {
-                Err(Failure::new(FailureKind::Agent, "a new conversation was refused as unknown"))
-            }
+    async fn start_new(&self, plan: &LaunchPlan) -> Result<OpenConversation, Failure> {
+        let id = self.host.clock.fresh_uuid();
+        match plan.start(ConversationStart::New(id)).await {
+            Ok(started) => Ok(OpenConversation::from_start(started)),
+            Err(error) => Err(error.into_failure()),
         }
     }
 
     /// Starts a conversation with a history that happened elsewhere. The history is written as the
     /// program's own transcript and resumed; a program that does not accept the transcript gets the
     /// history as plain text before the first message.
-    async fn import_history(&self, recipe: &LaunchPlan) -> Result<OpenConversation, Failure> {
+    async fn import_history(&self, plan: &LaunchPlan) -> Result<OpenConversation, Failure> {
         let id = self.host.clock.fresh_uuid();
-        let (carried, at) = (recipe.clone(), self.host.clock.now());
-        self.with_transcripts(&recipe.spec, "written", move |transcripts, cwd| {
+        let (carried, at) = (plan.clone(), self.host.clock.now());
+        self.with_transcripts(&plan.spec, "written", move |transcripts, cwd| {
             transcripts.write(&ImportedHistory {
                 id,
                 cwd,
@@ -257,15 +253,15 @@ impl StreamExecutor {
             })
         })
         .await?;
-        match recipe.start(ConversationStart::Resume(&id.to_string())).await {
+        match plan.start(ConversationStart::Resume(&id.to_string())).await {
             Ok(started) => Ok(OpenConversation::from_start(started)),
             Err(ProgramStartError::Failed(failure)) => Err(failure),
             Err(ProgramStartError::ConversationLost) => {
-                let other = self.host.clock.fresh_uuid();
-                let mut opened = OpenConversation::from_start(self.start_new(recipe, other).await?);
+                let mut opened = self.start_new(plan).await?;
                 opened.history_text =
-                    Some(Content::text(transcript::history_as_text(&recipe.spec.history)));
-                opened.startup_events.push(warning_notice(
+                    Some(Content::text(transcript::history_as_text(&plan.spec.history)));
+                opened.startup_events.push(notice_event(
+                    NoticeLevel::Warning,
                     "history_as_text",
                     format!(
                         "this version of {} does not accept a history; it was sent as text",
@@ -279,41 +275,28 @@ impl StreamExecutor {
 
     async fn build_agent(
         &self,
-        recipe: &LaunchPlan,
+        plan: &LaunchPlan,
         opened: OpenConversation,
     ) -> Result<StreamAgent, Failure> {
-        let spec = &recipe.spec;
-        let prefix = launch::prefix_sha256(spec, &recipe.installation.version);
-        let translator = recipe.translator(opened.resumed, opened.warm, Some(prefix.into()));
-        let mut parts = Handshake {
-            title: self.program.title(),
-            redactor: &self.host.redactor,
-            translator,
-            tools: CallerTools::new(&spec.caller_tools),
-        };
+        let spec = &plan.spec;
+        let prefix = launch::prefix_sha256(spec, &plan.installation.version);
+        let mut translator = plan.translator(opened.resumed, opened.warm, Some(prefix.into()));
+        let mut handshake = plan.handshake();
         let mut started = opened.started;
         if started.initialize_response.is_none() {
-            match started.initialize(spec, &mut parts).await {
-                Ok(()) => {}
-                Err(ProgramStartError::Failed(failure)) => return Err(failure),
-                Err(ProgramStartError::ConversationLost) => {
-                    return Err(Failure::new(FailureKind::Agent, "the process was lost"));
-                }
-            }
+            let initialized = started.initialize(spec, &mut handshake).await;
+            initialized.map_err(ProgramStartError::into_failure)?;
         }
-        // Another translator may have read the handshake. Replay the `initialize` response, which
-        // names the billing lane.
-        if let Some(greeting) = &started.initialize_response {
-            let line = greeting.strip_suffix(b"\n").unwrap_or(greeting);
-            parts.translator.translate_line(line, &mut Vec::new());
+        if let Some(response) = &started.initialize_response {
+            translator.read_account(response);
         }
         // In model mode commands and attachments are switched off, whatever the version.
-        let known = recipe.installation.features.is_verified() || spec.mode == Mode::Model;
+        let known = plan.installation.features.is_verified() || spec.mode == Mode::Model;
         let reader = if known { TextHandling::Verified } else { TextHandling::Unverified };
         Ok(StreamAgent {
             link: started.link,
-            translator: parts.translator,
-            tools: parts.tools,
+            translator,
+            tools: handshake.tools,
             settings: StreamAgentSettings {
                 title: self.program.title(),
                 redactor: self.host.redactor.clone(),
@@ -321,10 +304,10 @@ impl StreamExecutor {
                 text_handling: reader,
                 model_mode: spec.mode == Mode::Model,
             },
-            startup_events: opened.startup_events,
             history_text: opened.history_text,
-            retired: false,
-            in_turn: false,
+            origin: TurnOrigin::Owner,
+            awaits_first_delta: false,
+            has_unread_lines: false,
             request_count: 0,
             pending_steers: Vec::new(),
             cost_poll: CostPoll::new(spec.budgets.cost_usd.is_some()),
@@ -333,15 +316,11 @@ impl StreamExecutor {
     }
 }
 
-fn pool_starter(recipe: LaunchPlan) -> ProcessStarter<StartedProgram> {
+fn pool_starter(plan: LaunchPlan) -> ProcessStarter<StartedProgram> {
     Arc::new(move || {
-        let recipe = recipe.clone();
-        Box::pin(async move { recipe.start_for_pool().await })
+        let plan = plan.clone();
+        Box::pin(async move { plan.start_for_pool().await })
     })
-}
-
-fn warning_notice(code: &str, text: String) -> AgentEvent {
-    AgentEvent::Event(EventKind::Notice(Notice::new(NoticeLevel::Warning, code, text)))
 }
 
 fn transcript_failure(what: &str, error: &std::io::Error) -> Failure {

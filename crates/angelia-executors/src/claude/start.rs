@@ -15,7 +15,7 @@ use angelia_core::{
     redact::Redactor,
 };
 use angelia_wire::ndjson::Frame;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
@@ -24,7 +24,10 @@ use super::{
     launch::{self, ConversationStart},
     program::{ProgramInstallation, StreamProgram},
     protocol::outgoing::{self, ControlCommand},
-    translate::{CliRequest, CliRequestKind, StreamSignal, StreamTranslator, TranslatorContext},
+    translate::{
+        CliRequest, CliRequestKind, StreamSignal, StreamTranslator, TranslatorContext,
+        control::parse_control,
+    },
 };
 use crate::{
     host::ExecutorHost,
@@ -49,6 +52,18 @@ pub(crate) enum ProgramStartError {
     Failed(Failure),
 }
 
+impl ProgramStartError {
+    /// Returns the failure of a start that resumed nothing, so that nothing could be lost.
+    pub(crate) fn into_failure(self) -> Failure {
+        match self {
+            Self::Failed(failure) => failure,
+            Self::ConversationLost => {
+                Failure::new(FailureKind::Agent, "a new conversation was refused as unknown")
+            }
+        }
+    }
+}
+
 impl From<Failure> for ProgramStartError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
@@ -59,8 +74,8 @@ impl From<Failure> for ProgramStartError {
 #[derive(Debug)]
 pub(crate) struct StartedProgram {
     pub(crate) link: ProcessLink,
-    /// The raw response to `initialize`; `None` if the program has not been initialised.
-    pub(crate) initialize_response: Option<Vec<u8>>,
+    /// The response to `initialize`; `None` if the program has not been initialised.
+    pub(crate) initialize_response: Option<RawJson>,
 }
 
 impl WarmProcess for StartedProgram {
@@ -116,12 +131,7 @@ impl LaunchPlan {
             Mode::Agent => self.start(conversation).await,
             Mode::Model => self.start_uninitialized(conversation).await,
         };
-        started.map_err(|error| match error {
-            ProgramStartError::Failed(failure) => failure,
-            ProgramStartError::ConversationLost => {
-                Failure::new(FailureKind::Internal, "a new conversation cannot be lost")
-            }
-        })
+        started.map_err(ProgramStartError::into_failure)
     }
 
     /// Starts a program without `initialize`, which fixes prompt and tools and so must wait for the
@@ -200,11 +210,10 @@ impl LaunchPlan {
             .map_err(|error| self.folder_failure(&error))
     }
 
-    fn handshake(&self) -> Handshake<'_> {
+    pub(crate) fn handshake(&self) -> Handshake<'_> {
         Handshake {
             title: self.program.title(),
             redactor: &self.host.redactor,
-            translator: self.translator(false, false, None),
             tools: CallerTools::new(&self.spec.caller_tools),
         }
     }
@@ -271,9 +280,8 @@ impl Drop for PrivateFile {
 
 /// The state needed to talk to a program before its first turn.
 pub(crate) struct Handshake<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) redactor: &'a Redactor,
-    pub(crate) translator: StreamTranslator,
+    title: &'a str,
+    redactor: &'a Redactor,
     pub(crate) tools: CallerTools,
 }
 
@@ -283,83 +291,77 @@ impl StartedProgram {
     pub(crate) async fn initialize(
         &mut self,
         spec: &SessionSpec,
-        parts: &mut Handshake<'_>,
+        handshake: &mut Handshake<'_>,
     ) -> Result<(), ProgramStartError> {
         let request = ControlCommand::Initialize(launch::build_initialize(spec));
-        let (line, answer) = self.send_request(&request, parts).await?;
-        let account = answer.and_then(|answer| {
-            let answer: Value = serde_json::from_str(answer.get()).ok()?;
-            serde_json::from_value(answer.get("account")?.clone()).ok()
-        });
-        let account: ClaudeAccount = account.unwrap_or_default();
-        account.check_billing(spec.billing)?;
-        self.initialize_response = Some(line);
+        let response = self.send_request(&request, handshake).await?;
+        ClaudeAccount::of_initialize(response.get())
+            .unwrap_or_default()
+            .check_billing(spec.billing)?;
+        self.initialize_response = Some(response);
         Ok(())
     }
 
-    /// Sends one request and waits for its response. Returns the raw line and its payload.
+    /// Sends one request and waits for its response. Returns the payload, `null` if there is none.
     async fn send_request(
         &mut self,
         request: &ControlCommand<'_>,
-        parts: &mut Handshake<'_>,
-    ) -> Result<(Vec<u8>, Option<RawJson>), ProgramStartError> {
+        handshake: &mut Handshake<'_>,
+    ) -> Result<RawJson, ProgramStartError> {
         self.link.input.push(outgoing::control_request(FIRST_REQUEST_ID, request));
-        let answered = timeout(START_TIMEOUT, self.read_response(parts)).await;
+        let answered = timeout(START_TIMEOUT, self.read_response(handshake)).await;
         answered.unwrap_or_else(|_too_late| {
-            let message = format!("{} did not answer within {START_TIMEOUT:?}", parts.title);
+            let message = format!("{} did not answer within {START_TIMEOUT:?}", handshake.title);
             Err(Failure::new(FailureKind::Timeout, message)
                 .with_hint("run it by hand in the same directory to see what it waits for")
                 .into())
         })
     }
 
+    /// Reads up to the response. The program's own requests are answered meanwhile; its other lines
+    /// belong to no turn and are ignored.
     async fn read_response(
         &mut self,
-        parts: &mut Handshake<'_>,
-    ) -> Result<(Vec<u8>, Option<RawJson>), ProgramStartError> {
-        // Events before the first turn belong to no turn and are discarded.
-        let mut nobody = Vec::new();
+        handshake: &mut Handshake<'_>,
+    ) -> Result<RawJson, ProgramStartError> {
         loop {
             while let Some(frame) = self.link.output.framer.next() {
                 let Frame::Line(line) = frame else { continue };
-                nobody.clear();
-                match parts.translator.translate_line(line, &mut nobody) {
+                match parse_control(line) {
                     Some(StreamSignal::Response { request_id, result })
                         if *request_id == *FIRST_REQUEST_ID =>
                     {
-                        let line = line.to_vec();
                         return match result {
-                            Ok(answer) => Ok((line, answer)),
+                            Ok(payload) => {
+                                Ok(payload.unwrap_or_else(|| RawValue::NULL.to_owned().into()))
+                            }
                             Err(error) => {
-                                let message = format!("{} refused to start: {error}", parts.title);
+                                let title = handshake.title;
+                                let message = format!("{title} refused to start: {error}");
                                 Err(Failure::new(FailureKind::Agent, message).into())
                             }
                         };
                     }
-                    Some(StreamSignal::Request(asked)) => {
-                        if let Some(answer) = answer_cli_request(&asked, &mut parts.tools) {
+                    Some(StreamSignal::Request(request)) => {
+                        if let Some(answer) = answer_cli_request(&request, &mut handshake.tools) {
                             self.link.input.push(answer);
                         }
                     }
                     _ => {}
                 }
             }
-            let ProcessLink { input, output, .. } = &mut self.link;
-            tokio::select! {
-                biased;
-                () = input.write(), if input.has_pending() => {}
-                more = output.read() => if !more { break },
+            if !self.link.exchange().await {
+                return Err(self.early_exit_error(handshake).await);
             }
         }
-        Err(self.early_exit_error(parts).await)
     }
 
-    async fn early_exit_error(&mut self, parts: &Handshake<'_>) -> ProgramStartError {
-        let words = self.link.describe_exit(parts.redactor).await;
+    async fn early_exit_error(&mut self, handshake: &Handshake<'_>) -> ProgramStartError {
+        let words = self.link.describe_exit(handshake.redactor).await;
         if words.contains("No conversation found") {
             return ProgramStartError::ConversationLost;
         }
-        let message = format!("{} ended at its start: {words}", parts.title);
+        let message = format!("{} ended at its start: {words}", handshake.title);
         Failure::new(FailureKind::Agent, message)
             .with_hint("`angelia doctor` shows what is installed; run it by hand to see more")
             .into()
@@ -367,9 +369,9 @@ impl StartedProgram {
 }
 
 /// Answers a control request that is not an approval. Returns `None` if the answer comes later.
-pub(crate) fn answer_cli_request(asked: &CliRequest, tools: &mut CallerTools) -> Option<Vec<u8>> {
-    let id = &asked.request_id;
-    match &asked.kind {
+pub(crate) fn answer_cli_request(request: &CliRequest, tools: &mut CallerTools) -> Option<Vec<u8>> {
+    let id = &request.request_id;
+    match &request.kind {
         CliRequestKind::Mcp { server, message }
             if **server == *super::caller_tools::MCP_SERVER_NAME =>
         {

@@ -1,244 +1,145 @@
-//! The event loop of one turn: sends a message with a fresh uuid and runs until its result. The
-//! loop reads, writes and takes controls concurrently. One read of the program's output becomes one
-//! batch of events, except that the first delta of a turn is sent at once.
+//! The steps of one turn: a message with a fresh uuid, its result, and the interrupt in between.
+//! The loop is in [`turn_driver`](crate::turn_driver).
 //!
 //! ```text
-//!              message ─►  running ─► result ─► Ended
-//!                            │  ▲
-//!        cancel: interrupt ──┤  └── decisions, tool results, steering messages
-//!                            │
-//!        answered, tasks still run: background ── cancel ─► tasks stopped, Ended
-//!        no end 5 s after the interrupt, or end of output ─► Ended, and the agent is retired
+//!   message ─► running ─► result, no tasks run ─► Ended
+//!                 │
+//!                 └─► result, tasks still run: background ── stop ─► tasks stopped, Ended
 //! ```
 
 use std::time::Duration;
 
 use angelia_core::{
-    model::{EventKind, FailureKind, Turn, TurnStatus},
-    ports::{AgentEvent, AgentOutcome, TurnControl, TurnIo},
+    model::{Decision, Failure, FailureKind, Turn, TurnStatus},
+    ports::{AgentEvent, AgentOutcome, TurnControl},
 };
-use futures_util::FutureExt as _;
-use tokio::{
-    task::yield_now,
-    time::{sleep_until, timeout},
-};
+use angelia_wire::ndjson::Frame;
 
 use super::{
     agent::StreamAgent,
+    escape::TextHandling,
     protocol::outgoing::{self, ControlCommand},
+    translate::StreamSignal,
 };
-use crate::{
-    process_link::ProcessLink,
-    turn_timers::{DueAction, STOP_TIMEOUT, TurnTimers, interrupted_outcome},
-};
+use crate::turn_driver::{TurnProtocol, not_steered_notice};
 
-/// How often to repeat an interrupt: one that arrives before the program has started on the message
-/// has no effect.
-const INTERRUPT_INTERVAL: Duration = Duration::from_secs(1);
+impl TurnProtocol for StreamAgent {
+    /// Lines have arrived in the framer.
+    type Input = ();
 
-/// One iteration of the event loop.
-enum LoopEvent {
-    Read,
-    OutputEnded,
-    Wrote,
-    Control(TurnControl),
-    ControlClosed,
-    Cancelled,
-    TimerFired,
-}
+    const STOP_INTERVAL: Duration = Duration::from_secs(1);
 
-impl StreamAgent {
-    pub(super) async fn run_turn(&mut self, turn: &Turn, mut io: TurnIo) -> AgentOutcome {
-        if io.cancel.is_cancelled() {
-            return interrupted_outcome("interrupted before it began");
-        }
-        if !self.drain_until_idle().await {
-            return self.fail_between_turns().await;
-        }
+    fn is_open(&mut self) -> bool {
+        self.link.is_open()
+    }
+
+    fn runs_foreign_turn(&self) -> bool {
+        self.translator.runs_foreign_turn()
+    }
+
+    async fn begin(&mut self, turn: &Turn, _batch: &mut Vec<AgentEvent>) -> Result<(), Failure> {
         let uuid = self.settings.clock.fresh_uuid().to_string();
         self.translator.begin_turn(&uuid);
         self.request_cost_baseline();
         let message = outgoing::user_message(&uuid, &self.message_content(turn));
         self.link.input.push(message);
-        self.in_turn = true;
-        io.events.send(std::mem::take(&mut self.startup_events)).await;
+        self.origin = turn.options.origin;
+        self.awaits_first_delta = true;
+        Ok(())
+    }
 
-        let mut clocks = TurnTimers::new(INTERRUPT_INTERVAL);
-        let mut control_open = true;
-        let mut asked_to_stop = false;
-        let mut has_spoken = false;
-        let mut batch = Vec::new();
-        let cancel = io.cancel.clone();
-        let cancelled = cancel.cancelled();
-        let clock = sleep_until(clocks.next_deadline());
-        tokio::pin!(cancelled, clock);
-        loop {
-            let ProcessLink { input, output, .. } = &mut self.link;
-            let has_more = input.has_pending();
-            // Reading comes last, so that a flood of output cannot starve the other branches.
-            let step = tokio::select! {
-                biased;
-                () = &mut cancelled, if !asked_to_stop => LoopEvent::Cancelled,
-                control = io.control.recv(), if control_open => {
-                    control.map_or(LoopEvent::ControlClosed, LoopEvent::Control)
-                }
-                () = input.write(), if has_more => LoopEvent::Wrote,
-                () = &mut clock => LoopEvent::TimerFired,
-                more = output.read() => if more { LoopEvent::Read } else { LoopEvent::OutputEnded },
-            };
-            let ended = match step {
-                LoopEvent::Read => {
-                    let mut ended = None;
-                    if !has_spoken {
-                        ended = self.translate_until(&mut batch, ends_with_delta);
-                        has_spoken = ends_with_delta(&batch);
-                        if has_spoken {
-                            // Send the first delta before translating the rest, and yield: on a
-                            // single processor the receiver should run now.
-                            io.events.send(std::mem::take(&mut batch)).await;
-                            yield_now().await;
-                            std::thread::yield_now();
-                        }
-                    }
-                    ended = ended.or_else(|| self.translate(&mut batch));
-                    self.send_pending_steers();
-                    io.events.send(std::mem::take(&mut batch)).await;
-                    ended
-                }
-                LoopEvent::OutputEnded => {
-                    let ended = self.finish_at_eof(&mut batch).await;
-                    io.events.send(std::mem::take(&mut batch)).await;
-                    Some(ended)
-                }
-                LoopEvent::Wrote => None,
-                LoopEvent::ControlClosed => {
-                    control_open = false;
-                    None
-                }
-                LoopEvent::Control(control) => {
-                    self.handle_control(control, turn.options.origin);
-                    None
-                }
-                LoopEvent::Cancelled => {
-                    asked_to_stop = true;
-                    let ended = self.cancel(&mut clocks, &mut batch);
-                    clock.as_mut().reset(clocks.next_deadline());
-                    ended
-                }
-                LoopEvent::TimerFired => {
-                    let ended = self.handle_timers(&mut clocks, &mut batch);
-                    clock.as_mut().reset(clocks.next_deadline());
-                    ended
-                }
-            };
-            if let Some(ended) = ended {
-                self.drop_pending_steers(&mut batch);
-                io.events.send(batch).await;
-                self.tools.clear_calls();
-                self.flush().await;
-                self.in_turn = false;
-                return self.with_retry_after(ended);
+    async fn next_input(&mut self) -> Option<()> {
+        if self.has_unread_lines {
+            return Some(());
+        }
+        self.link.exchange().await.then_some(())
+    }
+
+    async fn handle_input(&mut self, (): (), batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
+        let ended = self.translate(batch).await;
+        self.send_pending_steers();
+        ended
+    }
+
+    async fn handle_control(&mut self, control: TurnControl, _batch: &mut Vec<AgentEvent>) -> bool {
+        let line = match control {
+            TurnControl::Decide { key, decision } => {
+                self.translator.answer_approval(&key, &decision)
             }
+            TurnControl::ToolResult { id, ok, content } => {
+                self.tools.complete_call(id, ok, content)
+            }
+            TurnControl::Steer(content) => {
+                let content = self.escape_untrusted(content, self.origin, TextHandling::Unverified);
+                self.pending_steers.push(content);
+                self.send_pending_steers();
+                None
+            }
+        };
+        if let Some(line) = line {
+            self.link.input.push(line);
+        }
+        false
+    }
+
+    /// Interrupts the turn. A turn that is in the background ends with the answer it already has.
+    async fn stop(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
+        let in_background = self.translator.in_background();
+        if in_background {
+            let tasks: Vec<String> = (self.translator.running_tasks()).map(str::to_owned).collect();
+            for task in &tasks {
+                self.send_request(&ControlCommand::StopTask(task));
+            }
+        }
+        self.send_request(&ControlCommand::Interrupt);
+        in_background.then(|| self.translator.end_background(batch))
+    }
+
+    fn end_of_output(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
+        while self.link.output.has_ended()
+            && let Some(frame) = self.link.output.framer.finish()
+        {
+            if let Frame::Line(line) | Frame::Partial(line) = frame
+                && let Some(StreamSignal::TurnEnded(ended)) =
+                    self.translator.translate_line(line, batch)
+            {
+                return Some(ended);
+            }
+        }
+        self.translator.end_of_output(batch)
+    }
+
+    async fn exit_failure(&mut self, when: &str) -> Failure {
+        self.link.exit_failure(self.settings.title, when, &self.settings.redactor).await
+    }
+
+    async fn add_last_events(&mut self, batch: &mut Vec<AgentEvent>) {
+        if !std::mem::take(&mut self.pending_steers).is_empty() {
+            batch.push(not_steered_notice());
         }
     }
 
-    /// Sets `retry_after` of a rate limit. The translator knows when the limit resets, but has no
-    /// clock.
-    fn with_retry_after(&self, mut ended: AgentOutcome) -> AgentOutcome {
-        if let TurnStatus::Failed(failure) = &mut ended.status
+    async fn finish(&mut self, mut outcome: AgentOutcome) -> AgentOutcome {
+        self.tools.clear_calls();
+        self.link.flush().await;
+        // The translator knows when a limit resets, but has no clock.
+        if let TurnStatus::Failed(failure) = &mut outcome.status
             && failure.kind == FailureKind::RateLimited
             && let Some(resets_at) = self.translator.resets_at()
         {
             let wait = resets_at.duration_since(self.settings.clock.now());
             failure.retry_after = Duration::try_from(wait).ok().or(failure.retry_after);
         }
-        ended
+        outcome
     }
 
-    fn cancel(
-        &mut self,
-        clocks: &mut TurnTimers,
-        batch: &mut Vec<AgentEvent>,
-    ) -> Option<AgentOutcome> {
-        if self.translator.in_background() {
-            return Some(self.stop_background(batch));
+    async fn deny_orphan(&mut self, key: &str, refusal: &Decision) {
+        if let Some(answer) = self.translator.answer_approval(key, refusal) {
+            self.link.input.push(answer);
         }
-        self.send_request(&ControlCommand::Interrupt);
-        clocks.start_stop_timers();
-        None
     }
 
-    fn handle_timers(
-        &mut self,
-        clocks: &mut TurnTimers,
-        batch: &mut Vec<AgentEvent>,
-    ) -> Option<AgentOutcome> {
-        match clocks.take_due() {
-            Some(DueAction::GiveUp) => {
-                self.retired = true;
-                // Close open blocks and tool calls. The returned end is not used: the turn ends as
-                // interrupted.
-                let _not_its_end = self.translator.end_of_output(batch);
-                return Some(interrupted_outcome(
-                    "interrupted; the agent did not react and is ended",
-                ));
-            }
-            Some(DueAction::RepeatStop) => {
-                self.send_request(&ControlCommand::Interrupt);
-            }
-            None => {}
-        }
-        clocks.check_exit(&mut self.link);
-        None
+    async fn close(self, grace: Duration) {
+        self.link.close(grace).await;
     }
-
-    /// Stops the background tasks and ends the turn with the answer it already has.
-    fn stop_background(&mut self, batch: &mut Vec<AgentEvent>) -> AgentOutcome {
-        let running: Vec<String> = (self.translator.running_tasks()).map(str::to_owned).collect();
-        for task in &running {
-            self.send_request(&ControlCommand::StopTask(task));
-        }
-        self.send_request(&ControlCommand::Interrupt);
-        self.translator.end_background(batch)
-    }
-
-    /// Discards output since the last turn and waits until the program runs no turn of its own: a
-    /// message written during such a turn would be folded into it. Returns `false` if the program
-    /// has exited.
-    async fn drain_until_idle(&mut self) -> bool {
-        let mut nobody = Vec::new();
-        loop {
-            nobody.clear();
-            self.discard_output(&mut nobody);
-            match self.link.output.read().now_or_never() {
-                Some(true) => {}
-                Some(false) => return false,
-                None => break,
-            }
-        }
-        if !self.translator.runs_foreign_turn() {
-            return true;
-        }
-        self.send_request(&ControlCommand::Interrupt);
-        let idle = async {
-            while self.translator.runs_foreign_turn() {
-                self.link.input.write_all().await;
-                if !self.link.output.read().await {
-                    return false;
-                }
-                self.discard_output(&mut Vec::new());
-            }
-            true
-        };
-        timeout(STOP_TIMEOUT, idle).await.unwrap_or(false)
-    }
-
-    fn discard_output(&mut self, nobody: &mut Vec<AgentEvent>) {
-        self.translate(nobody);
-        self.deny_orphaned_approvals(nobody);
-    }
-}
-
-fn ends_with_delta(batch: &[AgentEvent]) -> bool {
-    matches!(batch.last(), Some(AgentEvent::Event(EventKind::Delta { .. })))
 }

@@ -13,7 +13,7 @@ use angelia_core::model::Usage;
 use serde::Deserialize;
 
 use super::{
-    account::{API_KEY_LANE, ClaudeAccount, SUBSCRIPTION_LANE},
+    account::{API_KEY_LANE, ClaudeAccount, SUBSCRIPTION_LANE, is_named},
     protocol::incoming::{ApiUsage, Lenient, ModelUsages, ResultLine},
 };
 
@@ -195,14 +195,8 @@ pub(crate) struct BillingLane {
 
 impl BillingLane {
     /// Reads the account from the response to `initialize`, the most reliable source.
-    pub(crate) fn read_account(&mut self, answer: &str) {
-        #[derive(Deserialize)]
-        struct InitializeResponse {
-            #[serde(default)]
-            account: Lenient<ClaudeAccount>,
-        }
-        let initialized: Option<InitializeResponse> = serde_json::from_str(answer).ok();
-        if let Some(account) = initialized.and_then(|initialized| initialized.account.0) {
+    pub(crate) fn read_account(&mut self, response: &str) {
+        if let Some(account) = ClaudeAccount::of_initialize(response) {
             self.account = account.billing_lane().map(Into::into);
         }
     }
@@ -228,10 +222,6 @@ impl BillingLane {
             None => None,
         }
     }
-}
-
-fn is_named(source: &str) -> bool {
-    !source.is_empty() && source != "none"
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    model::{
-        Billing, EventKind, Failure, FailureKind, Mode, NativeSessionId, Notice, NoticeLevel,
-        SessionSpec,
-    },
+    model::{Billing, Failure, FailureKind, Mode, NativeSessionId, NoticeLevel, SessionSpec},
     ports::{
         Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, LoginState,
         OpenRequest,
@@ -28,6 +25,7 @@ use super::{
 use crate::{
     host::ExecutorHost,
     pool::{ProcessStarter, WarmPool},
+    turn_driver::{DrivenAgent, notice_event},
 };
 
 pub(super) const NAME: &str = "codex";
@@ -221,8 +219,8 @@ impl CodexExecutor {
                 let mut open = self.take_or_start_thread(recipe, server).await?;
                 let text = "Codex no longer has this conversation; it starts anew and does not \
                             know what was said before";
-                let notice = Notice::new(NoticeLevel::Warning, "resume_lost", text);
-                open.startup_events.push(AgentEvent::Event(EventKind::Notice(notice)));
+                let notice = notice_event(NoticeLevel::Warning, "resume_lost", text.to_owned());
+                open.startup_events.push(notice);
                 Ok(open)
             }
         }
@@ -290,7 +288,7 @@ impl CodexExecutor {
             zone: TimeZone::system(),
         });
         let (permissions, approval_policy) = launch::turn_permissions(spec);
-        Box::new(CodexAgent::new(
+        let agent = CodexAgent::new(
             open.thread,
             translator,
             CodexAgentSettings {
@@ -301,8 +299,8 @@ impl CodexExecutor {
                 logged_out: *login == LoginState::LoggedOut,
             },
             self.roots.register(Self::writable_folders(recipe)),
-            open.startup_events,
-        ))
+        );
+        Box::new(DrivenAgent::new(agent, open.startup_events))
     }
 }
 

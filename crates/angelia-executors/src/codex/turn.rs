@@ -1,161 +1,188 @@
-//! Runs one turn: sends `turn/start` and handles everything until the turn ends. The loop waits for
-//! the process, the engine and the timers at once; each batch of messages read from the inbox
-//! becomes one batch of events.
-//!
-//! ```text
-//!     turn/start ─►  running ─► turn/completed ─► Ended
-//!                      │  ▲
-//!  cancel: interrupt ──┤  └── decisions, tool results, steering input
-//!                      │
-//!  no end 5 s after the interrupt, or the process exits ──► Ended, and the agent is retired
-//! ```
+//! The steps of one turn: `turn/start`, everything until `turn/completed`, and the interrupt in
+//! between. The loop is in [`turn_driver`](crate::turn_driver).
 
 use std::time::Duration;
 
 use angelia_core::{
-    model::{Content, HistoryMessage, MessagePart, Role, Turn, TurnStatus},
-    ports::{AgentEvent, AgentOutcome, TurnControl, TurnIo},
+    model::{Content, Decision, Failure, HistoryMessage, MessagePart, Role, Turn, TurnStatus},
+    ports::{AgentEvent, AgentOutcome, TurnControl},
 };
-use tokio::{
-    sync::oneshot,
-    time::{sleep_until, timeout},
-};
+use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    agent::{CodexAgent, not_steered_notice},
+    agent::{CodexAgent, WIND_DOWN_TIMEOUT},
     app_server::{CallResult, CodexCallError, ThreadMessage},
     calls::TurnStartWithPermissions,
     protocol::{
         history,
-        message::RpcError,
         outgoing::{ThreadInjectItems, TurnStart, to_user_input},
     },
+    translate::DeferredReply,
 };
-use crate::turn_timers::{DueAction, STOP_TIMEOUT, TurnTimers, interrupted_outcome};
-
-/// How often an interrupt is repeated: one that arrives before the turn has an id has no effect.
-const INTERRUPT_INTERVAL: Duration = Duration::from_millis(500);
+use crate::turn_driver::{TurnProtocol, not_steered_notice};
 
 /// The most text, in characters, that Codex accepts as the input of one turn.
 const MAX_INPUT_CHARS: usize = 1 << 20;
 
-/// The next thing that happens in a turn.
-enum LoopEvent {
-    Messages,
-    Accepted(CallResult),
-    SteerAnswered(bool),
-    Control(Option<TurnControl>),
-    Cancelled,
-    TimerFired,
+pub(super) enum CodexInput {
+    Messages(Vec<ThreadMessage>),
+    /// The response to `turn/start`.
+    TurnResponse(CallResult),
+    /// The response to `turn/steer`: whether Codex accepted the input.
+    SteerResponse(bool),
 }
 
-impl CodexAgent {
-    pub(super) async fn run_turn(&mut self, turn: &Turn, mut io: TurnIo) -> AgentOutcome {
-        if io.cancel.is_cancelled() {
-            return interrupted_outcome("interrupted before it began");
-        }
-        if !self.drain_until_idle().await {
-            return AgentOutcome::failed(self.connection_failure("before the turn").await);
-        }
-        if let Some(failure) = self.login_failure().await {
-            return AgentOutcome::failed(failure);
-        }
-        self.sandbox_cleanup.mark_busy();
-        let ended = self.run_turn_loop(turn, &mut io).await;
-        self.in_turn = false;
-        self.sandbox_cleanup.mark_idle();
-        // On any other outcome commands may still run, or the sandbox may have left folders behind.
-        if ended.status != TurnStatus::Completed {
-            self.clean_up().await;
-        }
-        ended
+impl TurnProtocol for CodexAgent {
+    type Input = CodexInput;
+
+    const STOP_INTERVAL: Duration = Duration::from_millis(500);
+
+    fn is_open(&mut self) -> bool {
+        self.server.accepts_threads()
     }
 
-    async fn run_turn_loop(&mut self, turn: &Turn, io: &mut TurnIo) -> AgentOutcome {
+    /// Codex would take a `turn/start` during another turn as steering input for that turn.
+    fn runs_foreign_turn(&self) -> bool {
+        self.translator.active_turn().is_some()
+    }
+
+    async fn begin(&mut self, turn: &Turn, _batch: &mut Vec<AgentEvent>) -> Result<(), Failure> {
+        if let Some(failure) = self.login_failure().await {
+            return Err(failure);
+        }
         self.translator.begin_turn();
+        self.stop_requested = false;
         let input = match self.inject_if_too_long(&turn.input).await {
             Ok(true) => &[],
             Ok(false) => &*turn.input,
-            Err(error) => return AgentOutcome::failed(error.to_failure("take the message")),
+            Err(error) => return Err(error.to_failure("take the message")),
         };
-        let mut accepted = Some(self.send_turn_start(turn, input).await);
-        self.in_turn = true;
-        io.events.send(std::mem::take(&mut self.startup_events)).await;
+        self.sandbox_cleanup.mark_busy();
+        self.turn_response = Some(self.send_turn_start(turn, input).await);
+        Ok(())
+    }
 
-        let mut clocks = TurnTimers::new(INTERRUPT_INTERVAL);
-        let mut control_open = true;
-        let mut asked_to_stop = false;
-        let mut said: Vec<ThreadMessage> = Vec::new();
-        let mut batch: Vec<AgentEvent> = Vec::new();
-        let cancel = io.cancel.clone();
-        let cancelled = cancel.cancelled();
-        let clock = sleep_until(clocks.next_deadline());
-        tokio::pin!(cancelled, clock);
-        loop {
-            // Reading the process comes last, so that a flood of output cannot starve the other
-            // branches.
-            let step = tokio::select! {
-                biased;
-                () = &mut cancelled, if !asked_to_stop => LoopEvent::Cancelled,
-                control = io.control.recv(), if control_open => LoopEvent::Control(control),
-                answer = turn_response(&mut accepted), if accepted.is_some() => LoopEvent::Accepted(answer),
-                taken = steer_accepted(&mut self.steer_response), if self.steer_response.is_some() => LoopEvent::SteerAnswered(taken),
-                () = &mut clock => LoopEvent::TimerFired,
-                () = self.inbox.recv_batch(&mut said) => LoopEvent::Messages,
-            };
-            let ended = match step {
-                LoopEvent::Messages if said.is_empty() => {
-                    Some(self.handle_end_of_output(&mut batch).await)
-                }
-                LoopEvent::Messages => self.translate(&mut said, &mut batch).await,
-                LoopEvent::Accepted(answer) => {
-                    accepted = None;
-                    let refused = self.on_turn_response(answer, &mut batch);
-                    // The cancellation came before the turn had an id: interrupt it now that it has
-                    // one.
-                    if asked_to_stop {
-                        self.interrupt().await;
-                    }
-                    refused
-                }
-                LoopEvent::SteerAnswered(taken) => {
-                    self.steer_response = None;
-                    if !taken {
-                        batch.push(not_steered_notice());
-                    }
-                    None
-                }
-                LoopEvent::Control(None) => {
-                    control_open = false;
-                    None
-                }
-                LoopEvent::Control(Some(control)) => {
-                    self.handle_control(control).await;
-                    None
-                }
-                LoopEvent::Cancelled => {
-                    asked_to_stop = true;
-                    clocks.start_stop_timers();
-                    self.interrupt().await;
-                    clock.as_mut().reset(clocks.next_deadline());
-                    None
-                }
-                LoopEvent::TimerFired => {
-                    let ended = self.handle_timers(&mut clocks, &mut batch).await;
-                    clock.as_mut().reset(clocks.next_deadline());
-                    ended
-                }
-            };
-            self.send_pending_steers().await;
-            if let Some(ended) = ended {
-                self.drop_pending_steers(&mut batch).await;
-                io.events.send(batch).await;
-                return ended;
+    async fn next_input(&mut self) -> Option<CodexInput> {
+        tokio::select! {
+            biased;
+            // Without a response the process has exited: the closed inbox then ends the turn with a
+            // better reason.
+            Some(response) = take_response(&mut self.turn_response) => {
+                Some(CodexInput::TurnResponse(response))
             }
-            io.events.send(std::mem::take(&mut batch)).await;
+            response = take_response(&mut self.steer_response) => {
+                Some(CodexInput::SteerResponse(matches!(response, Some(Ok(_)))))
+            }
+            messages = self.inbox.recv_batch() => {
+                (!messages.is_empty()).then_some(CodexInput::Messages(messages))
+            }
         }
     }
 
+    async fn handle_input(
+        &mut self,
+        input: CodexInput,
+        batch: &mut Vec<AgentEvent>,
+    ) -> Option<AgentOutcome> {
+        let ended = match input {
+            CodexInput::Messages(messages) => self.translate(messages, batch).await,
+            CodexInput::TurnResponse(Ok(result)) => {
+                self.translator.on_turn_accepted(&result, batch);
+                // The stop came before the turn had an id: interrupt it now that it has one.
+                if self.stop_requested {
+                    self.interrupt().await;
+                }
+                None
+            }
+            CodexInput::TurnResponse(Err(error)) => {
+                Some(self.translator.on_turn_refused(&error, batch))
+            }
+            CodexInput::SteerResponse(accepted) => {
+                if !accepted {
+                    batch.push(not_steered_notice());
+                }
+                None
+            }
+        };
+        self.send_pending_steers().await;
+        ended
+    }
+
+    async fn handle_control(&mut self, control: TurnControl, _batch: &mut Vec<AgentEvent>) -> bool {
+        let reply = match control {
+            TurnControl::Decide { key, decision } => self.translator.decide(&key, &decision),
+            TurnControl::ToolResult { id, ok, content } => {
+                self.translator.on_tool_result(&id, ok, &content)
+            }
+            TurnControl::Steer(content) => {
+                self.pending_steers.push(content);
+                None
+            }
+        };
+        if let Some(DeferredReply { id, result, then_interrupt, then_steer }) = reply {
+            self.server.reply(id, Ok(result)).await;
+            if then_interrupt {
+                self.interrupt().await;
+            }
+            if let Some(words) = then_steer {
+                self.pending_steers.push(vec![Content::Text(words)]);
+            }
+        }
+        self.send_pending_steers().await;
+        false
+    }
+
+    async fn stop(&mut self, _batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
+        self.stop_requested = true;
+        self.interrupt().await;
+        None
+    }
+
+    async fn give_up(&mut self) {
+        self.drain_if_stuck().await;
+    }
+
+    fn end_of_output(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
+        self.translator.on_end_of_output(batch)
+    }
+
+    async fn exit_failure(&mut self, when: &str) -> Failure {
+        self.connection_failure(when).await
+    }
+
+    async fn add_last_events(&mut self, batch: &mut Vec<AgentEvent>) {
+        let mut lost = !std::mem::take(&mut self.pending_steers).is_empty();
+        if let Some(response) = self.steer_response.take() {
+            let accepted = timeout(WIND_DOWN_TIMEOUT, response).await;
+            lost |= !matches!(accepted, Ok(Ok(Ok(_))));
+        }
+        if lost {
+            batch.push(not_steered_notice());
+        }
+    }
+
+    async fn finish(&mut self, outcome: AgentOutcome) -> AgentOutcome {
+        self.turn_response = None;
+        self.sandbox_cleanup.mark_idle();
+        // On any other outcome commands may still run, or the sandbox may have left folders behind.
+        if outcome.status != TurnStatus::Completed {
+            self.clean_up().await;
+        }
+        outcome
+    }
+
+    async fn deny_orphan(&mut self, key: &str, refusal: &Decision) {
+        if let Some(reply) = self.translator.decide(key, refusal) {
+            self.server.reply(reply.id, Ok(reply.result)).await;
+        }
+    }
+
+    async fn close(self, grace: Duration) {
+        self.release(grace).await;
+    }
+}
+
+impl CodexAgent {
     /// Injects input that is too long for one turn into the thread's history, and returns whether
     /// it did; the turn is then started without input of its own.
     async fn inject_if_too_long(&mut self, input: &[Content]) -> Result<bool, CodexCallError> {
@@ -196,89 +223,15 @@ impl CodexAgent {
         };
         self.server.send_request(&call).await
     }
-
-    fn on_turn_response(
-        &mut self,
-        answer: CallResult,
-        batch: &mut Vec<AgentEvent>,
-    ) -> Option<AgentOutcome> {
-        match answer {
-            Ok(result) => {
-                self.translator.on_turn_accepted(&result, batch);
-                None
-            }
-            Err(error) => Some(self.translator.on_turn_refused(&error, batch)),
-        }
-    }
-
-    async fn handle_timers(
-        &mut self,
-        clocks: &mut TurnTimers,
-        batch: &mut Vec<AgentEvent>,
-    ) -> Option<AgentOutcome> {
-        match clocks.take_due()? {
-            DueAction::RepeatStop => {
-                self.interrupt().await;
-                None
-            }
-            DueAction::GiveUp => {
-                self.retired = true;
-                self.drain_if_stuck().await;
-                // Close the open text blocks and tool calls. The outcome is the one below, not the
-                // one that the translator reports.
-                let _not_its_end = self.translator.on_end_of_output(batch);
-                Some(interrupted_outcome("interrupted; the agent did not react and is ended"))
-            }
-        }
-    }
-
-    /// Processes the messages received since the last turn, and interrupts a turn that still runs:
-    /// Codex would take a `turn/start` during another turn as steering input for that turn. Returns
-    /// `false` if the process is gone or does not become idle in time.
-    async fn drain_until_idle(&mut self) -> bool {
-        let (mut said, mut nobody) = (Vec::new(), Vec::new());
-        self.inbox.try_recv_batch(&mut said);
-        self.translate(&mut said, &mut nobody).await;
-        self.deny_discarded_approvals(&nobody).await;
-        if !self.server.is_running() || self.retired {
-            return false;
-        }
-        if self.translator.active_turn().is_none() {
-            return true;
-        }
-        self.interrupt().await;
-        let idle = async {
-            while self.translator.active_turn().is_some() {
-                self.inbox.recv_batch(&mut said).await;
-                if said.is_empty() {
-                    return false;
-                }
-                nobody.clear();
-                self.translate(&mut said, &mut nobody).await;
-                self.deny_discarded_approvals(&nobody).await;
-            }
-            true
-        };
-        timeout(STOP_TIMEOUT, idle).await.unwrap_or(false)
-    }
 }
 
-/// Waits for the response to `turn/start`. Stays pending if the process exits, because the closed
-/// inbox then ends the turn with a better reason.
-async fn turn_response(accepted: &mut Option<oneshot::Receiver<CallResult>>) -> CallResult {
-    match accepted {
-        Some(answer) => match answer.await {
-            Ok(answer) => answer,
-            Err(_gone) => std::future::pending().await,
-        },
-        None => std::future::pending::<Result<_, RpcError>>().await,
-    }
-}
-
-/// Waits for the response to `turn/steer` and returns whether Codex accepted the input.
-async fn steer_accepted(steering: &mut Option<oneshot::Receiver<CallResult>>) -> bool {
-    match steering {
-        Some(answer) => matches!(answer.await, Ok(Ok(_))),
-        None => std::future::pending().await,
-    }
+/// Waits for a response and forgets its receiver; for ever if there is none. `None`: the process has
+/// exited. Cancel-safe.
+async fn take_response(response: &mut Option<oneshot::Receiver<CallResult>>) -> Option<CallResult> {
+    let Some(receiver) = response else {
+        return std::future::pending().await;
+    };
+    let result = receiver.await.ok();
+    *response = None;
+    result
 }

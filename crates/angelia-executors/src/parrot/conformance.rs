@@ -69,7 +69,7 @@ impl Session {
     fn line(&mut self, out: &mut Vec<AgentEvent>) -> Option<StreamSignal> {
         match self.output.next() {
             Some(line) => self.translator.translate_line(line.unwrap().as_bytes(), out),
-            None => self.translator.end_of_output(out),
+            None => self.translator.end_of_output(out).map(StreamSignal::TurnEnded),
         }
     }
 

@@ -114,7 +114,7 @@ pub(crate) fn drive(fixture: &ClaudeRecording, lines: &[String]) -> Vec<LineOutc
         steps.push(step);
     }
     let mut emitted = Vec::new();
-    let signal = translator.end_of_output(&mut emitted);
+    let signal = translator.end_of_output(&mut emitted).map(StreamSignal::TurnEnded);
     steps.push(LineOutcome { line: None, emitted, signal, turn });
     steps
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use angelia_core::ports::AgentEvent;
-use angelia_executors::claude::translate::SILENT_LINES;
+use angelia_executors::claude::translate::{SILENT_LINES, StreamSignal};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -171,7 +171,7 @@ proptest! {
             steps.push(step);
         }
         let mut emitted = Vec::new();
-        let signal = translator.end_of_output(&mut emitted);
+        let signal = translator.end_of_output(&mut emitted).map(StreamSignal::TurnEnded);
         prop_assert_eq!(signal.is_some(), !ended);
         steps.push(LineOutcome { line: None, emitted, signal, turn });
         if ended { steps.pop(); }

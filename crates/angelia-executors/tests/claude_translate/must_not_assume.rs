@@ -144,7 +144,7 @@ fn p10_a_message_may_get_no_result_at_all() {
         translator.translate_line(&line(&status), &mut out).is_none(),
         "a clock must ring, not we"
     );
-    let Some(StreamSignal::TurnEnded(ended)) = translator.end_of_output(&mut out) else {
+    let Some(ended) = translator.end_of_output(&mut out) else {
         panic!("{out:?}");
     };
     assert_eq!(ended.status.failure().unwrap().kind, FailureKind::Agent);

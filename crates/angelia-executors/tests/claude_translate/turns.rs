@@ -278,8 +278,7 @@ fn a_process_that_dies_in_the_background_leaves_the_answer() {
     let mut process = ScriptedCli::new();
     process.begin("u1");
     process.feed_quietly(&[init(), task("task_started", "b1", &json!({})), result("launched")]);
-    let Some(StreamSignal::TurnEnded(ended)) = process.translator.end_of_output(&mut process.out)
-    else {
+    let Some(ended) = process.translator.end_of_output(&mut process.out) else {
         panic!("not ended");
     };
     assert_eq!(ended.status, TurnStatus::Completed);

@@ -11,11 +11,12 @@ use angelia_core::{
 };
 use angelia_executors::codex::{
     protocol::{
-        message::{AppServerMessage, RequestId, Route},
+        message::{RequestId, Route},
         response::ThreadInfo,
     },
-    translate::{CodexContext, CodexTranslator, DeferredReply, RequestOutcome, Signal},
+    translate::{CodexContext, CodexTranslator, DeferredReply, RequestOutcome},
 };
+use angelia_wire::jsonrpc::{ErrorObject, RpcId, RpcMessage, decode};
 use jiff::tz::TimeZone;
 use serde_json::{Value, value::RawValue};
 
@@ -200,21 +201,26 @@ impl Driver {
     }
 
     fn server(&mut self, line: usize, msg: &str) {
-        match AppServerMessage::parse(msg).unwrap() {
-            AppServerMessage::Response { id, result } => self.response(line, id, result.ok(), msg),
-            AppServerMessage::Notification { method, params } => {
+        let Ok(message) = decode(msg.as_bytes()) else { return };
+        match message {
+            RpcMessage::Response { id: Some(RpcId::Number(id)), result } => {
+                self.response(line, id.try_into().unwrap(), result);
+            }
+            RpcMessage::Response { .. } => {}
+            RpcMessage::Notification { method, params } => {
+                let params = params.unwrap_or(RawValue::NULL);
                 let route = Route::of(params);
                 for at in 0..self.threads.len() {
                     if self.threads[at].translator.accepts(&route) {
                         self.step(Some(line), at, |thread, step| {
                             let out = &mut step.emitted;
-                            let signal = thread.translator.on_notification(&method, params, out);
-                            step.ended = signal.map(|Signal::Ended(ended)| ended);
+                            step.ended = thread.translator.on_notification(&method, params, out);
                         });
                     }
                 }
             }
-            AppServerMessage::Request { id, method, params } => {
+            RpcMessage::Request { id, method, params } => {
+                let (id, params) = (RequestId::from(id), params.unwrap_or(RawValue::NULL));
                 let route = Route::of(params);
                 let at = (self.threads.iter()).position(|one| one.translator.accepts(&route));
                 let Some(at) = at else { return };
@@ -228,13 +234,12 @@ impl Driver {
                     step.answer = Some(answer);
                 });
             }
-            AppServerMessage::Unknown(_) => {}
         }
     }
 
-    fn response(&mut self, line: usize, id: u64, result: Option<&RawValue>, msg: &str) {
+    fn response(&mut self, line: usize, id: u64, result: Result<&RawValue, ErrorObject>) {
         if let Some(resumed) = self.opening.remove(&id) {
-            let Some(opened) = result.and_then(ThreadInfo::of) else {
+            let Some(opened) = result.ok().and_then(ThreadInfo::of) else {
                 return;
             };
             let context = CodexContext {
@@ -259,13 +264,12 @@ impl Driver {
         };
         self.step(Some(line), at, |thread, step| {
             thread.starting = None;
-            match (result, AppServerMessage::parse(msg)) {
-                (Some(result), _) => thread.translator.on_turn_accepted(result, &mut step.emitted),
-                (None, Some(AppServerMessage::Response { result: Err(error), .. })) => {
+            match result {
+                Ok(result) => thread.translator.on_turn_accepted(result, &mut step.emitted),
+                Err(error) => {
                     let ended = thread.translator.on_turn_refused(&error, &mut step.emitted);
                     step.ended = Some(ended);
                 }
-                _ => unreachable!("{msg}"),
             }
         });
     }
@@ -314,8 +318,7 @@ pub(crate) fn drive(lines: &[Line]) -> Vec<ReplayStep> {
     }
     for at in 0..driver.threads.len() {
         driver.step(None, at, |thread, step| {
-            let signal = thread.translator.on_end_of_output(&mut step.emitted);
-            step.ended = signal.map(|Signal::Ended(ended)| ended);
+            step.ended = thread.translator.on_end_of_output(&mut step.emitted);
         });
     }
     driver.steps

@@ -3,12 +3,10 @@
 use std::{collections::HashMap, sync::LazyLock};
 
 use angelia_core::model::{Decision, Verdict};
-use angelia_executors::codex::{
-    protocol::message::AppServerMessage,
-    translate::{CodexTranslator, RequestOutcome, SILENT, Signal},
-};
+use angelia_executors::codex::translate::{CodexTranslator, RequestOutcome, SILENT};
+use angelia_wire::jsonrpc::{RpcMessage, decode};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     approval_rules::{TurnSegment, check_turn},
@@ -124,13 +122,15 @@ fn messages() -> &'static [Value] {
 /// Feeds one message to a translator.
 fn feed(translator: &mut CodexTranslator, message: &Value, step: &mut ReplayStep) {
     let text = message.to_string();
-    match AppServerMessage::parse(&text) {
-        Some(AppServerMessage::Notification { method, params }) => {
-            let signal = translator.on_notification(&method, params, &mut step.emitted);
-            step.ended = signal.map(|Signal::Ended(ended)| ended);
+    match decode(text.as_bytes()) {
+        Ok(RpcMessage::Notification { method, params }) => {
+            let params = params.unwrap_or(RawValue::NULL);
+            step.ended = translator.on_notification(&method, params, &mut step.emitted);
         }
-        Some(AppServerMessage::Request { id, method, params }) => {
-            step.answer = Some(translator.on_request(&id, &method, params, &mut step.emitted));
+        Ok(RpcMessage::Request { id, method, params }) => {
+            let params = params.unwrap_or(RawValue::NULL);
+            let out = &mut step.emitted;
+            step.answer = Some(translator.on_request(&id.into(), &method, params, out));
         }
         _ => {}
     }
@@ -186,7 +186,7 @@ proptest! {
         let mut step = ReplayStep::default();
         let signal = translator.on_end_of_output(&mut step.emitted);
         prop_assert_eq!(signal.is_some(), !ended);
-        step.ended = signal.map(|Signal::Ended(ended)| ended);
+        step.ended = signal;
         step.turn = turn;
         if !ended {
             steps.push(step);
@@ -224,7 +224,7 @@ proptest! {
         feed(&damaged, &mut turn);
         let mut step = ReplayStep { turn, ..ReplayStep::default() };
         let signal = translator.on_end_of_output(&mut step.emitted);
-        step.ended = signal.map(|Signal::Ended(ended)| ended);
+        step.ended = signal;
         prop_assert_eq!(step.ended.is_some(), turn == 1);
         steps.push(step);
         steps.retain(|step| step.turn == 1);

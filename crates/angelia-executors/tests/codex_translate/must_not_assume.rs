@@ -4,7 +4,6 @@ use angelia_core::{
     model::{ToolId, TurnStatus},
     ports::AgentEvent,
 };
-use angelia_executors::codex::translate::Signal;
 use serde_json::json;
 
 use super::{
@@ -117,7 +116,7 @@ fn the_end_of_another_turn_is_not_ours() {
     let nameless = json!({"turn": {"status": "completed"}});
     assert!(talk.notify("turn/completed", &nameless).is_none());
     let odd = json!({"turn": {"id": "turn-1", "status": "odd"}});
-    let Some(Signal::Ended(ended)) = talk.notify("turn/completed", &odd) else {
+    let Some(ended) = talk.notify("turn/completed", &odd) else {
         unreachable!("it is over, whatever it says");
     };
     assert!(matches!(ended.status, TurnStatus::Failed(_)));

@@ -2,9 +2,9 @@
 
 use angelia_core::{
     model::{EventKind, TextChannel, TurnStatus},
-    ports::{Activity, AgentEvent},
+    ports::{Activity, AgentEvent, AgentOutcome},
 };
-use angelia_executors::codex::{protocol::message::RpcError, translate::Signal};
+use angelia_wire::jsonrpc::ErrorObject;
 use serde_json::{Value, json};
 
 use super::driver::{ReplayStep, ends, raw, run, translator};
@@ -45,7 +45,7 @@ impl TurnDriver {
     }
 
     /// Feeds a message; it belongs to the first turn unless it names another.
-    pub(crate) fn notify(&mut self, method: &str, params: &Value) -> Option<Signal> {
+    pub(crate) fn notify(&mut self, method: &str, params: &Value) -> Option<AgentOutcome> {
         let mut params = params.clone();
         let fields = params.as_object_mut().unwrap();
         fields.entry("threadId").or_insert_with(|| "T".into());
@@ -54,7 +54,7 @@ impl TurnDriver {
         self.translator.on_notification(method, &params, &mut self.out)
     }
 
-    pub(crate) fn item(&mut self, end: &str, item: &Value) -> Option<Signal> {
+    pub(crate) fn item(&mut self, end: &str, item: &Value) -> Option<AgentOutcome> {
         self.notify(&format!("item/{end}"), &json!({"item": item}))
     }
 
@@ -204,7 +204,7 @@ fn the_sign_of_a_broken_off_turn_ends_it() {
     assert!(talk.item("completed", &message("u1", aborted)).is_none(), "our own words");
     assert!(talk.item("completed", &message("u2", "hello")).is_none(), "other words");
     let signal = talk.item("completed", &message("u3", aborted));
-    let Some(Signal::Ended(ended)) = signal else {
+    let Some(ended) = signal else {
         unreachable!("the turn ends");
     };
     assert_eq!(ended.status, TurnStatus::Interrupted);
@@ -238,7 +238,7 @@ fn compaction_is_an_activity() {
 fn a_turn_that_is_not_taken_up_fails_with_the_servers_words() {
     let mut translator = translator();
     translator.begin_turn();
-    let error = RpcError { code: -32600, message: "thread not found: T".to_owned() };
+    let error = ErrorObject::new(-32600, "thread not found: T");
     let mut out = Vec::new();
     let ended = translator.on_turn_refused(&error, &mut out);
     let TurnStatus::Failed(failure) = ended.status else {
@@ -280,7 +280,7 @@ fn limits_are_told_once_and_kept_for_failures() {
     );
     let turn = json!({"turn": {"id": "turn-1", "status": "failed", "completedAt": 1_799_999_940,
         "error": {"message": "limit", "codexErrorInfo": "usageLimitExceeded"}}});
-    let Some(Signal::Ended(ended)) = talk.notify("turn/completed", &turn) else {
+    let Some(ended) = talk.notify("turn/completed", &turn) else {
         unreachable!("it ends");
     };
     let failure = ended.status.failure().unwrap().clone();

@@ -82,7 +82,7 @@ impl EditorConnection {
     pub(super) fn deliver_response(
         &self,
         id: Option<&RpcId<'_>>,
-        result: Result<&RawValue, ErrorObject<'_>>,
+        result: Result<&RawValue, ErrorObject>,
     ) {
         let whose = id.map(|id| self.pending_requests().match_response(id));
         match whose {

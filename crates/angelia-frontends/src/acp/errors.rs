@@ -93,11 +93,11 @@ impl AcpError {
         Self { code, message: failure.to_string(), data: to_raw_value(&data).ok() }
     }
 
-    pub(super) fn to_error_object(&self) -> ErrorObject<'_> {
+    pub(super) fn to_error_object(&self) -> ErrorObject {
         ErrorObject {
             code: self.code,
             message: self.message.as_str().into(),
-            data: self.data.as_deref(),
+            data: self.data.clone(),
         }
     }
 }

@@ -71,22 +71,20 @@ pub fn decode(line: &[u8]) -> Result<RpcMessage<'_>, DecodeError> {
 struct MethodName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Deserialize)]
-struct LooseError<'a> {
+struct LooseError {
     #[serde(default)]
     code: Option<i64>,
-    #[serde(borrow, default)]
-    message: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    data: Option<&'a RawValue>,
+    message: Box<str>,
+    #[serde(default)]
+    data: Option<Box<RawValue>>,
 }
 
 /// An error in another shape is still an error: its whole text becomes the message.
-fn error_object(error: &RawValue) -> ErrorObject<'_> {
-    let loose: Option<LooseError<'_>> = serde_json::from_str(error.get()).ok();
-    match loose {
-        Some(LooseError { code, message: Some(message), data }) => {
+fn error_object(error: &RawValue) -> ErrorObject {
+    match serde_json::from_str(error.get()) {
+        Ok(LooseError { code, message, data }) => {
             ErrorObject { code: code.unwrap_or_default(), message, data }
         }
-        _ => ErrorObject::new(0, error.get()),
+        Err(_) => ErrorObject::new(0, error.get()),
     }
 }

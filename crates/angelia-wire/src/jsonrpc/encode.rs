@@ -31,16 +31,16 @@ struct OutgoingEnvelope<'a, P, R> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<R>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a ErrorObject<'a>>,
+    error: Option<&'a ErrorObject>,
 }
 
 /// Type of absent parameters or results.
 type NoValue = ();
 
 impl<P, R> OutgoingEnvelope<'_, P, R> {
-    fn new(dialect: VersionField) -> Self {
+    fn new(version: VersionField) -> Self {
         Self {
-            jsonrpc: (dialect == VersionField::Include).then_some("2.0"),
+            jsonrpc: (version == VersionField::Include).then_some("2.0"),
             id: None,
             method: None,
             params: None,
@@ -62,7 +62,7 @@ impl<P: Serialize, R: Serialize> OutgoingEnvelope<'_, P, R> {
 
 /// Encodes a request; the response will have the same `id`.
 pub fn request<P: Serialize + ?Sized>(
-    dialect: VersionField,
+    version: VersionField,
     id: &RpcId<'_>,
     method: &str,
     params: &P,
@@ -71,49 +71,49 @@ pub fn request<P: Serialize + ?Sized>(
         id: Some(id),
         method: Some(method),
         params: Some(params),
-        ..OutgoingEnvelope::new(dialect)
+        ..OutgoingEnvelope::new(version)
     }
     .to_line()
 }
 
 /// Encodes a notification, which has no response.
 pub fn notification<P: Serialize + ?Sized>(
-    dialect: VersionField,
+    version: VersionField,
     method: &str,
     params: Option<&P>,
 ) -> serde_json::Result<Vec<u8>> {
     OutgoingEnvelope::<&P, NoValue> {
         method: Some(method),
         params,
-        ..OutgoingEnvelope::new(dialect)
+        ..OutgoingEnvelope::new(version)
     }
     .to_line()
 }
 
 /// Encodes a successful response.
 pub fn result<R: Serialize + ?Sized>(
-    dialect: VersionField,
+    version: VersionField,
     id: &RpcId<'_>,
     result: &R,
 ) -> serde_json::Result<Vec<u8>> {
     OutgoingEnvelope::<NoValue, &R> {
         id: Some(id),
         result: Some(result),
-        ..OutgoingEnvelope::new(dialect)
+        ..OutgoingEnvelope::new(version)
     }
     .to_line()
 }
 
 /// Encodes an error response.
 pub fn error(
-    dialect: VersionField,
+    version: VersionField,
     id: &RpcId<'_>,
-    error: &ErrorObject<'_>,
+    error: &ErrorObject,
 ) -> serde_json::Result<Vec<u8>> {
     OutgoingEnvelope::<NoValue, NoValue> {
         id: Some(id),
         error: Some(error),
-        ..OutgoingEnvelope::new(dialect)
+        ..OutgoingEnvelope::new(version)
     }
     .to_line()
 }

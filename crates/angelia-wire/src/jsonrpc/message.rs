@@ -60,26 +60,26 @@ pub enum RpcMessage<'a> {
     Response {
         /// `None`: the peer could not read the request.
         id: Option<RpcId<'a>>,
-        result: Result<&'a RawValue, ErrorObject<'a>>,
+        result: Result<&'a RawValue, ErrorObject>,
     },
 }
 
 /// Why a request failed.
 #[derive(Clone, Debug, Serialize)]
-pub struct ErrorObject<'a> {
+pub struct ErrorObject {
     pub code: i64,
-    pub message: Cow<'a, str>,
+    pub message: Box<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<&'a RawValue>,
+    pub data: Option<Box<RawValue>>,
 }
 
-impl<'a> ErrorObject<'a> {
-    pub fn new(code: i64, message: impl Into<Cow<'a, str>>) -> Self {
+impl ErrorObject {
+    pub fn new(code: i64, message: impl Into<Box<str>>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 }
 
-impl fmt::Display for ErrorObject<'_> {
+impl fmt::Display for ErrorObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.message, self.code)
     }

@@ -16,16 +16,19 @@
 //! - `message`: the types; [`decode`]: from lines.
 //! - [`encode`]: to lines.
 //! - `pending`: our requests that wait for a response.
+//! - [`Peer`]: one side of a connection, made of the parts above.
 
 mod decode;
 pub mod encode;
 mod message;
+mod peer;
 mod pending;
 
 pub use self::{
     decode::{DecodeError, decode},
     encode::VersionField,
     message::{ErrorObject, RpcId, RpcMessage},
+    peer::{Peer, Received},
     pending::{PendingRequests, ResponseMatch},
 };
 

@@ -33,9 +33,12 @@ fn decode_owned(line: &[u8]) -> Result<OwnedMessage, DecodeError> {
             let id = id.map(RpcId::into_owned);
             match result {
                 Ok(result) => OwnedMessage::Result(id, value(result)),
-                Err(error) => {
-                    OwnedMessage::Error(id, error.code, error.message.into(), error.data.map(value))
-                }
+                Err(error) => OwnedMessage::Error(
+                    id,
+                    error.code,
+                    error.message.into(),
+                    error.data.as_deref().map(value),
+                ),
             }
         }
     })

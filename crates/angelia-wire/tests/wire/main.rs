@@ -4,5 +4,6 @@ mod frame;
 mod invariants;
 mod jsonrpc;
 mod ndjson;
+mod peer;
 mod pending;
 mod sse;

@@ -102,7 +102,7 @@ pub(crate) fn parse_request(
     method: &str,
     params: &RawValue,
     roots: &[PathBuf],
-) -> Option<Result<ClientRequest, ErrorObject<'static>>> {
+) -> Option<Result<ClientRequest, ErrorObject>> {
     Some(match method {
         "fs/read_text_file" => parse_params::<ReadParams>(params).and_then(|params| {
             Ok(ClientRequest::Read {
@@ -127,19 +127,19 @@ pub(crate) fn parse_request(
     })
 }
 
-fn parse_params<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, ErrorObject<'static>> {
+fn parse_params<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, ErrorObject> {
     serde_json::from_str(params.get())
         .map_err(|error| ErrorObject::new(INVALID_PARAMS, format!("invalid parameters: {error}")))
 }
 
-fn parse_terminal_id(params: &RawValue) -> Result<Box<str>, ErrorObject<'static>> {
+fn parse_terminal_id(params: &RawValue) -> Result<Box<str>, ErrorObject> {
     parse_params::<TerminalParams>(params).map(|params| params.terminal_id)
 }
 
 fn parse_program(
     params: TerminalCreateParams,
     roots: &[PathBuf],
-) -> Result<ClientRequest, ErrorObject<'static>> {
+) -> Result<ClientRequest, ErrorObject> {
     let bad = |what: &str| Err(ErrorObject::new(INVALID_PARAMS, what.to_owned()));
     if params.command.trim().is_empty() {
         return bad("there is no command to run");
@@ -165,7 +165,7 @@ fn parse_program(
 
 /// Normalises a path and refuses it if its text leads out of the working directory. Symbolic links
 /// are checked when the path is opened.
-fn normalise_inside(path: &str, roots: &[PathBuf]) -> Result<PathBuf, ErrorObject<'static>> {
+fn normalise_inside(path: &str, roots: &[PathBuf]) -> Result<PathBuf, ErrorObject> {
     let refuse = |why: &str| Err(ErrorObject::new(INVALID_PARAMS, format!("{path}: {why}")));
     if path.is_empty() || path.contains('\0') {
         return refuse("this is not a path");
@@ -312,7 +312,7 @@ mod tests {
 
     fn parsed(method: &str, params: &Value) -> Result<ClientRequest, String> {
         let raw = serde_json::value::to_raw_value(params).unwrap();
-        parse_request(method, &raw, &roots()).unwrap().map_err(|error| error.message.into_owned())
+        parse_request(method, &raw, &roots()).unwrap().map_err(|error| error.message.into_string())
     }
 
     #[test]

@@ -21,7 +21,7 @@ const MAX_JOBS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct ClientResponse {
     pub(crate) id: RpcId<'static>,
-    pub(crate) result: Result<Value, ErrorObject<'static>>,
+    pub(crate) result: Result<Value, ErrorObject>,
     /// The terminal whose output may have grown, if any.
     pub(crate) terminal: Option<Box<str>>,
 }
@@ -148,7 +148,7 @@ impl Service {
     }
 }
 
-fn file_error_object(error: &FileError) -> ErrorObject<'static> {
+fn file_error_object(error: &FileError) -> ErrorObject {
     let code = match error {
         FileError::Outside(_) | FileError::NotAFile(_) | FileError::NotText(_) => INVALID_PARAMS,
         // ACP's own code for a resource that does not exist.
@@ -158,7 +158,7 @@ fn file_error_object(error: &FileError) -> ErrorObject<'static> {
     ErrorObject::new(code, error.to_string())
 }
 
-fn map_terminal_error(result: Result<Value, TerminalError>) -> Result<Value, ErrorObject<'static>> {
+fn map_terminal_error(result: Result<Value, TerminalError>) -> Result<Value, ErrorObject> {
     result.map_err(|error| {
         let code = match error {
             TerminalError::Unknown(_) => INVALID_PARAMS,

@@ -12,7 +12,6 @@ use agent_client_protocol_schema::{
     },
 };
 use angelia_core::model::{Content, Failure, FailureKind, RawJson};
-use angelia_wire::jsonrpc::{ErrorObject, RpcId, VersionField, encode};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -31,7 +30,7 @@ pub const SESSION_CANCEL: &str = "session/cancel";
 /// A barrier: no agent knows this method, and everything sent before its refusal is older output.
 pub const BARRIER: &str = "_angelia/settled";
 
-/// One of our requests.
+/// One of our requests or notifications.
 #[derive(Clone, Debug)]
 pub struct AcpCall {
     pub method: &'static str,
@@ -45,10 +44,6 @@ impl AcpCall {
             // Cannot fail: all map keys are strings.
             params: serde_json::to_value(params).unwrap_or_default(),
         }
-    }
-
-    pub fn encode(&self, id: &RpcId<'_>) -> Vec<u8> {
-        encode::request(VersionField::Include, id, self.method, &self.params).unwrap_or_default()
     }
 
     pub fn initialize() -> Self {
@@ -91,6 +86,11 @@ impl AcpCall {
         Self::new(SESSION_PROMPT, &PromptRequest::new(session.to_owned(), blocks))
     }
 
+    /// The notification that cancels the running turn.
+    pub fn cancel(session: &str) -> Self {
+        Self::new(SESSION_CANCEL, &CancelNotification::new(session.to_owned()))
+    }
+
     pub fn barrier(session: &str) -> Self {
         Self::new(BARRIER, &json!({"sessionId": session}))
     }
@@ -119,20 +119,6 @@ impl AcpCall {
         let params = json!({"sessionId": session, "configId": option, "value": value});
         Self::new("session/set_config_option", &params)
     }
-}
-
-/// Encodes the notification that cancels the running turn.
-pub fn encode_cancel(session: &str) -> Vec<u8> {
-    let params = CancelNotification::new(session.to_owned());
-    encode::notification(VersionField::Include, SESSION_CANCEL, Some(&params)).unwrap_or_default()
-}
-
-pub fn encode_result(id: &RpcId<'_>, result: &RawValue) -> Vec<u8> {
-    encode::result(VersionField::Include, id, result).unwrap_or_default()
-}
-
-pub fn encode_error(id: &RpcId<'_>, error: &ErrorObject<'_>) -> Vec<u8> {
-    encode::error(VersionField::Include, id, error).unwrap_or_default()
 }
 
 /// Returns the answer to a permission request: one of the agent's options, or `cancelled`.

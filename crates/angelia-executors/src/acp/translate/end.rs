@@ -16,7 +16,7 @@ impl AcpTranslator {
     /// Ends the turn with the answer to its prompt.
     pub fn on_prompt_response(
         &mut self,
-        result: Result<&RawValue, ErrorObject<'_>>,
+        result: Result<&RawValue, ErrorObject>,
         out: &mut Vec<AgentEvent>,
     ) -> AgentOutcome {
         match result {
@@ -25,7 +25,7 @@ impl AcpTranslator {
                 self.close_turn(out);
                 // An error after a cancel is a consequence of the cancel.
                 if self.stopping {
-                    return outcome(TurnStatus::Interrupted, "interrupted");
+                    return AgentOutcome::interrupted("interrupted");
                 }
                 let around =
                     AcpFailureContext { agent: &self.context.agent, action: "take the message" };
@@ -42,11 +42,11 @@ impl AcpTranslator {
         self.close_turn(out);
         let reason = answer.stop_reason.as_str().unwrap_or("end_turn");
         match reason {
-            "cancelled" if self.stopping => outcome(TurnStatus::Interrupted, "interrupted"),
-            "cancelled" => outcome(TurnStatus::Interrupted, "the agent cancelled the turn"),
+            "cancelled" if self.stopping => AgentOutcome::interrupted("interrupted"),
+            "cancelled" => AgentOutcome::interrupted("the agent cancelled the turn"),
             // The turn was complete before the cancel took effect. Its text stays, but a cancelled
             // turn is always reported as interrupted.
-            _ if self.stopping => outcome(TurnStatus::Interrupted, "interrupted"),
+            _ if self.stopping => AgentOutcome::interrupted("interrupted"),
             "refusal" => {
                 let agent = self.context.agent.name();
                 let failure = Failure::new(
@@ -66,7 +66,7 @@ impl AcpTranslator {
         self.turn.as_ref()?;
         self.close_turn(out);
         Some(if was_stopping {
-            outcome(TurnStatus::Interrupted, "interrupted")
+            AgentOutcome::interrupted("interrupted")
         } else {
             let agent = self.context.agent.name();
             let message = format!("{agent} ended in the middle of the turn");

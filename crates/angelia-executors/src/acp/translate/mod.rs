@@ -88,7 +88,7 @@ impl AcpContext {
 #[derive(Debug)]
 pub enum AcpRequestOutcome {
     Now(Box<RawValue>),
-    Error(ErrorObject<'static>),
+    Error(ErrorObject),
     /// Wait for an approval.
     Approval,
     /// Carry the request out and answer with its result.

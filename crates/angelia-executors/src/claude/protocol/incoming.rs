@@ -4,12 +4,11 @@
 //! stream events, which are the most frequent; the struct for that type then reads the other
 //! fields. Only the hot types (`LineHead`, [`StreamEvent`]) are strict. Everywhere else a field is
 //! [`Lenient`]: a value of an unexpected type counts as absent, so that a changed detail never
-//! makes a whole line unreadable. Key order is used as a shortcut but never required.
+//! makes a whole line unreadable. The order of keys does not matter.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::lenient::split_plain_string;
 pub(crate) use crate::lenient::{BorrowedStr, Lenient};
 
 /// The uuids of the user messages that a line belongs to; either or both fields may be present.
@@ -52,12 +51,8 @@ pub(crate) struct LineHead<'a> {
 }
 
 impl<'a> LineHead<'a> {
-    /// Parses the head. Returns `None` if the line is not JSON or has no `type`. A line whose first
-    /// keys are enough may still be invalid further on.
+    /// Parses the head. Returns `None` if the line is not JSON or has no `type`.
     pub(crate) fn parse(line: &'a str) -> Option<Self> {
-        if let Some(head) = Self::from_prefix(line) {
-            return Some(head);
-        }
         if let Ok(head) = serde_json::from_str(line) {
             return Some(head);
         }
@@ -68,24 +63,6 @@ impl<'a> LineHead<'a> {
             subtype: head.subtype.0,
             event: None,
             parent_tool_use_id: head.parent_tool_use_id.0,
-        })
-    }
-
-    /// Reads the head from the first keys alone, in the order in which the CLI writes them. The
-    /// handler of the line's type parses the whole line anyway and detects invalid JSON.
-    fn from_prefix(line: &'a str) -> Option<Self> {
-        let (kind, rest) = split_plain_string(line.strip_prefix(r#"{"type":""#)?)?;
-        let subtype = match kind {
-            "assistant" | "user" | "result" | "control_request" | "control_response"
-            | "command_lifecycle" => None,
-            "system" => Some(split_plain_string(rest.strip_prefix(r#","subtype":""#)?)?.0),
-            _ => return None,
-        };
-        Some(Self {
-            kind: BorrowedStr(kind.into()),
-            subtype: subtype.map(|subtype| BorrowedStr(subtype.into())),
-            event: None,
-            parent_tool_use_id: None,
         })
     }
 }

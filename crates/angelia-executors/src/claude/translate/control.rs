@@ -1,16 +1,67 @@
 //! Control requests and responses between the CLI and us, and the lifecycle of messages.
 
 use angelia_core::{
-    model::{Failure, FailureKind, TurnStatus},
+    model::{Failure, FailureKind},
     ports::{AgentEvent, AgentOutcome},
 };
 use serde_json::value::RawValue;
 
 use super::{CliRequest, CliRequestKind, StreamSignal, StreamTranslator, emit_native};
 use crate::claude::protocol::incoming::{
-    ControlRequestBody, ControlRequestLine, ControlResponseBody, ControlResponseLine, Lenient,
-    LifecycleLine,
+    ControlRequestBody, ControlRequestLine, ControlResponseBody, ControlResponseLine,
+    LifecycleLine, LineHead,
 };
+
+/// Reads a control request or response of the CLI outside of a turn, where it asks for no approval.
+/// `None`: the line is another one.
+pub(crate) fn parse_control(line: &[u8]) -> Option<StreamSignal> {
+    let line = std::str::from_utf8(line).ok()?;
+    match &*LineHead::parse(line)?.kind {
+        "control_request" => {
+            let parsed = serde_json::from_str::<ControlRequestLine<'_>>(line).ok()?;
+            let (id, raw) = (parsed.request_id.as_str()?, parsed.request.unwrap_or(RawValue::NULL));
+            Some(StreamSignal::Request(CliRequest::new(id, raw, &parse_body(raw))))
+        }
+        "control_response" => parse_response(line),
+        _ => None,
+    }
+}
+
+fn parse_body(raw: &RawValue) -> ControlRequestBody<'_> {
+    serde_json::from_str(raw.get()).unwrap_or_default()
+}
+
+/// Returns `None` if the response names no request.
+fn parse_response(line: &str) -> Option<StreamSignal> {
+    let parsed: ControlResponseLine<'_> = serde_json::from_str(line).ok()?;
+    let ControlResponseBody { subtype, request_id, payload, error } = parsed.response.0?;
+    let result = if subtype.as_str() == Some("success") {
+        Ok(payload.map(|raw| raw.to_owned().into()))
+    } else {
+        Err(error.as_str().unwrap_or("refused without a reason").to_owned())
+    };
+    Some(StreamSignal::Response { request_id: request_id.as_str()?.into(), result })
+}
+
+impl CliRequest {
+    fn new(id: &str, raw: &RawValue, request: &ControlRequestBody<'_>) -> Self {
+        let subtype = request.subtype.as_str().unwrap_or("unknown");
+        let kind = match (subtype, request.server_name.as_str(), request.callback_id.as_str()) {
+            ("mcp_message", Some(server), _) => CliRequestKind::Mcp {
+                server: server.into(),
+                message: request.message.unwrap_or(RawValue::NULL).to_owned().into(),
+            },
+            ("hook_callback", _, Some(callback_id)) => CliRequestKind::Hook {
+                callback_id: callback_id.into(),
+                input: request.input.unwrap_or(RawValue::NULL).to_owned().into(),
+            },
+            _ => {
+                CliRequestKind::Unknown { subtype: subtype.into(), request: raw.to_owned().into() }
+            }
+        };
+        Self { request_id: id.into(), kind }
+    }
+}
 
 impl StreamTranslator {
     pub(super) fn on_control_request(
@@ -26,29 +77,14 @@ impl StreamTranslator {
             return None;
         };
         let raw = parsed.request.unwrap_or(RawValue::NULL);
-        let request: ControlRequestBody<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
-        let subtype = request.subtype.as_str().unwrap_or("unknown");
-        if subtype == "can_use_tool"
-            && let Some(ask) = self.permissions.register(id, &request, &self.context.cwd)
+        let request = parse_body(raw);
+        if request.subtype.as_str() == Some("can_use_tool")
+            && let Some(approval) = self.permissions.register(id, &request, &self.context.cwd)
         {
-            out.push(AgentEvent::ApprovalRequest(ask));
+            out.push(AgentEvent::ApprovalRequest(approval));
             return None;
         }
-        let ask = match (subtype, request.server_name.as_str(), request.callback_id.as_str()) {
-            ("mcp_message", Some(server), _) => CliRequestKind::Mcp {
-                server: server.into(),
-                message: request.message.unwrap_or(RawValue::NULL).to_owned().into(),
-            },
-            ("hook_callback", _, Some(callback_id)) => CliRequestKind::Hook {
-                callback_id: callback_id.into(),
-                input: request.input.unwrap_or(RawValue::NULL).to_owned().into(),
-            },
-            _ => {
-                CliRequestKind::Unknown { subtype: subtype.into(), request: raw.to_owned().into() }
-            }
-        };
-        let request_id = id.into();
-        Some(StreamSignal::Request(CliRequest { request_id, kind: ask }))
+        Some(StreamSignal::Request(CliRequest::new(id, raw, &request)))
     }
 
     pub(super) fn on_control_response(
@@ -56,30 +92,20 @@ impl StreamTranslator {
         line: &str,
         out: &mut Vec<AgentEvent>,
     ) -> Option<StreamSignal> {
-        let parsed = serde_json::from_str::<ControlResponseLine<'_>>(line);
-        let Ok(ControlResponseLine {
-            response:
-                Lenient(Some(ControlResponseBody {
-                    subtype,
-                    request_id: Lenient(Some(request_id)),
-                    payload,
-                    error,
-                })),
-        }) = parsed
-        else {
-            emit_native("control_response", line, out);
-            return None;
-        };
-        let result = if subtype.as_str() == Some("success") {
-            if let Some(raw) = payload {
-                self.lane.read_account(raw.get());
+        let response = parse_response(line);
+        match &response {
+            Some(StreamSignal::Response { result: Ok(Some(payload)), .. }) => {
+                self.read_account(payload);
             }
-            Ok(payload.map(|raw| raw.to_owned().into()))
-        } else {
-            Err(error.as_str().unwrap_or("refused without a reason").to_owned())
-        };
-        let request_id = (*request_id).into();
-        Some(StreamSignal::Response { request_id, result })
+            Some(_) => {}
+            None => emit_native("control_response", line, out),
+        }
+        response
+    }
+
+    /// Reads the billing lane from the response to `initialize`.
+    pub(crate) fn read_account(&mut self, initialize_response: &RawValue) {
+        self.lane.read_account(initialize_response.get());
     }
 
     pub(super) fn on_control_cancel(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
@@ -123,11 +149,7 @@ impl StreamTranslator {
             "started" if !turn.confirmed => self.confirm_turn(out),
             // The message was still waiting, so no result will follow.
             "cancelled" if !turn.confirmed => {
-                let ended = AgentOutcome {
-                    status: TurnStatus::Interrupted,
-                    text: None,
-                    reason: "interrupted".into(),
-                };
+                let ended = AgentOutcome::interrupted("interrupted");
                 return Some(StreamSignal::TurnEnded(self.finish_turn(ended, out)));
             }
             "discarded" | "refused" if !turn.confirmed => {

@@ -27,7 +27,7 @@
 //! | `plan` | to-do lists |
 
 mod background;
-mod control;
+pub(super) mod control;
 mod message;
 mod plan;
 mod result;
@@ -53,7 +53,7 @@ use super::{
 
 /// Lines that become no event, and why. The names are those that `Native` would have.
 pub const SILENT_LINES: &[(&str, &str)] = &[
-    ("control_response", "becomes `Signal::Answered`"),
+    ("control_response", "becomes `StreamSignal::Response`"),
     ("control_cancel_request", "becomes `Withdraw`"),
     ("command_lifecycle", "of our own message: shows which turn the next lines belong to"),
     ("keep_alive", "carries nothing"),
@@ -238,11 +238,11 @@ impl StreamTranslator {
     }
 
     /// Handles the end of the output. It ends a running turn: as failed, unless there is an answer.
-    pub fn end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<StreamSignal> {
+    pub fn end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         self.tasks = BackgroundTasks::default();
         self.permissions.clear();
         self.turn_owner = TurnOwner::Nobody;
-        self.end_at_eof(out).map(StreamSignal::TurnEnded)
+        self.end_at_eof(out)
     }
 
     /// Returns the line that answers an approval; `None` if the CLI does not wait for it.
@@ -279,16 +279,6 @@ impl StreamTranslator {
     /// into that turn.
     pub fn runs_foreign_turn(&self) -> bool {
         self.turn_owner == TurnOwner::Foreign
-    }
-
-    /// Returns the CLI's own id of the conversation, as of its latest `init`.
-    pub fn native_session(&self) -> Option<&NativeSessionId> {
-        self.native_session.as_ref()
-    }
-
-    /// Returns the model, as of the latest `init`.
-    pub fn model(&self) -> Option<&Arc<str>> {
-        self.model.as_ref()
     }
 
     /// Returns when an exhausted quota resets. The caller has the clock.

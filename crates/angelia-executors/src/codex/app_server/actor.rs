@@ -3,26 +3,30 @@
 //! been unused for a while. Then every waiting caller is notified, and no descendant is left.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use angelia_core::redact::Redactor;
-use angelia_wire::ndjson::Frame;
+use angelia_wire::{
+    jsonrpc::{Peer, Received},
+    ndjson::Frame,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, interval},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::protocol::{
-        message::AppServerMessage,
-        outgoing::{self, Call, CleanTerminals, TurnInterrupt, Unsubscribe},
+        message::RequestId,
+        outgoing::{Call, CleanTerminals, TurnInterrupt, Unsubscribe},
         response::{ConfigWarning, ThreadInfo},
     },
     ActorCommand, CallResult, ProcessState,
@@ -37,22 +41,18 @@ const IDLE_LIMIT: Duration = Duration::from_mins(5);
 /// How often to look for callers and listeners that were dropped without notice.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long stdout may stay open after the exit: another process may hold the pipe.
-const OUTPUT_DRAIN_LIMIT: Duration = Duration::from_millis(500);
-
 /// How long an unneeded process may take to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct AppServerActor {
     pub(super) link: ProcessLink,
     pub(super) commands: mpsc::Receiver<ActorCommand>,
-    pub(super) ids: Arc<AtomicU64>,
     pub(super) state: watch::Sender<ProcessState>,
     pub(super) draining: Arc<AtomicBool>,
     pub(super) config_fault: watch::Sender<Option<ConfigWarning>>,
     pub(super) redactor: Redactor,
     pub(super) stop: CancellationToken,
-    pub(super) calls: HashMap<u64, PendingCall>,
+    pub(super) peer: Peer<PendingCall>,
     pub(super) routes: ThreadRoutes,
 }
 
@@ -80,7 +80,7 @@ impl AppServerActor {
         self.state.send_replace(ProcessState::Ending(Arc::clone(&words)));
         // Notify waiting callers first; ending the process and its descendants takes longer.
         drop(self.commands);
-        drop(self.calls);
+        drop(self.peer);
         drop(self.routes);
         self.link.close(grace).await;
         self.state.send_replace(ProcessState::Gone(words));
@@ -88,20 +88,16 @@ impl AppServerActor {
 
     async fn serve(&mut self) -> ActorEnd {
         let mut unused_since = Instant::now();
-        let mut leak: Option<Instant> = None;
         let stop = self.stop.clone();
-        let clock = sleep_until(Instant::now() + CHECK_INTERVAL);
-        tokio::pin!(clock);
+        let mut check = interval(CHECK_INTERVAL);
         loop {
-            let condemned = self.draining.load(Ordering::Relaxed);
+            let draining = self.draining.load(Ordering::Relaxed);
             // A draining process does not wait for open calls, only for its threads.
-            if !self.routes.is_empty() || !(condemned || self.calls.is_empty()) {
+            if !self.routes.is_empty() || !(draining || self.peer.is_idle()) {
                 unused_since = Instant::now();
-            } else if condemned || unused_since.elapsed() > IDLE_LIMIT {
+            } else if draining || unused_since.elapsed() > IDLE_LIMIT {
                 return ActorEnd::Close(GRACE);
             }
-            let ProcessLink { input, output, child } = &mut self.link;
-            let has_more = input.has_pending();
             // Reading comes last, so that a flood of output cannot starve the other branches.
             tokio::select! {
                 biased;
@@ -111,23 +107,12 @@ impl AppServerActor {
                     Some(command) => self.handle_command(command),
                     None => return ActorEnd::Close(GRACE),
                 },
-                () = input.write(), if has_more => {}
-                _ = child.wait_exit(), if leak.is_none() => {
-                    leak = Some(Instant::now() + OUTPUT_DRAIN_LIMIT);
-                    clock.as_mut().reset(Instant::now() + OUTPUT_DRAIN_LIMIT);
+                _ = check.tick() => {
+                    self.peer.retain(|call| !call.response.is_closed());
+                    let closed = self.routes.remove_closed();
+                    self.unload_threads(closed);
                 }
-                () = &mut clock => {
-                    clock.as_mut().reset(Instant::now() + CHECK_INTERVAL);
-                    if leak.is_some_and(|at| at <= Instant::now()) {
-                        // The process has exited; any further output comes from a descendant that
-                        // holds the pipe, and does not concern us.
-                        return ActorEnd::Exited;
-                    }
-                    self.calls.retain(|_, waiting| !waiting.response.is_closed());
-                    let gone = self.routes.remove_closed();
-                    self.unload_threads(gone);
-                }
-                more = output.read() => {
+                more = self.link.exchange() => {
                     self.dispatch_lines();
                     if !more {
                         return ActorEnd::Exited;
@@ -139,12 +124,16 @@ impl AppServerActor {
 
     fn handle_command(&mut self, command: ActorCommand) {
         match command {
-            ActorCommand::Call { id, line, response: answer, subscriber } => {
-                let waiting = PendingCall { response: answer, subscriber };
-                self.calls.insert(id, waiting);
+            ActorCommand::Call { method, params, response, subscriber } => {
+                self.send_call(method, &params, PendingCall { response, subscriber });
+            }
+            ActorCommand::Reply(id, result) => {
+                let line = self.peer.response(id.as_rpc_id(), result.as_deref());
                 self.link.input.push(line);
             }
-            ActorCommand::Write(line) => self.link.input.push(line),
+            ActorCommand::Notify(method) => {
+                self.link.input.push(self.peer.notification::<()>(method, None));
+            }
             // A released thread is normally unloaded by now; one with a running turn is not.
             ActorCommand::RemoveThread(thread) => {
                 if let Some(left) = self.routes.remove(&thread)
@@ -161,51 +150,47 @@ impl AppServerActor {
     fn dispatch_lines(&mut self) {
         let mut abandoned = Vec::new();
         while let Some(frame) = self.link.output.framer.next() {
-            match frame {
-                Frame::Line(line) | Frame::Partial(line) => {
-                    let message = std::str::from_utf8(line).ok().and_then(AppServerMessage::parse);
-                    match message {
-                        Some(AppServerMessage::Response { id, result }) => {
-                            let Some(waiting) = self.calls.remove(&id) else {
-                                continue;
-                            };
-                            let result = result.map(ToOwned::to_owned);
-                            // Add the route before the response is delivered, so that no message of
-                            // the new thread is lost.
-                            if let (Some(inbox), Ok(result)) = (waiting.subscriber, &result)
-                                && let Some(opened) = ThreadInfo::of(result)
-                            {
-                                self.routes.add(opened.thread, inbox);
-                            }
-                            // The caller may have stopped waiting.
-                            let _nobody = waiting.response.send(result);
-                        }
-                        Some(AppServerMessage::Notification { method, params }) => {
-                            if method == "configWarning" {
-                                let warning = ConfigWarning::of(params);
-                                if let Some(fatal) = warning.filter(ConfigWarning::is_fatal) {
-                                    self.config_fault.send_replace(Some(fatal));
-                                }
-                            }
-                            abandoned.extend(self.routes.deliver_notification(&method, params));
-                        }
-                        Some(AppServerMessage::Request { id, method, params }) => {
-                            match self.routes.deliver_request(id, &method, params) {
-                                Ok(gone) => abandoned.extend(gone),
-                                Err((id, error)) => {
-                                    self.link.input.push(outgoing::encode_error(&id, &error));
-                                }
-                            }
-                        }
-                        Some(AppServerMessage::Unknown(_)) => {
-                            tracing::debug!("ignored an unknown message");
-                        }
-                        None => tracing::debug!("ignored a line that is not JSON"),
-                    }
-                }
+            let line = match frame {
+                Frame::Line(line) | Frame::Partial(line) => line,
                 Frame::TooLong { bytes, head } => {
                     abandoned.extend(self.routes.deliver_too_long(bytes, head));
+                    continue;
                 }
+            };
+            match self.peer.receive(line) {
+                Received::Response { waiter: PendingCall { response, subscriber }, result } => {
+                    // Add the route before the response is delivered, so that no message of the new
+                    // thread is lost.
+                    if let (Some(inbox), Ok(result)) = (subscriber, &result)
+                        && let Some(opened) = ThreadInfo::of(result)
+                    {
+                        self.routes.add(opened.thread, inbox);
+                    }
+                    // The caller may have stopped waiting.
+                    let _nobody = response.send(result.map(ToOwned::to_owned));
+                }
+                Received::Notification { method, params } => {
+                    let params = params.unwrap_or(RawValue::NULL);
+                    if method == "configWarning" {
+                        let warning = ConfigWarning::of(params);
+                        if let Some(fatal) = warning.filter(ConfigWarning::is_fatal) {
+                            self.config_fault.send_replace(Some(fatal));
+                        }
+                    }
+                    abandoned.extend(self.routes.deliver_notification(&method, params));
+                }
+                Received::Request { id, method, params } => {
+                    let params = params.unwrap_or(RawValue::NULL);
+                    match self.routes.deliver_request(RequestId::from(id), &method, params) {
+                        Ok(cut_off) => abandoned.extend(cut_off),
+                        Err((id, error)) => {
+                            let line = self.peer.response::<RawValue>(id.as_rpc_id(), Err(&error));
+                            self.link.input.push(line);
+                        }
+                    }
+                }
+                Received::UnexpectedResponse => {}
+                Received::Invalid(error) => tracing::debug!(%error, "ignored a line"),
             }
         }
         self.unload_threads(abandoned);
@@ -225,7 +210,14 @@ impl AppServerActor {
 
     /// Sends a request and ignores its response.
     fn send_and_forget<C: Call>(&mut self, call: &C) {
-        let id = self.ids.fetch_add(1, Ordering::Relaxed);
-        self.link.input.push(outgoing::encode_request(id, call));
+        let (response, _ignored) = oneshot::channel();
+        self.send_call(C::METHOD, call, PendingCall { response, subscriber: None });
+    }
+
+    fn send_call<P: Serialize + ?Sized>(&mut self, method: &str, params: &P, call: PendingCall) {
+        // Dropping the call tells its caller that there will be no response.
+        if let Ok((_, line)) = self.peer.request(method, params, call) {
+            self.link.input.push(line);
+        }
     }
 }

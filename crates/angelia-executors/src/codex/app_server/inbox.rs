@@ -73,13 +73,13 @@ pub(super) fn inbox_channel() -> (InboxSender, ThreadInbox) {
 }
 
 impl InboxSender {
-    pub(super) fn send(&self, said: ThreadMessage) -> Result<(), ThreadInboxError> {
-        let size = said.size();
+    pub(super) fn send(&self, message: ThreadMessage) -> Result<(), ThreadInboxError> {
         if self.bytes.load(Ordering::Relaxed) > MAX_BYTES {
             return Err(ThreadInboxError::Full);
         }
-        self.bytes.fetch_add(size, Ordering::Relaxed);
-        self.messages.try_send(said).map_err(|error| match error {
+        // Counted before the receiver can subtract it. A failed send cuts the thread off.
+        self.bytes.fetch_add(message.size(), Ordering::Relaxed);
+        self.messages.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ThreadInboxError::Full,
             mpsc::error::TrySendError::Closed(_) => ThreadInboxError::Closed,
         })
@@ -91,29 +91,19 @@ impl InboxSender {
 }
 
 impl ThreadInbox {
-    /// Waits for messages and moves all that are there to `batch`. An empty batch means that the
-    /// thread was cut off or its process has exited. Cancel-safe.
-    pub(in super::super) async fn recv_batch(&mut self, batch: &mut Vec<ThreadMessage>) {
-        self.messages.recv_many(batch, MAX_BATCH).await;
-        self.release_bytes(batch);
-    }
-
-    /// Moves the messages that are there to `batch`, without waiting.
-    pub(in super::super) fn try_recv_batch(&mut self, batch: &mut Vec<ThreadMessage>) {
-        while let Ok(said) = self.messages.try_recv() {
-            batch.push(said);
-        }
-        self.release_bytes(batch);
+    /// Waits for messages and returns those that are there. An empty batch means that the thread was
+    /// cut off or its process has exited. Cancel-safe.
+    pub(in super::super) async fn recv_batch(&mut self) -> Vec<ThreadMessage> {
+        let mut batch = Vec::new();
+        self.messages.recv_many(&mut batch, MAX_BATCH).await;
+        let bytes = batch.iter().map(ThreadMessage::size).sum();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        batch
     }
 
     /// Returns `false` if no further message can arrive.
     pub(in super::super) fn is_open(&self) -> bool {
         !self.messages.is_closed()
-    }
-
-    fn release_bytes(&self, batch: &[ThreadMessage]) {
-        let bytes = batch.iter().map(ThreadMessage::size).sum();
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -136,9 +126,7 @@ mod tests {
         let taken = (0..10).take_while(|_| sender.send(message_of_size(piece)).is_ok()).count();
         assert!((4..=5).contains(&taken), "{taken}");
         assert_eq!(sender.send(message_of_size(0)), Err(ThreadInboxError::Full));
-        let mut batch = Vec::new();
-        inbox.recv_batch(&mut batch).await;
-        assert_eq!(batch.len(), taken);
+        assert_eq!(inbox.recv_batch().await.len(), taken);
         assert_eq!(sender.send(message_of_size(piece)), Ok(()), "there is room again");
 
         let (sender, inbox) = inbox_channel();

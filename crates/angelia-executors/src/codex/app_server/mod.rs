@@ -19,7 +19,7 @@ mod start;
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -28,7 +28,8 @@ use angelia_core::{
     model::{Failure, FailureKind},
     ports::LoginState,
 };
-use serde_json::value::RawValue;
+use angelia_wire::jsonrpc::ErrorObject;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,
@@ -36,8 +37,8 @@ use tokio::{
 
 pub(super) use self::inbox::{ThreadInbox, ThreadMessage};
 use super::protocol::{
-    message::{RequestId, RpcError},
-    outgoing::{self, AccountRead, Call, Unsubscribe},
+    message::RequestId,
+    outgoing::{AccountRead, Call, Unsubscribe},
     response::{self, ConfigWarning, ThreadInfo},
 };
 
@@ -50,7 +51,7 @@ const UNLOAD_LIMIT: Duration = Duration::from_secs(2);
 /// Capacity of the actor's command queue; the actor takes commands at once.
 const COMMAND_QUEUE_CAPACITY: usize = 256;
 
-pub(super) type CallResult = Result<Box<RawValue>, RpcError>;
+pub(super) type CallResult = Result<Box<RawValue>, ErrorObject>;
 
 /// A handle to a running app-server process; cheap to clone. The process ends when it is closed,
 /// when it drains and its last thread leaves, or when it has been unused for a while.
@@ -62,7 +63,6 @@ pub(super) struct AppServer {
 #[derive(Debug)]
 struct AppServerShared {
     commands: mpsc::Sender<ActorCommand>,
-    ids: Arc<AtomicU64>,
     state: watch::Receiver<ProcessState>,
     draining: Arc<AtomicBool>,
     config_fault: watch::Receiver<Option<ConfigWarning>>,
@@ -81,14 +81,15 @@ enum ProcessState {
 
 enum ActorCommand {
     Call {
-        id: u64,
-        line: Vec<u8>,
+        method: &'static str,
+        params: Box<RawValue>,
         response: oneshot::Sender<CallResult>,
         /// Receives the messages of the thread that this call opens.
         subscriber: Option<inbox::InboxSender>,
     },
-    /// Writes a response to one of the app-server's own requests.
-    Write(Vec<u8>),
+    /// Answers one of the app-server's own requests.
+    Reply(RequestId, CallResult),
+    Notify(&'static str),
     /// Stops delivering messages of this thread.
     RemoveThread(Arc<str>),
     Close(Duration),
@@ -97,8 +98,8 @@ enum ActorCommand {
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CodexCallError {
-    #[error("{0}")]
-    Refused(RpcError),
+    #[error("{}", .0.message)]
+    Refused(ErrorObject),
     #[error("the process has ended")]
     Gone,
     #[error("there was no answer within {CALL_LIMIT:?}")]
@@ -160,14 +161,12 @@ impl AppServer {
         call: &C,
         subscriber: Option<inbox::InboxSender>,
     ) -> oneshot::Receiver<CallResult> {
-        let id = self.shared.ids.fetch_add(1, Ordering::Relaxed);
-        let (answer, receiver) = oneshot::channel();
-        let command = ActorCommand::Call {
-            id,
-            line: outgoing::encode_request(id, call),
-            response: answer,
-            subscriber,
+        let (response, receiver) = oneshot::channel();
+        // Only a path that is not Unicode can fail here; then nothing is sent.
+        let Ok(params) = to_raw_value(call) else {
+            return receiver;
         };
+        let command = ActorCommand::Call { method: C::METHOD, params, response, subscriber };
         // If the actor has ended, the command is dropped, and with it the sender of the response.
         let _ended = self.shared.commands.send(command).await;
         receiver
@@ -185,10 +184,7 @@ impl AppServer {
         let (sender, inbox) = inbox::inbox_channel();
         let result = await_response(self.send_request_for(call, Some(sender)).await).await?;
         let opened = ThreadInfo::of(&result).ok_or_else(|| {
-            CodexCallError::Refused(RpcError {
-                code: 0,
-                message: "its response names no thread".to_owned(),
-            })
+            CodexCallError::Refused(ErrorObject::new(0, "its response names no thread"))
         })?;
         Ok((opened, inbox))
     }
@@ -200,11 +196,10 @@ impl AppServer {
             if self.call(&Unsubscribe { thread_id: thread }).await.is_err() {
                 return;
             }
-            let mut batch = Vec::new();
+            let is_closed = |message: &ThreadMessage| matches!(message, ThreadMessage::Notification { method, .. } if &**method == "thread/closed");
             loop {
-                inbox.recv_batch(&mut batch).await;
-                let closed = |said: &ThreadMessage| matches!(said, ThreadMessage::Notification { method, .. } if &**method == "thread/closed");
-                if batch.is_empty() || batch.drain(..).any(|said| closed(&said)) {
+                let batch = inbox.recv_batch().await;
+                if batch.is_empty() || batch.iter().any(is_closed) {
                     return;
                 }
             }
@@ -214,14 +209,9 @@ impl AppServer {
         let _ended = self.shared.commands.send(left).await;
     }
 
-    pub(super) async fn reply(&self, id: &RequestId, result: &RawValue) {
-        let line = ActorCommand::Write(outgoing::encode_result(id, result));
-        let _ended = self.shared.commands.send(line).await;
-    }
-
-    pub(super) async fn reply_error(&self, id: &RequestId, error: &RpcError) {
-        let line = ActorCommand::Write(outgoing::encode_error(id, error));
-        let _ended = self.shared.commands.send(line).await;
+    /// Answers a request of the app-server.
+    pub(super) async fn reply(&self, id: RequestId, result: CallResult) {
+        let _ended = self.shared.commands.send(ActorCommand::Reply(id, result)).await;
     }
 
     /// Returns the current login, as far as it is known on this machine.

@@ -6,11 +6,12 @@ use std::{
     sync::Arc,
 };
 
+use angelia_wire::jsonrpc::{ErrorObject, METHOD_NOT_FOUND};
 use serde_json::value::RawValue;
 
 use super::{
     super::protocol::{
-        message::{METHOD_NOT_FOUND, RequestId, Route, RpcError},
+        message::{RequestId, Route},
         response,
     },
     inbox::{InboxSender, ThreadInboxError, ThreadMessage},
@@ -103,12 +104,12 @@ impl ThreadRoutes {
         id: RequestId,
         method: &str,
         params: &RawValue,
-    ) -> Result<Vec<AbandonedThread>, (RequestId, RpcError)> {
+    ) -> Result<Vec<AbandonedThread>, (RequestId, ErrorObject)> {
         let route = Route::of(params);
         let owner = route.thread.and_then(|thread| self.owner(&thread));
         let Some(owner) = owner else {
             let message = format!("nobody is there to answer `{method}`");
-            return Err((id, RpcError { code: METHOD_NOT_FOUND, message }));
+            return Err((id, ErrorObject::new(METHOD_NOT_FOUND, message)));
         };
         let said = ThreadMessage::Request { id, method: method.into(), params: params.to_owned() };
         Ok(self.send(&owner, said).into_iter().collect())
@@ -160,6 +161,8 @@ impl ThreadRoutes {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::{
         super::inbox::{self, ThreadInbox},
         *,
@@ -181,8 +184,7 @@ mod tests {
     }
 
     fn received_methods(inbox: &mut ThreadInbox) -> Vec<String> {
-        let mut batch = Vec::new();
-        inbox.try_recv_batch(&mut batch);
+        let batch = inbox.recv_batch().now_or_never().unwrap_or_default();
         let name = |said: ThreadMessage| match said {
             ThreadMessage::Notification { method, .. } | ThreadMessage::Request { method, .. } => {
                 method.into()

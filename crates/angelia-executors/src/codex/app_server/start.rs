@@ -1,17 +1,14 @@
 //! Starts an app-server process and performs the `initialize` handshake.
 
 use std::{
-    collections::HashMap,
     fs,
     os::unix::fs::DirBuilderExt as _,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64},
-    },
+    sync::{Arc, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
 use angelia_core::model::{Failure, FailureKind};
+use angelia_wire::jsonrpc::{Peer, VersionField};
 use tokio::{
     sync::{mpsc, watch},
     time::timeout,
@@ -21,7 +18,7 @@ use super::{
     super::{
         calls::{self, ConfigRead},
         launch::AppServerSpec,
-        protocol::outgoing::{self, AccountRead, ClientInfo, Initialize, InitializeCapabilities},
+        protocol::outgoing::{AccountRead, ClientInfo, Initialize, InitializeCapabilities},
     },
     ActorCommand, AppServer, AppServerShared, COMMAND_QUEUE_CAPACITY, CodexCallError, ProcessState,
     actor::AppServerActor,
@@ -67,27 +64,24 @@ impl AppServer {
         let (commands, receiver) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
         let (life_sender, life) = watch::channel(ProcessState::Running);
         let (fault_sender, fault) = watch::channel(None);
-        let ids = Arc::new(AtomicU64::new(1));
-        let condemned = Arc::new(AtomicBool::new(false));
+        let draining = Arc::new(AtomicBool::new(false));
         let actor = AppServerActor {
             link: ProcessLink::new(child),
             commands: receiver,
-            ids: Arc::clone(&ids),
             state: life_sender,
-            draining: Arc::clone(&condemned),
+            draining: Arc::clone(&draining),
             config_fault: fault_sender,
             redactor: host.redactor.clone(),
             stop: host.tasks.stop_token().clone(),
-            calls: HashMap::new(),
+            peer: Peer::new(VersionField::Omit),
             routes: ThreadRoutes::default(),
         };
         host.tasks.spawn(actor.run());
         let server = Self {
             shared: Arc::new(AppServerShared {
                 commands,
-                ids,
                 state: life,
-                draining: condemned,
+                draining,
                 config_fault: fault,
                 user_mcp_servers: OnceLock::new(),
             }),
@@ -121,7 +115,7 @@ impl AppServer {
         if let Err(error) = self.call(&initialize).await {
             return Err(self.start_failure(error).await);
         }
-        let initialized = ActorCommand::Write(outgoing::encode_initialized());
+        let initialized = ActorCommand::Notify("initialized");
         let _ended = self.shared.commands.send(initialized).await;
         // Warnings about the configuration arrive before this response.
         // Any response will do here; a refusal does not matter either.

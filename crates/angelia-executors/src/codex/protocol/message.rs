@@ -1,12 +1,9 @@
-//! One line of the app-server's output.
-//!
-//! There is no `jsonrpc` field. Requests of the app-server and responses to us both carry an `id`,
-//! which each side counts on its own, from 0. A line with a `method` is not a response.
+//! The ids of the app-server's requests, and the thread that a message belongs to. The messages
+//! themselves are plain JSON-RPC without a `jsonrpc` field.
 
 use std::{borrow::Cow, fmt};
 
-pub use angelia_wire::jsonrpc::METHOD_NOT_FOUND;
-use angelia_wire::jsonrpc::{DecodeError, ErrorObject, RpcId, RpcMessage, decode};
+use angelia_wire::jsonrpc::RpcId;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -20,8 +17,11 @@ impl RequestId {
     /// Returns `None` if the id is neither a number nor a string; such a request cannot be
     /// answered.
     pub fn of(raw: &RawValue) -> Option<Self> {
-        let id: RpcId<'_> = serde_json::from_str(raw.get()).ok()?;
-        Some(Self(id.into_owned()))
+        serde_json::from_str::<RpcId<'_>>(raw.get()).ok().map(Self::from)
+    }
+
+    pub fn as_rpc_id(&self) -> &RpcId<'static> {
+        &self.0
     }
 }
 
@@ -35,74 +35,9 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// A JSON-RPC error, in either direction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[error("{message}")]
-pub struct RpcError {
-    pub code: i64,
-    pub message: String,
-}
-
-impl From<ErrorObject<'_>> for RpcError {
-    fn from(error: ErrorObject<'_>) -> Self {
-        Self { code: error.code, message: error.message.into_owned() }
-    }
-}
-
-/// One line, borrowed.
-#[derive(Debug)]
-pub enum AppServerMessage<'a> {
-    /// A response to one of our requests; our ids are numbers.
-    Response {
-        id: u64,
-        result: Result<&'a RawValue, RpcError>,
-    },
-    Request {
-        id: RequestId,
-        method: Cow<'a, str>,
-        params: &'a RawValue,
-    },
-    Notification {
-        method: Cow<'a, str>,
-        params: &'a RawValue,
-    },
-    /// JSON that is none of these; nobody waits for it.
-    Unknown(&'a RawValue),
-}
-
-impl<'a> AppServerMessage<'a> {
-    /// Returns `None` if the line is not JSON.
-    pub fn parse(line: &'a str) -> Option<Self> {
-        let unknown = || serde_json::from_str(line).ok().map(Self::Unknown);
-        let incoming = match decode(line.as_bytes()) {
-            Ok(incoming) => incoming,
-            Err(DecodeError::NotJson) => return None,
-            Err(DecodeError::NotAMessage | DecodeError::BadId) => return unknown(),
-        };
-        Some(match incoming {
-            RpcMessage::Request { id, method, params } => Self::Request {
-                id: RequestId(id.into_owned()),
-                method,
-                params: params.unwrap_or(RawValue::NULL),
-            },
-            RpcMessage::Notification { method, params } => {
-                Self::Notification { method, params: params.unwrap_or(RawValue::NULL) }
-            }
-            RpcMessage::Response { id, result } => {
-                let Some(id) = id.as_ref().and_then(numeric_id) else {
-                    return unknown();
-                };
-                let result = result.map_err(Into::into);
-                Self::Response { id, result }
-            }
-        })
-    }
-}
-
-fn numeric_id(id: &RpcId<'_>) -> Option<u64> {
-    match id {
-        RpcId::Number(number) => (*number).try_into().ok(),
-        RpcId::Text(_) => None,
+impl From<RpcId<'_>> for RequestId {
+    fn from(id: RpcId<'_>) -> Self {
+        Self(id.into_owned())
     }
 }
 
@@ -151,26 +86,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responses_requests_and_notifications_are_told_apart() {
-        let parse = |line| format!("{:?}", AppServerMessage::parse(line));
-        assert!(parse(r#"{"id":7,"result":{}}"#).contains("Response { id: 7, result: Ok"));
-        assert!(parse(r#"{"id":7,"error":{"code":-1,"message":"m"}}"#).contains("code: -1"));
-        assert!(parse(r#"{"id":0,"method":"a/b","params":{}}"#).contains("Request"));
-        assert!(parse(r#"{"method":"a/b","emittedAtMs":1}"#).contains("Notification"));
-        for odd in ["{}", "[1]", r#"{"id":"x","result":1}"#, r#"{"method":[],"id":{}}"#] {
-            assert!(parse(odd).contains("Unknown"), "{odd}");
-        }
-        assert_eq!(parse("{"), "None");
-    }
-
-    #[test]
     fn ids_come_back_as_they_were_spelled() {
         for id in ["0", "-3", "\"0\"", "\"a\\\"b\""] {
-            let line = format!(r#"{{"id":{id},"method":"m"}}"#);
-            let Some(AppServerMessage::Request { id: parsed, .. }) = AppServerMessage::parse(&line)
-            else {
-                unreachable!("{line}");
-            };
+            let parsed = RequestId::of(&RawValue::from_string(id.to_owned()).unwrap()).unwrap();
             assert_eq!(serde_json::to_string(&parsed).unwrap(), id);
         }
     }

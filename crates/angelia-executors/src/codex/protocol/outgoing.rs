@@ -1,7 +1,6 @@
-//! Builds every line that Angelia writes to the app-server.
+//! The requests that Angelia sends to the app-server.
 //!
-//! Each line is serialised JSON and ends with a newline. A request is a struct with its parameters;
-//! [`Call::METHOD`] is its name. Parameters that are `None` or empty are left out, which means
+//! A request is a struct with its parameters; [`Call::METHOD`] is its name. Parameters that are `None` or empty are left out, which means
 //! "unchanged" or "as configured" to the app-server.
 
 use std::{collections::BTreeMap, path::Path};
@@ -10,8 +9,6 @@ use angelia_core::model::{CallerTool, Content};
 use base64::Engine as _;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
-
-use super::message::{RequestId, RpcError};
 
 /// A request that Angelia sends.
 pub trait Call: Serialize {
@@ -36,16 +33,12 @@ calls! {
     "thread/fork" => ThreadFork<'a>,
     "thread/inject_items" => ThreadInjectItems<'a>,
     "thread/unsubscribe" => Unsubscribe<'a>,
-    "thread/archive" => Archive<'a>,
     "thread/delete" => Delete<'a>,
     "thread/backgroundTerminals/clean" => CleanTerminals<'a>,
     "turn/start" => TurnStart<'a>,
     "turn/steer" => TurnSteer<'a>,
     "turn/interrupt" => TurnInterrupt<'a>,
     "account/read" => AccountRead,
-    "model/list" => ModelList<'a>,
-    "plugin/list" => PluginList<'a>,
-    "mcpServerStatus/list" => McpServerStatus<'a>,
 }
 
 /// The first request. Permission profiles need `experimental_api`.
@@ -184,7 +177,6 @@ macro_rules! of_thread {
 of_thread! {
     /// Ends the subscription to a thread, so that it may be unloaded.
     Unsubscribe,
-    Archive,
     /// Deletes a thread with its transcript.
     Delete,
     /// Ends the commands that run on after a turn.
@@ -231,25 +223,6 @@ pub struct AccountRead {
     pub refresh_token: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct ModelList<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct PluginList<'a> {
-    pub cwds: &'a [&'a Path],
-}
-
-/// Without a thread: the global MCP servers.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerStatus<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<&'a str>,
-}
-
 /// One part of a user's message.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
@@ -274,62 +247,14 @@ pub(crate) fn data_url(media_type: &str, data: &[u8]) -> String {
     format!("data:{media_type};base64,{data}")
 }
 
-/// Builds a request; the response carries the same `id`.
-pub fn encode_request<C: Call>(id: u64, call: &C) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct RequestLine<'a, C> {
-        method: &'a str,
-        id: u64,
-        params: &'a C,
-    }
-    encode_line(&RequestLine { method: C::METHOD, id, params: call })
-}
-
-/// Builds our only notification, which follows the response to `initialize`.
-pub fn encode_initialized() -> Vec<u8> {
-    encode_line(&serde_json::json!({"method": "initialized"}))
-}
-
-/// Builds the result for a request of the app-server.
-pub fn encode_result(id: &RequestId, result: &RawValue) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct ResponseLine<'a> {
-        id: &'a RequestId,
-        result: &'a RawValue,
-    }
-    encode_line(&ResponseLine { id, result })
-}
-
-/// Builds an error response to a request of the app-server, which declines an approval.
-pub fn encode_error(id: &RequestId, error: &RpcError) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct ErrorLine<'a> {
-        id: &'a RequestId,
-        error: &'a RpcError,
-    }
-    encode_line(&ErrorLine { id, error })
-}
-
-fn encode_line<T: Serialize>(value: &T) -> Vec<u8> {
-    let mut line = Vec::with_capacity(256);
-    // Our own types with string keys: only a path that is not Unicode can fail here.
-    if serde_json::to_writer(&mut line, value).is_err() {
-        line.clear();
-    }
-    line.push(b'\n');
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn sent(line: &[u8]) -> Value {
-        assert_eq!(line.last(), Some(&b'\n'));
-        assert_eq!(line.split(|byte| *byte == b'\n').count(), 2);
-        serde_json::from_slice(line).unwrap()
+    fn params(call: &impl Call) -> Value {
+        serde_json::to_value(call).unwrap()
     }
 
     #[test]
@@ -344,11 +269,9 @@ mod tests {
             ..ThreadStart::default()
         };
         assert_eq!(
-            sent(&encode_request(3, &start)),
-            json!({"method": "thread/start", "id": 3, "params": {
-                "cwd": "/w", "permissions": ":workspace", "approvalPolicy": "on-request"}})
+            params(&start),
+            json!({"cwd": "/w", "permissions": ":workspace", "approvalPolicy": "on-request"})
         );
-        assert_eq!(sent(&encode_initialized()), json!({"method": "initialized"}));
     }
 
     #[test]
@@ -366,7 +289,7 @@ mod tests {
             output_schema: None,
         };
         assert_eq!(
-            sent(&encode_request(1, &turn))["params"],
+            params(&turn),
             json!({"threadId": "t", "clientUserMessageId": "u", "input": [
                 {"type": "text", "text": "a\nb"},
                 {"type": "image", "url": "data:image/png;base64,eA=="}]})
@@ -382,7 +305,7 @@ mod tests {
         };
         let start =
             ThreadStart { dynamic_tools: vec![DynamicTool::from(&tool)], ..ThreadStart::default() };
-        let line = String::from_utf8(encode_request(1, &start)).unwrap();
+        let line = serde_json::to_string(&start).unwrap();
         assert!(line.contains(r#""inputSchema":{"z":1,"a":2}"#), "{line}");
         assert!(line.contains(r#""type":"function""#), "{line}");
     }

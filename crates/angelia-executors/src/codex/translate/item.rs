@@ -2,12 +2,12 @@
 
 use angelia_core::{
     model::{NoticeLevel, ToolCall, ToolId},
-    ports::{Activity, AgentEvent},
+    ports::{Activity, AgentEvent, AgentOutcome},
 };
 use serde_json::value::RawValue;
 
 use super::{
-    CodexTranslator, MessageOwner, Signal, emit_native, emit_notice,
+    CodexTranslator, MessageOwner, emit_native, emit_notice,
     text::is_abort_marker,
     turn::{ItemKey, RunningToolCall, ToolCallDetail},
 };
@@ -60,7 +60,7 @@ impl CodexTranslator {
         &mut self,
         params: &RawValue,
         out: &mut Vec<AgentEvent>,
-    ) -> Option<Signal> {
+    ) -> Option<AgentOutcome> {
         self.handle_item(ItemPhase::Started, params, out)
     }
 
@@ -68,7 +68,7 @@ impl CodexTranslator {
         &mut self,
         params: &RawValue,
         out: &mut Vec<AgentEvent>,
-    ) -> Option<Signal> {
+    ) -> Option<AgentOutcome> {
         self.handle_item(ItemPhase::Completed, params, out)
     }
 
@@ -77,7 +77,7 @@ impl CodexTranslator {
         end: ItemPhase,
         params: &RawValue,
         out: &mut Vec<AgentEvent>,
-    ) -> Option<Signal> {
+    ) -> Option<AgentOutcome> {
         let Ok(parsed) = serde_json::from_str::<ItemParams<'_>>(params.get()) else {
             emit_native(end.as_str(), params, out);
             return None;
@@ -117,7 +117,7 @@ impl CodexTranslator {
         &mut self,
         told: &ItemNotification<'_>,
         out: &mut Vec<AgentEvent>,
-    ) -> Option<Signal> {
+    ) -> Option<AgentOutcome> {
         let item = &told.item;
         match item.kind() {
             "userMessage" => return self.handle_user_message(told, out),
@@ -158,7 +158,7 @@ impl CodexTranslator {
         &mut self,
         told: &ItemNotification<'_>,
         out: &mut Vec<AgentEvent>,
-    ) -> Option<Signal> {
+    ) -> Option<AgentOutcome> {
         let turn = self.turn.as_mut()?;
         if told.item.client_id.as_str().is_some() || turn.is_own_message(told.id) {
             return None;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use super::{CodexTranslator, MessageOwner, Signal, emit_event, emit_native};
+use super::{CodexTranslator, MessageOwner, emit_event, emit_native};
 use crate::codex::{
     failure::{CodexFailureContext, ReportedError},
     protocol::{
@@ -42,7 +42,7 @@ impl CodexTranslator {
         &mut self,
         params: &RawValue,
         out: &mut Vec<AgentEvent>,
-    ) -> Option<Signal> {
+    ) -> Option<AgentOutcome> {
         let parsed: Option<TurnParams<'_>> = serde_json::from_str(params.get()).ok();
         let told = parsed.as_ref().and_then(|all| Some((all, all.turn.0.as_ref()?)));
         // Without an id it is unknown which turn has ended.
@@ -62,7 +62,7 @@ impl CodexTranslator {
         }
         self.active_turn = None;
         let ended = self.turn_outcome(turn);
-        Some(Signal::Ended(self.finish_turn(ended, out)))
+        Some(self.finish_turn(ended, out))
     }
 
     fn turn_outcome(&self, turn: &ToldTurn<'_>) -> AgentOutcome {
@@ -72,7 +72,7 @@ impl CodexTranslator {
                 text: self.final_answer(turn),
                 reason: "end_turn".into(),
             },
-            Some("interrupted") => interrupted_outcome("interrupted"),
+            Some("interrupted") => AgentOutcome::interrupted("interrupted"),
             Some("failed") => self.failed_outcome(turn),
             // An unknown status with an error counts as failed.
             _ if turn.error.0.is_some() => self.failed_outcome(turn),
@@ -128,16 +128,16 @@ impl CodexTranslator {
 
     /// Ends a turn when a message says that it was aborted; the app-server may never report its
     /// end.
-    pub(super) fn end_aborted(&mut self, out: &mut Vec<AgentEvent>) -> Option<Signal> {
+    pub(super) fn end_aborted(&mut self, out: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         self.turn.as_ref()?;
-        Some(Signal::Ended(self.finish_turn(interrupted_outcome("aborted by the agent"), out)))
+        Some(self.finish_turn(AgentOutcome::interrupted("aborted by the agent"), out))
     }
 
     pub(super) fn on_thread_closed(
         &mut self,
         params: &RawValue,
         out: &mut Vec<AgentEvent>,
-    ) -> Option<Signal> {
+    ) -> Option<AgentOutcome> {
         let common = NotificationParams::parse(params);
         emit_native("thread/closed", params, out);
         match common.thread_id.as_str() {
@@ -153,10 +153,14 @@ impl CodexTranslator {
         }
     }
 
-    pub(super) fn end_failed(&mut self, why: &str, out: &mut Vec<AgentEvent>) -> Option<Signal> {
+    pub(super) fn end_failed(
+        &mut self,
+        why: &str,
+        out: &mut Vec<AgentEvent>,
+    ) -> Option<AgentOutcome> {
         self.turn.as_ref()?;
         let ended = AgentOutcome::failed(Failure::new(FailureKind::Agent, why));
-        Some(Signal::Ended(self.finish_turn(ended, out)))
+        Some(self.finish_turn(ended, out))
     }
 
     /// Closes everything that is open, emits the usage, and forgets the turn.
@@ -225,8 +229,4 @@ impl CodexTranslator {
             _ => emit_native("turn/diff/updated", params, out),
         }
     }
-}
-
-fn interrupted_outcome(reason: &str) -> AgentOutcome {
-    AgentOutcome { status: TurnStatus::Interrupted, text: None, reason: reason.into() }
 }

@@ -15,7 +15,7 @@
 //!   response. If [`active_turn`](CodexTranslator::active_turn) still names a turn, the owner must
 //!   interrupt that one and wait first: `turn/start` would steer it.
 //! - [`on_notification`](CodexTranslator::on_notification) for each notification;
-//!   [`Signal::Ended`] ends the turn.
+//!   an outcome ends the turn.
 //! - [`on_request`](CodexTranslator::on_request) for each request of the app-server. The
 //!   [`RequestOutcome`] says what to write, now or after [`decide`](CodexTranslator::decide) or
 //!   [`on_tool_result`](CodexTranslator::on_tool_result). A [`DeferredReply`] may ask for an
@@ -65,6 +65,7 @@ use angelia_core::{
     },
     ports::{AgentEvent, AgentOutcome},
 };
+use angelia_wire::jsonrpc::{ErrorObject, METHOD_NOT_FOUND};
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::value::RawValue;
 
@@ -73,7 +74,7 @@ use self::{past_turns::PastTurns, sub_agents::SubAgents, turn::CodexTurn};
 use super::{
     approval::PendingServerRequests,
     protocol::{
-        message::{METHOD_NOT_FOUND, RequestId, Route, RpcError},
+        message::{RequestId, Route},
         request_result,
     },
     usage::ThreadUsageTracker,
@@ -109,13 +110,6 @@ pub struct CodexContext {
     pub zone: TimeZone,
 }
 
-/// An event that the agent must act on; at most one per message.
-#[derive(Clone, Debug)]
-pub enum Signal {
-    /// The protocol has ended the turn.
-    Ended(AgentOutcome),
-}
-
 /// What to do with a request of the app-server.
 #[derive(Debug)]
 pub enum RequestOutcome {
@@ -127,7 +121,7 @@ pub enum RequestOutcome {
     /// Write this result at once.
     Now(Box<RawValue>),
     /// Write this error at once.
-    Error(RpcError),
+    Error(ErrorObject),
 }
 
 /// The response to an earlier request of the app-server.
@@ -217,7 +211,11 @@ impl CodexTranslator {
     }
 
     /// Handles an error response to `turn/start`.
-    pub fn on_turn_refused(&mut self, error: &RpcError, out: &mut Vec<AgentEvent>) -> AgentOutcome {
+    pub fn on_turn_refused(
+        &mut self,
+        error: &ErrorObject,
+        out: &mut Vec<AgentEvent>,
+    ) -> AgentOutcome {
         self.end_refused(&error.message, out)
     }
 
@@ -234,7 +232,7 @@ impl CodexTranslator {
         method: &str,
         params: &RawValue,
         out: &mut Vec<AgentEvent>,
-    ) -> Option<Signal> {
+    ) -> Option<AgentOutcome> {
         match method {
             "item/agentMessage/delta"
             | "item/plan/delta"
@@ -270,8 +268,7 @@ impl CodexTranslator {
         if !known {
             emit_native(method, params, out);
             let message = format!("{method} is not offered by this client");
-            let code = METHOD_NOT_FOUND;
-            return RequestOutcome::Error(RpcError { code, message });
+            return RequestOutcome::Error(ErrorObject::new(METHOD_NOT_FOUND, message));
         }
         self.handle_request(id, method, params, out)
     }
@@ -302,7 +299,7 @@ impl CodexTranslator {
     }
 
     /// Handles the end of the connection. It fails a running turn.
-    pub fn on_end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<Signal> {
+    pub fn on_end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         self.active_turn = None;
         self.end_failed("the agent exited before it finished the turn", out)
     }
