@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use angelia_core::ports::{BoxFuture, ChannelDelivery, DeliveryState, DeliveryStore, StoreError};
+use angelia_core::ports::{ChannelDelivery, DeliveryState, DeliveryStore, StoreError, StoreFuture};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -31,8 +31,6 @@ const SCHEMA: &str = "
 ";
 
 const COLUMNS: &str = "id, channel, text, created_at, state, attempts, may_repeat, error";
-
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 #[derive(Debug, Clone)]
 pub struct SqliteDeliveries {

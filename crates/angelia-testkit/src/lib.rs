@@ -17,3 +17,4 @@ pub mod model_server;
 pub mod programs;
 pub mod real;
 pub mod stream_json;
+pub mod unreliable_store;

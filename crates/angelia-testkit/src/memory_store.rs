@@ -15,15 +15,13 @@ use angelia_core::{
         TurnState,
     },
     ports::{
-        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, Page, PendingCommit,
-        RequestClaim, Store, StoreError,
+        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page, PendingCommit,
+        Store, StoreError, StoreFuture,
     },
 };
 use jiff::Timestamp;
 
 use self::state::{MemoryStoreState, SESSION_NOT_FOUND, SessionEntry, reject_finished_state};
-
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Sessions, turns and events in memory; they are lost when the process ends.
 #[derive(Debug, Default)]
@@ -140,18 +138,9 @@ impl Store for MemoryStore {
     fn create_turn<'a>(
         &'a self,
         lease: &'a Lease,
-        turn: &'a TurnRecord,
-    ) -> StoreFuture<'a, PendingCommit> {
-        self.run(|kept| Ok(PendingCommit::ready(kept.create_turn(lease, turn))))
-    }
-
-    fn create_turn_once<'a>(
-        &'a self,
-        lease: &'a Lease,
-        turn: &'a TurnRecord,
-        claim: &'a RequestClaim,
+        new: &'a NewTurn,
     ) -> StoreFuture<'a, ClaimOutcome> {
-        self.run(|kept| kept.create_turn_once(lease, turn, claim))
+        self.run(|kept| kept.create_turn(lease, new))
     }
 
     fn set_turn_state<'a>(

@@ -3,11 +3,12 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -55,7 +56,7 @@ impl AgentSlots {
     pub(super) fn mark_idle(&self, session: SessionId) -> CancellationToken {
         let make_room = CancellationToken::new();
         let idle = IdleAgent { since: Instant::now(), eviction: make_room.clone() };
-        self.lock().insert(session, idle);
+        self.idle.lock().insert(session, idle);
         // A turn may have started waiting for a slot while every agent was busy.
         if self.waiting.load(Ordering::Acquire) > 0 {
             self.evict();
@@ -64,27 +65,23 @@ impl AgentSlots {
     }
 
     pub(super) fn mark_busy(&self, session: SessionId) {
-        self.lock().remove(&session);
+        self.idle.lock().remove(&session);
     }
 
     pub(super) fn count(&self, max: usize) -> AgentCounts {
         AgentCounts {
             live: max.max(1) - self.slots.available_permits(),
-            idle: self.lock().len(),
+            idle: self.idle.lock().len(),
             waiting_turns: self.waiting.load(Ordering::Acquire),
         }
     }
 
     fn evict(&self) {
-        let mut idle = self.lock();
+        let mut idle = self.idle.lock();
         let oldest = idle.iter().min_by_key(|(_, idle)| idle.since).map(|(id, _)| *id);
         if let Some(idle) = oldest.and_then(|session| idle.remove(&session)) {
             idle.eviction.cancel();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, IdleAgent>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,8 @@
 //! State shared by the engine and its actors: the actors, the turn logs and the pending approvals.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{broadcast, oneshot};
 
 use super::{
@@ -12,7 +10,6 @@ use super::{
     facade::{EngineError, EngineLimits, EngineParts},
     quota::ExhaustedQuotas,
     session_actor::SessionHandle,
-    session_cache::SessionNames,
     session_command::SessionCommand,
     turn_log::{LogCounts, TurnLog, TurnLogs},
 };
@@ -35,7 +32,6 @@ pub(super) struct EngineState {
     pub(super) quotas: ExhaustedQuotas,
     /// Ids of sessions that have changed.
     pub(super) changes: broadcast::Sender<SessionId>,
-    pub(super) names: SessionNames,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     start_lock: tokio::sync::Mutex<()>,
     /// Logs of turns that are queued or running in this process, or have just ended.
@@ -55,7 +51,6 @@ impl EngineState {
             executors: parts.executors,
             limits: parts.limits,
             tasks: parts.tasks,
-            names: SessionNames::default(),
             actors: Mutex::default(),
             start_lock: tokio::sync::Mutex::default(),
             logs: Mutex::default(),
@@ -79,7 +74,7 @@ impl EngineState {
         // Start one actor at a time: a second lease for the same session would invalidate the
         // first.
         let _one = self.start_lock.lock().await;
-        let known = self.actors().get(&session).cloned();
+        let known = self.actors.lock().get(&session).cloned();
         match known {
             Some(actor) if !actor.is_ending() => return Ok(actor),
             Some(ending) => ending.wait_ended().await,
@@ -92,12 +87,12 @@ impl EngineState {
         let lease = self.store.acquire_lease(session).await?;
         let parked = self.store.parked_turns(Some(session)).await?;
         let actor = SessionHandle::start(Arc::clone(self), record, lease, parked);
-        self.actors().insert(session, actor.clone());
+        self.actors.lock().insert(session, actor.clone());
         Ok(actor)
     }
 
     pub(super) fn existing_actor(&self, session: SessionId) -> Option<SessionHandle> {
-        self.actors().get(&session).filter(|actor| !actor.is_ending()).cloned()
+        self.actors.lock().get(&session).filter(|actor| !actor.is_ending()).cloned()
     }
 
     /// Tells the subscribers that a session has changed. There may be none.
@@ -114,45 +109,34 @@ impl EngineState {
     }
 
     pub(super) fn remove_actor(&self, session: SessionId) {
-        self.actors().remove(&session);
-        self.names.remove_session(session);
+        self.actors.lock().remove(&session);
     }
 
     pub(super) fn insert_log(&self, log: &Arc<TurnLog>) {
-        lock(&self.logs).insert(log);
+        self.logs.lock().insert(log);
     }
 
     pub(super) fn remove_log(&self, turn: TurnId) {
-        lock(&self.logs).remove(turn);
+        self.logs.lock().remove(turn);
     }
 
     pub(super) fn finish_log(&self, turn: TurnId) {
-        lock(&self.logs).finish(turn);
+        self.logs.lock().finish(turn);
     }
 
     pub(super) fn find_log(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
-        lock(&self.logs).find(turn)
+        self.logs.lock().find(turn)
     }
 
     pub(super) fn count_logs(&self) -> LogCounts {
-        lock(&self.logs).count()
+        self.logs.lock().count()
     }
 
     pub(super) fn count_actors(&self) -> usize {
-        self.actors().len()
-    }
-
-    fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
-        lock(&self.actors)
+        self.actors.lock().len()
     }
 
     pub(super) fn pending_approvals(&self) -> MutexGuard<'_, HashMap<ApprovalId, SessionId>> {
-        lock(&self.pending_approvals)
+        self.pending_approvals.lock()
     }
-}
-
-/// Ignores poisoning: the values are changed by single inserts, removals and replacements, so they
-/// are consistent after a panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

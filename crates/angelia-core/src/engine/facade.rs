@@ -14,10 +14,11 @@ use super::{
 use crate::{
     model::{
         ApprovalId, ApprovalRecord, Content, Decision, ExternalName, Failure, Seq, SessionId,
-        SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
+        SessionSpec, ToolId, TurnId, TurnOptions, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, Clock, Executor, HistoryEntry, Page, PendingCommit, Store, StoreError,
+        ApprovalFilter, Clock, Executor, HistoryEntry, NewTurn, Page, PendingCommit, Store,
+        StoreError,
     },
     task::TaskGroup,
 };
@@ -81,15 +82,11 @@ pub struct Submission {
     pub key: Option<RequestKey>,
     /// Indexes the new turn under this hash ([`Engine::find_by_history`]).
     pub history_hash: Option<[u8; 32]>,
-    /// The caller follows the events and knows the turn by nothing else. If the turn can run at
-    /// once, its events are shown before its record is committed. If it cannot be recorded, it
-    /// fails.
-    pub show_uncommitted: bool,
 }
 
 impl Submission {
     pub const fn new(session: SessionId, input: Vec<Content>, options: TurnOptions) -> Self {
-        Self { session, input, options, key: None, history_hash: None, show_uncommitted: false }
+        Self { session, input, options, key: None, history_hash: None }
     }
 }
 
@@ -120,12 +117,6 @@ pub enum SteerOutcome {
     Passed,
     /// The text became the next turn of the session.
     Queued(SubmittedTurn),
-}
-
-/// Reply of a session actor to a steering request.
-pub(super) enum SteerReply {
-    Passed,
-    Declined(Vec<Content>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -167,66 +158,37 @@ impl Engine {
         self.submit_with(Submission::new(session, input, options)).await
     }
 
-    /// Like [`Engine::submit`], but runs a request with the same key at most once.
-    pub async fn submit_once(
-        &self,
-        session: SessionId,
-        input: Vec<Content>,
-        options: TurnOptions,
-        key: Option<RequestKey>,
-    ) -> Result<SubmittedTurn, EngineError> {
-        let new = Submission::new(session, input, options);
-        self.submit_with(Submission { key, ..new }).await
-    }
-
     /// Like [`Engine::submit`], with all options of a [`Submission`].
     pub async fn submit_with(&self, new: Submission) -> Result<SubmittedTurn, EngineError> {
-        let Submission {
-            session,
-            input,
-            options,
-            key,
-            history_hash: found_by,
-            show_uncommitted: follows,
-        } = new;
-        let claim = key.map(|key| key.into_claim(self.shared.clock.now(), session, &input));
-        let id = TurnId::from_uuid(self.shared.clock.fresh_uuid());
-        let log = TurnLog::new(id, session);
+        let Submission { session, input, options, key, history_hash } = new;
+        let created_at = self.shared.clock.now();
+        let claim = key.map(|key| key.into_claim(created_at, session, &input));
+        let turn = TurnId::from_uuid(self.shared.clock.fresh_uuid());
+        let state = TurnState::Queued;
+        let record = TurnRecord { id: turn, session, input, options, created_at, state };
+        let mut new_turn = NewTurn { record, claim, history_hash };
+        let log = TurnLog::new(turn, session);
         let watch = TurnWatch::live(Arc::clone(&log), Arc::clone(&self.shared.store), 0);
-        let mut turn = Turn { id, session, input, options };
-        loop {
+        let answer = loop {
             let (reply, answer) = oneshot::channel();
-            let (log, claim) = (Arc::clone(&log), claim.clone());
-            let command = SessionCommand::Submit(Box::new(SubmitCommand {
-                turn,
-                log,
-                claim,
-                history_hash: found_by,
-                show_uncommitted: follows,
-                reply,
-            }));
+            let command = SubmitCommand { new_turn, log: Arc::clone(&log), reply };
             let actor = match self.shared.existing_actor(session) {
                 Some(actor) => actor,
                 None => self.shared.get_or_start_actor(session).await?,
             };
-            match actor.send(command).await {
-                Ok(()) => {
-                    let accepted = answer.await.map_err(|_| EngineError::ShuttingDown)??;
-                    return match accepted {
-                        SubmitReply::AlreadySubmitted(known) => self.repeated_turn(known).await,
-                        SubmitReply::Running => {
-                            Ok(SubmittedTurn { turn: id, running: true, is_repeat: false, watch })
-                        }
-                        SubmitReply::Queued => {
-                            Ok(SubmittedTurn { turn: id, running: false, is_repeat: false, watch })
-                        }
-                    };
-                }
+            match actor.send(SessionCommand::Submit(Box::new(command))).await {
+                Ok(()) => break answer,
                 // The actor has just ended: start another one and submit again.
-                Err(SessionCommand::Submit(returned)) => turn = returned.turn,
+                Err(SessionCommand::Submit(returned)) => new_turn = returned.new_turn,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
-        }
+        };
+        let running = match answer.await.map_err(|_| EngineError::ShuttingDown)?? {
+            SubmitReply::Running => true,
+            SubmitReply::Queued => false,
+            SubmitReply::AlreadySubmitted(known) => return self.repeated_turn(known).await,
+        };
+        Ok(SubmittedTurn { turn, running, is_repeat: false, watch })
     }
 
     /// Returns the turn that an earlier request with the same key created.
@@ -237,16 +199,7 @@ impl Engine {
     }
 
     pub async fn turn(&self, id: TurnId) -> Result<TurnRecord, EngineError> {
-        let store = &self.shared.store;
-        let mut record = store.turn(id).await?;
-        if record.is_none()
-            && let Some(log) = self.shared.find_log(id)
-        {
-            // The turn is shown already, but its record is still being written.
-            log.wait_recorded().await;
-            record = store.turn(id).await?;
-        }
-        record.ok_or(EngineError::NotFound("turn"))
+        self.shared.store.turn(id).await?.ok_or(EngineError::NotFound("turn"))
     }
 
     pub async fn turns(
@@ -309,8 +262,8 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let session = self.send_to_turn(turn, SessionCommand::Steer { turn, input, reply }).await?;
         match answer.await.map_err(|_| EngineError::NotRunning)?? {
-            SteerReply::Passed => Ok(SteerOutcome::Passed),
-            SteerReply::Declined(input) => {
+            None => Ok(SteerOutcome::Passed),
+            Some(input) => {
                 let submitted = self.submit(session, input, options).await?;
                 Ok(SteerOutcome::Queued(submitted))
             }
@@ -333,8 +286,8 @@ impl Engine {
 
     /// Indexes a conversation by the hash of its history after an answer. The returned future
     /// resolves when the entry is committed.
-    pub async fn index_history(&self, note: &HistoryEntry) -> Result<PendingCommit, EngineError> {
-        Ok(self.shared.store.index_history(note).await?)
+    pub async fn index_history(&self, entry: &HistoryEntry) -> Result<PendingCommit, EngineError> {
+        Ok(self.shared.store.index_history(entry).await?)
     }
 
     /// Returns the conversations whose history had this hash, newest first.

@@ -13,7 +13,6 @@
 //! - `segment_runner`: runs one segment: drives the agent and records its events.
 //! - `watchdog`: the state of a turn and its timeouts; `budget`: its budgets.
 //! - `approvals`: permission rules, pending approvals and their decisions.
-//! - `new_turn`: writes a new turn to the store.
 //! - `recorder`: numbers events, and commits those that must be committed before they are shown.
 //! - `transcript`: the answer so far, and the blocks and tool calls that are still open.
 //! - `turn_log`: the events of running turns in memory, and how viewers follow them.
@@ -21,12 +20,10 @@
 //! - `quota`: fallback and parking when a quota is exhausted; `history`: the conversation as
 //!   messages for the agent that takes over.
 //! - `respec`: changes to the specification of a session.
-//! - `session_cache`: answers about sessions owned by this process without asking the store.
 //! - [`Gauges`]: current numbers for metrics.
 //! - `agent_slots`: limits the number of live agents and evicts idle ones.
 //! - [`rules`]: decides what happens to a bus message on arrival.
 //! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
-//! - `unwind`: turns a panic of a future into a value.
 
 mod agent_slots;
 mod approvals;
@@ -36,7 +33,6 @@ mod facade;
 mod gauges;
 mod history;
 mod idempotency;
-mod new_turn;
 mod quota;
 mod recorder;
 mod recovery;
@@ -44,13 +40,11 @@ mod respec;
 pub mod rules;
 mod segment_runner;
 mod session_actor;
-mod session_cache;
 mod session_command;
 mod sessions;
 mod transcript;
 mod turn_log;
 mod turn_runner;
-mod unwind;
 mod watchdog;
 
 pub use facade::{
@@ -61,6 +55,6 @@ pub use gauges::{AgentCounts, Gauges, TurnCounts};
 pub use idempotency::RequestKey;
 pub use quota::PARKED_NOTICE;
 pub use segment_runner::AWAITING_TOOL_RESULT_NOTICE;
-pub use session_cache::{NewestTurn, TurnStage};
+pub use sessions::{NewestTurn, TurnStage};
 pub use turn_log::{EventBatch, TurnWatch};
 pub use watchdog::{STATE_TABLE, StateLimit, StateRow};

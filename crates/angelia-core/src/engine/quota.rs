@@ -3,13 +3,10 @@
 //! A vendor's reset time is trusted for a limited time only, then a turn is tried again: one wrong
 //! report never blocks a profile for days.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::{
@@ -46,24 +43,20 @@ impl ExhaustedQuotas {
     fn insert(&self, profile: &Arc<str>, resets_at: Timestamp, now: Timestamp) {
         let believed_until = time_after(now, LIMIT_TRUST).min(resets_at);
         let limited = QuotaLimit { resets_at, trusted_until: believed_until };
-        self.lock().insert(Arc::clone(profile), limited);
+        self.0.lock().insert(Arc::clone(profile), limited);
     }
 
     pub(super) fn remove(&self, profile: &str) {
-        self.lock().remove(profile);
+        self.0.lock().remove(profile);
     }
 
     fn reset_time(&self, profile: &str, now: Timestamp) -> Option<Timestamp> {
-        let limited = *self.lock().get(profile)?;
+        let limited = *self.0.lock().get(profile)?;
         (limited.trusted_until > now).then_some(limited.resets_at)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, QuotaLimit>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn time_after(now: Timestamp, wait: Duration) -> Timestamp {
+pub(super) fn time_after(now: Timestamp, wait: Duration) -> Timestamp {
     now.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
@@ -199,7 +192,6 @@ impl SessionActor {
         recorder: &mut Recorder,
     ) -> Result<ParkEnd, StoreError> {
         self.close_agent().await;
-        recorder.ensure_created().await?;
         let state = TurnState::Parked { resumes_at };
         let store = Arc::clone(&self.shared.store);
         store.set_turn_state(&self.lease, turn, &state).await?;

@@ -1,49 +1,19 @@
 //! Numbers the events of a turn, hands them to the store, and shows them. Every event has its
 //! number before it is shown, and events that people act on are committed before they are shown.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use tokio::{sync::oneshot, time::Instant};
-
-use super::{
-    facade::{EngineError, SubmitReply},
-    new_turn::NewTurn,
-    transcript::TurnTranscript,
-    turn_log::TurnLog,
-};
+use super::{transcript::TurnTranscript, turn_log::TurnLog};
 use crate::{
     model::{ApprovalId, BlockId, EventKind, Seq, TurnEvent, Usage},
-    ports::{Clock, Lease, PendingCommit, Store, StoreError},
+    ports::{Clock, Lease, Store, StoreError},
 };
-
-/// How long the turn's record and its `Started` event may wait to be written together with the
-/// events that follow: one transaction instead of three, and none before the first text is shown.
-const MAX_WRITE_DELAY: Duration = Duration::from_millis(2);
-
-/// A turn whose agent has started while its record is still being written.
-pub(super) struct TurnCreation {
-    pub(super) new_turn: NewTurn,
-    /// The submitter, if it has not been answered yet. It is answered when the record is committed,
-    /// and no event is shown before that.
-    pub(super) reply: Option<oneshot::Sender<Result<SubmitReply, EngineError>>>,
-}
-
-impl TurnCreation {
-    const fn has_submitter(&self) -> bool {
-        self.reply.is_some()
-    }
-}
 
 pub(super) struct Recorder {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     lease: Lease,
     log: Arc<TurnLog>,
-    creation: Option<TurnCreation>,
-    /// Events that have not been handed to the store yet. They may have been shown.
-    unwritten: Vec<TurnEvent>,
-    /// Latest time to hand them over.
-    write_at: Option<Instant>,
     last_seq: Seq,
     /// `Started` has been recorded; a turn has only one.
     is_started: bool,
@@ -63,17 +33,12 @@ impl Recorder {
         clock: Arc<dyn Clock>,
         lease: Lease,
         log: Arc<TurnLog>,
-        creation: Option<TurnCreation>,
     ) -> Self {
-        let can_wait = creation.as_ref().is_some_and(|one| !one.has_submitter());
         Self {
             store,
             clock,
             lease,
             log,
-            creation,
-            unwritten: Vec::new(),
-            write_at: can_wait.then(|| Instant::now() + MAX_WRITE_DELAY),
             last_seq: 0,
             is_started: false,
             transcript: TurnTranscript::default(),
@@ -83,48 +48,6 @@ impl Recorder {
             last_block: 0,
             segment: 0,
         }
-    }
-
-    /// Whether the turn's record is being committed, so that [`Recorder::ensure_created`] must be
-    /// polled.
-    pub(super) fn is_being_created(&self) -> bool {
-        let is_due = |one: &TurnCreation| one.has_submitter() || one.new_turn.is_queued();
-        self.creation.as_ref().is_some_and(is_due)
-    }
-
-    /// When [`Recorder::flush`] is due.
-    pub(super) const fn write_at(&self) -> Option<Instant> {
-        self.write_at
-    }
-
-    /// Hands everything that is not written yet to the store.
-    pub(super) async fn flush(&mut self) -> Result<Option<PendingCommit>, StoreError> {
-        self.write_at = None;
-        if let Some(TurnCreation { new_turn: new, .. }) = &mut self.creation {
-            new.queue(&*self.store, &self.lease).await?;
-        }
-        if self.unwritten.is_empty() {
-            return Ok(None);
-        }
-        let events = std::mem::take(&mut self.unwritten);
-        self.store.append(&self.lease, events).await.map(Some)
-    }
-
-    /// Waits until the turn's record is committed, and answers its submitter. Cancel safe.
-    pub(super) async fn ensure_created(&mut self) -> Result<(), StoreError> {
-        let Some(TurnCreation { new_turn: new, .. }) = &mut self.creation else {
-            return Ok(());
-        };
-        let committed = new.write(&*self.store, &self.lease).await;
-        if committed.is_ok() {
-            self.log.mark_recorded();
-        }
-        if let Some(TurnCreation { reply: Some(reply), .. }) = self.creation.take() {
-            let accepted = committed.clone().map(|()| SubmitReply::Running);
-            // The submitter may have disconnected.
-            let _gone = reply.send(accepted.map_err(EngineError::from));
-        }
-        committed
     }
 
     /// Records the events of an agent in order.
@@ -137,47 +60,34 @@ impl Recorder {
         if kinds.is_empty() {
             return Ok(());
         }
-        if self.creation.as_ref().is_some_and(TurnCreation::has_submitter) {
-            self.ensure_created().await?;
-        }
         let at = self.clock.now();
         let (turn, session) = (self.log.turn, self.log.session);
-        let mut commit_first = false;
-        let mut can_wait = true;
-        let mut events = Vec::with_capacity(kinds.len());
-        for kind in kinds {
-            self.last_seq += 1;
-            self.transcript.apply(&kind);
-            commit_first |= kind.must_commit_first();
-            let event = TurnEvent { turn, session, seq: self.last_seq, at, kind };
-            if event.kind.is_stored() {
-                // Only `Started` may wait to be written with the events that follow.
-                can_wait &= matches!(event.kind, EventKind::Started(_));
-                self.unwritten.push(event.clone());
+        let events: Arc<[_]> = (self.last_seq + 1..)
+            .zip(kinds)
+            .map(|(seq, kind)| TurnEvent { turn, session, seq, at, kind })
+            .collect();
+        let stored: Vec<_> = events.iter().filter(|e| e.kind.is_stored()).cloned().collect();
+        if events.iter().any(|event| event.kind.must_commit_first()) {
+            // If this fails, the numbers are free again: no viewer has seen them.
+            self.store.append(&self.lease, stored).await?.await?;
+            self.publish(events);
+        } else {
+            self.publish(events);
+            if !stored.is_empty() {
+                // Not awaited: the store commits in order, so an event that is committed before it
+                // is shown also waits for these.
+                drop(self.store.append(&self.lease, stored).await?);
             }
-            events.push(event);
-        }
-        if commit_first && let Err(error) = self.commit().await {
-            // Reuse the numbers: no viewer has seen them.
-            self.last_seq -= events.len() as Seq;
-            return Err(error);
-        }
-        self.log.publish(events.into());
-        if !can_wait {
-            self.flush().await?;
-        } else if !self.unwritten.is_empty() {
-            self.write_at.get_or_insert_with(|| Instant::now() + MAX_WRITE_DELAY);
         }
         Ok(())
     }
 
-    async fn commit(&mut self) -> Result<(), StoreError> {
-        let committed = self.flush().await?;
-        self.ensure_created().await?;
-        match committed {
-            Some(committed) => committed.await,
-            None => Ok(()),
+    fn publish(&mut self, events: Arc<[TurnEvent]>) {
+        self.last_seq += events.len() as Seq;
+        for event in &*events {
+            self.transcript.apply(&event.kind);
         }
+        self.log.publish(events);
     }
 
     /// Continues a turn that another process started: reads its recorded events and continues the
@@ -243,10 +153,8 @@ impl Recorder {
     /// Shows a final event that could not be stored. The store still has the turn as running, and
     /// the next start of Angelia closes it there.
     pub(super) fn publish_unstored(&mut self, kind: EventKind) {
-        self.last_seq += 1;
-        let (turn, session) = (self.log.turn, self.log.session);
-        let event = TurnEvent { turn, session, seq: self.last_seq, at: self.clock.now(), kind };
-        self.log.publish(Arc::from([event]));
+        let (turn, session, seq) = (self.log.turn, self.log.session, self.last_seq + 1);
+        self.publish(Arc::from([TurnEvent { turn, session, seq, at: self.clock.now(), kind }]));
     }
 
     /// Completes the text blocks and tool calls that the agent left unfinished.

@@ -52,7 +52,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let (store, clock) = (Arc::clone(&self.shared.store), Arc::clone(&self.shared.clock));
         let log = TurnLog::new(turn.id, turn.session);
-        let mut recorder = Recorder::new(store, clock, lease.clone(), log, None);
+        let mut recorder = Recorder::new(store, clock, lease.clone(), log);
         let open = recorder.catch_up().await?;
         let failure = Failure::new(
             FailureKind::Internal,

@@ -2,26 +2,27 @@
 //! end, or until an interrupt, a timeout or a budget stops it. An agent that does not stop is
 //! abandoned.
 
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque, ops::ControlFlow, panic::AssertUnwindSafe, sync::Arc, time::Duration,
+};
 
-use jiff::Timestamp;
+use futures_util::FutureExt as _;
 use tokio::{
     sync::mpsc,
-    task::yield_now,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     approvals::{ApprovalCheck, ApprovalRules, PendingApprovals, resolution_event},
-    facade::{EngineError, SteerReply},
+    facade::EngineError,
+    quota::time_after,
     recorder::Recorder,
     session_actor::{LiveAgent, SessionActor},
     session_command::SessionCommand,
     turn_runner::{
         SegmentEnd, StopCause, TurnGovernor, interrupted_outcome, store_failure, timeout_outcome,
     },
-    unwind::CatchUnwind,
     watchdog::WatchdogState,
 };
 use crate::{
@@ -49,6 +50,10 @@ pub(super) struct SegmentRun<'a> {
     recorder: &'a mut Recorder,
     governor: &'a mut TurnGovernor,
     control: mpsc::Sender<TurnControl>,
+    /// Messages to the agent that the channel has had no room for yet. None may be dropped: the
+    /// decisions among them are recorded. The queue stays short, because it holds only answers to
+    /// the agent's own requests and what people add to the turn.
+    unsent_controls: VecDeque<TurnControl>,
     cancel: CancellationToken,
     approvals: PendingApprovals,
     stop: Option<StopCause>,
@@ -84,6 +89,7 @@ impl SessionActor {
             recorder,
             governor,
             control,
+            unsent_controls: VecDeque::new(),
             cancel,
             approvals: PendingApprovals::default(),
             stop: None,
@@ -118,7 +124,9 @@ impl SessionActor {
         batches: &mut mpsc::Receiver<Vec<AgentEvent>>,
         drive: &mut SegmentRun<'_>,
     ) -> RunEnd {
-        let mut run = CatchUnwind(Box::pin(live.agent.run(drive.turn, io)));
+        // Unwind safe: the agent is closed after a panic, so its broken state is never used.
+        let run = AssertUnwindSafe(live.agent.run(drive.turn, io)).catch_unwind();
+        let mut run = std::pin::pin!(run);
         let mut alarm = std::pin::pin!(sleep_until(drive.deadline()));
         loop {
             // Deadlines mostly move into the future, so the alarm is reset only when one moves
@@ -130,17 +138,10 @@ impl SessionActor {
             // In this order: events are recorded before the end of the run is seen.
             tokio::select! {
                 biased;
-                Some(batch) = batches.recv() => {
-                    self.record_batch(drive, batch).await;
-                    // Let viewers receive the batch before the agent is polled again.
-                    yield_now().await;
-                }
-                ended = &mut run => return ended.map_or(RunEnd::Panicked, RunEnd::Ended),
-                created = drive.recorder.ensure_created(), if drive.recorder.is_being_created() => {
-                    if let Err(error) = created {
-                        self.stop_if_lease_lost(&error);
-                        self.stop_unrecorded(drive, error);
-                    }
+                Some(batch) = batches.recv() => self.record_batch(drive, batch).await,
+                () = drive.send_queued_control(), if !drive.unsent_controls.is_empty() => {}
+                ended = &mut run => {
+                    return ended.map_or_else(|_panic| RunEnd::Panicked, RunEnd::Ended);
                 }
                 command = self.commands.recv(), if !self.commands.is_closed() => {
                     if let Some(command) = command
@@ -156,9 +157,6 @@ impl SessionActor {
                     let now = Instant::now();
                     if drive.abandon_at.is_some_and(|at| at <= now) {
                         return RunEnd::Abandoned;
-                    }
-                    if drive.recorder.write_at().is_some_and(|at| at <= now) {
-                        self.flush(drive).await;
                     }
                     self.check_timeouts(drive, now).await;
                     alarm.as_mut().reset(drive.deadline());
@@ -313,7 +311,7 @@ impl SessionActor {
             permissions: &self.record.spec.permissions,
             cwd: &self.record.spec.cwd,
             can_ask: drive.turn.options.can_ask,
-            expires_at: expiry(self.shared.clock.now(), self.record.spec.timeouts.approval),
+            expires_at: time_after(self.shared.clock.now(), self.record.spec.timeouts.approval),
             granted: &self.session_grants,
         };
         let key = Arc::clone(&request.key);
@@ -338,12 +336,6 @@ impl SessionActor {
         }
     }
 
-    async fn flush(&mut self, drive: &mut SegmentRun<'_>) {
-        if let Err(error) = drive.recorder.flush().await {
-            self.stop_unrecorded(drive, error);
-        }
-    }
-
     fn stop_unrecorded(&self, drive: &mut SegmentRun<'_>, error: StoreError) {
         tracing::error!(turn = %drive.turn.id, %error, "the turn cannot be recorded; stopping it");
         drive.store_error = Some(error);
@@ -352,10 +344,6 @@ impl SessionActor {
     }
 
     async fn store_turn_state(&mut self, drive: &mut SegmentRun<'_>, now: &TurnState) {
-        if let Err(error) = drive.recorder.ensure_created().await {
-            self.stop_unrecorded(drive, error);
-            return;
-        }
         let set = self.shared.store.set_turn_state(&self.lease, drive.turn.id, now);
         if let Err(error) = set.await {
             tracing::warn!(turn = %drive.turn.id, %error, "the turn's state could not be stored");
@@ -400,21 +388,21 @@ impl SessionActor {
         ControlFlow::Continue(())
     }
 
-    /// Passes text to the running agent if its executor can steer.
+    /// Passes text to the running agent if its executor can steer, else returns the text.
     async fn steer(
         &mut self,
         drive: &mut SegmentRun<'_>,
         input: Vec<Content>,
-    ) -> Result<SteerReply, EngineError> {
+    ) -> Result<Option<Vec<Content>>, EngineError> {
         let executor = self.shared.executor(&self.record.spec.executor)?;
         if !executor.capabilities().steer || drive.stop.is_some() {
-            return Ok(SteerReply::Declined(input));
+            return Ok(Some(input));
         }
         let text = "the added text was passed to the running turn";
         let notice = EventKind::Notice(Notice::new(NoticeLevel::Info, "steered", text));
         self.record_events(drive, vec![notice]).await;
         drive.send_control(TurnControl::Steer(input));
-        Ok(SteerReply::Passed)
+        Ok(None)
     }
 
     async fn decide(
@@ -447,36 +435,42 @@ impl SessionActor {
     }
 }
 
-fn expiry(now: Timestamp, wait: Duration) -> Timestamp {
-    now.checked_add(wait).unwrap_or(Timestamp::MAX)
-}
-
 impl SegmentRun<'_> {
     /// Asks the agent to stop. The first cause and the first deadline win.
-    fn stop(&mut self, why: StopCause, grace: Duration) {
-        self.stop.get_or_insert(why);
+    fn stop(&mut self, cause: StopCause, grace: Duration) {
+        self.stop.get_or_insert(cause);
         self.cancel.cancel();
         self.abandon_at.get_or_insert_with(|| Instant::now() + grace);
     }
 
-    /// Next instant at which something must happen: a timeout, a write, or giving up on the agent.
+    /// Next instant at which something must happen: a timeout, or giving up on the agent.
     fn deadline(&self) -> Instant {
-        let write_at = self.recorder.write_at();
         if let Some(at) = self.abandon_at {
-            return write_at.map_or(at, |write_at| write_at.min(at));
+            return at;
         }
-        let (rings, _) = self.governor.watchdog.next_timeout();
-        let time_is_up_at = self.governor.time_budget_ends_at();
-        [write_at, time_is_up_at].into_iter().flatten().fold(rings, Instant::min)
+        let (timeout_at, _) = self.governor.watchdog.next_timeout();
+        let budget_ends_at = self.governor.time_budget_ends_at();
+        budget_ends_at.map_or(timeout_at, |at| at.min(timeout_at))
     }
 
     fn update_oldest_approval(&mut self, now: Instant) {
         self.governor.watchdog.set_oldest_approval(self.approvals.oldest_requested_at(), now);
     }
 
-    fn send_control(&self, control: TurnControl) {
-        if let Err(error) = self.control.try_send(control) {
-            tracing::warn!(turn = %self.turn.id, %error, "a control message to the agent was lost");
+    /// Queues a message to the agent. It is sent as soon as the channel has room.
+    fn send_control(&mut self, control: TurnControl) {
+        self.unsent_controls.push_back(control);
+    }
+
+    /// Waits until the channel has room for the oldest queued message. Cancel safe.
+    async fn send_queued_control(&mut self) {
+        let Ok(room) = self.control.reserve().await else {
+            // The agent has dropped its end: nobody will read them.
+            self.unsent_controls.clear();
+            return;
+        };
+        if let Some(control) = self.unsent_controls.pop_front() {
+            room.send(control);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    sync::{OwnedSemaphorePermit, mpsc, oneshot, watch},
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -12,9 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     engine_state::EngineState,
     facade::{EngineError, SubmitReply},
-    new_turn::NewTurn,
-    recorder::{Recorder, TurnCreation},
-    session_cache::SessionCache,
+    recorder::Recorder,
     session_command::{SessionCommand, SubmitCommand},
     turn_log::TurnLog,
 };
@@ -32,7 +30,7 @@ const MAX_QUEUED_COMMANDS: usize = 32;
 pub(super) struct SessionHandle {
     commands: mpsc::Sender<SessionCommand>,
     ended: CancellationToken,
-    pub(super) cache: Arc<SessionCache>,
+    record: watch::Receiver<Arc<SessionRecord>>,
 }
 
 impl SessionHandle {
@@ -50,10 +48,10 @@ impl SessionHandle {
         let (sender, commands) = mpsc::channel(MAX_QUEUED_COMMANDS);
         let tasks = shared.tasks.clone();
         let record = Arc::new(record);
-        let known = SessionCache::new(Arc::clone(&record));
+        let (published_record, record_watch) = watch::channel(Arc::clone(&record));
         let actor = SessionActor {
             fingerprint: LaunchFingerprint::of(&record.spec),
-            cache: Arc::clone(&known),
+            published_record,
             stop: tasks.stop_token().child_token(),
             shared,
             record,
@@ -68,11 +66,16 @@ impl SessionHandle {
         };
         let ended = actor.ended.clone();
         tasks.spawn(actor.run());
-        Self { commands: sender, ended, cache: known }
+        Self { commands: sender, ended, record: record_watch }
     }
 
     pub(super) async fn send(&self, command: SessionCommand) -> Result<(), SessionCommand> {
         self.commands.send(command).await.map_err(|refused| refused.0)
+    }
+
+    /// The session as its next turn will find it. Only the actor changes it, except for the title.
+    pub(super) fn record(&self) -> Arc<SessionRecord> {
+        Arc::clone(&self.record.borrow())
     }
 
     /// The actor takes no more commands and is about to end.
@@ -92,7 +95,7 @@ pub(super) struct SessionActor {
     /// Fingerprint of the current specification.
     pub(super) fingerprint: LaunchFingerprint,
     /// Copy of the record for readers outside the actor.
-    cache: Arc<SessionCache>,
+    published_record: watch::Sender<Arc<SessionRecord>>,
     pub(super) lease: Lease,
     pub(super) commands: mpsc::Receiver<SessionCommand>,
     pub(super) queue: VecDeque<QueuedTurn>,
@@ -112,24 +115,16 @@ pub(super) struct QueuedTurn {
     pub(super) log: Arc<TurnLog>,
     /// The turn has run before and waits for a quota until then.
     pub(super) parked_until: Option<Timestamp>,
-    /// The turn's record is still being written.
-    creation: Option<TurnCreation>,
 }
 
 impl QueuedTurn {
     fn from_parked(record: TurnRecord) -> Self {
-        let parked = match record.state {
+        let parked_until = match record.state {
             TurnState::Parked { resumes_at } => Some(resumes_at),
             _ => None,
         };
         let log = TurnLog::new(record.id, record.session);
-        let turn = Turn {
-            id: record.id,
-            session: record.session,
-            input: record.input,
-            options: record.options,
-        };
-        Self { turn, log, parked_until: parked, creation: None }
+        Self { turn: record.into(), log, parked_until }
     }
 }
 
@@ -215,61 +210,44 @@ impl SessionActor {
         }
     }
 
-    pub(super) fn end_with_successor(&mut self, heir: oneshot::Sender<Lease>) {
-        self.lease_successor = Some(heir);
+    pub(super) fn end_with_successor(&mut self, successor: oneshot::Sender<Lease>) {
+        self.lease_successor = Some(successor);
         self.stop.cancel();
     }
 
-    /// Records a new turn and queues it, unless an earlier request with the same key created one.
+    /// Commits a new turn and queues it, unless an earlier request with the same key created one.
     async fn accept_turn(&mut self, submit: SubmitCommand, idle: bool) {
-        let SubmitCommand {
-            turn,
-            log,
-            claim,
-            history_hash: found_by,
-            show_uncommitted: follows,
-            reply,
-        } = submit;
+        let SubmitCommand { mut new_turn, log, reply } = submit;
         if let Err(refused) = self.check_can_accept() {
             // The submitter may have disconnected.
             let _gone = reply.send(Err(refused));
             return;
         }
         let running = idle && self.queue.is_empty();
-        let record = TurnRecord {
-            id: turn.id,
-            session: turn.session,
-            input: turn.input.clone(),
-            options: turn.options.clone(),
-            created_at: self.shared.clock.now(),
-            state: if running { TurnState::Running } else { TurnState::Queued },
-        };
+        if running {
+            new_turn.record.state = TurnState::Running;
+        }
         // Register the log before the turn is stored: a repeated request finds the turn in the
         // store and watches it by this log.
         self.shared.insert_log(&log);
-        let mut waiting = QueuedTurn { turn, log, parked_until: None, creation: None };
-        let mut new = NewTurn::new(record, found_by);
-        let store = Arc::clone(&self.shared.store);
-        let created = match &claim {
-            Some(claim) => new.write_once(&*store, &self.lease, claim).await,
-            // The agent is live: start the turn now and write its record meanwhile.
-            None if running && self.agent.is_some() => {
-                let reply = if follows {
-                    let _gone = reply.send(Ok(SubmitReply::Running));
-                    None
-                } else {
-                    Some(reply)
-                };
-                waiting.creation = Some(TurnCreation { new_turn: new, reply });
-                self.enqueue(waiting);
-                return;
+        let turn = log.turn;
+        let accepted = match self.shared.store.create_turn(&self.lease, &new_turn).await {
+            Ok(ClaimOutcome::New) => {
+                let turn = new_turn.record.into();
+                self.queue.push_back(QueuedTurn { turn, log, parked_until: None });
+                Ok(if running { SubmitReply::Running } else { SubmitReply::Queued })
             }
-            None => {
-                let written = new.write(&*store, &self.lease).await;
-                written.map(|()| ClaimOutcome::New)
+            Ok(ClaimOutcome::Repeats(known)) => Ok(SubmitReply::AlreadySubmitted(known)),
+            Ok(ClaimOutcome::Conflicts(known)) => Err(EngineError::KeyReused(known)),
+            Err(error) => {
+                self.stop_if_lease_lost(&error);
+                Err(error.into())
             }
         };
-        let _gone = reply.send(self.conclude_submit(waiting, running, created));
+        if !matches!(accepted, Ok(SubmitReply::Running | SubmitReply::Queued)) {
+            self.shared.remove_log(turn);
+        }
+        let _gone = reply.send(accepted);
     }
 
     fn check_can_accept(&self) -> Result<(), EngineError> {
@@ -283,35 +261,6 @@ impl SessionActor {
         Ok(())
     }
 
-    fn enqueue(&mut self, waiting: QueuedTurn) {
-        let caller = waiting.turn.options.caller.clone();
-        self.cache.set_newest_turn(&waiting.log, caller);
-        self.queue.push_back(waiting);
-    }
-
-    fn conclude_submit(
-        &mut self,
-        waiting: QueuedTurn,
-        running: bool,
-        created: Result<ClaimOutcome, StoreError>,
-    ) -> Result<SubmitReply, EngineError> {
-        let turn = waiting.turn.id;
-        let accepted = match created {
-            Ok(ClaimOutcome::New) => {
-                self.enqueue(waiting);
-                return Ok(if running { SubmitReply::Running } else { SubmitReply::Queued });
-            }
-            Ok(ClaimOutcome::Repeats(known)) => Ok(SubmitReply::AlreadySubmitted(known)),
-            Ok(ClaimOutcome::Conflicts(known)) => Err(EngineError::KeyReused(known)),
-            Err(error) => {
-                self.stop_if_lease_lost(&error);
-                Err(error.into())
-            }
-        };
-        self.shared.remove_log(turn);
-        accepted
-    }
-
     /// Ends the actor if another process has taken over its lease: it may not write any more.
     pub(super) fn stop_if_lease_lost(&self, error: &StoreError) {
         if matches!(error, StoreError::LeaseLost) {
@@ -321,26 +270,25 @@ impl SessionActor {
 
     /// Ends a queued turn.
     pub(super) async fn interrupt_queued(&mut self, turn: TurnId) {
-        if let Some(index) = self.queue.iter().position(|waiting| waiting.turn.id == turn)
-            && let Some(waiting) = self.queue.remove(index)
+        if let Some(index) = self.queue.iter().position(|queued| queued.turn.id == turn)
+            && let Some(queued) = self.queue.remove(index)
         {
-            self.finish_unstarted(waiting, "interrupted before it started").await;
+            self.finish_unstarted(queued, "interrupted before it started").await;
         }
     }
 
     /// Leaves a parked turn to the process that owns the session next.
     pub(super) fn leave_parked(&self, log: &TurnLog) {
-        self.cache.clear_newest_turn();
         log.end_watches();
         self.shared.finish_log(log.turn);
     }
 
-    async fn finish_unstarted(&mut self, mut waiting: QueuedTurn, reason: &str) {
-        let mut recorder = self.new_recorder(&mut waiting);
-        if waiting.parked_until.is_some()
+    async fn finish_unstarted(&mut self, queued: QueuedTurn, reason: &str) {
+        let mut recorder = self.new_recorder(&queued.log);
+        if queued.parked_until.is_some()
             && let Err(error) = recorder.catch_up().await
         {
-            tracing::warn!(turn = %waiting.turn.id, %error, "the turn's events could not be read");
+            tracing::warn!(turn = %queued.turn.id, %error, "the turn's events could not be read");
         }
         let outcome = Outcome {
             status: TurnStatus::Interrupted,
@@ -348,16 +296,15 @@ impl SessionActor {
             reason: reason.into(),
             usage: recorder.usage(),
         };
-        self.finish_turn(&mut recorder, outcome, waiting.turn.id).await;
+        self.finish_turn(&mut recorder, outcome, queued.turn.id).await;
     }
 
-    pub(super) fn new_recorder(&self, waiting: &mut QueuedTurn) -> Recorder {
+    pub(super) fn new_recorder(&self, log: &Arc<TurnLog>) -> Recorder {
         Recorder::new(
             Arc::clone(&self.shared.store),
             Arc::clone(&self.shared.clock),
             self.lease.clone(),
-            Arc::clone(&waiting.log),
-            waiting.creation.take(),
+            Arc::clone(log),
         )
     }
 
@@ -370,7 +317,6 @@ impl SessionActor {
     ) {
         if let Err(error) = recorder.record(vec![EventKind::Finished(outcome.clone())]).await {
             tracing::error!(%turn, %error, "the end of the turn could not be recorded");
-            self.cache.clear_newest_turn();
             recorder.publish_unstored(EventKind::Finished(super::turn_runner::unrecorded_outcome(
                 outcome, &error,
             )));
@@ -431,16 +377,16 @@ impl SessionActor {
     /// Makes `record` the current one and returns the previous one.
     pub(super) fn set_record(&mut self, record: SessionRecord) -> Arc<SessionRecord> {
         let record = Arc::new(record);
-        self.cache.set_session(Arc::clone(&record));
         self.fingerprint = LaunchFingerprint::of(&record.spec);
-        std::mem::replace(&mut self.record, record)
+        self.record = Arc::clone(&record);
+        self.published_record.send_replace(record)
     }
 
     async fn end(mut self) {
         self.close_agent().await;
         match self.lease_successor.take() {
-            Some(heir) => {
-                let _gone = heir.send(self.lease);
+            Some(successor) => {
+                let _gone = successor.send(self.lease);
             }
             None => {
                 if let Err(error) = self.shared.store.release_lease(self.lease).await {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{
-    facade::{EngineError, SteerReply, SubmitReply},
+    facade::{EngineError, SubmitReply},
     respec::Respec,
     turn_log::TurnLog,
 };
 use crate::{
-    model::{ApprovalId, Content, Decision, SessionRecord, ToolId, Turn, TurnId},
-    ports::{Lease, RequestClaim, StoreError},
+    model::{ApprovalId, Content, Decision, SessionRecord, ToolId, TurnId},
+    ports::{Lease, NewTurn, StoreError},
 };
 
 pub(super) enum SessionCommand {
@@ -25,11 +25,11 @@ pub(super) enum SessionCommand {
         decision: Decision,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
-    /// Adds text to a running turn.
+    /// Adds text to a running turn. The reply returns the text if the agent cannot take it.
     Steer {
         turn: TurnId,
         input: Vec<Content>,
-        reply: oneshot::Sender<Result<SteerReply, EngineError>>,
+        reply: oneshot::Sender<Result<Option<Vec<Content>>, EngineError>>,
     },
     /// Passes the result of a caller's tool to a running turn.
     ToolResult {
@@ -52,12 +52,7 @@ pub(super) enum SessionCommand {
 
 /// A turn to accept.
 pub(super) struct SubmitCommand {
-    pub(super) turn: Turn,
+    pub(super) new_turn: NewTurn,
     pub(super) log: Arc<TurnLog>,
-    pub(super) claim: Option<RequestClaim>,
-    /// Hash under which the caller finds the turn.
-    pub(super) history_hash: Option<[u8; 32]>,
-    /// The caller follows the turn, so nobody has to wait until its record is committed.
-    pub(super) show_uncommitted: bool,
     pub(super) reply: oneshot::Sender<Result<SubmitReply, EngineError>>,
 }

@@ -1,4 +1,4 @@
-//! The session methods of the engine: create, list, rename, fork, delete.
+//! The session methods of the engine: create, find, list, rename, fork, delete.
 
 use std::sync::Arc;
 
@@ -10,9 +10,36 @@ use super::{
     history,
 };
 use crate::{
-    model::{HistoryMessage, SessionId, SessionRecord, TurnId},
+    model::{ExternalName, HistoryMessage, SessionId, SessionRecord, TurnId, TurnState},
     ports::{Page, StoreError},
 };
+
+#[derive(Clone, Debug)]
+pub struct NewestTurn {
+    pub id: TurnId,
+    /// The caller that the turn is billed to; see
+    /// [`TurnOptions::caller`](crate::model::TurnOptions).
+    pub caller: Option<Arc<str>>,
+    pub stage: TurnStage,
+}
+
+/// State of the newest turn of a session, as far as it matters for submitting the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnStage {
+    Finished,
+    AwaitingToolResult,
+    Busy,
+}
+
+impl TurnStage {
+    const fn of(state: &TurnState) -> Self {
+        match state {
+            TurnState::Finished { .. } => Self::Finished,
+            TurnState::AwaitingToolResult => Self::AwaitingToolResult,
+            _ => Self::Busy,
+        }
+    }
+}
 
 impl Engine {
     /// Creates a session. With a name that already has a session, returns that session instead.
@@ -44,6 +71,35 @@ impl Engine {
 
     pub async fn session(&self, id: SessionId) -> Result<SessionRecord, EngineError> {
         self.shared.store.session(id).await?.ok_or(EngineError::NotFound("session"))
+    }
+
+    /// Returns the session as its next turn will find it. The title may be outdated: a session that
+    /// has an actor in this process is not read from the store.
+    pub async fn cached_session(&self, id: SessionId) -> Result<Arc<SessionRecord>, EngineError> {
+        match self.shared.existing_actor(id) {
+            Some(actor) => Ok(actor.record()),
+            None => self.session(id).await.map(Arc::new),
+        }
+    }
+
+    /// Returns the session with its newest turn, or `None` if it has no turn.
+    pub async fn newest_turn(
+        &self,
+        id: SessionId,
+    ) -> Result<Option<(Arc<SessionRecord>, NewestTurn)>, EngineError> {
+        let session = self.cached_session(id).await?;
+        let newest = self.turns(Some(id), Page::first(1)).await?.pop();
+        Ok(newest.map(|turn| {
+            let stage = TurnStage::of(&turn.state);
+            (session, NewestTurn { id: turn.id, caller: turn.options.caller, stage })
+        }))
+    }
+
+    pub async fn find_by_name(
+        &self,
+        name: &ExternalName,
+    ) -> Result<Option<SessionId>, EngineError> {
+        Ok(self.shared.store.find_by_name(name).await?)
     }
 
     pub async fn sessions(&self, page: Page) -> Result<Vec<SessionRecord>, EngineError> {

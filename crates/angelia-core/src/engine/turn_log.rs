@@ -5,11 +5,12 @@ use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{AWAITING_TOOL_RESULT_NOTICE, TurnCounts};
@@ -105,9 +106,7 @@ impl TurnLogs {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LogProgress {
     last_seq: Seq,
-    pub(super) finished: bool,
-    /// The record of the turn is committed. The turn may have been shown before that.
-    recorded: bool,
+    finished: bool,
 }
 
 impl TurnLog {
@@ -123,13 +122,13 @@ impl TurnLog {
     }
 
     fn last_kind(&self) -> Option<EventKind> {
-        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let batches = self.batches.lock();
         let last = batches.last()?.last()?;
         Some(last.kind.clone())
     }
 
     fn is_small(&self) -> bool {
-        let batches = self.lock();
+        let batches = self.batches.lock();
         if batches.iter().map(|batch| batch.len()).sum::<usize>() > MAX_RECENT_EVENTS {
             return false;
         }
@@ -152,29 +151,11 @@ impl TurnLog {
     pub(super) fn publish(&self, batch: Arc<[TurnEvent]>) {
         let Some(last) = batch.last() else { return };
         let (seq, finished) = (last.seq, matches!(last.kind, EventKind::Finished(_)));
-        self.lock().push(batch);
+        self.batches.lock().push(batch);
         self.progress.send_modify(|progress| {
             progress.last_seq = seq;
             progress.finished = finished;
         });
-    }
-
-    pub(super) fn mark_recorded(&self) {
-        let is_new = |progress: &mut LogProgress| !std::mem::replace(&mut progress.recorded, true);
-        self.progress.send_if_modified(is_new);
-    }
-
-    /// Waits until the record of the turn is committed, or can no longer be.
-    pub(super) async fn wait_recorded(&self) {
-        let settled = |progress: &LogProgress| progress.recorded || progress.finished;
-        let mut progress = self.progress.subscribe();
-        // Cannot fail: `self` owns the sender.
-        drop(progress.wait_for(settled).await);
-    }
-
-    /// Follows the progress of the turn, also after the log is no longer kept.
-    pub(super) fn subscribe_progress(&self) -> watch::Receiver<LogProgress> {
-        self.progress.subscribe()
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -182,16 +163,11 @@ impl TurnLog {
     }
 
     fn batch_after(&self, seq: Seq) -> Option<EventBatch> {
-        let batches = self.lock();
+        let batches = self.batches.lock();
         let index = batches.partition_point(|batch| batch.last().is_some_and(|e| e.seq <= seq));
         let events = Arc::clone(batches.get(index)?);
         let from = events.partition_point(|event| event.seq <= seq);
         Some(EventBatch { events, from })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<[TurnEvent]>>> {
-        // Events are only ever pushed, so the vector is consistent even after a panic.
-        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

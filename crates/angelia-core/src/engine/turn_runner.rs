@@ -80,12 +80,11 @@ impl From<AgentOutcome> for SegmentEnd {
 
 impl SessionActor {
     /// Runs one turn and records its outcome, whatever happens.
-    pub(super) async fn run_turn(&mut self, mut waiting: QueuedTurn) {
-        let (turn, log) = (waiting.turn.clone(), Arc::clone(&waiting.log));
-        let mut recorder = self.new_recorder(&mut waiting);
-        let ended = match self.run_segments(waiting, &mut recorder).await {
+    pub(super) async fn run_turn(&mut self, queued: QueuedTurn) {
+        let mut recorder = self.new_recorder(&queued.log);
+        let ended = match self.run_segments(&queued, &mut recorder).await {
             Ok(Some(ended)) => ended,
-            Ok(None) => return self.leave_parked(&log),
+            Ok(None) => return self.leave_parked(&queued.log),
             Err(error) => AgentOutcome::failed(store_failure(&error)),
         };
         // The agent's own answer covers only the last segment of a turn.
@@ -96,7 +95,7 @@ impl SessionActor {
             reason: ended.reason,
             usage: recorder.usage(),
         };
-        self.finish_turn(&mut recorder, outcome, turn.id).await;
+        self.finish_turn(&mut recorder, outcome, queued.turn.id).await;
         if !self.record.spec.resume {
             // Without `resume` every turn starts a new process.
             self.close_agent().await;
@@ -106,15 +105,15 @@ impl SessionActor {
     /// Runs segments until the turn ends. Returns `None` if it stays parked.
     async fn run_segments(
         &mut self,
-        waiting: QueuedTurn,
+        queued: &QueuedTurn,
         recorder: &mut Recorder,
     ) -> Result<Option<AgentOutcome>, StoreError> {
-        let QueuedTurn { turn, parked_until: parked, .. } = waiting;
+        let QueuedTurn { turn, parked_until, .. } = queued;
         let mut input = turn.clone();
-        if let Some(resumes_at) = parked {
+        if let Some(resumes_at) = *parked_until {
             recorder.catch_up().await?;
             match self.wait_parked(turn.id, resumes_at, recorder).await? {
-                ParkEnd::Elapsed => input = continuation_input(&turn, recorder),
+                ParkEnd::Elapsed => input = continuation_input(turn, recorder),
                 ParkEnd::Interrupted => {
                     return Ok(Some(interrupted_outcome("interrupted while parked")));
                 }
@@ -146,7 +145,7 @@ impl SessionActor {
                     NextStep::SwitchedToFallback => input.input.clone_from(&turn.input),
                     NextStep::Park { resumes_at } => {
                         match self.park(turn.id, resumes_at, recorder).await? {
-                            ParkEnd::Elapsed => input = continuation_input(&turn, recorder),
+                            ParkEnd::Elapsed => input = continuation_input(turn, recorder),
                             ParkEnd::Interrupted => {
                                 return Ok(Some(interrupted_outcome("interrupted while parked")));
                             }
@@ -171,10 +170,7 @@ impl SessionActor {
         }
         let ready = match self.reusable_agent().await {
             Some(live) => Ok(live),
-            None => match recorder.ensure_created().await {
-                Ok(()) => self.open_agent(turn, governor).await,
-                Err(error) => Err(AgentOutcome::failed(store_failure(&error))),
-            },
+            None => self.open_agent(turn, governor).await,
         };
         match ready {
             Ok(live) => self.drive_agent(live, turn, recorder, governor).await,

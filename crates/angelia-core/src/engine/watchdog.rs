@@ -42,108 +42,94 @@ pub enum StateLimit {
     UntilReset { at_most: Duration },
 }
 
+/// A state with a timeout: its name, the profile setting, and the value of the setting.
+#[derive(Clone, Copy)]
+struct TimedState {
+    name: &'static str,
+    setting: &'static str,
+    timeout: fn(&TurnTimeouts) -> Duration,
+}
+
+impl TimedState {
+    const fn new(
+        name: &'static str,
+        setting: &'static str,
+        timeout: fn(&TurnTimeouts) -> Duration,
+    ) -> Self {
+        Self { name, setting, timeout }
+    }
+
+    const fn row(self, effect: &'static str) -> StateRow {
+        let limit = StateLimit::Setting { setting: self.setting, default: self.timeout };
+        StateRow { state: self.name, limit, effect }
+    }
+}
+
+const STARTING: TimedState = TimedState::new("starting", "first_event_timeout", |t| t.first_event);
+const WAITING_FOR_MODEL: TimedState =
+    TimedState::new("waiting for the model", "inter_event_silence_timeout", |t| t.silence);
+const STREAMING: TimedState = TimedState { name: "streaming", ..WAITING_FOR_MODEL };
+const RUNNING_TOOL: TimedState = TimedState::new("running a tool", "tool_timeout", |t| t.tool);
+const QUIET_AFTER_TOOL: TimedState =
+    TimedState::new("quiet after a tool", "post_tool_quiet_timeout", |t| t.post_tool_quiet);
+const AWAITING_APPROVAL: TimedState =
+    TimedState::new("awaiting approval", "approval_timeout", |t| t.approval);
+const AWAITING_TOOL_RESULT: TimedState =
+    TimedState::new("awaiting a tool result", "caller_tool_timeout", |t| t.caller_tool);
+const RETRYING: TimedState = TimedState::new("retrying upstream", "retry_timeout", |t| t.retry);
+const COMPACTING: TimedState =
+    TimedState::new("compacting", "compaction_timeout", |t| t.compaction);
+const BACKGROUND: TimedState =
+    TimedState::new("background work", "background_grace", |t| t.background);
+/// The limit of a whole segment.
+const SEGMENT: TimedState =
+    TimedState::new("any but awaiting and parked", "timeout", |t| t.timeout);
+
+const FAILED: &str = "failed (`timeout`)";
+
 /// Every state with its timeout; printed in `docs/turn-states.md`.
 pub static STATE_TABLE: &[StateRow] = &[
-    StateRow {
-        state: "starting",
-        limit: StateLimit::Setting {
-            setting: "first_event_timeout",
-            default: |clocks| clocks.first_event,
-        },
-        effect: "failed (`timeout`)",
-    },
-    StateRow {
-        state: "waiting for the model",
-        limit: StateLimit::Setting {
-            setting: "inter_event_silence_timeout",
-            default: |clocks| clocks.silence,
-        },
-        effect: "failed (`timeout`)",
-    },
-    StateRow {
-        state: "streaming",
-        limit: StateLimit::Setting {
-            setting: "inter_event_silence_timeout",
-            default: |clocks| clocks.silence,
-        },
-        effect: "failed (`timeout`)",
-    },
-    StateRow {
-        state: "running a tool",
-        limit: StateLimit::Setting { setting: "tool_timeout", default: |clocks| clocks.tool },
-        effect: "failed (`timeout`)",
-    },
-    StateRow {
-        state: "quiet after a tool",
-        limit: StateLimit::Setting {
-            setting: "post_tool_quiet_timeout",
-            default: |clocks| clocks.post_tool_quiet,
-        },
-        effect: "failed (`timeout`)",
-    },
-    StateRow {
-        state: "awaiting approval",
-        limit: StateLimit::Setting {
-            setting: "approval_timeout",
-            default: |clocks| clocks.approval,
-        },
-        effect: "the approval is declined, the turn goes on",
-    },
-    StateRow {
-        state: "awaiting a tool result",
-        limit: StateLimit::Setting {
-            setting: "caller_tool_timeout",
-            default: |clocks| clocks.caller_tool,
-        },
-        effect: "failed (`timeout`); the process is released, the history stays",
-    },
-    StateRow {
-        state: "retrying upstream",
-        limit: StateLimit::Setting { setting: "retry_timeout", default: |clocks| clocks.retry },
-        effect: "failed (`timeout`)",
-    },
-    StateRow {
-        state: "compacting",
-        limit: StateLimit::Setting {
-            setting: "compaction_timeout",
-            default: |clocks| clocks.compaction,
-        },
-        effect: "failed (`timeout`)",
-    },
-    StateRow {
-        state: "background work",
-        limit: StateLimit::Setting {
-            setting: "background_grace",
-            default: |clocks| clocks.background,
-        },
-        effect: "the work is stopped, the answer stands",
-    },
+    STARTING.row(FAILED),
+    WAITING_FOR_MODEL.row(FAILED),
+    STREAMING.row(FAILED),
+    RUNNING_TOOL.row(FAILED),
+    QUIET_AFTER_TOOL.row(FAILED),
+    AWAITING_APPROVAL.row("the approval is declined, the turn goes on"),
+    AWAITING_TOOL_RESULT.row("failed (`timeout`); the process is released, the history stays"),
+    RETRYING.row(FAILED),
+    COMPACTING.row(FAILED),
+    BACKGROUND.row("the work is stopped, the answer stands"),
     StateRow {
         state: "parked",
         limit: StateLimit::UntilReset { at_most: MAX_PARK_WAIT },
         effect: "the turn goes on by itself; no process is kept meanwhile",
     },
-    StateRow {
-        state: "any but awaiting and parked",
-        limit: StateLimit::Setting { setting: "timeout", default: |clocks| clocks.timeout },
-        effect: "failed (`timeout`)",
-    },
+    SEGMENT.row(FAILED),
 ];
+
+impl WatchdogState {
+    const fn timed(&self) -> TimedState {
+        match self {
+            Self::Starting => STARTING,
+            Self::WaitingForModel => WAITING_FOR_MODEL,
+            Self::Streaming => STREAMING,
+            Self::RunningTool(_) => RUNNING_TOOL,
+            Self::QuietAfterTool => QUIET_AFTER_TOOL,
+            Self::AwaitingApproval => AWAITING_APPROVAL,
+            Self::AwaitingToolResult => AWAITING_TOOL_RESULT,
+            Self::Retrying => RETRYING,
+            Self::Compacting => COMPACTING,
+            Self::Background => BACKGROUND,
+        }
+    }
+}
 
 impl fmt::Display for WatchdogState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Starting => "starting",
-            Self::WaitingForModel => "waiting for the model",
-            Self::Streaming => "streaming",
-            Self::RunningTool(tool) => return write!(f, "running {tool}"),
-            Self::QuietAfterTool => "quiet after a tool",
-            Self::AwaitingApproval => "awaiting approval",
-            Self::AwaitingToolResult => "awaiting a tool result",
-            Self::Retrying => "retrying upstream",
-            Self::Compacting => "compacting",
-            Self::Background => "background work",
-        })
+        match self {
+            Self::RunningTool(tool) => write!(f, "running {tool}"),
+            _ => f.write_str(self.timed().name),
+        }
     }
 }
 
@@ -187,9 +173,9 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(super) fn new(clocks: TurnTimeouts, now: Instant) -> Self {
+    pub(super) fn new(timeouts: TurnTimeouts, now: Instant) -> Self {
         Self {
-            timeouts: clocks,
+            timeouts,
             state: WatchdogState::Starting,
             since: now,
             tools: Vec::new(),
@@ -292,32 +278,20 @@ impl Watchdog {
 
     /// Returns the timeout that expires next, and when.
     pub(super) fn next_timeout(&self) -> (Instant, StateTimeout) {
-        let (clock, after) = self.current_timeout();
-        let own =
-            (self.since + after, StateTimeout { state: self.state.clone(), setting: clock, after });
-        let after = self.timeouts.timeout;
-        let cap = StateTimeout { state: self.state.clone(), setting: "timeout", after };
-        match self.paused_since {
-            None if self.cap_started_at + after < own.0 => (self.cap_started_at + after, cap),
-            _ => own,
+        let state = self.timeout_in(self.state.timed());
+        let segment = self.timeout_in(SEGMENT);
+        let state_ends_at = self.since + state.after;
+        let segment_ends_at = self.cap_started_at + segment.after;
+        if self.paused_since.is_none() && segment_ends_at < state_ends_at {
+            (segment_ends_at, segment)
+        } else {
+            (state_ends_at, state)
         }
     }
 
-    fn current_timeout(&self) -> (&'static str, Duration) {
-        let clocks = &self.timeouts;
-        match &self.state {
-            WatchdogState::Starting => ("first_event_timeout", clocks.first_event),
-            WatchdogState::WaitingForModel | WatchdogState::Streaming => {
-                ("inter_event_silence_timeout", clocks.silence)
-            }
-            WatchdogState::RunningTool(_) => ("tool_timeout", clocks.tool),
-            WatchdogState::QuietAfterTool => ("post_tool_quiet_timeout", clocks.post_tool_quiet),
-            WatchdogState::AwaitingApproval => ("approval_timeout", clocks.approval),
-            WatchdogState::AwaitingToolResult => ("caller_tool_timeout", clocks.caller_tool),
-            WatchdogState::Retrying => ("retry_timeout", clocks.retry),
-            WatchdogState::Compacting => ("compaction_timeout", clocks.compaction),
-            WatchdogState::Background => ("background_grace", clocks.background),
-        }
+    fn timeout_in(&self, limit: TimedState) -> StateTimeout {
+        let after = (limit.timeout)(&self.timeouts);
+        StateTimeout { state: self.state.clone(), setting: limit.setting, after }
     }
 
     /// Silence timeouts restart with every sign of life; the others limit a whole state.
@@ -355,13 +329,13 @@ impl Watchdog {
         self.since = since;
         match (self.is_paused(), self.paused_since) {
             (true, None) => self.paused_since = Some(now),
-            (false, Some(still)) => {
-                self.cap_started_at += now - still;
-                self.paused_for += now - still;
+            (false, Some(paused_at)) => {
+                self.cap_started_at += now - paused_at;
+                self.paused_for += now - paused_at;
                 self.paused_since = None;
                 // A tool did not run while it waited for its approval.
                 for (_, _, started) in &mut self.tools {
-                    *started += now - still.max(*started);
+                    *started += now - paused_at.max(*started);
                 }
                 if let Some((_, _, started)) = self.tools.first() {
                     self.since = *started;

@@ -65,6 +65,13 @@ pub struct TurnRecord {
     pub state: TurnState,
 }
 
+impl From<TurnRecord> for Turn {
+    fn from(record: TurnRecord) -> Self {
+        let TurnRecord { id, session, input, options, .. } = record;
+        Self { id, session, input, options }
+    }
+}
+
 /// The state of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnState {

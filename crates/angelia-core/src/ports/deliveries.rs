@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{BoxFuture, StoreError};
-
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+use super::StoreFuture;
 
 pub trait DeliveryStore: Send + Sync + 'static {
     /// Adds a new, [pending](DeliveryState::Pending) delivery. Does nothing if the id exists.

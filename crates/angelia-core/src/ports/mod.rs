@@ -26,8 +26,8 @@ pub use executor::{
 };
 pub use profiles::{ExecutorTarget, ProfileRequest, ProfileSummary, Profiles};
 pub use store::{
-    ApprovalFilter, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, Page, PendingCommit,
-    RequestClaim, Store, StoreError,
+    ApprovalFilter, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, NewTurn, Page, PendingCommit,
+    RequestClaim, Store, StoreError, StoreFuture,
 };
 
 /// A boxed future for trait objects. There are too few async traits to need a macro.

@@ -15,7 +15,7 @@ use crate::model::{
     TurnState,
 };
 
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Several processes may open one store. Writes to a session carry the [`Lease`] of its owner; they
 /// are refused if another process has taken over the lease.
@@ -51,20 +51,12 @@ pub trait Store: Send + Sync + 'static {
     /// Gives up the ownership of a session; not an error if the lease was already lost.
     fn release_lease(&self, lease: Lease) -> StoreFuture<'_, ()>;
 
-    /// Queues a new turn. Everything queued later sees it.
+    /// Commits a new turn with its claim and its history entry in one transaction, so that only one
+    /// of several equal requests creates the turn, and its caller always finds it.
     fn create_turn<'a>(
         &'a self,
         lease: &'a Lease,
-        turn: &'a TurnRecord,
-    ) -> StoreFuture<'a, PendingCommit>;
-
-    /// Like `create_turn`, unless the key is claimed already. Claim and turn are one transaction,
-    /// so that only one of several equal requests creates the turn.
-    fn create_turn_once<'a>(
-        &'a self,
-        lease: &'a Lease,
-        turn: &'a TurnRecord,
-        claim: &'a RequestClaim,
+        new: &'a NewTurn,
     ) -> StoreFuture<'a, ClaimOutcome>;
 
     /// Changes the state of an unfinished turn. A turn is finished by its `Finished` event instead.
@@ -99,7 +91,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Queues an entry of the history index: the hash of a conversation after an answer, as its
     /// caller sees it. Adding the same entry again changes nothing.
-    fn index_history<'a>(&'a self, note: &'a HistoryEntry) -> StoreFuture<'a, PendingCommit>;
+    fn index_history<'a>(&'a self, entry: &'a HistoryEntry) -> StoreFuture<'a, PendingCommit>;
 
     /// Returns the entries with this hash, newest first.
     fn find_by_history(&self, hash: [u8; 32], limit: usize) -> StoreFuture<'_, Vec<HistoryEntry>>;
@@ -138,6 +130,36 @@ pub struct LeaseHolder {
     pub command: String,
 }
 
+/// A turn to create.
+#[derive(Clone, Debug)]
+pub struct NewTurn {
+    pub record: TurnRecord,
+    /// The turn is created only if the key of this claim is free.
+    pub claim: Option<RequestClaim>,
+    /// Indexes the turn under this hash, see [`NewTurn::history_entry`].
+    pub history_hash: Option<[u8; 32]>,
+}
+
+impl NewTurn {
+    /// The entry points to the start of the turn (`seq: 0`): a caller that repeats the request gets
+    /// all of it.
+    pub fn history_entry(&self) -> Option<HistoryEntry> {
+        self.history_hash.map(|hash| HistoryEntry {
+            hash,
+            session: self.record.session,
+            turn: self.record.id,
+            seq: 0,
+            at: self.record.created_at,
+        })
+    }
+}
+
+impl From<TurnRecord> for NewTurn {
+    fn from(record: TurnRecord) -> Self {
+        Self { record, claim: None, history_hash: None }
+    }
+}
+
 /// The claim of a request to be run once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestClaim {
@@ -152,7 +174,7 @@ pub struct RequestClaim {
 /// The result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimOutcome {
-    /// The turn was created.
+    /// The turn was created; without a claim this is the only outcome.
     New,
     /// The same request created this turn before.
     Repeats(TurnId),

@@ -14,7 +14,7 @@ use angelia_testkit::manual_executor::ManualTurn;
 
 use crate::harness::{EngineHarness, all_events, outcome};
 
-fn approval_request(key: &str) -> AgentEvent {
+pub(crate) fn approval_request(key: &str) -> AgentEvent {
     AgentEvent::ApprovalRequest(ApprovalRequest {
         key: key.into(),
         kind: ApprovalKind::Tool,
@@ -107,4 +107,30 @@ async fn what_is_open_when_the_turn_ends_or_is_withdrawn_is_resolved() {
     assert_eq!(by, ["agent", "turn ended"]);
     let late = stage.engine.decide(approval_id(&events), Decision::new(Verdict::Once, "x")).await;
     assert!(matches!(late, Err(EngineError::NotPending)));
+}
+
+/// More decisions than the channel to the agent holds, all made before the agent reads the first.
+#[tokio::test(start_paused = true)]
+async fn no_decision_is_lost_while_the_agent_does_not_read() {
+    const REQUESTS: usize = 40;
+    let stage = EngineHarness::new();
+    let session = stage.session().await;
+    let mut submitted = stage.submit(session.id, "build").await;
+    let mut run = stage.control.next_turn().await;
+    run.emit((0..REQUESTS).map(|n| approval_request(&n.to_string())).collect()).await;
+    let asked = submitted.watch.next().await.unwrap().unwrap();
+    assert_eq!(asked.len(), REQUESTS);
+    for event in asked.iter() {
+        let EventKind::Approval(approval) = &event.kind else { panic!("{event:?}") };
+        let decision = Decision::new(Verdict::Once, "owner");
+        stage.engine.decide(approval.id, decision).await.unwrap();
+    }
+    for n in 0..REQUESTS {
+        match run.io.control.recv().await {
+            Some(TurnControl::Decide { key, .. }) => assert_eq!(*key, *n.to_string()),
+            other => panic!("expected decision {n}, got {other:?}"),
+        }
+    }
+    run.complete("done");
+    outcome(stage.engine.watch(submitted.turn, 0).await.unwrap()).await;
 }

@@ -20,6 +20,7 @@ use angelia_core::{
 use angelia_testkit::{
     manual_executor::{ExecutorControl, ManualExecutor},
     memory_store::MemoryStore,
+    unreliable_store::UnreliableStore,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -68,6 +69,12 @@ impl EngineHarness {
     pub(crate) fn with_limits(limits: EngineLimits) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         Self::with_store(store, Arc::new(HarnessClock::new()), limits)
+    }
+
+    pub(crate) fn with_unreliable_store() -> (Self, Arc<UnreliableStore>) {
+        let store = Arc::new(UnreliableStore::new(Arc::new(MemoryStore::new())));
+        let clock = Arc::new(HarnessClock::new());
+        (Self::with_store(Arc::clone(&store) as _, clock, EngineLimits::default()), store)
     }
 
     fn with_store(store: Arc<dyn Store>, clock: Arc<HarnessClock>, limits: EngineLimits) -> Self {

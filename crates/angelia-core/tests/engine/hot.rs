@@ -1,22 +1,18 @@
-//! A session with a hot agent: what does not wait for the store, and what is known without asking
-//! it.
+//! A session with a hot agent: the order of record and run, and what is known of the session without
+//! asking the store.
 
 use std::time::Duration;
 
 use angelia_core::{
-    engine::{EngineError, NewSession, Submission, SubmittedTurn, TurnStage},
-    model::{
-        Content, EventKind, ExternalName, FailureKind, SessionId, SessionSpec, TextChannel,
-        TurnStatus,
-    },
-    ports::{Activity, AgentEvent, Page},
+    engine::{EngineError, NewSession, Submission, TurnStage},
+    model::{Content, EventKind, ExternalName, SessionId, SessionSpec, TurnState},
+    ports::{Activity, AgentEvent, Page, StoreError},
 };
 use tokio::time::sleep;
 
-use crate::harness::{EngineHarness, all_events, options, outcome};
+use crate::harness::{EngineHarness, options, outcome};
 
-/// Longer than the engine delays any write to the store.
-const AFTER_WRITE_DELAY: Duration = Duration::from_millis(5);
+const MOMENT: Duration = Duration::from_millis(5);
 
 impl EngineHarness {
     async fn hot_session(&self) -> SessionId {
@@ -28,102 +24,58 @@ impl EngineHarness {
         outcome(first.watch).await;
         session
     }
-
-    async fn submit_uncommitted(&self, session: SessionId, text: &str) -> SubmittedTurn {
-        let input = vec![Content::text(text)];
-        let new =
-            Submission { show_uncommitted: true, ..Submission::new(session, input, options()) };
-        self.engine.submit_with(new).await.unwrap()
-    }
-
-    async fn is_recorded(&self, submitted: &SubmittedTurn) -> bool {
-        self.store.turn(submitted.turn).await.unwrap().is_some()
-    }
-}
-
-fn delta(text: &str) -> Vec<AgentEvent> {
-    vec![AgentEvent::Event(EventKind::Delta {
-        block: 0,
-        channel: TextChannel::Answer,
-        text: text.into(),
-    })]
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_follows_a_hot_turn_sees_it_before_it_is_on_record() {
+async fn a_hot_turn_is_on_record_before_its_agent_hears_of_it() {
     let stage = EngineHarness::new();
     let session = stage.hot_session().await;
-    let mut submitted = stage.submit_uncommitted(session, "two").await;
-    assert!(submitted.running);
+    let input = vec![Content::text("two")];
+    let hash = [2; 32];
+    let new = Submission { history_hash: Some(hash), ..Submission::new(session, input, options()) };
+    let answer = async {
+        let run = stage.control.next_turn().await;
+        let record = stage.store.turn(run.turn.id).await.unwrap().unwrap();
+        assert_eq!(record.state, TurnState::Running);
+        let found = stage.engine.find_by_history(hash, 9).await.unwrap();
+        assert_eq!(found.iter().map(|entry| entry.turn).collect::<Vec<_>>(), [run.turn.id]);
+        run.emit_answer(0, "words").await;
+        run.complete("words");
+    };
+    let (submitted, ()) = tokio::join!(stage.engine.submit_with(new), answer);
+    assert_eq!(&*outcome(submitted.unwrap().watch).await.text, "words");
+}
+
+/// What is shown is handed to the store at once: nothing but a delta waits for later events.
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_shows_is_stored_without_waiting_for_more() {
+    let stage = EngineHarness::new();
+    let session = stage.hot_session().await;
+    let mut submitted = stage.submit(session, "two").await;
     let run = stage.control.next_turn().await;
     run.emit_started().await;
-    run.emit(delta("wo")).await;
     let shown = submitted.watch.next().await.unwrap().unwrap();
     assert!(matches!(shown[0].kind, EventKind::Started(_)));
-    assert!(!stage.is_recorded(&submitted).await);
-
-    // A second read of the session finds the turn, and its record follows a moment later.
-    let newest = stage.engine.newest_turn(session).await.unwrap().unwrap().1;
-    assert_eq!((newest.id, newest.stage), (submitted.turn, TurnStage::Busy));
-    stage.engine.turn(submitted.turn).await.unwrap();
-    assert!(stage.is_recorded(&submitted).await);
+    tokio::task::yield_now().await;
     let stored = stage.store.replay(submitted.turn, 0, 9).await.unwrap();
     assert_eq!(stored.len(), 1, "{stored:?}");
-    run.complete("words");
-    let rest = all_events(submitted.watch).await;
-    let last = &rest.last().unwrap().kind;
-    assert!(matches!(last, EventKind::Finished(end) if &*end.text == "words"));
+    run.complete("2");
+    outcome(stage.engine.watch(submitted.turn, 0).await.unwrap()).await;
 }
 
-/// The turn is written together with its first block or its end.
 #[tokio::test(start_paused = true)]
-async fn what_a_quick_turn_says_takes_its_record_along() {
-    let stage = EngineHarness::new();
-    let session = stage.hot_session().await;
-    let mut submitted = stage.submit_uncommitted(session, "two").await;
-    let run = stage.control.next_turn().await;
-    run.emit_answer(0, "words").await;
-    submitted.watch.next().await.unwrap().unwrap();
-    tokio::task::yield_now().await;
-    assert!(stage.is_recorded(&submitted).await);
-    run.complete("words");
-    let turn = submitted.turn;
-    let shown = all_events(submitted.watch).await;
-    let stored = stage.store.replay(turn, 0, 9).await.unwrap();
-    assert_eq!(shown.last().map(|e| e.seq), stored.last().map(|e| e.seq));
-    assert_eq!(stored.len(), 2, "{stored:?}");
-
-    let submitted = stage.submit_uncommitted(session, "three").await;
-    stage.control.next_turn().await.complete("3");
-    let turn = submitted.turn;
-    assert_eq!(&*outcome(submitted.watch).await.text, "3");
-    assert_eq!(stage.store.replay(turn, 0, 9).await.unwrap().len(), 1);
-}
-
-/// A client that did not wait for the commit learns of the failure from the turn's end, and the
-/// agent is stopped.
-#[tokio::test(start_paused = true)]
-async fn a_followed_turn_that_cannot_be_recorded_fails() {
+async fn a_hot_turn_that_cannot_be_recorded_never_reaches_its_agent() {
     let stage = EngineHarness::new();
     let session = stage.hot_session().await;
     // Another process acquires the session, so our session actor loses its lease.
     stage.store.acquire_lease(session).await.unwrap();
-    let submitted = stage.submit_uncommitted(session, "two").await;
-    let run = stage.control.next_turn().await;
-    run.emit(delta("wo")).await;
-    let turn = submitted.turn;
-    let outcome = outcome(submitted.watch).await;
-    let TurnStatus::Failed(failure) = outcome.status else {
-        panic!("{outcome:?}");
-    };
-    assert_eq!(failure.kind, FailureKind::Internal);
-    assert!(failure.message.contains("recorded"), "{failure:?}");
-    assert_eq!(&*outcome.text, "wo");
-    let gone = stage.engine.turn(turn).await;
-    assert!(matches!(gone, Err(EngineError::NotFound(_))), "{gone:?}");
+    let input = vec![Content::text("two")];
+    let refused = stage.engine.submit(session, input, options()).await;
+    assert!(matches!(refused, Err(EngineError::Store(StoreError::LeaseLost))), "{refused:?}");
     while stage.control.closed_agents() == 0 {
-        sleep(AFTER_WRITE_DELAY).await;
+        sleep(MOMENT).await;
     }
+    assert!(stage.control.try_next_turn().is_none());
     let turns = stage.engine.turns(None, Page::first(9)).await.unwrap();
     assert_eq!(turns.len(), 1, "{turns:?}");
 }
@@ -144,7 +96,7 @@ async fn the_newest_turn_is_over_as_soon_as_its_end_is_seen() {
         let run = stage.control.next_turn().await;
         assert_eq!(newest().await, TurnStage::Busy);
         run.emit(vec![AgentEvent::Activity(Activity::AwaitingToolResult)]).await;
-        sleep(AFTER_WRITE_DELAY).await;
+        sleep(MOMENT).await;
         assert_eq!(newest().await, TurnStage::AwaitingToolResult);
         run.complete(text);
         outcome(submitted.watch).await;

@@ -32,8 +32,8 @@ async fn one_agent_serves_many_turns_and_learns_the_model_once() {
     assert_eq!(kept.native.unwrap().as_str(), "native-1");
 }
 
-/// A hot agent starts while its turn is still being written. If the write fails, the client is told
-/// and the agent is stopped, because nothing may happen that is not recorded.
+/// A turn is recorded before its agent hears of it. If that fails, the client is told, and the agent
+/// is closed, because this process no longer owns the session.
 #[tokio::test(start_paused = true)]
 async fn a_hot_turn_that_cannot_be_recorded_is_refused_and_stopped() {
     let stage = EngineHarness::new();

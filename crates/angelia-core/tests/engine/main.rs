@@ -14,4 +14,5 @@ mod hot;
 mod life;
 mod quota;
 mod recovery;
+mod store_failure;
 mod watching;

@@ -28,7 +28,7 @@ async fn leave_unfinished_turn(store: &Arc<dyn Store>, stage: &EngineHarness) ->
         created_at: at,
         state: TurnState::Running,
     };
-    store.create_turn(&lease, &record).await.unwrap().await.unwrap();
+    store.create_turn(&lease, &record.into()).await.unwrap();
     let kind = EventKind::Block { block: 0, channel: TextChannel::Answer, text: "so far".into() };
     let event = TurnEvent { turn, session: session.id, seq: 3, at, kind };
     store.append(&lease, vec![event]).await.unwrap().await.unwrap();

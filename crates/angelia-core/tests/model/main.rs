@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod check;
-mod killable_store;
 mod random_agent;
 mod rng;
 mod simulation;

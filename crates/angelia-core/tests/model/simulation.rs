@@ -11,7 +11,10 @@ use std::{
 };
 
 use angelia_core::{
-    engine::{Engine, EngineError, EngineLimits, EngineParts, NewSession, RequestKey, TurnWatch},
+    engine::{
+        Engine, EngineError, EngineLimits, EngineParts, NewSession, RequestKey, Submission,
+        TurnWatch,
+    },
     model::{
         Budgets, Content, Decision, SessionId, SessionSpec, TurnEvent, TurnId, TurnOptions,
         TurnOrigin, TurnState, TurnStatus, Verdict,
@@ -22,13 +25,13 @@ use angelia_core::{
 use angelia_testkit::{
     manual_executor::{ExecutorControl, ManualExecutor},
     memory_store::MemoryStore,
+    unreliable_store::UnreliableStore,
 };
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::{
     check,
-    killable_store::KillableStore,
     random_agent::{RandomAgent, StepResult},
     rng::SeededRng,
 };
@@ -96,7 +99,7 @@ impl Clock for SimulatedClock {
 struct EngineProcess {
     engine: Engine,
     control: ExecutorControl,
-    store: Arc<KillableStore>,
+    store: Arc<UnreliableStore>,
     tasks: TaskGroup,
 }
 
@@ -172,7 +175,7 @@ impl Simulation {
 
     async fn start_engine(&mut self) {
         let (puppet, strings) = ManualExecutor::new();
-        let store = Arc::new(KillableStore::new(Arc::clone(&self.disk)));
+        let store = Arc::new(UnreliableStore::new(Arc::clone(&self.disk)));
         let tasks = TaskGroup::new();
         let limits =
             EngineLimits { max_live_agents: 3, max_queued_turns: 4, ..EngineLimits::default() };
@@ -232,7 +235,9 @@ impl Simulation {
             window: Duration::from_hours(24 * 365),
         });
         let input = vec![Content::text(format!("{number}"))];
-        let submitted = (self.engine()).submit_once(session, input, options, request).await;
+        let submitted = (self.engine())
+            .submit_with(Submission { key: request, ..Submission::new(session, input, options) })
+            .await;
         let submitted = match submitted {
             Ok(submitted) => submitted,
             Err(EngineError::QueueFull { .. }) => return,
@@ -270,7 +275,12 @@ impl Simulation {
         };
         let input = vec![Content::text("something else")];
         let options = TurnOptions::new(TurnOrigin::Remote);
-        let refused = (self.engine()).submit_once(session, input, options, Some(request)).await;
+        let refused = (self.engine())
+            .submit_with(Submission {
+                key: Some(request),
+                ..Submission::new(session, input, options)
+            })
+            .await;
         let expected =
             matches!(refused, Err(EngineError::KeyReused(_) | EngineError::QueueFull { .. }));
         assert!(expected, "story {}: {refused:?}", self.seed);

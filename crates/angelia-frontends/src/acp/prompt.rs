@@ -129,8 +129,7 @@ async fn submit(
     cancel: &CancellationToken,
 ) -> Result<SubmittedTurn, EngineError> {
     let options = TurnOptions { can_ask: true, ..TurnOptions::new(said.origin) };
-    let new =
-        Submission { show_uncommitted: true, ..Submission::new(session, said.input, options) };
+    let new = Submission::new(session, said.input, options);
     let patience = Instant::now() + SESSION_WAIT_TIMEOUT;
     loop {
         match connection.engine.submit_with(new.clone()).await {

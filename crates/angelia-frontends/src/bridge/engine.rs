@@ -154,11 +154,7 @@ impl EngineTurns {
             window: KEY_LIFETIME,
         });
         let input = vec![Content::Text(Arc::clone(&request.message))];
-        let new = Submission {
-            key,
-            show_uncommitted: true,
-            ..Submission::new(session.id, input, options)
-        };
+        let new = Submission { key, ..Submission::new(session.id, input, options) };
         let patience = Instant::now() + SESSION_WAIT_TIMEOUT;
         loop {
             match self.engine.submit_with(new.clone()).await {

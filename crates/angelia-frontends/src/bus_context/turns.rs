@@ -4,7 +4,10 @@
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_core::{
-    engine::{Engine, EngineError, NewSession, RequestKey, SteerOutcome, SubmittedTurn, TurnWatch},
+    engine::{
+        Engine, EngineError, NewSession, RequestKey, SteerOutcome, Submission, SubmittedTurn,
+        TurnWatch,
+    },
     model::{
         Content, EventKind, ExternalName, Failure, FailureKind, MessageId, Outcome, SessionRecord,
         TurnId, TurnOptions, TurnOrigin,
@@ -144,7 +147,8 @@ impl LaneTurns {
         }
         let key = batch.first().map(|first| request_key(name, &first.id));
         let input = vec![Content::text(text)];
-        let submitted = self.engine.submit_once(session.id, input, options, key).await?;
+        let new = Submission { key, ..Submission::new(session.id, input, options) };
+        let submitted = self.engine.submit_with(new).await?;
         Ok(StartOutcome::Turn(Box::new(submitted)))
     }
 

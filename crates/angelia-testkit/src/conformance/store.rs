@@ -72,6 +72,7 @@ macro_rules! store_conformance {
             a_claim_is_forgotten_after_its_time,
             windows_do_not_shorten_each_other,
             a_refused_turn_leaves_no_claim,
+            a_new_turn_is_found_by_its_history,
             of_many_equal_requests_one_creates_the_turn,
             of_many_processes_one_creates_the_turn,
             claims_survive_the_process,

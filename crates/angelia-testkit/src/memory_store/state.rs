@@ -10,7 +10,7 @@ use angelia_core::{
         ApprovalId, ApprovalRecord, EventKind, ExternalName, Seq, SessionId, SessionRecord,
         TurnEvent, TurnId, TurnRecord, TurnState,
     },
-    ports::{ClaimOutcome, HistoryEntry, Lease, RequestClaim, StoreError},
+    ports::{ClaimOutcome, HistoryEntry, Lease, NewTurn, RequestClaim, StoreError},
 };
 use jiff::Timestamp;
 
@@ -112,42 +112,44 @@ impl MemoryStoreState {
     pub(super) fn create_turn(
         &mut self,
         lease: &Lease,
-        turn: &TurnRecord,
-    ) -> Result<(), StoreError> {
+        new: &NewTurn,
+    ) -> Result<ClaimOutcome, StoreError> {
+        let turn = &new.record;
         self.check_lease(lease)?;
         if turn.session != lease.session {
             return Err(StoreError::LeaseLost);
+        }
+        if let Some(claim) = &new.claim
+            && let Some(known) = self.find_claim(claim)
+        {
+            return Ok(known);
         }
         if self.turns.contains_key(&turn.id) {
             return Err(StoreError::Conflict);
         }
         reject_finished_state(&turn.state)?;
-        let new = TurnEntry { record: turn.clone(), events: BTreeMap::new() };
-        self.turns.insert(turn.id, new);
-        Ok(())
+        let entry = TurnEntry { record: turn.clone(), events: BTreeMap::new() };
+        self.turns.insert(turn.id, entry);
+        if let Some(claim) = &new.claim {
+            self.insert_claim(claim, turn);
+        }
+        if let Some(entry) = new.history_entry() {
+            self.note_history(&entry)?;
+        }
+        Ok(ClaimOutcome::New)
     }
 
-    pub(super) fn create_turn_once(
-        &mut self,
-        lease: &Lease,
-        turn: &TurnRecord,
-        claim: &RequestClaim,
-    ) -> Result<ClaimOutcome, StoreError> {
-        self.check_lease(lease)?;
-        if turn.session != lease.session {
-            return Err(StoreError::LeaseLost);
-        }
+    fn find_claim(&self, claim: &RequestClaim) -> Option<ClaimOutcome> {
         let key = (Arc::clone(&claim.caller), Arc::clone(&claim.key));
-        if let Some(known) = self.claims.get(&key)
-            && known.made_at >= claim.since
-        {
-            return Ok(if known.input == claim.input {
-                ClaimOutcome::Repeats(known.turn)
-            } else {
-                ClaimOutcome::Conflicts(known.turn)
-            });
-        }
-        self.create_turn(lease, turn)?;
+        let known = self.claims.get(&key).filter(|known| known.made_at >= claim.since)?;
+        Some(if known.input == claim.input {
+            ClaimOutcome::Repeats(known.turn)
+        } else {
+            ClaimOutcome::Conflicts(known.turn)
+        })
+    }
+
+    fn insert_claim(&mut self, claim: &RequestClaim, turn: &TurnRecord) {
         let now = turn.created_at;
         let window = now.duration_since(claim.since);
         self.claims.retain(|_, claim| claim.forget_at >= now);
@@ -157,8 +159,7 @@ impl MemoryStoreState {
             made_at: now,
             forget_at: now.checked_add(window).unwrap_or(Timestamp::MAX),
         };
-        self.claims.insert(key, new);
-        Ok(ClaimOutcome::New)
+        self.claims.insert((Arc::clone(&claim.caller), Arc::clone(&claim.key)), new);
     }
 
     /// Appends all events or none, like a transaction: all are checked before the first is written.

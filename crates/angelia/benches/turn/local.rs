@@ -9,7 +9,7 @@ use std::{
 
 use angelia_backends::{owners::OwnerRegistry, store::SqliteStore};
 use angelia_core::{
-    engine::{Engine, EngineLimits, EngineParts, NewSession, RequestKey, TurnWatch},
+    engine::{Engine, EngineLimits, EngineParts, NewSession, RequestKey, Submission, TurnWatch},
     model::{Content, EventKind, SessionId, SessionSpec, TurnOptions, TurnOrigin, TurnStatus},
     ports::{Clock, Store},
     redact::Redactor,
@@ -134,8 +134,8 @@ impl InProcessEngine {
     ) -> Result<Timing> {
         self.runtime.block_on(async {
             let input = vec![Content::text(prompt)];
-            let submitted = self.engine.submit_once(session, input, OPTIONS, key).await;
-            let mut submitted = submitted?;
+            let new = Submission { key, ..Submission::new(session, input, OPTIONS) };
+            let mut submitted = self.engine.submit_with(new).await?;
             let mut first = None;
             while let Some(batch) = submitted.watch.next().await? {
                 let is_text = |kind: &EventKind| matches!(kind, EventKind::Delta { .. });

@@ -115,7 +115,7 @@ impl UngovernedDriver {
             created_at: Timestamp::now(),
             state: TurnState::Running,
         };
-        self.store.create_turn(&self.lease, &record).await?.await?;
+        self.store.create_turn(&self.lease, &record.into()).await?;
         let (events, mut batches) = mpsc::channel(16);
         let (_control, control) = mpsc::channel(1);
         let io =

@@ -55,8 +55,9 @@ impl TestStore {
             created_at: now - since,
             state: TurnState::Running,
         };
-        self.store.create_turn(&lease, &turn).await.unwrap().await.unwrap();
-        StartedTurn { session, turn: turn.id, lease }
+        let id = turn.id;
+        self.store.create_turn(&lease, &turn.into()).await.unwrap();
+        StartedTurn { session, turn: id, lease }
     }
 
     async fn append_event(&self, begun: &StartedTurn, seq: u64, kind: EventKind) {

@@ -1,13 +1,14 @@
-//! Idempotency keys: each claim records a key, the hash of its request and the turn it created, so
+//! New turns and their idempotency keys: each claim records a key, the hash of its request and the turn it created, so
 //! that a request runs at most once.
 
 use angelia_core::{
     model::TurnRecord,
-    ports::{ClaimOutcome, Lease, RequestClaim, StoreError},
+    ports::{ClaimOutcome, Lease, NewTurn, RequestClaim, StoreError},
 };
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{
+    callers,
     columns::{nanoseconds, turn_id},
     error::SqliteError,
     write,
@@ -18,16 +19,32 @@ use super::{
 /// enough not to slow it down.
 const MAX_EXPIRED_PER_CLAIM: i64 = 64;
 
-pub(super) fn create_turn_once(
+pub(super) fn create_turn(
     db: &Db,
     lease: &Lease,
-    turn: &TurnRecord,
-    claim: &RequestClaim,
+    new: &NewTurn,
 ) -> Result<ClaimOutcome, SqliteError> {
+    // Check the lease before the claim: a process that has lost the session learns nothing of it.
     write::check_session_lease(db, lease)?;
-    if turn.session != lease.session {
+    if new.record.session != lease.session {
         return Err(StoreError::LeaseLost.into());
     }
+    if let Some(claim) = &new.claim
+        && let Some(known) = find_claim(db, claim)?
+    {
+        return Ok(known);
+    }
+    write::insert_turn(db, &new.record)?;
+    if let Some(claim) = &new.claim {
+        insert_claim(db, claim, &new.record)?;
+    }
+    if let Some(entry) = new.history_entry() {
+        callers::note_history(db, &entry)?;
+    }
+    Ok(ClaimOutcome::New)
+}
+
+fn find_claim(db: &Db, claim: &RequestClaim) -> Result<Option<ClaimOutcome>, SqliteError> {
     let known = db
         .connection
         .prepare_cached(
@@ -37,14 +54,16 @@ pub(super) fn create_turn_once(
             Ok((turn_id(row, 0)?, row.get::<_, Vec<u8>>(1)?))
         })
         .optional()?;
-    if let Some((known, input)) = known {
-        return Ok(if input == claim.input {
-            ClaimOutcome::Repeats(known)
+    Ok(known.map(|(turn, input)| {
+        if input == claim.input {
+            ClaimOutcome::Repeats(turn)
         } else {
-            ClaimOutcome::Conflicts(known)
-        });
-    }
-    write::create_turn(db, lease, turn)?;
+            ClaimOutcome::Conflicts(turn)
+        }
+    }))
+}
+
+fn insert_claim(db: &Db, claim: &RequestClaim, turn: &TurnRecord) -> Result<(), SqliteError> {
     let made_at = nanoseconds(turn.created_at);
     // A claim is kept for the window that its request asked for; windows differ.
     let window = made_at.saturating_sub(nanoseconds(claim.since));
@@ -64,8 +83,7 @@ pub(super) fn create_turn_once(
             made_at,
             made_at.saturating_add(window),
         ])?;
-    delete_expired(db, made_at)?;
-    Ok(ClaimOutcome::New)
+    delete_expired(db, made_at)
 }
 
 fn delete_expired(db: &Db, now: i64) -> Result<(), SqliteError> {

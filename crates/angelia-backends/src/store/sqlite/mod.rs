@@ -42,8 +42,8 @@ use angelia_core::{
         TurnState,
     },
     ports::{
-        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, Page, PendingCommit,
-        RequestClaim, Store, StoreError,
+        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page, PendingCommit,
+        Store, StoreFuture,
     },
 };
 use jiff::Timestamp;
@@ -51,8 +51,6 @@ use jiff::Timestamp;
 pub use self::open::OpenStoreError;
 use self::{readers::Readers, writer::Writer};
 use crate::owners::OwnerLock;
-
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Sessions, turns and events in one SQLite file; one value per process.
 #[derive(Debug)]
@@ -121,20 +119,10 @@ impl Store for SqliteStore {
     fn create_turn<'a>(
         &'a self,
         lease: &'a Lease,
-        turn: &'a TurnRecord,
-    ) -> StoreFuture<'a, PendingCommit> {
-        let (lease, turn) = (lease.clone(), turn.clone());
-        Box::pin(self.writer.queue(move |db| write::create_turn(db, &lease, &turn)))
-    }
-
-    fn create_turn_once<'a>(
-        &'a self,
-        lease: &'a Lease,
-        turn: &'a TurnRecord,
-        claim: &'a RequestClaim,
+        new: &'a NewTurn,
     ) -> StoreFuture<'a, ClaimOutcome> {
-        let (lease, turn, claim) = (lease.clone(), turn.clone(), claim.clone());
-        Box::pin(self.writer.write(move |db| claims::create_turn_once(db, &lease, &turn, &claim)))
+        let (lease, new) = (lease.clone(), new.clone());
+        Box::pin(self.writer.write(move |db| claims::create_turn(db, &lease, &new)))
     }
 
     fn set_turn_state<'a>(

@@ -5,7 +5,9 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Content, TurnEvent, TurnRecord},
-    ports::{ApprovalFilter, ClaimOutcome, Lease, Page, PendingCommit, RequestClaim, Store as _},
+    ports::{
+        ApprovalFilter, ClaimOutcome, Lease, NewTurn, Page, PendingCommit, RequestClaim, Store as _,
+    },
 };
 use angelia_testkit::conformance::store::{
     event, every_event, full_spec, notice, plain_session, plain_turn, stored_turn, timestamp,
@@ -83,7 +85,7 @@ async fn a_full_disk_is_named_and_the_store_goes_on() {
     third.await.unwrap();
     let mut too_big = plain_turn(lease.session);
     too_big.input = vec![Content::text("x".repeat(100_000))];
-    assert!(store.create_turn(&lease, &too_big).await.unwrap().await.is_err());
+    assert!(store.create_turn(&lease, &too_big.clone().into()).await.is_err());
     assert!(store.turn(too_big.id).await.unwrap().is_none());
 
     limit(1_000_000).await.unwrap();
@@ -174,7 +176,8 @@ async fn claims_whose_time_is_over_are_removed() {
             input: [0; 32],
             since: timestamp(now - window),
         };
-        store.create_turn_once(&lease, &turn, &claim).await.unwrap()
+        let new = NewTurn { claim: Some(claim), ..turn.into() };
+        store.create_turn(&lease, &new).await.unwrap()
     };
     assert_eq!(claim_at(0, 100_000).await, ClaimOutcome::New);
     for now in 1..=500 {
@@ -222,7 +225,8 @@ async fn an_older_file_is_migrated() {
         since: timestamp(0),
     };
     let turn = plain_turn(lease.session);
-    let claimed = store.create_turn_once(&lease, &turn, &claim).await.unwrap();
+    let new = NewTurn { claim: Some(claim), ..turn.into() };
+    let claimed = store.create_turn(&lease, &new).await.unwrap();
     assert_eq!(claimed, ClaimOutcome::New);
 }
 

@@ -140,11 +140,7 @@ pub(super) fn release(db: &Db, lease: &Lease) -> WriteResult {
     Ok(())
 }
 
-pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> WriteResult {
-    check_session_lease(db, lease)?;
-    if turn.session != lease.session {
-        return Err(StoreError::LeaseLost.into());
-    }
+pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
     let id = turn.id.as_uuid();
     let inserted = db
         .connection

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{SessionId, TurnId, TurnOptions, TurnOrigin, TurnRecord};
+use angelia_core::{
+    engine::Submission,
+    model::{SessionId, TurnId, TurnOptions, TurnOrigin, TurnRecord},
+};
 use axum::{
     Extension, Json,
     extract::State,
@@ -51,7 +54,8 @@ pub(super) async fn submit(
 ) -> Result<Response, ApiError> {
     let key = idempotency::request_key(&caller, &headers)?;
     let options = turn_options(&caller, &headers, &body).await?;
-    let submitted = state.engine.submit_once(session, body.input.0, options, key).await?;
+    let new = Submission { key, ..Submission::new(session, body.input.0, options) };
+    let submitted = state.engine.submit_with(new).await?;
     let mut accepted = AcceptedTurnResource::new(session, &submitted);
     if submitted.is_repeat {
         // The turn of an earlier request may have progressed or ended.

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    engine::{EventBatch, RequestKey, TurnWatch},
+    engine::{EventBatch, RequestKey, Submission, TurnWatch},
     model::{
         Content, EventKind, Failure, FailureKind, Mode, Seq, SessionId, TurnEvent, TurnId,
         TurnOptions, Usage,
@@ -310,7 +310,8 @@ impl LiveAnswer {
         let input = vec![Content::text(complaint)];
         let options = self.options.clone();
         let engine = &self.state.engine;
-        let submitted = engine.submit_once(self.session, input, options, Some(key)).await?;
+        let new = Submission { key: Some(key), ..Submission::new(self.session, input, options) };
+        let submitted = engine.submit_with(new).await?;
         self.follow_turn(submitted.turn, self.session, submitted.watch);
         Ok(())
     }

@@ -355,7 +355,6 @@ impl RequestHandler<'_> {
         let new = Submission {
             key: self.request_key(asked),
             history_hash: Some(asked.hashes.content),
-            show_uncommitted: true,
             ..Submission::new(session, input, asked.options.clone())
         };
         let submitted = engine.submit_with(new).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use angelia_core::{
     model::TurnRecord,
-    ports::{ClaimOutcome, Lease, Page, RequestClaim, Store, StoreError},
+    ports::{ClaimOutcome, HistoryEntry, Lease, NewTurn, Page, RequestClaim, Store, StoreError},
 };
 use tokio::task::JoinSet;
 
@@ -27,6 +27,16 @@ fn turn_at(lease: &Lease, now: i64) -> TurnRecord {
     TurnRecord { created_at: timestamp(now), ..plain_turn(lease.session) }
 }
 
+async fn create_turn_once(
+    store: &dyn Store,
+    lease: &Lease,
+    turn: &TurnRecord,
+    claim: &RequestClaim,
+) -> Result<ClaimOutcome, StoreError> {
+    let new = NewTurn { claim: Some(claim.clone()), ..turn.clone().into() };
+    store.create_turn(lease, &new).await
+}
+
 /// Claims at second `now`; asserts that the turn is stored exactly if the claim is new.
 async fn claim_at(
     store: &dyn Store,
@@ -35,7 +45,7 @@ async fn claim_at(
     now: i64,
 ) -> (TurnRecord, ClaimOutcome) {
     let turn = turn_at(lease, now);
-    let claimed = store.create_turn_once(lease, &turn, claim).await.unwrap();
+    let claimed = create_turn_once(store, lease, &turn, claim).await.unwrap();
     let stored = store.turn(turn.id).await.unwrap();
     assert_eq!(stored.is_some(), claimed == ClaimOutcome::New, "{claimed:?}");
     (turn, claimed)
@@ -118,21 +128,45 @@ pub async fn a_refused_turn_leaves_no_claim(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, existing) = stored_turn(&*store).await;
     let asked = claim("owner", "k", 1, 0);
-    let twice = store.create_turn_once(&lease, &existing, &asked).await;
+    let twice = create_turn_once(&*store, &lease, &existing, &asked).await;
     assert!(matches!(twice, Err(StoreError::Conflict)), "{twice:?}");
     let stale = Lease { epoch: lease.epoch + 1, ..lease.clone() };
     let turn = turn_at(&lease, 0);
-    let lost = store.create_turn_once(&stale, &turn, &asked).await;
+    let lost = create_turn_once(&*store, &stale, &turn, &asked).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
     let foreign = plain_turn(owned_session(&*store).await.session);
-    let lost = store.create_turn_once(&lease, &foreign, &asked).await;
+    let lost = create_turn_once(&*store, &lease, &foreign, &asked).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
 
     let (_, claimed) = claim_at(&*store, &lease, &asked, 0).await;
     assert_eq!(claimed, ClaimOutcome::New);
     // A process that has lost the session's lease is not told about its turns either.
-    let lost = store.create_turn_once(&stale, &turn, &asked).await;
+    let lost = create_turn_once(&*store, &stale, &turn, &asked).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
+}
+
+/// Only the turn of the first request is indexed by its history, in the same transaction.
+pub async fn a_new_turn_is_found_by_its_history(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let asked = claim("owner", "k", 1, 0);
+    let request = || NewTurn {
+        claim: Some(asked.clone()),
+        history_hash: Some([7; 32]),
+        ..turn_at(&lease, 0).into()
+    };
+    let first = request();
+    assert_eq!(store.create_turn(&lease, &first).await.unwrap(), ClaimOutcome::New);
+    let repeats = ClaimOutcome::Repeats(first.record.id);
+    assert_eq!(store.create_turn(&lease, &request()).await.unwrap(), repeats);
+    let entry = HistoryEntry {
+        hash: [7; 32],
+        session: lease.session,
+        turn: first.record.id,
+        seq: 0,
+        at: timestamp(0),
+    };
+    assert_eq!(store.find_by_history([7; 32], 9).await.unwrap(), [entry]);
 }
 
 pub async fn of_many_equal_requests_one_creates_the_turn(fixture: &impl StoreFixture) {
@@ -144,7 +178,7 @@ pub async fn of_many_equal_requests_one_creates_the_turn(fixture: &impl StoreFix
         tries.spawn(async move {
             let turn = plain_turn(lease.session);
             let asked = claim("owner", "k", 1, 0);
-            let claimed = store.create_turn_once(&lease, &turn, &asked).await;
+            let claimed = create_turn_once(&*store, &lease, &turn, &asked).await;
             (turn.id, claimed.unwrap())
         });
     }
@@ -173,7 +207,7 @@ pub async fn of_many_processes_one_creates_the_turn(fixture: &impl StoreFixture)
             tries.spawn(async move {
                 let turn = plain_turn(lease.session);
                 let asked = claim("owner", "k", 1, 0);
-                store.create_turn_once(&lease, &turn, &asked).await.unwrap()
+                create_turn_once(&*store, &lease, &turn, &asked).await.unwrap()
             });
         }
     }

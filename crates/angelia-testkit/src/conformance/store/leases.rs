@@ -16,7 +16,7 @@ use super::{
 /// Asserts that every write with this lease is refused because the lease is lost.
 async fn assert_lease_lost(store: &dyn Store, lease: &Lease) {
     let new = plain_turn(lease.session);
-    let created = store.create_turn(lease, &new).await.unwrap().await;
+    let created = store.create_turn(lease, &new.into()).await;
     assert!(matches!(created, Err(StoreError::LeaseLost)), "{created:?}");
     let turns =
         store.turns(Some(lease.session), angelia_core::ports::Page::first(1)).await.unwrap();

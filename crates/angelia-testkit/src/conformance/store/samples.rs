@@ -12,7 +12,7 @@ use angelia_core::{
         ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnOrigin, TurnRecord, TurnState,
         TurnStatus, TurnTimeouts, Usage, Verdict,
     },
-    ports::{Lease, Store},
+    ports::{ClaimOutcome, Lease, Store},
 };
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -345,8 +345,8 @@ pub async fn owned_session(store: &dyn Store) -> Lease {
 
 /// Stores a turn and waits until it is committed.
 pub async fn create_turn(store: &dyn Store, lease: &Lease, turn: &TurnRecord) {
-    let queued = store.create_turn(lease, turn).await;
-    queued.unwrap().await.unwrap();
+    let created = store.create_turn(lease, &turn.clone().into()).await;
+    assert_eq!(created.unwrap(), ClaimOutcome::New);
 }
 
 /// Stores a turn in a new, owned session.

@@ -29,7 +29,7 @@ pub async fn a_turn_comes_back_as_it_was(fixture: &impl StoreFixture) {
 pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
-    let again = store.create_turn(&lease, &turn).await.unwrap().await;
+    let again = store.create_turn(&lease, &turn.clone().into()).await;
     assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
 
     // A turn cannot be created as finished: without its event it would have no outcome.
@@ -38,7 +38,7 @@ pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
         at: timestamp(0),
         outcome: outcome(angelia_core::model::TurnStatus::Completed),
     };
-    assert!(store.create_turn(&lease, &done).await.unwrap().await.is_err());
+    assert!(store.create_turn(&lease, &done.clone().into()).await.is_err());
     assert!(store.set_turn_state(&lease, turn.id, &done.state).await.is_err());
     assert_same_debug(&store.turn(turn.id).await.unwrap(), &Some(turn));
 }
