@@ -10,6 +10,7 @@ use angelia_core::model::{
     ToolResult, TurnEvent, TurnId, TurnStatus, Usage, Verdict,
 };
 use angelia_frontends::event_json::{event_type, read_event, write_event};
+use angelia_testkit::any_event::any_event;
 use uuid::Uuid;
 
 fn raw(json: &str) -> RawJson {
@@ -219,4 +220,58 @@ fn what_a_newer_daemon_says_is_kept_as_native() {
     for nonsense in ["", "null", "[]", "{}", r#"{"seq":1}"#, "\u{0}"] {
         assert!(read_event(nonsense).is_err(), "{nonsense:?}");
     }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_event_is_read_back_as_it_was(kind in any_event()) {
+        let event = TurnEvent { kind, ..events().swap_remove(0) };
+        let line = encode(&event);
+        proptest::prop_assert_eq!(format!("{:?}", read_event(&line).unwrap()), format!("{event:?}"));
+        proptest::prop_assert_eq!(encode(&read_event(&line).unwrap()), line);
+    }
+}
+
+/// Fields that may be missing, `null` or of an unknown value, as read by every version so far.
+#[test]
+fn what_an_older_daemon_leaves_out_is_filled_in() {
+    let head = r#"{"seq":7,"turn_id":"00000000-0000-0000-0000-000000000001","session_id":"00000000-0000-0000-0000-000000000002","time":"2026-11-15T12:00:00Z","type":"#;
+    let approval = r#""title":"t","approval_id":"00000000-0000-0000-0000-000000000003","expires_at":"2026-11-15T12:00:00Z""#;
+    let bodies = [
+        r#""turn.started","profile":"p","executor":"e""#.to_owned(),
+        r#""turn.started","profile":"p","executor":"e","model":null,"native_session_id":null"#.to_owned(),
+        r#""turn.started","profile":"p""#.to_owned(),
+        r#""tool.started","tool_id":"1","name":"n","input":{ "a" : 1 }"#.to_owned(),
+        r#""tool.started","tool_id":"1","name":"n","input":null,"class":"dream","parent_tool_id":null"#.to_owned(),
+        r#""tool.started","tool_id":"1","name":"n","input":1,"class":7"#.to_owned(),
+        r#""tool.finished","tool_id":"1","ok":true"#.to_owned(),
+        r#""plan","items":[{"text":"a"},{"text":"b","status":"dream"},{"text":"c","status":"completed"}]"#.to_owned(),
+        format!(r#""approval.requested","kind":"tool",{approval}"#),
+        format!(r#""approval.requested","kind":"tool",{approval},"questions":[{{"text":"q"}}],"tool_id":null"#),
+        format!(r#""approval.requested","kind":"question",{approval}"#),
+        format!(r#""approval.requested","kind":"question",{approval},"questions":[{{"text":"q","options":[{{"label":"l"}}]}}]"#),
+        format!(r#""approval.requested","kind":"dream",{approval}"#),
+        r#""approval.requested","kind":"tool","title":"t","approval_id":"x","expires_at":"2026-11-15T12:00:00Z""#.to_owned(),
+        r#""approval.resolved","approval_id":"00000000-0000-0000-0000-000000000003","verdict":"deny""#.to_owned(),
+        r#""approval.resolved","approval_id":"00000000-0000-0000-0000-000000000003","verdict":"dream""#.to_owned(),
+        r#""usage""#.to_owned(),
+        r#""usage","input_tokens":3,"cost_usd":null,"lane":null,"context":null"#.to_owned(),
+        r#""notice","text":"n""#.to_owned(),
+        r#""notice","text":"n","level":"info","code":"c""#.to_owned(),
+        r#""notice","text":"n","level":"dream""#.to_owned(),
+        r#""native","name":"n","raw":[ 1 ]"#.to_owned(),
+        r#""native","name":"n""#.to_owned(),
+        r#""turn.finished","status":"completed""#.to_owned(),
+        r#""turn.finished","status":"failed""#.to_owned(),
+        r#""turn.finished","status":"failed","failure":{}"#.to_owned(),
+        r#""turn.finished","status":"failed","failure":{"kind":"dream","message":"m","hint":null,"retry_after":3}"#.to_owned(),
+        r#""turn.finished","status":"parked""#.to_owned(),
+        r#""turn.finished","status":"parked","resumes_at":"2026-11-15T12:00:00Z","usage":{"input_tokens":1}"#.to_owned(),
+        r#""turn.finished","status":"dream""#.to_owned(),
+    ];
+    let lines = bodies.map(|body| {
+        let event = read_event(&format!("{head}{body}}}")).unwrap();
+        format!("{body}\n  {:?}\n", event.kind)
+    });
+    insta::assert_snapshot!(lines.concat());
 }

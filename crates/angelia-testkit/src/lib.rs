@@ -3,6 +3,7 @@
 //! dev-dependency only.
 
 pub mod acp_agents;
+pub mod any_event;
 pub mod benchmark;
 pub mod bus_peer;
 pub mod clock;

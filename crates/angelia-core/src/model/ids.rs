@@ -1,6 +1,6 @@
 //! Identifiers. Our own are UUIDs that sort by age; those of agents are opaque text.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
 use uuid::Uuid;
 
@@ -86,6 +86,14 @@ macro_rules! text_id {
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}({})", stringify!($name), self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Infallible;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Ok(Self(text.into()))
             }
         }
     };

@@ -1,5 +1,5 @@
 //! The vocabulary of Angelia as plain data. Nothing here is `Serialize`: each boundary (disk, HTTP,
-//! stdio) owns its format and converts by hand.
+//! stdio) owns its format and derives it for both directions.
 
 mod approval;
 pub mod bus;

@@ -15,6 +15,7 @@ use crate::model::{
     TurnState,
 };
 
+/// The return type of every method of a store.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Several processes may open one store. Writes to a session carry the [`Lease`] of its owner; they
@@ -234,6 +235,11 @@ pub enum StoreError {
     DuplicateEvent { seq: Seq },
     #[error("{message}")]
     Failed { message: String },
+}
+
+impl StoreError {
+    pub const SESSION_NOT_FOUND: Self = Self::NotFound("session");
+    pub const TURN_NOT_FOUND: Self = Self::NotFound("turn");
 }
 
 /// Resolves when a queued write is committed: it survives the death of this process.

@@ -10,9 +10,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
+use serde_with::As;
 
 use super::{request::BridgeErrorCode, transcript::RunTranscript};
-use crate::event_json::{FailureJson, QuestionJson, UsageJson, time};
+use crate::event_json::{FailureJson, QuestionJson, UsageJson, time::Rfc3339};
 
 /// One line of the bridge.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -61,7 +62,7 @@ pub enum BridgeEvent<'a> {
         tool: &'a str,
         choices: Vec<&'static str>,
         /// When the approval counts as declined.
-        #[serde(with = "time")]
+        #[serde(with = "As::<Rfc3339>")]
         #[schemars(with = "String")]
         expires_at: Timestamp,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -195,7 +196,7 @@ pub struct FinalFields<'a> {
     /// When a parked turn resumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
-    resumes_at: Option<time::Rfc3339>,
+    resumes_at: Option<Rfc3339>,
 }
 
 impl<'a> FinalFields<'a> {
@@ -207,7 +208,7 @@ impl<'a> FinalFields<'a> {
         let status = &outcome.status;
         let error = status.failure().cloned().map(FailureJson);
         let resumes_at = match status {
-            TurnStatus::Parked { resumes_at } => Some(time::Rfc3339(*resumes_at)),
+            TurnStatus::Parked { resumes_at } => Some(Rfc3339(*resumes_at)),
             _ => None,
         };
         let completed = matches!(status, TurnStatus::Completed);

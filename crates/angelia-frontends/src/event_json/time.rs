@@ -3,9 +3,10 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
+use serde_with::{DeserializeAs, SerializeAs};
 
-/// Formats a time as `2026-11-15T12:00:00.000000Z`.
+/// Formats a time as `2026-11-15T12:00:00.000000Z`. Fields use it with `As::<Rfc3339>`.
 #[derive(Clone, Copy, Debug)]
 pub struct Rfc3339(pub Timestamp);
 
@@ -16,38 +17,19 @@ impl fmt::Display for Rfc3339 {
 }
 
 impl Serialize for Rfc3339 {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 
-/// For `#[serde(with = "…")]`.
-pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    Rfc3339(*time).serialize(serializer)
-}
-
-/// For `#[serde(with = "…")]`.
-pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    Timestamp::deserialize(deserializer)
-}
-
-/// The same for optional times.
-pub mod optional {
-    use jiff::Timestamp;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// For `#[serde(with = "…")]`.
-    pub fn serialize<S: Serializer>(
-        time: &Option<Timestamp>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        time.map(super::Rfc3339).serialize(serializer)
+impl SerializeAs<Timestamp> for Rfc3339 {
+    fn serialize_as<S: Serializer>(time: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+        Self(*time).serialize(to)
     }
+}
 
-    /// For `#[serde(with = "…")]`.
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Timestamp>, D::Error> {
-        Option::deserialize(deserializer)
+impl<'de> DeserializeAs<'de, Timestamp> for Rfc3339 {
+    fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+        Timestamp::deserialize(from)
     }
 }

@@ -13,10 +13,11 @@ use angelia_core::{
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::{As, DisplayFromStr};
 
 pub use self::approval::{ApprovalResource, ResolutionResource};
 use super::openapi::shapes;
-use crate::event_json::{FailureJson, UsageJson, time};
+use crate::event_json::{FailureJson, UsageJson, time::Rfc3339};
 
 /// One page of a list; `next` is the cursor of the page after it, if any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +36,7 @@ impl<T> ResourceList<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Session")]
 pub struct SessionResource {
-    #[serde(with = "id")]
+    #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub id: SessionId,
     pub title: Option<String>,
@@ -47,13 +48,13 @@ pub struct SessionResource {
     pub permissions: String,
     /// The agent's own id for the conversation, once it has one.
     pub native_session_id: Option<String>,
-    #[serde(with = "id::optional")]
+    #[serde(with = "As::<Option<DisplayFromStr>>")]
     #[schemars(with = "Option<String>")]
     pub forked_from: Option<SessionId>,
-    #[serde(with = "time")]
+    #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub created_at: Timestamp,
-    #[serde(with = "time")]
+    #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub updated_at: Timestamp,
 }
@@ -81,17 +82,17 @@ impl From<&SessionRecord> for SessionResource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Turn")]
 pub struct TurnResource {
-    #[serde(with = "id")]
+    #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub id: TurnId,
-    #[serde(with = "id")]
+    #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub session_id: SessionId,
     pub status: String,
-    #[serde(with = "time")]
+    #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub created_at: Timestamp,
-    #[serde(with = "time::optional")]
+    #[serde(with = "As::<Option<Rfc3339>>")]
     #[schemars(with = "Option<String>")]
     pub finished_at: Option<Timestamp>,
     /// The input; of images only type and size are shown.
@@ -103,7 +104,7 @@ pub struct TurnResource {
     pub usage: Option<UsageJson>,
     #[schemars(schema_with = "shapes::failure")]
     pub failure: Option<FailureJson>,
-    #[serde(with = "time::optional")]
+    #[serde(with = "As::<Option<Rfc3339>>")]
     #[schemars(with = "Option<String>")]
     pub resumes_at: Option<Timestamp>,
 }
@@ -157,10 +158,10 @@ impl From<&TurnRecord> for TurnResource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Accepted")]
 pub struct AcceptedTurnResource {
-    #[serde(with = "id")]
+    #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub id: TurnId,
-    #[serde(with = "id")]
+    #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub session_id: SessionId,
     /// `running` or `queued`; for a repeated request, the current status of its turn.
@@ -183,7 +184,7 @@ pub enum SteerResource {
     Passed,
     /// It became the session's next turn.
     Queued {
-        #[serde(with = "id")]
+        #[serde(with = "As::<DisplayFromStr>")]
         #[schemars(with = "String")]
         turn_id: TurnId,
     },
@@ -256,52 +257,6 @@ impl ExecutorResource {
             login: login.to_owned(),
             lane: lane.map(|lane| lane.to_string()),
             problem: health.problem.map(FailureJson),
-        }
-    }
-}
-
-mod id {
-    //! Serializes identifiers as text.
-
-    use std::{fmt::Display, str::FromStr};
-
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(id: &T, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(id)
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        String::deserialize(from)?.parse().map_err(Error::custom)
-    }
-
-    pub(super) mod optional {
-        //! The same for optional identifiers.
-
-        use super::{Deserialize, Deserializer, Display, Error, FromStr, Serializer};
-
-        #[expect(clippy::ref_option, reason = "the signature that serde's `with` calls")]
-        pub(in super::super) fn serialize<T: Display, S: Serializer>(
-            id: &Option<T>,
-            to: S,
-        ) -> Result<S::Ok, S::Error> {
-            match id {
-                Some(id) => to.collect_str(id),
-                None => to.serialize_none(),
-            }
-        }
-
-        pub(in super::super) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
-        where
-            T: FromStr<Err: Display>,
-            D: Deserializer<'de>,
-        {
-            let text = Option::<String>::deserialize(from)?;
-            text.map(|text| text.parse().map_err(Error::custom)).transpose()
         }
     }
 }

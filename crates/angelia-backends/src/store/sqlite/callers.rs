@@ -18,7 +18,7 @@ pub(super) fn note_history(db: &Db, note: &HistoryEntry) -> Result<(), SqliteErr
         .prepare_cached("SELECT 1 FROM turns WHERE id = ?1 AND session_id = ?2")?
         .exists(params![turn.as_bytes(), note.session.as_uuid().as_bytes()])?;
     if !known {
-        return Err(StoreError::NotFound("turn").into());
+        return Err(StoreError::TURN_NOT_FOUND.into());
     }
     db.connection
         .prepare_cached(

@@ -1,166 +1,129 @@
 //! The JSON form of content on disk: the input of a turn, and the messages of a carried history.
 //! All enums are externally tagged, because `RawValue` works in no other kind of enum.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use angelia_core::model::{Content, HistoryMessage, MessagePart, Role, ToolId};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, RawJson, Role, ToolId};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::{
+    As, DeserializeAs, DisplayFromStr, SerializeAs, de::DeserializeAsWrap, ser::SerializeAsWrap,
+};
 
 use super::error::SqliteError;
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ContentBody<'a> {
-    #[serde(borrow)]
-    Text(Cow<'a, str>),
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Content", rename_all = "snake_case")]
+enum ContentBody {
+    Text(Arc<str>),
     Image {
-        #[serde(borrow)]
-        media_type: Cow<'a, str>,
-        #[serde(borrow)]
-        base64: Cow<'a, str>,
+        media_type: Arc<str>,
+        #[serde(rename = "base64", with = "As::<Base64Text>")]
+        data: Arc<[u8]>,
     },
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct MessageBody<'a> {
-    role: RoleBody,
-    #[serde(borrow)]
-    parts: Vec<PartBody<'a>>,
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "HistoryMessage")]
+pub(super) struct MessageBody {
+    #[serde(with = "RoleBody")]
+    role: Role,
+    #[serde(with = "As::<Vec<PartBody>>")]
+    parts: Vec<MessagePart>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Role", rename_all = "snake_case")]
 enum RoleBody {
     User,
     Assistant,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum PartBody<'a> {
-    #[serde(borrow)]
-    Content(ContentBody<'a>),
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MessagePart", rename_all = "snake_case")]
+enum PartBody {
+    Content(#[serde(with = "ContentBody")] Content),
     Thinking {
-        #[serde(borrow)]
-        text: Cow<'a, str>,
+        text: Arc<str>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        signature: Option<Cow<'a, str>>,
+        signature: Option<Arc<str>>,
     },
     ToolUse {
-        #[serde(borrow)]
-        id: Cow<'a, str>,
-        #[serde(borrow)]
-        name: Cow<'a, str>,
-        #[serde(borrow)]
-        input: &'a RawValue,
+        #[serde(with = "As::<DisplayFromStr>")]
+        id: ToolId,
+        name: Arc<str>,
+        input: RawJson,
     },
     ToolResult {
-        #[serde(borrow)]
-        id: Cow<'a, str>,
+        #[serde(with = "As::<DisplayFromStr>")]
+        id: ToolId,
         ok: bool,
-        #[serde(borrow)]
-        content: Vec<ContentBody<'a>>,
+        #[serde(with = "As::<Vec<ContentBody>>")]
+        content: Vec<Content>,
     },
 }
 
 /// Encodes the input of a turn.
 pub(super) fn encode(input: &[Content]) -> Result<String, SqliteError> {
-    let bodies: Vec<_> = input.iter().map(ContentBody::of).collect();
-    Ok(serde_json::to_string(&bodies)?)
+    let body = SerializeAsWrap::<[Content], [ContentBody]>::new(input);
+    Ok(serde_json::to_string(&body)?)
 }
 
 pub(super) fn decode(body: &str) -> Result<Vec<Content>, SqliteError> {
-    decode_contents(serde_json::from_str(body)?)
+    let body: DeserializeAsWrap<Vec<Content>, Vec<ContentBody>> = serde_json::from_str(body)?;
+    Ok(body.into_inner())
 }
 
-fn decode_contents(bodies: Vec<ContentBody<'_>>) -> Result<Vec<Content>, SqliteError> {
-    bodies.into_iter().map(ContentBody::into_content).collect()
-}
+/// Bytes as Base64.
+struct Base64Text;
 
-impl<'a> ContentBody<'a> {
-    fn of(content: &'a Content) -> Self {
-        match content {
-            Content::Text(text) => Self::Text((&**text).into()),
-            Content::Image { media_type, data } => Self::Image {
-                media_type: (&**media_type).into(),
-                base64: BASE64.encode(data).into(),
-            },
-        }
-    }
-
-    fn into_content(self) -> Result<Content, SqliteError> {
-        Ok(match self {
-            Self::Text(text) => Content::Text(text.into()),
-            Self::Image { media_type, base64 } => Content::Image {
-                media_type: media_type.into(),
-                data: BASE64
-                    .decode(&*base64)
-                    .map_err(|error| SqliteError::Unreadable(format!("an image: {error}")))?
-                    .into(),
-            },
-        })
+impl SerializeAs<Arc<[u8]>> for Base64Text {
+    fn serialize_as<S: Serializer>(bytes: &Arc<[u8]>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&BASE64.encode(bytes))
     }
 }
 
-impl<'a> MessageBody<'a> {
-    pub(super) fn of(message: &'a HistoryMessage) -> Self {
-        Self {
-            role: match message.role {
-                Role::User => RoleBody::User,
-                Role::Assistant => RoleBody::Assistant,
-            },
-            parts: message.parts.iter().map(PartBody::of).collect(),
-        }
-    }
-
-    pub(super) fn into_message(self) -> Result<HistoryMessage, SqliteError> {
-        Ok(HistoryMessage {
-            role: match self.role {
-                RoleBody::User => Role::User,
-                RoleBody::Assistant => Role::Assistant,
-            },
-            parts: self.parts.into_iter().map(PartBody::into_part).collect::<Result<_, _>>()?,
-        })
+impl<'de> DeserializeAs<'de, Arc<[u8]>> for Base64Text {
+    fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<Arc<[u8]>, D::Error> {
+        let text = String::deserialize(from)?;
+        BASE64.decode(text).map(Into::into).map_err(serde::de::Error::custom)
     }
 }
 
-impl<'a> PartBody<'a> {
-    fn of(part: &'a MessagePart) -> Self {
-        match part {
-            MessagePart::Content(content) => Self::Content(ContentBody::of(content)),
-            MessagePart::Thinking { text, signature } => Self::Thinking {
-                text: (&**text).into(),
-                signature: signature.as_deref().map(Cow::Borrowed),
-            },
-            MessagePart::ToolUse { id, name, input } => {
-                Self::ToolUse { id: id.as_str().into(), name: (&**name).into(), input }
-            }
-            MessagePart::ToolResult { id, ok, content } => Self::ToolResult {
-                id: id.as_str().into(),
-                ok: *ok,
-                content: content.iter().map(ContentBody::of).collect(),
-            },
-        }
-    }
+// A remote derive makes two functions. These impls let lists use them.
 
-    fn into_part(self) -> Result<MessagePart, SqliteError> {
-        Ok(match self {
-            Self::Content(content) => MessagePart::Content(content.into_content()?),
-            Self::Thinking { text, signature } => {
-                MessagePart::Thinking { text: text.into(), signature: signature.map(Into::into) }
-            }
-            Self::ToolUse { id, name, input } => MessagePart::ToolUse {
-                id: ToolId::new(id),
-                name: name.into(),
-                input: input.to_owned().into(),
-            },
-            Self::ToolResult { id, ok, content } => MessagePart::ToolResult {
-                id: ToolId::new(id),
-                ok,
-                content: decode_contents(content)?,
-            },
-        })
+impl SerializeAs<Content> for ContentBody {
+    fn serialize_as<S: Serializer>(content: &Content, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(content, to)
+    }
+}
+
+impl<'de> DeserializeAs<'de, Content> for ContentBody {
+    fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<Content, D::Error> {
+        Self::deserialize(from)
+    }
+}
+
+impl SerializeAs<MessagePart> for PartBody {
+    fn serialize_as<S: Serializer>(part: &MessagePart, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(part, to)
+    }
+}
+
+impl<'de> DeserializeAs<'de, MessagePart> for PartBody {
+    fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<MessagePart, D::Error> {
+        Self::deserialize(from)
+    }
+}
+
+impl SerializeAs<HistoryMessage> for MessageBody {
+    fn serialize_as<S: Serializer>(message: &HistoryMessage, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(message, to)
+    }
+}
+
+impl<'de> DeserializeAs<'de, HistoryMessage> for MessageBody {
+    fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<HistoryMessage, D::Error> {
+        Self::deserialize(from)
     }
 }

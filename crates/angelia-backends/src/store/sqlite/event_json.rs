@@ -3,21 +3,18 @@
 
 mod body;
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use angelia_core::model::{
-    ApprovalId, EventKind, Notice, NoticeLevel, Plan, RawJson, Resolution, TextChannel, ToolId,
-    ToolResult, Verdict,
-};
-use serde::{Deserialize, Serialize};
+use angelia_core::model::{EventKind, Plan, RawJson};
+use serde::{Deserialize as _, Serialize as _};
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::{As, FromInto};
 
 use self::body::{
     ApprovalBody, NativeBody, NoticeBody, PlanItemBody, ResolvedBody, StartedBody, TextBody,
     ToolCallBody, ToolResultBody,
 };
 use super::{
-    columns::parse_variant,
     error::SqliteError,
     outcome_json::{self, OutcomeBody, UsageBody},
 };
@@ -27,50 +24,35 @@ pub(super) const FORMAT_VERSION: i64 = 1;
 
 /// Writes the body to `out` and returns the word for the kind.
 pub(super) fn encode(event: &EventKind, out: &mut Vec<u8>) -> Result<&'static str, SqliteError> {
-    let text_body = |block: u32, channel, text| TextBody {
-        block,
-        reasoning: channel == TextChannel::Reasoning,
-        text: Cow::Borrowed(text),
-    };
-    let kind = match event {
-        EventKind::Started(started) => encode_body(out, "started", &StartedBody::of(started)),
+    let to = &mut serde_json::Serializer::new(out);
+    let (kind, written) = match event {
+        EventKind::Started(started) => ("started", StartedBody::serialize(started, to)),
         EventKind::Delta { block, channel, text } => {
-            encode_body(out, "delta", &text_body(*block, *channel, text))
+            ("delta", TextBody::new(*block, *channel, text).serialize(to))
         }
         EventKind::Block { block, channel, text } => {
-            encode_body(out, "block", &text_body(*block, *channel, text))
+            ("block", TextBody::new(*block, *channel, text).serialize(to))
         }
-        EventKind::ToolCall(call) => encode_body(out, "tool_call", &ToolCallBody::of(call)),
-        EventKind::ToolResult(result) => {
-            encode_body(out, "tool_result", &ToolResultBody::of(result))
-        }
-        EventKind::Plan(plan) => {
-            let items: Vec<_> = plan.items.iter().map(PlanItemBody::of).collect();
-            encode_body(out, "plan", &items)
-        }
-        EventKind::Approval(approval) => encode_body(out, "approval", &ApprovalBody::of(approval)),
-        EventKind::Resolved(resolution) => {
-            encode_body(out, "resolved", &ResolvedBody::of(resolution))
-        }
-        EventKind::Usage(usage) => encode_body(out, "usage", &UsageBody::of(usage)),
-        EventKind::Notice(notice) => encode_body(out, "notice", &NoticeBody::of(notice)),
+        EventKind::ToolCall(call) => ("tool_call", ToolCallBody::serialize(call, to)),
+        EventKind::ToolResult(result) => ("tool_result", ToolResultBody::serialize(result, to)),
+        EventKind::Plan(plan) => ("plan", PlanItems::serialize(&plan.items, to)),
+        EventKind::Approval(approval) => ("approval", ApprovalBody::serialize(approval, to)),
+        EventKind::Resolved(resolution) => ("resolved", ResolvedBody::serialize(resolution, to)),
+        EventKind::Usage(usage) => ("usage", UsageBody::serialize(usage, to)),
+        EventKind::Notice(notice) => ("notice", NoticeBody::serialize(notice, to)),
         EventKind::Native { name, raw } => {
-            let name = Cow::Borrowed(&**name);
-            encode_body(out, "native", &NativeBody { name, raw })
+            let body = NativeBody { name: name.clone(), raw: Arc::clone(raw) };
+            ("native", body.serialize(to))
         }
-        EventKind::Finished(outcome) => encode_body(out, "finished", &OutcomeBody::of(outcome)),
+        EventKind::Finished(outcome) => {
+            ("finished", OutcomeBody::from(outcome.clone()).serialize(to))
+        }
     };
-    Ok(kind?)
-}
-
-fn encode_body(
-    out: &mut Vec<u8>,
-    kind: &'static str,
-    body: &impl Serialize,
-) -> serde_json::Result<&'static str> {
-    serde_json::to_writer(out, body)?;
+    written?;
     Ok(kind)
 }
+
+type PlanItems = As<Vec<FromInto<PlanItemBody>>>;
 
 pub(super) fn decode(format: i64, kind: &str, body: &str) -> EventKind {
     if kind == "finished" {
@@ -93,65 +75,38 @@ fn raw_or_string(body: &str) -> RawJson {
 }
 
 fn decode_known(kind: &str, body: &str) -> Result<EventKind, SqliteError> {
-    Ok(match kind {
-        "started" => EventKind::Started(decode_body::<StartedBody<'_>>(body)?.into_started()),
+    let mut json = serde_json::Deserializer::from_str(body);
+    let from = &mut json;
+    let event = match kind {
+        "started" => EventKind::Started(StartedBody::deserialize(from)?),
         "delta" => {
-            let TextBody { block, reasoning, text } = decode_body(body)?;
-            EventKind::Delta { block, channel: text_channel(reasoning), text: text.into() }
+            let TextBody { block, channel, text } = TextBody::deserialize(from)?;
+            EventKind::Delta { block, channel, text }
         }
         "block" => {
-            let TextBody { block, reasoning, text } = decode_body(body)?;
-            EventKind::Block { block, channel: text_channel(reasoning), text: text.into() }
+            let TextBody { block, channel, text } = TextBody::deserialize(from)?;
+            EventKind::Block { block, channel, text }
         }
-        "tool_call" => EventKind::ToolCall(decode_body::<ToolCallBody<'_>>(body)?.into_call()?),
-        "tool_result" => {
-            let ToolResultBody { id, ok, output } = decode_body(body)?;
-            EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok, output: output.into() })
-        }
-        "plan" => EventKind::Plan(Plan {
-            items: decode_body::<Vec<PlanItemBody<'_>>>(body)?
-                .into_iter()
-                .map(PlanItemBody::into_item)
-                .collect::<Result<_, _>>()?,
-        }),
-        "approval" => EventKind::Approval(decode_body::<ApprovalBody<'_>>(body)?.into_approval()),
-        "resolved" => {
-            let ResolvedBody { id, verdict, by } = decode_body(body)?;
-            EventKind::Resolved(Resolution {
-                id: ApprovalId::from_uuid(id),
-                verdict: parse_variant(&Verdict::ALL, Verdict::as_str, &verdict)?,
-                by: by.into(),
-            })
-        }
-        "usage" => EventKind::Usage(decode_body::<UsageBody<'_>>(body)?.into_usage()),
-        "notice" => {
-            let NoticeBody { level, code, text } = decode_body(body)?;
-            let level = parse_variant(
-                &[NoticeLevel::Info, NoticeLevel::Warning],
-                NoticeLevel::as_str,
-                &level,
-            )?;
-            EventKind::Notice(Notice::new(level, code, text))
-        }
+        "tool_call" => EventKind::ToolCall(ToolCallBody::deserialize(from)?),
+        "tool_result" => EventKind::ToolResult(ToolResultBody::deserialize(from)?),
+        "plan" => EventKind::Plan(Plan { items: PlanItems::deserialize(from)? }),
+        "approval" => EventKind::Approval(ApprovalBody::deserialize(from)?),
+        "resolved" => EventKind::Resolved(ResolvedBody::deserialize(from)?),
+        "usage" => EventKind::Usage(UsageBody::deserialize(from)?),
+        "notice" => EventKind::Notice(NoticeBody::deserialize(from)?),
         "native" => {
-            let NativeBody { name, raw } = decode_body(body)?;
-            EventKind::Native { name: name.into(), raw: raw.to_owned().into() }
+            let NativeBody { name, raw } = NativeBody::deserialize(from)?;
+            EventKind::Native { name, raw }
         }
         other => return Err(SqliteError::Unreadable(format!("unknown kind `{other}`"))),
-    })
-}
-
-fn decode_body<'a, T: Deserialize<'a>>(body: &'a str) -> serde_json::Result<T> {
-    serde_json::from_str(body)
-}
-
-const fn text_channel(reasoning: bool) -> TextChannel {
-    if reasoning { TextChannel::Reasoning } else { TextChannel::Answer }
+    };
+    json.end()?;
+    Ok(event)
 }
 
 #[cfg(test)]
 mod tests {
-    use angelia_core::model::TurnStatus;
+    use angelia_core::model::{TextChannel, TurnStatus};
 
     use super::*;
 

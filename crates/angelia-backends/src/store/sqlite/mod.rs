@@ -10,8 +10,8 @@
 //!   moves the write-ahead log into the database.
 //! - `write`, `read`: the statements; `claims`: idempotency keys; `approvals`: approval requests
 //!   and decisions; `callers`: conversation hashes and costs of the callers of model APIs.
-//! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `limits_json`, `columns`: the
-//!   values in the columns.
+//! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `columns`: the values in the
+//!   columns.
 //! - `error`: the messages that people get when SQLite fails.
 
 mod approvals;
@@ -22,7 +22,6 @@ mod columns;
 mod content_json;
 mod error;
 mod event_json;
-mod limits_json;
 mod migrations;
 mod open;
 mod outcome_json;

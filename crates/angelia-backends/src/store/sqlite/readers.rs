@@ -4,7 +4,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use angelia_core::ports::{BoxFuture, StoreError};
+use angelia_core::ports::{StoreError, StoreFuture};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
@@ -16,6 +16,8 @@ use super::{
 };
 
 const MAX_BLOCKING_READS: usize = 4;
+/// Lookups may open more connections at the same time; those are closed again.
+const MAX_IDLE: usize = MAX_BLOCKING_READS;
 
 #[derive(Debug)]
 pub(super) struct Readers {
@@ -48,7 +50,7 @@ impl Readers {
     pub(super) fn look_up<'a, T: Send + 'a>(
         &'a self,
         query: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'a,
-    ) -> BoxFuture<'a, Result<T, StoreError>> {
+    ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             if self.permits.is_closed() {
                 return Err(closed_error());
@@ -75,7 +77,39 @@ fn run_query<T>(
         None => open::open_read_only(path)
             .map_err(|error| StoreError::Failed { message: describe_error(path, &error) })?,
     };
-    let answer = query(&connection).map_err(|trouble| trouble.into_store_error(path));
-    idle.lock().push(connection);
+    let answer = query(&connection).map_err(|error| error.into_store_error(path));
+    let mut idle = idle.lock();
+    if idle.len() < MAX_IDLE {
+        idle.push(connection);
+    }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn few_connections_stay_open_after_many_lookups_at_once() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("state.db");
+        drop(open::open_writable(&path).unwrap());
+        let idle = Mutex::default();
+        let lookups = 3 * MAX_IDLE;
+        let barrier = Barrier::new(lookups);
+        std::thread::scope(|scope| {
+            for _ in 0..lookups {
+                scope.spawn(|| {
+                    let query = |_: &Connection| {
+                        barrier.wait();
+                        Ok(())
+                    };
+                    run_query(&path, &idle, query).unwrap();
+                });
+            }
+        });
+        assert_eq!(idle.lock().len(), MAX_IDLE);
+    }
 }

@@ -1,21 +1,25 @@
 //! Tests that need access to the store's internals: the number of transactions, a full disk, and
 //! the form of the data on disk.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fmt::Write as _, fs, path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::{Content, TurnEvent, TurnRecord},
+    model::{Content, EventKind, TurnEvent, TurnRecord},
     ports::{
         ApprovalFilter, ClaimOutcome, Lease, NewTurn, Page, PendingCommit, RequestClaim, Store as _,
     },
 };
-use angelia_testkit::conformance::store::{
-    event, every_event, full_spec, notice, plain_session, plain_turn, stored_turn, timestamp,
+use angelia_testkit::{
+    any_event::any_event,
+    conformance::store::{
+        event, every_content, every_event, every_status, full_spec, notice, outcome, plain_session,
+        plain_turn, stored_turn, timestamp,
+    },
 };
 use rusqlite::{Connection, TransactionBehavior};
 use tempfile::TempDir;
 
-use super::{SqliteStore, event_json, open, spec_json};
+use super::{SqliteStore, content_json, event_json, open, spec_json};
 use crate::owners::OwnerRegistry;
 
 fn open_store(home: &TempDir) -> SqliteStore {
@@ -246,4 +250,142 @@ fn specifications_have_a_known_form() {
     let mut body = Vec::new();
     spec_json::encode(&full_spec(), &mut body).unwrap();
     insta::assert_snapshot!(String::from_utf8(body).unwrap());
+}
+
+#[test]
+fn outcomes_have_a_known_form() {
+    let lines = every_status().into_iter().map(|status| {
+        let mut body = Vec::new();
+        event_json::encode(&EventKind::Finished(outcome(status)), &mut body).unwrap();
+        format!("{}\n", String::from_utf8(body).unwrap())
+    });
+    insta::assert_snapshot!(lines.collect::<String>());
+}
+
+#[test]
+fn inputs_have_a_known_form() {
+    insta::assert_snapshot!(content_json::encode(&every_content()).unwrap());
+}
+
+/// Whatever version 0.1.0 wrote is written again byte for byte.
+#[test]
+fn the_bodies_of_the_baseline_keep_their_bytes() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/baseline-0.1.0");
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("state.db");
+    fs::copy(fixture.join("state.db"), &path).unwrap();
+    let database = Connection::open(path).unwrap();
+    let rows = |sql: &str| -> Vec<(String, String)> {
+        let mut statement = database.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        rows.map(Result::unwrap).collect()
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+
+    let events = rows("SELECT kind, body FROM events");
+    assert!(events.len() > 100);
+    for (kind, body) in events {
+        let mut again = Vec::new();
+        let event = event_json::decode(event_json::FORMAT_VERSION, &kind, &body);
+        assert_eq!(event_json::encode(&event, &mut again).unwrap(), kind);
+        assert_eq!(text(again), body);
+    }
+    for (_, body) in rows("SELECT '', body FROM specs") {
+        let mut again = Vec::new();
+        spec_json::encode(&spec_json::decode(&body).unwrap(), &mut again).unwrap();
+        assert_eq!(text(again), body);
+    }
+    for (_, body) in rows("SELECT '', body FROM inputs") {
+        assert_eq!(content_json::encode(&content_json::decode(&body).unwrap()).unwrap(), body);
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn an_event_that_was_written_is_read_back(kind in any_event()) {
+        let mut body = Vec::new();
+        let word = event_json::encode(&kind, &mut body).unwrap();
+        let body = String::from_utf8(body).unwrap();
+        let again = event_json::decode(event_json::FORMAT_VERSION, word, &body);
+        proptest::prop_assert_eq!(format!("{again:?}"), format!("{kind:?}"));
+    }
+}
+
+/// Fields that may be missing, `null` or of an unknown value, as read by every version so far.
+#[test]
+fn bodies_of_other_versions_are_read_as_they_always_were() {
+    let bodies = [
+        ("started", r#"{"profile":"p","executor":"e","resumed":true,"warm":false,"more":1}"#),
+        (
+            "started",
+            r#"{"profile":"p","executor":"e","model":null,"native":null,"resumed":true,"warm":false}"#,
+        ),
+        ("started", r#"{"profile":"p","executor":"e"}"#),
+        ("tool_call", r#"{"id":"1","name":"n","class":"read","title":"t","input":{ "a" : 1 }}"#),
+        ("tool_call", r#"{"id":"1","name":"n","class":"dream","title":"t","input":null}"#),
+        ("plan", r#"[{"text":"a","status":"pending"}]"#),
+        ("plan", r#"[{"text":"a","status":"dream"}]"#),
+        (
+            "approval",
+            r#"{"id":"00000000-0000-0000-0000-000000000003","tool_name":"n","title":"t","detail":"d","expires_at":"2026-11-15T12:00:00Z","questions":null}"#,
+        ),
+        (
+            "approval",
+            r#"{"id":"00000000-0000-0000-0000-000000000003","tool_name":"n","title":"t","detail":"d","expires_at":"2026-11-15T12:00:00Z","questions":[]}"#,
+        ),
+        (
+            "approval",
+            r#"{"id":"x","tool_name":"n","title":"t","detail":"d","expires_at":"2026-11-15T12:00:00Z"}"#,
+        ),
+        ("resolved", r#"{"id":"00000000-0000-0000-0000-000000000003","verdict":"dream","by":"b"}"#),
+        ("usage", "{}"),
+        ("usage", r#"{"cost_usd":null,"lane":null,"prefix_sha256":null,"context":null}"#),
+        ("usage", r#"{"cost_usd":"much","context":{"used":1,"size":2,"more":3}}"#),
+        ("notice", r#"{"level":"warning","code":"c","text":"t"}"#),
+        ("notice", r#"{"level":"warning","code":"c","text":"t"} "#),
+        ("notice", r#"{"level":"warning","code":"c","text":"t"}x"#),
+        ("finished", r#"{"status":"completed"}"#),
+        (
+            "finished",
+            r#"{"status":"dream","failure":{"kind":"dream","message":"m","retry_after":{"secs":1,"nanos":5}}}"#,
+        ),
+        (
+            "finished",
+            r#"{"status":"failed","failure":{"kind":"auth","message":"m","hint":null,"retry_after":null},"usage":{"input":1}}"#,
+        ),
+        ("finished", r#"{"status":"parked","text":"t","reason":"r"}"#),
+    ];
+    let lines = bodies.map(|(kind, body)| {
+        let event = event_json::decode(event_json::FORMAT_VERSION, kind, body);
+        format!("{kind} {body}\n  {event:?}\n")
+    });
+    insta::assert_snapshot!(lines.concat());
+}
+
+#[test]
+fn specifications_of_other_versions_are_read_as_they_always_were() {
+    let mut full = Vec::new();
+    spec_json::encode(&full_spec(), &mut full).unwrap();
+    let full: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&full).unwrap();
+    let mut text = String::new();
+    let mut read = |name: &str, spec: &serde_json::Map<String, serde_json::Value>| {
+        let json = serde_json::to_string(spec).unwrap();
+        let readable = spec_json::decode(&json).is_ok();
+        writeln!(text, "{name}: {readable}").unwrap();
+    };
+    for name in full.keys() {
+        let mut spec = full.clone();
+        spec.shift_remove(name);
+        read(&format!("without {name}"), &spec);
+        spec.insert(name.clone(), serde_json::Value::Null);
+        read(&format!("with null as {name}"), &spec);
+        spec.insert(name.clone(), "dream".into());
+        read(&format!("with a word as {name}"), &spec);
+    }
+    let mut spec = full;
+    spec.insert("more".to_owned(), 1.into());
+    read("with another field", &spec);
+    spec.insert("version".to_owned(), 2.into());
+    read("with a later version", &spec);
+    insta::assert_snapshot!(text);
 }

@@ -24,9 +24,6 @@ use super::{
 
 type WriteResult<T = ()> = Result<T, SqliteError>;
 
-const SESSION_NOT_FOUND: StoreError = StoreError::NotFound("session");
-const TURN_NOT_FOUND: StoreError = StoreError::NotFound("turn");
-
 pub(super) fn create_session(db: &Db, session: &SessionRecord) -> WriteResult {
     let id = session.id.as_uuid();
     let inserted = db
@@ -81,7 +78,9 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> 
             .connection
             .prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?
             .exists([id.as_bytes()])?;
-        return Err(if exists { StoreError::Conflict } else { SESSION_NOT_FOUND }.into());
+        return Err(
+            if exists { StoreError::Conflict } else { StoreError::SESSION_NOT_FOUND }.into()
+        );
     }
     // A long history is compared, but not written again when only the title changes.
     with_encoded_spec(db, session, |body| {
@@ -94,7 +93,7 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> 
 
 pub(super) fn delete_session(db: &Db, id: SessionId) -> WriteResult {
     let Some((owner, _)) = read_lease(db, id)? else {
-        return Err(SESSION_NOT_FOUND.into());
+        return Err(StoreError::SESSION_NOT_FOUND.into());
     };
     refuse_if_held(db, owner.as_deref())?;
     db.connection
@@ -116,12 +115,12 @@ pub(super) fn bind_name(
         )?
         .execute(params![name.scope, name.name, session.as_uuid().as_bytes()])?;
     // If the name is bound neither now nor before, there is no such session.
-    read::session_by_name(&db.connection, name)?.ok_or_else(|| SESSION_NOT_FOUND.into())
+    read::session_by_name(&db.connection, name)?.ok_or_else(|| StoreError::SESSION_NOT_FOUND.into())
 }
 
 pub(super) fn acquire(db: &Db, session: SessionId) -> WriteResult<Lease> {
     let Some((owner, epoch)) = read_lease(db, session)? else {
-        return Err(SESSION_NOT_FOUND.into());
+        return Err(StoreError::SESSION_NOT_FOUND.into());
     };
     refuse_if_held(db, owner.as_deref())?;
     let epoch = epoch + 1;
@@ -249,7 +248,7 @@ fn finish_turn(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> WriteResult
 /// Checks that the session exists and that this process holds the lease.
 pub(super) fn check_session_lease(db: &Db, lease: &Lease) -> WriteResult {
     let Some((owner, epoch)) = read_lease(db, lease.session)? else {
-        return Err(SESSION_NOT_FOUND.into());
+        return Err(StoreError::SESSION_NOT_FOUND.into());
     };
     check_lease(db, lease, owner.as_deref(), epoch)
 }
@@ -265,7 +264,7 @@ fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> WriteResult {
     let mut rows =
         select.query(params![turn.as_uuid().as_bytes(), lease.session.as_uuid().as_bytes()])?;
     let Some(row) = rows.next()? else {
-        return Err(TURN_NOT_FOUND.into());
+        return Err(StoreError::TURN_NOT_FOUND.into());
     };
     let owner = row.get_ref(0)?.as_str_or_null().unwrap_or_default();
     check_lease(db, lease, owner, to_u64(row.get(1)?))?;

@@ -7,20 +7,20 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::{As, DisplayFromStr};
 
-use super::id;
-use crate::event_json::{QuestionJson, time};
+use crate::event_json::{QuestionJson, time::Rfc3339};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Approval")]
 pub struct ApprovalResource {
-    #[serde(with = "id")]
+    #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub id: ApprovalId,
-    #[serde(with = "id")]
+    #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub session_id: SessionId,
-    #[serde(with = "id")]
+    #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub turn_id: TurnId,
     /// `tool` or `question`.
@@ -36,11 +36,11 @@ pub struct ApprovalResource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub questions: Option<Vec<QuestionJson>>,
-    #[serde(with = "time")]
+    #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub asked_at: Timestamp,
     /// From then on it counts as declined.
-    #[serde(with = "time")]
+    #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub expires_at: Timestamp,
     /// `null` until it is decided.
@@ -53,7 +53,7 @@ pub struct ResolutionResource {
     pub verdict: String,
     /// Who decided: `owner`, `restart`, `turn ended` …
     pub by: String,
-    #[serde(with = "time")]
+    #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub at: Timestamp,
 }

@@ -1,281 +1,245 @@
-//! The JSON bodies of events on disk, and their conversion from and to the model.
+//! The JSON bodies of events on disk, each one derived for both directions.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use angelia_core::model::{
-    AgentStart, Approval, ApprovalId, ApprovalKind, NativeSessionId, Notice, PlanItem, PlanStatus,
-    Question, QuestionOption, Resolution, ToolCall, ToolClass, ToolId, ToolResult,
+    AgentStart, Approval, ApprovalId, ApprovalKind, BlockId, NativeSessionId, Notice, NoticeLevel,
+    PlanItem, PlanStatus, Question, QuestionOption, RawJson, Resolution, TextChannel, ToolCall,
+    ToolClass, ToolId, ToolResult, Verdict,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use uuid::Uuid;
+use serde_with::{As, DisplayFromStr, FromInto};
 
-use super::super::{columns::parse_variant, error::SqliteError};
-
-type CowStr<'a> = Cow<'a, str>;
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct StartedBody<'a> {
-    #[serde(borrow)]
-    pub(super) profile: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) executor: CowStr<'a>,
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "AgentStart")]
+pub(super) struct StartedBody {
+    profile: Arc<str>,
+    executor: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<CowStr<'a>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) native: Option<CowStr<'a>>,
-    pub(super) resumed: bool,
-    pub(super) warm: bool,
+    model: Option<Arc<str>>,
+    #[serde(
+        rename = "native",
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "As::<Option<DisplayFromStr>>"
+    )]
+    native_session_id: Option<NativeSessionId>,
+    resumed: bool,
+    warm: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct TextBody<'a> {
-    pub(super) block: u32,
-    pub(super) reasoning: bool,
-    #[serde(borrow)]
-    pub(super) text: CowStr<'a>,
+#[derive(Serialize, Deserialize)]
+pub(super) struct TextBody {
+    pub(super) block: BlockId,
+    #[serde(rename = "reasoning", with = "As::<FromInto<IsReasoning>>")]
+    pub(super) channel: TextChannel,
+    pub(super) text: Arc<str>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ToolCallBody<'a> {
-    #[serde(borrow)]
-    pub(super) id: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) name: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) class: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) title: CowStr<'a>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) parent: Option<CowStr<'a>>,
-    #[serde(borrow)]
-    pub(super) input: &'a RawValue,
+impl TextBody {
+    pub(super) fn new(block: BlockId, channel: TextChannel, text: &Arc<str>) -> Self {
+        Self { block, channel, text: Arc::clone(text) }
+    }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ToolResultBody<'a> {
-    #[serde(borrow)]
-    pub(super) id: CowStr<'a>,
-    pub(super) ok: bool,
-    #[serde(borrow)]
-    pub(super) output: CowStr<'a>,
+/// A text channel as a flag.
+#[derive(Serialize, Deserialize)]
+struct IsReasoning(bool);
+
+impl From<TextChannel> for IsReasoning {
+    fn from(channel: TextChannel) -> Self {
+        Self(channel == TextChannel::Reasoning)
+    }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct PlanItemBody<'a> {
-    #[serde(borrow)]
-    pub(super) text: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) status: CowStr<'a>,
+impl From<IsReasoning> for TextChannel {
+    fn from(IsReasoning(reasoning): IsReasoning) -> Self {
+        if reasoning { Self::Reasoning } else { Self::Answer }
+    }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ApprovalBody<'a> {
-    pub(super) id: Uuid,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) tool_id: Option<CowStr<'a>>,
-    #[serde(borrow)]
-    pub(super) tool_name: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) title: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) detail: CowStr<'a>,
-    pub(super) expires_at: Timestamp,
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ToolCall")]
+pub(super) struct ToolCallBody {
+    #[serde(with = "As::<DisplayFromStr>")]
+    id: ToolId,
+    name: Arc<str>,
+    #[serde(with = "ToolClassBody")]
+    class: ToolClass,
+    title: Arc<str>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "As::<Option<DisplayFromStr>>"
+    )]
+    parent: Option<ToolId>,
+    input: RawJson,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ToolClass", rename_all = "snake_case")]
+enum ToolClassBody {
+    Read,
+    Edit,
+    Execute,
+    Other,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ToolResult")]
+pub(super) struct ToolResultBody {
+    #[serde(with = "As::<DisplayFromStr>")]
+    id: ToolId,
+    ok: bool,
+    output: Arc<str>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct PlanItemBody {
+    text: Arc<str>,
+    #[serde(with = "PlanStatusBody")]
+    status: PlanStatus,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PlanStatus", rename_all = "snake_case")]
+enum PlanStatusBody {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+impl From<PlanItem> for PlanItemBody {
+    fn from(PlanItem { text, status }: PlanItem) -> Self {
+        Self { text, status }
+    }
+}
+
+impl From<PlanItemBody> for PlanItem {
+    fn from(PlanItemBody { text, status }: PlanItemBody) -> Self {
+        Self { text, status }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Approval")]
+pub(super) struct ApprovalBody {
+    #[serde(with = "As::<DisplayFromStr>")]
+    id: ApprovalId,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "As::<Option<DisplayFromStr>>"
+    )]
+    tool_id: Option<ToolId>,
+    tool_name: Arc<str>,
+    title: Arc<str>,
+    detail: Arc<str>,
+    expires_at: Timestamp,
     /// Present if the approval is a question with typed answers.
-    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
-    pub(super) questions: Option<Vec<QuestionBody<'a>>>,
+    #[serde(
+        rename = "questions",
+        default = "tool_kind",
+        skip_serializing_if = "is_tool",
+        with = "As::<FromInto<QuestionsBody>>"
+    )]
+    kind: ApprovalKind,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct QuestionBody<'a> {
-    #[serde(borrow)]
-    pub(super) text: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) header: CowStr<'a>,
-    /// Label and description.
-    pub(super) options: Vec<(CowStr<'a>, CowStr<'a>)>,
-    pub(super) multiple: bool,
+const fn tool_kind() -> ApprovalKind {
+    ApprovalKind::Tool
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ResolvedBody<'a> {
-    pub(super) id: Uuid,
-    #[serde(borrow)]
-    pub(super) verdict: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) by: CowStr<'a>,
+const fn is_tool(kind: &ApprovalKind) -> bool {
+    matches!(kind, ApprovalKind::Tool)
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct NoticeBody<'a> {
-    #[serde(borrow)]
-    pub(super) level: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) code: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) text: CowStr<'a>,
+#[derive(Serialize, Deserialize)]
+struct QuestionsBody(Option<Vec<QuestionBody>>);
+
+#[derive(Serialize, Deserialize)]
+struct QuestionBody {
+    text: Arc<str>,
+    header: Arc<str>,
+    options: Vec<OptionBody>,
+    multiple: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct NativeBody<'a> {
-    #[serde(borrow)]
-    pub(super) name: CowStr<'a>,
-    #[serde(borrow)]
-    pub(super) raw: &'a RawValue,
-}
+/// Label and description.
+#[derive(Serialize, Deserialize)]
+struct OptionBody(Arc<str>, Arc<str>);
 
-impl<'a> StartedBody<'a> {
-    pub(super) fn of(started: &'a AgentStart) -> Self {
-        let native = started.native_session_id.as_ref();
-        Self {
-            profile: (&*started.profile).into(),
-            executor: (&*started.executor).into(),
-            model: started.model.as_deref().map(Cow::Borrowed),
-            native: native.map(|native| native.as_str().into()),
-            resumed: started.resumed,
-            warm: started.warm,
-        }
-    }
-
-    pub(super) fn into_started(self) -> AgentStart {
-        AgentStart {
-            profile: self.profile.into(),
-            executor: self.executor.into(),
-            model: self.model.map(Into::into),
-            native_session_id: self.native.map(NativeSessionId::new),
-            resumed: self.resumed,
-            warm: self.warm,
-        }
-    }
-}
-
-impl<'a> ToolCallBody<'a> {
-    pub(super) fn of(call: &'a ToolCall) -> Self {
-        Self {
-            id: call.id.as_str().into(),
-            name: (&*call.name).into(),
-            class: call.class.as_str().into(),
-            title: (&*call.title).into(),
-            parent: call.parent.as_ref().map(|parent| parent.as_str().into()),
-            input: &call.input,
-        }
-    }
-
-    pub(super) fn into_call(self) -> Result<ToolCall, SqliteError> {
-        const CLASSES: [ToolClass; 4] =
-            [ToolClass::Read, ToolClass::Edit, ToolClass::Execute, ToolClass::Other];
-        Ok(ToolCall {
-            id: ToolId::new(self.id),
-            name: self.name.into(),
-            class: parse_variant(&CLASSES, ToolClass::as_str, &self.class)?,
-            title: self.title.into(),
-            parent: self.parent.map(ToolId::new),
-            input: self.input.to_owned().into(),
+impl From<ApprovalKind> for QuestionsBody {
+    fn from(kind: ApprovalKind) -> Self {
+        Self(match kind {
+            ApprovalKind::Tool => None,
+            ApprovalKind::Question(questions) => {
+                Some(questions.iter().cloned().map(Into::into).collect())
+            }
         })
     }
 }
 
-impl<'a> ToolResultBody<'a> {
-    pub(super) fn of(result: &'a ToolResult) -> Self {
-        Self { id: result.id.as_str().into(), ok: result.ok, output: (&*result.output).into() }
-    }
-}
-
-impl<'a> PlanItemBody<'a> {
-    pub(super) fn of(item: &'a PlanItem) -> Self {
-        Self { text: (&*item.text).into(), status: item.status.as_str().into() }
-    }
-
-    pub(super) fn into_item(self) -> Result<PlanItem, SqliteError> {
-        const STATUSES: [PlanStatus; 3] =
-            [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed];
-        Ok(PlanItem {
-            text: self.text.into(),
-            status: parse_variant(&STATUSES, PlanStatus::as_str, &self.status)?,
+impl From<QuestionsBody> for ApprovalKind {
+    fn from(QuestionsBody(questions): QuestionsBody) -> Self {
+        questions.map_or(Self::Tool, |questions| {
+            Self::Question(questions.into_iter().map(Into::into).collect())
         })
     }
 }
 
-impl<'a> ApprovalBody<'a> {
-    pub(super) fn of(approval: &'a Approval) -> Self {
-        Self {
-            id: approval.id.as_uuid(),
-            tool_id: approval.tool_id.as_ref().map(|id| id.as_str().into()),
-            tool_name: (&*approval.tool_name).into(),
-            expires_at: approval.expires_at,
-            title: (&*approval.title).into(),
-            detail: (&*approval.detail).into(),
-            questions: match &approval.kind {
-                ApprovalKind::Tool => None,
-                ApprovalKind::Question(questions) => {
-                    Some(questions.iter().map(QuestionBody::of).collect())
-                }
-            },
-        }
-    }
-
-    pub(super) fn into_approval(self) -> Approval {
-        Approval {
-            id: ApprovalId::from_uuid(self.id),
-            kind: self.questions.map_or(ApprovalKind::Tool, |questions| {
-                let questions = questions.into_iter().map(QuestionBody::into_question);
-                ApprovalKind::Question(questions.collect())
-            }),
-            tool_id: self.tool_id.map(ToolId::new),
-            tool_name: self.tool_name.into(),
-            title: self.title.into(),
-            detail: self.detail.into(),
-            expires_at: self.expires_at,
-        }
+impl From<Question> for QuestionBody {
+    fn from(Question { text, header, options, multiple }: Question) -> Self {
+        let option = |option: QuestionOption| OptionBody(option.label, option.description);
+        Self { text, header, options: options.into_iter().map(option).collect(), multiple }
     }
 }
 
-impl<'a> QuestionBody<'a> {
-    pub(super) fn of(question: &'a Question) -> Self {
-        let options = question.options.iter();
-        Self {
-            text: (&*question.text).into(),
-            header: (&*question.header).into(),
-            options: options
-                .map(|option| ((&*option.label).into(), (&*option.description).into()))
-                .collect(),
-            multiple: question.multiple,
-        }
-    }
-
-    pub(super) fn into_question(self) -> Question {
-        let options = self.options.into_iter();
-        Question {
-            text: self.text.into(),
-            header: self.header.into(),
-            options: options
-                .map(|(label, description)| QuestionOption {
-                    label: label.into(),
-                    description: description.into(),
-                })
-                .collect(),
-            multiple: self.multiple,
-        }
+impl From<QuestionBody> for Question {
+    fn from(QuestionBody { text, header, options, multiple }: QuestionBody) -> Self {
+        let option = |OptionBody(label, description)| QuestionOption { label, description };
+        Self { text, header, options: options.into_iter().map(option).collect(), multiple }
     }
 }
 
-impl<'a> ResolvedBody<'a> {
-    pub(super) fn of(resolution: &'a Resolution) -> Self {
-        Self {
-            id: resolution.id.as_uuid(),
-            verdict: resolution.verdict.as_str().into(),
-            by: (&*resolution.by).into(),
-        }
-    }
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Resolution")]
+pub(super) struct ResolvedBody {
+    #[serde(with = "As::<DisplayFromStr>")]
+    id: ApprovalId,
+    #[serde(with = "VerdictBody")]
+    verdict: Verdict,
+    by: Arc<str>,
 }
 
-impl<'a> NoticeBody<'a> {
-    pub(super) fn of(notice: &'a Notice) -> Self {
-        Self {
-            level: notice.level.as_str().into(),
-            code: (&*notice.code).into(),
-            text: (&*notice.text).into(),
-        }
-    }
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Verdict", rename_all = "snake_case")]
+enum VerdictBody {
+    Once,
+    Session,
+    Deny,
+    Stop,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Notice")]
+pub(super) struct NoticeBody {
+    #[serde(with = "NoticeLevelBody")]
+    level: NoticeLevel,
+    code: Arc<str>,
+    text: Arc<str>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "NoticeLevel", rename_all = "snake_case")]
+enum NoticeLevelBody {
+    Info,
+    Warning,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct NativeBody {
+    pub(super) name: Box<str>,
+    pub(super) raw: RawJson,
 }
