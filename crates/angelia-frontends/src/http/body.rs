@@ -10,7 +10,7 @@ use axum::{
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
-use super::ApiError;
+use super::{ErrorKind, HttpError, dialect::json::parse_object};
 
 /// The product limit for the body of a request.
 const MAX_BODY_BYTES: usize = 64 << 20;
@@ -27,35 +27,46 @@ const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
-    type Rejection = ApiError;
+    type Rejection = HttpError;
 
-    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
-        let bytes = read_body(&parts.headers, body).await?;
+    async fn from_request(request: Request, state: &S) -> Result<Self, HttpError> {
+        let BodyBytes(bytes) = BodyBytes::from_request(request, state).await?;
         let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        parse_json(bytes).map(Self)
+        parse_object(bytes).map(Self).map_err(|error| HttpError::invalid(error.to_string()))
+    }
+}
+
+/// Extracts the body as it is.
+pub(super) struct BodyBytes(pub(super) Bytes);
+
+impl<S: Sync> FromRequest<S> for BodyBytes {
+    type Rejection = HttpError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, HttpError> {
+        let (parts, body) = request.into_parts();
+        read_body(&parts.headers, body).await.map(Self)
     }
 }
 
 /// Reads the body within its limits of size and time.
-pub(super) async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, HttpError> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > MAX_DISCARDED_BYTES) {
-        return Err(ApiError::too_large(MAX_BODY_BYTES));
+        return Err(too_large());
     }
     tokio::time::timeout(BODY_TIMEOUT, collect_limited(body))
         .await
-        .map_err(|_elapsed| ApiError::too_slow())?
+        .map_err(|_elapsed| HttpError::new(ErrorKind::TooSlow, "the body did not arrive in time"))?
 }
 
-async fn collect_limited(mut body: Body) -> Result<Bytes, ApiError> {
+async fn collect_limited(mut body: Body) -> Result<Bytes, HttpError> {
     let mut bytes = Vec::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            ApiError::invalid(format!("the body could not be read to its end: {error}"))
+            HttpError::invalid(format!("the body could not be read to its end: {error}"))
         })?;
         let Ok(data) = frame.into_data() else {
             continue;
@@ -71,43 +82,27 @@ async fn collect_limited(mut body: Body) -> Result<Bytes, ApiError> {
         }
     }
     if length > MAX_BODY_BYTES {
-        return Err(ApiError::too_large(MAX_BODY_BYTES));
+        return Err(too_large());
     }
     Ok(bytes.into())
 }
 
-fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    if bytes.trim_ascii_start().starts_with(b"[") {
-        // Serde would accept a list as the fields in order.
-        return Err(ApiError::invalid("the body: this must be a JSON object"));
-    }
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let place = error.path().to_string();
-        let what = error.into_inner();
-        if what.is_data() && place != "." {
-            ApiError::invalid(format!("{place}: {what}"))
-        } else if what.is_data() {
-            ApiError::invalid(format!("the body: {what}"))
-        } else {
-            ApiError::invalid(format!("the body is not JSON: {what}"))
-        }
-    })?;
-    json.end()
-        .map_err(|error| ApiError::invalid(format!("the body is not one JSON value: {error}")))?;
-    Ok(value)
+fn too_large() -> HttpError {
+    let message = format!("the body is larger than {} MiB", MAX_BODY_BYTES >> 20);
+    HttpError::new(ErrorKind::TooLarge, message)
+        .with_hint("send less at once; let the agent read large material from files")
 }
 
 /// Extracts the query of the URL.
 pub(super) struct QueryParams<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for QueryParams<T> {
-    type Rejection = ApiError;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, HttpError> {
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(query)) => Ok(Self(query)),
-            Err(error) => Err(ApiError::invalid(error.body_text())),
+            Err(error) => Err(HttpError::invalid(error.body_text())),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Error responses of `/api`: one shape, and one table of statuses.
+//! The one error type of every path. `/api` writes it in Angelia's own format; each dialect of
+//! `/v1` writes it in the format of its clients, from a table over [`ErrorKind`].
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -8,7 +9,6 @@ use angelia_core::{
     ports::StoreError,
 };
 use axum::{
-    Json,
     extract::Request,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -16,10 +16,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    dialect::{DialectError, ErrorKind},
-    early_errors,
-};
+use super::early_errors;
 use crate::event_json::ceil_seconds;
 
 /// `{"error":{"kind","message","hint"}}`
@@ -39,216 +36,248 @@ pub struct ErrorDetail {
     pub hint: Option<String>,
 }
 
-#[derive(Debug)]
-pub struct ApiError {
-    status: StatusCode,
-    detail: ErrorDetail,
-    retry_after: Option<Duration>,
+/// The reason why a request has no answer. Nothing of an answer has been sent.
+#[derive(Clone, Debug)]
+pub struct HttpError {
+    pub kind: ErrorKind,
+    /// The code that `/api` reports, where [`ErrorKind::code`] is not specific enough.
+    pub code: Option<&'static str>,
+    pub message: String,
+    /// The advice for the user. Formats without a field for it append it to the message.
+    pub hint: Option<String>,
+    /// The path of the offending field, as the caller would write it.
+    pub field: Option<String>,
+    /// Sent as the `retry-after` header.
+    pub retry_after: Option<Duration>,
 }
 
-impl ApiError {
-    pub(super) fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The turn failed.
+    Failed(FailureKind),
+    /// The request cannot be served as it stands.
+    Refused,
+    /// The request has no valid key.
+    NoKey,
+    /// The key does not allow the request, or the owner's configuration does not.
+    NotGranted,
+    UnknownModel,
+    /// No such path, turn or session.
+    NotFound,
+    WrongMethod,
+    /// The body did not arrive in time.
+    TooSlow,
+    /// The idempotency key belongs to another request, or the request comes too late.
+    Conflict,
+    TooLarge,
+    /// The `Host` header does not name this daemon.
+    Misdirected,
+    /// The model violated a constraint of the request: a schema, or a required tool call.
+    Unmet,
+    /// The queue is full, or the key has reached its spend limit.
+    Busy,
+    /// The turn was interrupted before anything was sent.
+    Interrupted,
+    /// The daemon is shutting down.
+    Stopping,
+}
+
+impl ErrorKind {
+    pub const ALL: [Self; 22] = [
+        Self::Failed(FailureKind::Auth),
+        Self::Failed(FailureKind::RateLimited),
+        Self::Failed(FailureKind::Unavailable),
+        Self::Failed(FailureKind::Invalid),
+        Self::Failed(FailureKind::Refused),
+        Self::Failed(FailureKind::Timeout),
+        Self::Failed(FailureKind::Agent),
+        Self::Failed(FailureKind::Internal),
+        Self::Refused,
+        Self::NoKey,
+        Self::NotGranted,
+        Self::UnknownModel,
+        Self::NotFound,
+        Self::WrongMethod,
+        Self::TooSlow,
+        Self::Conflict,
+        Self::TooLarge,
+        Self::Misdirected,
+        Self::Unmet,
+        Self::Busy,
+        Self::Interrupted,
+        Self::Stopping,
+    ];
+
+    /// Returns the HTTP status of the kind, in every format.
+    pub const fn status(self) -> StatusCode {
+        match self {
+            // Not 401, which is about our own keys: here the agent lacks its login.
+            Self::Failed(FailureKind::Auth) => StatusCode::FAILED_DEPENDENCY,
+            Self::Failed(FailureKind::RateLimited) | Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Failed(FailureKind::Unavailable) | Self::Stopping => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Failed(FailureKind::Invalid) | Self::Refused => StatusCode::BAD_REQUEST,
+            Self::Failed(FailureKind::Refused) | Self::NotGranted => StatusCode::FORBIDDEN,
+            Self::Failed(FailureKind::Timeout) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Failed(FailureKind::Agent) => StatusCode::BAD_GATEWAY,
+            Self::Failed(FailureKind::Internal) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NoKey => StatusCode::UNAUTHORIZED,
+            Self::UnknownModel | Self::NotFound => StatusCode::NOT_FOUND,
+            Self::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Conflict | Self::Interrupted => StatusCode::CONFLICT,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
+            Self::Unmet => StatusCode::UNPROCESSABLE_ENTITY,
+        }
+    }
+
+    /// Returns the `kind` that `/api` reports.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Failed(kind) => kind.as_str(),
+            Self::Refused | Self::WrongMethod | Self::Unmet => "invalid",
+            Self::NoKey => "auth",
+            Self::NotGranted | Self::Misdirected => "refused",
+            Self::UnknownModel | Self::NotFound => "not_found",
+            Self::TooSlow => "timeout",
+            Self::Conflict | Self::Interrupted => "conflict",
+            Self::TooLarge => "too_large",
+            Self::Busy => "rate_limited",
+            Self::Stopping => "busy",
+        }
+    }
+}
+
+impl HttpError {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
-            status,
-            detail: ErrorDetail { kind: kind.into(), message: message.into(), hint: None },
+            kind,
+            code: None,
+            message: message.into(),
+            hint: None,
+            field: None,
             retry_after: None,
         }
     }
 
     #[must_use]
-    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.detail.hint = Some(hint.into());
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
-    pub fn status(&self) -> StatusCode {
-        self.status
+    #[must_use]
+    pub const fn with_code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    pub const fn status(&self) -> StatusCode {
+        self.kind.status()
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "invalid", message)
+        Self::new(ErrorKind::Refused, message)
     }
 
     pub(super) fn not_found(what: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", format!("no such {what}"))
+        Self::new(ErrorKind::NotFound, format!("no such {what}"))
             .with_hint(format!("`angelia {what}s list` shows which there are"))
     }
 
     pub(super) fn internal(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+        Self::new(ErrorKind::Failed(FailureKind::Internal), message)
     }
 
-    pub(super) fn too_large(limit: usize) -> Self {
-        let message = format!("the body is larger than {} MiB", limit >> 20);
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-            .with_hint("send less at once; let the agent read large material from files")
-    }
-
-    pub(super) fn too_slow() -> Self {
-        let message = "the body did not arrive in time";
-        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
-    }
-
-    pub(super) fn no_token() -> Self {
-        let message = "this needs the owner's token or a key";
-        Self::new(StatusCode::UNAUTHORIZED, "auth", message).with_hint(
-            "send the content of $ANGELIA_HOME/token, or a key made by `angelia keys add`, as \
-             `Authorization: Bearer …` or `x-api-key`",
-        )
-    }
-
-    pub(super) fn owners_only() -> Self {
-        let message = "this key is for the model APIs (/v1)";
-        Self::new(StatusCode::FORBIDDEN, "auth", message)
-            .with_hint("/api needs the owner's token, which is in $ANGELIA_HOME/token")
-    }
-
-    pub(super) fn other_user() -> Self {
-        let message = "this socket serves only the user it belongs to";
-        Self::new(StatusCode::FORBIDDEN, "auth", message)
-    }
-
-    pub(super) fn agent_cannot_decide() -> Self {
-        let message = "an agent's process cannot decide";
-        Self::new(StatusCode::FORBIDDEN, "refused", message)
-            .with_hint("decide it yourself, in a terminal that no agent has started")
-    }
-
-    pub(super) fn wrong_host() -> Self {
-        let message = "this host name is not ours";
-        Self::new(StatusCode::MISDIRECTED_REQUEST, "refused", message).with_hint(
-            "use localhost or 127.0.0.1 with the right port, or add the name to http.allowed_hosts",
-        )
-    }
-
-    pub(super) fn foreign_origin() -> Self {
-        let message = "pages of this origin may not call angelia";
-        Self::new(StatusCode::FORBIDDEN, "refused", message)
-            .with_hint("add the origin to http.allowed_origins if it is yours")
-    }
-}
-
-/// Translates an error of `/api` for the dialects.
-impl From<ApiError> for DialectError {
-    fn from(error: ApiError) -> Self {
-        let ApiError { status, detail, retry_after } = error;
-        let kind = match status {
-            StatusCode::UNAUTHORIZED => ErrorKind::NoKey,
-            StatusCode::FORBIDDEN => ErrorKind::NotGranted,
-            StatusCode::NOT_FOUND => ErrorKind::NotFound,
-            StatusCode::METHOD_NOT_ALLOWED => ErrorKind::WrongMethod,
-            StatusCode::REQUEST_TIMEOUT => ErrorKind::TooSlow,
-            StatusCode::CONFLICT => ErrorKind::Conflict,
-            StatusCode::PAYLOAD_TOO_LARGE => ErrorKind::TooLarge,
-            StatusCode::MISDIRECTED_REQUEST => ErrorKind::Misdirected,
-            StatusCode::TOO_MANY_REQUESTS => ErrorKind::Busy,
-            StatusCode::SERVICE_UNAVAILABLE => ErrorKind::Stopping,
-            StatusCode::BAD_REQUEST => ErrorKind::Refused,
-            _ => {
-                ErrorKind::Failed(FailureKind::parse(&detail.kind).unwrap_or(FailureKind::Internal))
-            }
-        };
-        Self { kind, message: detail.message, hint: detail.hint, field: None, retry_after }
-    }
-}
-
-/// Returns the HTTP status of a failure.
-const fn failure_status(kind: FailureKind) -> StatusCode {
-    match kind {
-        // Not 401, which is about our own token: here the agent lacks its login.
-        FailureKind::Auth => StatusCode::FAILED_DEPENDENCY,
-        FailureKind::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-        FailureKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        FailureKind::Invalid => StatusCode::BAD_REQUEST,
-        FailureKind::Refused => StatusCode::FORBIDDEN,
-        FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        FailureKind::Agent => StatusCode::BAD_GATEWAY,
-        FailureKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-    }
-}
-
-impl From<Failure> for ApiError {
-    fn from(failure: Failure) -> Self {
-        Self {
-            status: failure_status(failure.kind),
-            detail: ErrorDetail {
-                kind: failure.kind.as_str().into(),
-                message: failure.message.to_string(),
-                hint: failure.hint.map(|hint| hint.to_string()),
-            },
-            retry_after: failure.retry_after,
-        }
-    }
-}
-
-impl From<EngineError> for ApiError {
-    fn from(error: EngineError) -> Self {
-        let message = error.to_string();
-        match error {
-            EngineError::NotFound(what) | EngineError::Store(StoreError::NotFound(what)) => {
-                Self::not_found(what)
-            }
-            EngineError::QueueFull { .. } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
-            }
-            EngineError::NotRunning
-            | EngineError::KeyReused(_)
-            | EngineError::NotPending
-            | EngineError::Store(StoreError::TurnFinished) => {
-                Self::new(StatusCode::CONFLICT, "conflict", message)
-            }
-            EngineError::Store(
-                StoreError::Held(_) | StoreError::LeaseLost | StoreError::Conflict,
-            ) => Self::new(StatusCode::CONFLICT, "busy", message),
-            EngineError::ShuttingDown => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
-            }
-            EngineError::Store(StoreError::DuplicateEvent { .. } | StoreError::Failed { .. }) => {
-                Self::internal(message)
-            }
-            EngineError::Failed(failure) => failure.into(),
-        }
-    }
-}
-
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        EngineError::from(error).into()
-    }
-}
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let Self { status, detail, retry_after } = self;
-        let mut response = (status, Json(ErrorBody { error: detail })).into_response();
+    /// Returns the response with this body. The headers are the same in every format.
+    pub(super) fn response(&self, body: Vec<u8>) -> Response {
+        let content_type = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = (self.status(), content_type, body).into_response();
         let headers = response.headers_mut();
-        if status == StatusCode::UNAUTHORIZED {
+        if self.kind == ErrorKind::NoKey {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(wait) = retry_after {
+        if let Some(wait) = self.retry_after {
             headers.insert(header::RETRY_AFTER, ceil_seconds(wait).into());
         }
         response
     }
 }
 
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status.as_u16(), self.detail.message)
+impl From<Failure> for HttpError {
+    fn from(failure: Failure) -> Self {
+        Self {
+            hint: failure.hint.map(|hint| hint.to_string()),
+            retry_after: failure.retry_after,
+            ..Self::new(ErrorKind::Failed(failure.kind), failure.message.to_string())
+        }
     }
 }
 
-impl std::error::Error for ApiError {}
+impl From<EngineError> for HttpError {
+    fn from(error: EngineError) -> Self {
+        let message = error.to_string();
+        let kind = match error {
+            EngineError::NotFound(what) | EngineError::Store(StoreError::NotFound(what)) => {
+                return Self::not_found(what);
+            }
+            EngineError::Failed(failure) => return failure.into(),
+            EngineError::Store(
+                StoreError::Held(_) | StoreError::LeaseLost | StoreError::Conflict,
+            ) => return Self::new(ErrorKind::Conflict, message).with_code("busy"),
+            EngineError::NotRunning
+            | EngineError::KeyReused(_)
+            | EngineError::NotPending
+            | EngineError::Store(StoreError::TurnFinished) => ErrorKind::Conflict,
+            EngineError::QueueFull { .. } => ErrorKind::Busy,
+            EngineError::ShuttingDown => ErrorKind::Stopping,
+            EngineError::Store(StoreError::DuplicateEvent { .. } | StoreError::Failed { .. }) => {
+                ErrorKind::Failed(FailureKind::Internal)
+            }
+        };
+        Self::new(kind, message)
+    }
+}
+
+impl From<StoreError> for HttpError {
+    fn from(error: StoreError) -> Self {
+        EngineError::from(error).into()
+    }
+}
+
+/// Writes the format of `/api`.
+impl IntoResponse for HttpError {
+    fn into_response(self) -> Response {
+        let kind = self.code.unwrap_or(self.kind.code()).into();
+        let (message, hint) = (self.message.clone(), self.hint.clone());
+        let body = ErrorBody { error: ErrorDetail { kind, message, hint } };
+        // Writing text into memory cannot fail.
+        self.response(serde_json::to_vec(&body).unwrap_or_default())
+    }
+}
+
+/// Writes the message, then the hint.
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for HttpError {}
 
 pub(super) async fn no_such_path(request: Request) -> Response {
     let message = format!("there is nothing at {}", request.uri().path());
-    let error = ApiError::new(StatusCode::NOT_FOUND, "not_found", message);
-    early_errors::error_response(&request, error)
+    early_errors::error_response(&request, HttpError::new(ErrorKind::NotFound, message))
 }
 
 pub(super) async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let message = format!("{method} is not possible at {path}");
-    let error = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message);
-    early_errors::error_response(&request, error)
+    early_errors::error_response(&request, HttpError::new(ErrorKind::WrongMethod, message))
 }

@@ -2,10 +2,7 @@
 //! a host name it controls and with the browser's help. So host names, origins and the token are
 //! all checked, in that order.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::net::{IpAddr, SocketAddr};
 
 use axum::{
     extract::{Request, State},
@@ -14,7 +11,9 @@ use axum::{
     response::Response,
 };
 
-use super::{ApiError, ApiState, TERMINAL_HEADER, early_errors, keys::Principal};
+use super::{
+    ApiState, ErrorKind, HttpError, Principal, TERMINAL_HEADER, early_errors, state::SharedState,
+};
 use crate::socket::Peer;
 
 /// The connection that a request came in on.
@@ -26,13 +25,6 @@ pub enum ConnectionSource {
 }
 
 impl ConnectionSource {
-    /// Returns the caller name for idempotency keys. Every connection belongs to the owner.
-    pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::Tcp(_) | Self::Unix(_) => "owner",
-        }
-    }
-
     /// Returns whether the owner sits at a terminal behind this request: our own client says so,
     /// over the socket that only the owner can open, and it is not an agent's process.
     pub(super) async fn is_terminal(&self, headers: &HeaderMap) -> bool {
@@ -43,38 +35,41 @@ impl ConnectionSource {
     }
 
     /// Refuses decisions from an agent's process: agents must not answer their own questions.
-    pub(super) async fn ensure_may_decide(&self) -> Result<(), ApiError> {
+    pub(super) async fn ensure_may_decide(&self) -> Result<(), HttpError> {
         match self {
-            Self::Unix(peer) if peer.is_agent().await => Err(ApiError::agent_cannot_decide()),
+            Self::Unix(peer) if peer.is_agent().await => {
+                Err(HttpError::new(ErrorKind::NotGranted, "an agent's process cannot decide")
+                    .with_hint("decide it yourself, in a terminal that no agent has started"))
+            }
             Self::Unix(_) | Self::Tcp(_) => Ok(()),
         }
     }
 }
 
 pub(super) async fn authenticate(
-    State(state): State<Arc<ApiState>>,
+    State(state): SharedState,
     mut request: Request,
     next: Next,
 ) -> Response {
     match admit(&state, &request) {
-        Ok(who) => {
-            request.extensions_mut().insert(who);
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(refused) => {
-            tracing::debug!(path = request.uri().path(), error = %refused, "request refused");
-            early_errors::error_response(&request, refused)
+        Err(error) => {
+            tracing::debug!(path = request.uri().path(), %error, "request refused");
+            early_errors::error_response(&request, error)
         }
     }
 }
 
 /// Returns the principal of a request, if it may make this request at all.
-fn admit(state: &ApiState, request: &Request) -> Result<Principal, ApiError> {
-    let Some(caller) = request.extensions().get::<ConnectionSource>() else {
-        return Err(ApiError::internal("the listener did not attach the connection's source"));
+fn admit(state: &ApiState, request: &Request) -> Result<Principal, HttpError> {
+    let Some(source) = request.extensions().get::<ConnectionSource>() else {
+        return Err(HttpError::internal("the listener did not attach the connection's source"));
     };
     let headers = request.headers();
-    match caller {
+    match source {
         ConnectionSource::Tcp(local) => {
             check_host(state, request, *local)?;
             check_origin(state, headers, Some(*local))?;
@@ -84,21 +79,35 @@ fn admit(state: &ApiState, request: &Request) -> Result<Principal, ApiError> {
                 return Ok(Principal::owner());
             }
             let mut offered = offered_tokens(headers);
-            let who = offered.find_map(|key| state.models.keys.authenticate(key));
-            let Some(who) = who else {
-                return Err(ApiError::no_token());
-            };
+            let principal = offered.find_map(|key| state.models.keys.authenticate(key));
+            let principal = principal.ok_or_else(no_token)?;
             if is_owners_path(path) {
-                return Err(ApiError::owners_only());
+                return Err(owners_only());
             }
-            Ok(who)
+            Ok(principal)
         }
         ConnectionSource::Unix(peer) if peer.is_owner() => {
             check_origin(state, headers, None)?;
             Ok(Principal::owner())
         }
-        ConnectionSource::Unix(_) => Err(ApiError::other_user()),
+        ConnectionSource::Unix(_) => {
+            let message = "this socket serves only the user it belongs to";
+            Err(HttpError::new(ErrorKind::NotGranted, message).with_code("auth"))
+        }
     }
+}
+
+fn no_token() -> HttpError {
+    HttpError::new(ErrorKind::NoKey, "this needs the owner's token or a key").with_hint(
+        "send the content of $ANGELIA_HOME/token, or a key made by `angelia keys add`, as \
+         `Authorization: Bearer …` or `x-api-key`",
+    )
+}
+
+fn owners_only() -> HttpError {
+    HttpError::new(ErrorKind::NotGranted, "this key is for the model APIs (/v1)")
+        .with_code("auth")
+        .with_hint("/api needs the owner's token, which is in $ANGELIA_HOME/token")
 }
 
 /// Returns whether a path is for the owner only: it shows sessions, turns and approvals of
@@ -118,7 +127,7 @@ fn offered_tokens(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Checks every host name in the request: the header, and the target if it has one.
-fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<(), ApiError> {
+fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<(), HttpError> {
     let mut given = request.headers().get_all(header::HOST).into_iter();
     let (host, another) = (given.next(), given.next());
     let host = host
@@ -133,7 +142,9 @@ fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<
     {
         Ok(())
     } else {
-        Err(ApiError::wrong_host())
+        Err(HttpError::new(ErrorKind::Misdirected, "this host name is not ours").with_hint(
+            "use localhost or 127.0.0.1 with the right port, or add the name to http.allowed_hosts",
+        ))
     }
 }
 
@@ -142,7 +153,7 @@ fn check_origin(
     state: &ApiState,
     headers: &HeaderMap,
     local: Option<SocketAddr>,
-) -> Result<(), ApiError> {
+) -> Result<(), HttpError> {
     for origin in headers.get_all(header::ORIGIN) {
         let allowed = origin.to_str().is_ok_and(|origin| {
             let listed = &state.allowed_origins;
@@ -150,7 +161,9 @@ fn check_origin(
                 || is_own_page(state, origin, local)
         });
         if !allowed {
-            return Err(ApiError::foreign_origin());
+            let message = "pages of this origin may not call angelia";
+            return Err(HttpError::new(ErrorKind::NotGranted, message)
+                .with_hint("add the origin to http.allowed_origins if it is yours"));
         }
     }
     Ok(())

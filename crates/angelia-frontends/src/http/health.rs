@@ -2,14 +2,12 @@
 //! reports what a command must know before it uses this daemon instead of working by itself. `GET
 //! /readyz` reports whether the daemon can do its work.
 
-use std::sync::Arc;
-
 use angelia_core::ports::Page;
 use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, ApiState, ConnectionSource};
+use super::{ConnectionSource, HttpError, state::SharedState};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Hello")]
@@ -24,10 +22,10 @@ pub struct HealthStatus {
 }
 
 pub(super) async fn healthz(
-    State(state): State<Arc<ApiState>>,
-    Extension(caller): Extension<ConnectionSource>,
+    State(state): SharedState,
+    Extension(source): Extension<ConnectionSource>,
 ) -> Json<HealthStatus> {
-    let owner = matches!(caller, ConnectionSource::Unix(_));
+    let owner = matches!(source, ConnectionSource::Unix(_));
     Json(HealthStatus {
         status: "ok".to_owned(),
         version: state.version.to_string(),
@@ -38,8 +36,8 @@ pub(super) async fn healthz(
 
 /// The daemon is ready once the record can be read.
 pub(super) async fn readyz(
-    State(state): State<Arc<ApiState>>,
-) -> Result<Json<serde_json::Value>, ApiError> {
+    State(state): SharedState,
+) -> Result<Json<serde_json::Value>, HttpError> {
     state.engine.sessions(Page::first(1)).await?;
     Ok(Json(serde_json::json!({"status": "ready"})))
 }

@@ -8,6 +8,9 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
+/// The name of the owner as a caller.
+pub(super) const OWNER: &str = "owner";
+
 /// A key that the owner gave to another user or program; `angelia keys add` creates it.
 #[derive(Clone)]
 pub struct AccessKey {
@@ -87,7 +90,7 @@ pub struct Principal {
 impl Principal {
     pub fn owner() -> Self {
         Self {
-            name: "owner".into(),
+            name: OWNER.into(),
             grant: Arc::new(Grant {
                 profiles: AllowedModels::All,
                 agent_mode: true,
@@ -95,6 +98,17 @@ impl Principal {
             }),
             is_owner: true,
         }
+    }
+
+    /// Returns the caller name that is recorded with the turns of this principal; the owner has
+    /// none.
+    pub(super) fn recorded_name(&self) -> Option<Arc<str>> {
+        (!self.is_owner).then(|| Arc::clone(&self.name))
+    }
+
+    /// Returns whether a turn that was recorded with this caller name belongs to this principal.
+    pub(super) fn owns_turn_of(&self, caller: Option<&str>) -> bool {
+        caller == self.recorded_name().as_deref()
     }
 
     fn for_key(key: &AccessKey) -> Self {

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     fmt::{self, Display, Write as _},
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
 };
@@ -18,7 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::ApiState;
+use super::{ApiState, state::SharedState};
 
 /// The paths by which requests are counted. A path below one of them counts as it.
 const COUNTED_PATHS: [&str; 14] = [
@@ -140,7 +140,7 @@ impl Drop for OpenRequestGuard<'_> {
 }
 
 pub(super) async fn count_request(
-    State(state): State<Arc<ApiState>>,
+    State(state): SharedState,
     request: Request,
     next: Next,
 ) -> Response {
@@ -157,7 +157,7 @@ pub(super) async fn count_request(
     response
 }
 
-pub(super) async fn get_metrics(State(state): State<Arc<ApiState>>) -> Response {
+pub(super) async fn get_metrics(State(state): SharedState) -> Response {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     let mut text = Exposition::default();
     text.family("angelia_build_info", "gauge", "The running version.");

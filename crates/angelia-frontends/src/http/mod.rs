@@ -6,7 +6,8 @@
 //! - [`router`]: maps paths to handlers; also for tests without a socket.
 //! - `guard`: authenticates requests; `keys`: the principals and their keys. `early_errors`: errors
 //!   from before a dialect is chosen, in the format the client expects.
-//! - `body`: reads the body and the query of a request; [`ApiError`]: the error responses.
+//! - `body`: reads the body and the query of a request; `idempotency`: its key; [`HttpError`]: the
+//!   error responses; `sse`: what all event streams have in common.
 //! - [`resources`]: sessions, turns and approvals as clients see them.
 //! - `api`: the handlers of `/api`. `v1`: the model APIs, built on [`dialect`], [`anthropic`] and
 //!   [`openai`].
@@ -19,6 +20,7 @@ mod early_errors;
 mod error;
 mod guard;
 mod health;
+mod idempotency;
 mod keys;
 mod metrics;
 mod models;
@@ -26,6 +28,7 @@ pub mod openai;
 mod openapi;
 pub mod resources;
 mod serve;
+mod sse;
 mod state;
 mod v1;
 
@@ -34,7 +37,7 @@ use std::sync::Arc;
 use axum::{Router, middleware, routing::get};
 
 pub use api::BusApi;
-pub use error::{ApiError, ErrorBody, ErrorDetail};
+pub use error::{ErrorBody, ErrorDetail, ErrorKind, HttpError};
 pub use guard::ConnectionSource;
 pub use health::HealthStatus;
 pub use keys::{AccessKey, AccessKeys, AllowedModels, Grant, Principal};

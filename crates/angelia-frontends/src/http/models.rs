@@ -1,6 +1,6 @@
 //! `GET /v1/models`, in the format the client expects, which its headers and query reveal.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use angelia_core::model::Mode;
 use axum::{
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::{
     ApiState, Principal,
     anthropic::MessagesDialect,
-    dialect::{DialectError, ErrorKind, error_response, granted_mode},
+    dialect::{error_response, granted_mode, json_response, unknown_model_error},
     openai::chat::ChatDialect,
-    v1::json_response,
+    state::SharedState,
 };
 
 /// We do not know when models were released, but the formats require a date.
@@ -26,17 +26,15 @@ const CREATED_UNIX: i64 = 1_767_225_600;
 /// The context window reported for every model; the agents know the real one.
 const CONTEXT_WINDOW_TOKENS: u64 = 200_000;
 
-type SharedState = State<Arc<ApiState>>;
-
 pub(super) async fn list(
     State(state): SharedState,
-    Extension(who): Extension<Principal>,
+    Extension(principal): Extension<Principal>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
     let query = Query::<HashMap<String, String>>::try_from_uri(&uri);
     let query = query.map(|Query(query)| query).unwrap_or_default();
-    let ids = visible_models(&state, &who);
+    let ids = visible_models(&state, &principal);
     let list = if query.contains_key("client_version") {
         codex_list(&ids)
     } else if headers.contains_key("anthropic-version") {
@@ -51,16 +49,14 @@ pub(super) async fn list(
 /// Describes one model, also one that is not listed, as long as its id resolves.
 pub(super) async fn show(
     State(state): SharedState,
-    Extension(who): Extension<Principal>,
+    Extension(principal): Extension<Principal>,
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    let known = granted_mode(&state, &who, &id);
+    let known = granted_mode(&state, &principal, &id);
     let anthropic = headers.contains_key("anthropic-version");
     let Some(mode) = known else {
-        let message = format!("there is no model `{id}`");
-        let error = DialectError::new(ErrorKind::UnknownModel, message)
-            .with_hint("GET /v1/models lists what there is");
+        let error = unknown_model_error(&id);
         return if anthropic {
             error_response::<MessagesDialect>(&error)
         } else {
@@ -78,7 +74,7 @@ struct ListedModel {
 }
 
 /// Lists the models this principal may use: by executor, then profiles, then aliases.
-fn visible_models(state: &ApiState, who: &Principal) -> Vec<ListedModel> {
+fn visible_models(state: &ApiState, principal: &Principal) -> Vec<ListedModel> {
     let settings = &state.models;
     let mut ids = Vec::new();
     for family in &settings.families {
@@ -90,7 +86,7 @@ fn visible_models(state: &ApiState, who: &Principal) -> Vec<ListedModel> {
     ids.extend(settings.aliases.keys().map(ToString::to_string));
     ids.into_iter()
         .filter_map(|id| {
-            let mode = granted_mode(state, who, &id)?;
+            let mode = granted_mode(state, principal, &id)?;
             Some(ListedModel { id, mode })
         })
         .collect()

@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use angelia_core::{engine::Engine, ports::Profiles, task::TaskGroup};
+use angelia_core::{engine::Engine, model::TurnId, ports::Profiles, task::TaskGroup};
+use axum::extract::State;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -11,6 +12,9 @@ use super::{
     keys,
     metrics::Metrics,
 };
+
+/// The state as handlers extract it.
+pub(super) type SharedState = State<Arc<ApiState>>;
 
 /// Created once by the daemon and shared by every listener.
 pub struct ApiState {
@@ -34,6 +38,15 @@ pub struct ApiState {
     pub tasks: TaskGroup,
     /// The bus, if this daemon has one.
     pub bus: Option<BusApi>,
+}
+
+impl ApiState {
+    /// Interrupts a turn that is no longer wanted; it may have ended already.
+    pub(super) async fn interrupt(&self, turn: TurnId) {
+        if let Err(error) = self.engine.interrupt(turn, false).await {
+            tracing::debug!(%turn, %error, "the turn had already ended");
+        }
+    }
 }
 
 impl fmt::Debug for ApiState {

@@ -2,24 +2,32 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use angelia_core::model::{TurnId, TurnState};
+use angelia_core::model::TurnState;
 use axum::{
     Extension, Router,
-    extract::{Path, Request, State},
-    http::header,
-    response::{IntoResponse, Response},
+    extract::{Path, State},
+    http::HeaderMap,
+    response::Response,
     routing::{get, post},
 };
 
 use super::{
-    ApiState, Principal, anthropic, body,
-    dialect::{self, DialectError, ErrorKind, RecordedAnswer, error_response},
+    ApiState, ErrorKind, HttpError, Principal,
+    anthropic::{self, MessagesDialect},
+    body::BodyBytes,
+    dialect::{
+        self, ModelRequest, RecordedAnswer, error_response, json_response, load_recorded_answer,
+    },
     models,
-    openai::{chat, responses},
+    openai::{
+        chat,
+        responses::{self, ResponsesDialect},
+    },
+    state::SharedState,
 };
 
-type SharedState = State<Arc<ApiState>>;
-type PrincipalExtension = Extension<Principal>;
+/// A body, or the reason why it could not be read, which each dialect reports in its own format.
+type RequestBody = Result<BodyBytes, HttpError>;
 
 pub(super) fn routes() -> Router<Arc<ApiState>> {
     Router::new()
@@ -35,137 +43,110 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
 
 async fn messages(
     State(state): SharedState,
-    Extension(who): PrincipalExtension,
-    request: Request,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    body: RequestBody,
 ) -> Response {
-    let (parts, body) = request.into_parts();
-    let bytes = match body::read_body(&parts.headers, body).await {
-        Ok(bytes) => bytes,
-        Err(error) => return error_response::<anthropic::MessagesDialect>(&error.into()),
-    };
-    match anthropic::decode(&bytes) {
-        Ok((ask, dialect)) => dialect::serve(&state, &who, &parts.headers, ask, dialect).await,
-        Err(not_read) => {
-            let (status, json) = not_read.to_response();
-            (status, json_response(json)).into_response()
-        }
-    }
+    let decoded = body.and_then(|body| anthropic::decode(&body.0));
+    dialect::serve(state, principal, &headers, decoded).await
 }
 
 /// Estimates the tokens of a request without running a model.
-async fn count_tokens(request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let read = body::read_body(&parts.headers, body).await;
-    let counted = read.map_err(DialectError::from).and_then(|bytes| {
-        let counted = anthropic::count_tokens(&bytes);
-        counted.map_err(DialectError::from)
-    });
-    match counted {
+async fn count_tokens(body: RequestBody) -> Response {
+    match body.and_then(|body| Ok(anthropic::count_tokens(&body.0)?)) {
         Ok(json) => json_response(json),
-        Err(error) => error_response::<anthropic::MessagesDialect>(&error),
+        Err(error) => error_response::<MessagesDialect>(&error),
     }
 }
 
 async fn chat_completions(
     State(state): SharedState,
-    Extension(who): PrincipalExtension,
-    request: Request,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    body: RequestBody,
 ) -> Response {
-    dialect::decode_and_serve(&state, &who, request, chat::decode).await
+    let decoded = body.and_then(|body| Ok(chat::decode(&body.0)?));
+    dialect::serve(state, principal, &headers, decoded).await
 }
 
 async fn create_response(
     State(state): SharedState,
-    Extension(who): PrincipalExtension,
-    request: Request,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    body: RequestBody,
 ) -> Response {
-    match decode_response_request(&state, &who, request).await {
-        Ok((headers, ask, dialect)) => dialect::serve(&state, &who, &headers, ask, dialect).await,
-        Err(error) => error_response::<responses::ResponsesDialect>(&error),
-    }
+    let decoded = decode_response_request(&state, &principal, body).await;
+    dialect::serve(state, principal, &headers, decoded).await
 }
 
 /// Decodes a request, with the items of earlier answers that it only refers to.
 async fn decode_response_request(
-    state: &Arc<ApiState>,
-    who: &Principal,
-    request: Request,
-) -> Result<(header::HeaderMap, dialect::ModelRequest, responses::ResponsesDialect), DialectError> {
-    let (parts, body) = request.into_parts();
-    let bytes = body::read_body(&parts.headers, body).await?;
+    state: &ApiState,
+    principal: &Principal,
+    body: RequestBody,
+) -> Result<(ModelRequest, ResponsesDialect), HttpError> {
+    let BodyBytes(body) = body?;
     let mut known = HashMap::new();
-    for id in responses::references(&bytes)? {
-        let response = id.response;
-        let told = dialect::recorded(state, who, response.turn, response.part).await;
-        if let Ok(RecordedAnswer::Complete(whole)) = told {
+    for id in responses::references(&body)? {
+        let (turn, part) = (id.response.turn, id.response.part);
+        let recorded = load_recorded_answer(state, principal, turn, part).await;
+        if let Ok(RecordedAnswer::Complete(answer)) = recorded {
             let index = usize::try_from(id.index).unwrap_or(usize::MAX);
-            let block = whole.blocks.get(index).cloned();
-            known.extend(block.map(|block| (item_key(id), block)));
+            known.extend(answer.blocks.get(index).map(|block| (id, block.clone())));
         }
     }
-    let (ask, dialect) = responses::decode(&bytes, |id| known.get(&item_key(id)).cloned())?;
-    Ok((parts.headers, ask, dialect))
+    Ok(responses::decode(&body, |id| known.get(&id).cloned())?)
 }
 
 async fn show_response(
     State(state): SharedState,
-    Extension(who): PrincipalExtension,
+    Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Response {
-    match load_response(&state, &who, &id).await {
-        Ok(RecordedAnswer::Complete(whole)) => json_response(responses::encode_recorded(&whole)),
-        Ok(RecordedAnswer::Unfinished(begin, turn)) => {
-            json_response(responses::encode_unfinished(&begin, response_status(&turn.state)))
-        }
-        Err(error) => error_response::<responses::ResponsesDialect>(&error),
-    }
+    let recorded = load_response(&state, &principal, &id).await;
+    response_object(recorded, |state| match state {
+        TurnState::Queued => "queued",
+        TurnState::Finished { .. } => "cancelled",
+        _ => "in_progress",
+    })
 }
 
 async fn cancel_response(
     State(state): SharedState,
-    Extension(who): PrincipalExtension,
+    Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Response {
     let cancelled = async {
-        if let RecordedAnswer::Unfinished(begin, _) = load_response(&state, &who, &id).await? {
-            state.engine.interrupt(begin.turn, false).await?;
+        let recorded = load_response(&state, &principal, &id).await?;
+        if let RecordedAnswer::Unfinished(header, _) = recorded {
+            state.engine.interrupt(header.turn, false).await?;
         }
-        load_response(&state, &who, &id).await
+        load_response(&state, &principal, &id).await
     };
-    match cancelled.await {
-        Ok(RecordedAnswer::Complete(whole)) => json_response(responses::encode_recorded(&whole)),
-        Ok(RecordedAnswer::Unfinished(begin, _)) => {
-            json_response(responses::encode_unfinished(&begin, "cancelled"))
-        }
-        Err(error) => error_response::<responses::ResponsesDialect>(&error),
-    }
+    response_object(cancelled.await, |_| "cancelled")
 }
 
 async fn load_response(
     state: &ApiState,
-    who: &Principal,
+    principal: &Principal,
     id: &str,
-) -> Result<RecordedAnswer, DialectError> {
-    let id: responses::ResponseId = id
-        .parse()
-        .map_err(|_| DialectError::new(ErrorKind::NotFound, "there is no such response"))?;
-    dialect::recorded(state, who, id.turn, id.part).await
+) -> Result<RecordedAnswer, HttpError> {
+    let id: responses::ResponseId =
+        id.parse().map_err(|_| HttpError::new(ErrorKind::NotFound, "there is no such response"))?;
+    load_recorded_answer(state, principal, id.turn, id.part).await
 }
 
-/// Returns the status of a turn as Responses spells it.
-const fn response_status(state: &TurnState) -> &'static str {
-    match state {
-        TurnState::Queued => "queued",
-        TurnState::Finished { .. } => "cancelled",
-        _ => "in_progress",
+/// Returns a recorded answer as a response object. `status` spells the state of a turn that has no
+/// complete answer.
+fn response_object(
+    recorded: Result<RecordedAnswer, HttpError>,
+    status: impl FnOnce(&TurnState) -> &'static str,
+) -> Response {
+    match recorded {
+        Ok(RecordedAnswer::Complete(answer)) => json_response(responses::encode_recorded(&answer)),
+        Ok(RecordedAnswer::Unfinished(header, turn)) => {
+            json_response(responses::encode_unfinished(&header, status(&turn.state)))
+        }
+        Err(error) => error_response::<ResponsesDialect>(&error),
     }
-}
-
-pub(super) fn json_response(json: Vec<u8>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
-}
-
-/// Identifies an item by its answer and its index there.
-fn item_key(id: responses::ItemId) -> (TurnId, u32, u32) {
-    (id.response.turn, id.response.part, id.index)
 }

@@ -2,8 +2,9 @@
 
 use angelia_core::model::{MessagePart, Role};
 use angelia_frontends::http::{
-    anthropic::{MessagesDecodeError, MessagesDialect, count_tokens, decode as read},
-    dialect::{ModelRequest, OutputFormat},
+    ErrorKind,
+    anthropic::{MessagesDialect, count_tokens, decode as read},
+    dialect::{Dialect as _, ModelRequest, OutputFormat},
 };
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ pub(crate) fn decode(body: &Value) -> (ModelRequest, MessagesDialect) {
 /// Returns the field and the message of the refusal.
 pub(crate) fn refused(body: &Value) -> (Option<String>, String) {
     match read(body.to_string().as_bytes()) {
-        Err(MessagesDecodeError::InvalidRequest(refused)) => (refused.field, refused.message),
+        Err(error) if error.kind == ErrorKind::Refused => (error.field, error.message),
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -266,7 +267,7 @@ fn a_thread_is_begun_but_not_kept() {
     decode(&request(hello(), json!({"thread": {"type": "create"}})));
     let continued = json!({"thread": {"type": "continue", "previous_message_id": "msg_1"}});
     let error = read(request(hello(), continued).to_string().as_bytes()).unwrap_err();
-    let (status, body) = error.to_response();
+    let (status, body) = (error.status(), MessagesDialect::encode_error(&error));
     assert_eq!(status, 404);
     insta::assert_snapshot!(String::from_utf8(body).unwrap(), @r#"{"type":"error","error":{"type":"not_found_error","message":"no conversation is kept under this `previous_message_id`; send all of it again","details":{"error_code":"thread_not_found"}}}"#);
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use angelia_core::model::{Failure, FailureKind, RawJson, SessionId, ToolId, TurnId, Usage};
 use angelia_frontends::http::{
-    anthropic::{MessagesDialect, decode},
+    anthropic::MessagesDialect,
     dialect::{
         AnswerBlock, AnswerChunk, AnswerEncoder as _, AnswerEnd, AnswerHeader, BlockKind,
-        CompleteAnswer, Dialect as _, ModelRequest, StopReason,
+        CompleteAnswer, Dialect as _, StopReason,
     },
 };
 use serde_json::value::RawValue;
@@ -37,17 +37,12 @@ fn end(stop: StopReason) -> AnswerEnd {
     }
 }
 
-fn ask() -> ModelRequest {
-    let body = br#"{"model":"claude/sonnet","messages":[{"role":"user","content":"hi"}]}"#;
-    decode(body).unwrap().0
-}
-
 fn call(id: &str) -> BlockKind {
     BlockKind::Call { id: ToolId::new(id), name: "get_weather".into() }
 }
 
 fn stream(dialect: MessagesDialect, pieces: &[AnswerChunk]) -> String {
-    let mut encoder = dialect.encoder(&ask(), &begin(0));
+    let mut encoder = dialect.encoder(&begin(0));
     let mut out = Vec::new();
     for piece in pieces {
         encoder.encode(piece, &mut out);
@@ -148,7 +143,7 @@ fn every_reason_to_stop() {
 
 #[test]
 fn later_answers_of_a_turn_have_ids_of_their_own() {
-    let mut encoder = MessagesDialect::default().encoder(&ask(), &begin(2));
+    let mut encoder = MessagesDialect::default().encoder(&begin(2));
     let mut out = Vec::new();
     encoder.encode(&AnswerChunk::Start(begin(2)), &mut out);
     let shown = String::from_utf8(out).unwrap();
@@ -163,7 +158,7 @@ fn keep_alives_are_pings() {
 
 fn whole(dialect: MessagesDialect, blocks: Vec<AnswerBlock>, stop: StopReason) -> String {
     let whole = CompleteAnswer { header: begin(0), blocks, end: end(stop) };
-    String::from_utf8(dialect.encode_complete(&ask(), &whole)).unwrap()
+    String::from_utf8(dialect.encode_complete(&whole)).unwrap()
 }
 
 fn raw(json: &str) -> RawJson {

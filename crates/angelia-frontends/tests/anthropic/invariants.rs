@@ -2,8 +2,9 @@
 
 use angelia_core::model::{Content, HistoryMessage, MessagePart, Role};
 use angelia_frontends::http::{
-    anthropic::{MessagesDecodeError, MessagesDialect, count_tokens, decode},
-    dialect::{Dialect, DialectError, InvalidRequest, ModelRequest, ToolChoice},
+    ErrorKind, HttpError,
+    anthropic::{MessagesDialect, count_tokens, decode},
+    dialect::{Dialect, ModelRequest, ToolChoice},
 };
 
 /// Asserts that a body is either refused with a reason or a request that can be served.
@@ -16,8 +17,8 @@ pub(crate) fn check(body: &[u8]) {
             assert!(count["input_tokens"].as_u64().unwrap() > 0);
             assert_eq!(count["estimated"], true);
         }
-        Err(MessagesDecodeError::ThreadNotFound) => {}
-        Err(MessagesDecodeError::InvalidRequest(refused)) => check_refused(refused),
+        Err(error) if error.kind == ErrorKind::NotFound => {}
+        Err(error) => check_refused(&error),
     }
 }
 
@@ -57,11 +58,10 @@ fn check_message(message: &HistoryMessage) {
     }
 }
 
-fn check_refused(refused: InvalidRequest) {
-    assert!(!refused.message.is_empty());
-    let error = DialectError::from(refused);
-    let (status, body) = MessagesDialect::encode_error(&error);
-    assert_eq!(status, 400);
+fn check_refused(error: &HttpError) {
+    assert!(!error.message.is_empty());
+    assert_eq!(error.status(), 400);
+    let body = MessagesDialect::encode_error(error);
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body["error"]["type"], "invalid_request_error");
 }

@@ -7,7 +7,7 @@ use angelia_core::model::{
     ToolId, ToolResult, TurnEvent, TurnId, TurnStatus, Usage,
 };
 use angelia_frontends::http::dialect::{
-    AnswerChunk, AnswerProgress, AnswerProjector, ProjectorOptions, ShownFrom,
+    AnswerChunk, AnswerProgress, AnswerProjector, AnswerStart, ProjectorOptions,
 };
 use uuid::Uuid;
 
@@ -63,7 +63,7 @@ pub(crate) fn finished(status: TurnStatus, text: &str) -> EventKind {
 pub(crate) fn default_options() -> ProjectorOptions {
     ProjectorOptions {
         model: "claude/sonnet".into(),
-        start: ShownFrom::Part(0),
+        start: AnswerStart::Part(0),
         tools: HashSet::from(["get_weather".into()]),
         report_activity: false,
         hold_until_end: false,

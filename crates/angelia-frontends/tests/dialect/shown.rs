@@ -7,7 +7,7 @@ use crate::events::{
     awaiting, block, call, default_options, delta, finished, format_answer, format_projection,
     result, thought, used, warning,
 };
-use angelia_frontends::http::dialect::{AnswerProjector, ProjectorOptions, ShownFrom};
+use angelia_frontends::http::dialect::{AnswerProjector, AnswerStart, ProjectorOptions};
 
 fn failure() -> TurnStatus {
     TurnStatus::Failed(Failure::new(FailureKind::Unavailable, "the API is away").with_hint("wait"))
@@ -141,11 +141,11 @@ fn the_callers_calls_end_an_answer_and_the_next_part_goes_on() {
     over
     "#);
     let after = format_answer(
-        ProjectorOptions { start: ShownFrom::AfterEvent(7), ..default_options() },
+        ProjectorOptions { start: AnswerStart::AfterEvent(7), ..default_options() },
         two_parts(),
     );
     let second = format_answer(
-        ProjectorOptions { start: ShownFrom::Part(1), ..default_options() },
+        ProjectorOptions { start: AnswerStart::Part(1), ..default_options() },
         two_parts(),
     );
     assert_eq!(after, second);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use angelia_core::model::{EventKind, Failure, FailureKind, ToolClass, TurnStatus};
 use angelia_frontends::http::dialect::{
-    AnswerChunk, AnswerProgress, AnswerProjector, ProjectorOptions, ShownFrom,
+    AnswerChunk, AnswerProgress, AnswerProjector, AnswerStart, ProjectorOptions,
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -42,7 +42,7 @@ fn any_end() -> impl Strategy<Value = EventKind> {
 fn any_view() -> impl Strategy<Value = ProjectorOptions> {
     (0..3_u32, any::<bool>(), any::<bool>(), proptest::option::of(0..9_u64)).prop_map(
         |(part, activity, hold, max_tokens)| ProjectorOptions {
-            start: ShownFrom::Part(part),
+            start: AnswerStart::Part(part),
             report_activity: activity,
             hold_until_end: hold,
             max_tokens,

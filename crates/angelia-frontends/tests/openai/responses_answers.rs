@@ -11,7 +11,7 @@ use angelia_frontends::http::{
 };
 use serde_json::Value;
 
-use crate::sample_answers::{answers, any_request, begin, call, pretty, streamed};
+use crate::sample_answers::{answers, begin, call, pretty, streamed};
 
 /// Formats one line per event, with the fields that clients need.
 fn told(stream: &str) -> String {
@@ -39,7 +39,7 @@ fn told(stream: &str) -> String {
 fn every_answer_as_a_stream() {
     let mut all = String::new();
     for (name, whole) in answers() {
-        let stream = streamed(&ResponsesDialect::default(), &any_request(), &whole);
+        let stream = streamed(&ResponsesDialect::default(), &whole);
         write!(all, "=== {name}\n{}", told(&stream)).unwrap();
     }
     insta::assert_snapshot!(all);
@@ -48,7 +48,7 @@ fn every_answer_as_a_stream() {
 #[test]
 fn the_bytes_of_a_stream() {
     let (_, whole) = answers().remove(0);
-    insta::assert_snapshot!(streamed(&ResponsesDialect::default(), &any_request(), &whole));
+    insta::assert_snapshot!(streamed(&ResponsesDialect::default(), &whole));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn most_of_the_request_comes_back() {
     });
     let (_, responses) = decode(body.to_string().as_bytes(), |_| None).unwrap();
     let (_, whole) = answers().remove(4);
-    insta::assert_snapshot!(pretty(&responses.encode_complete(&any_request(), &whole)));
+    insta::assert_snapshot!(pretty(&responses.encode_complete(&whole)));
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn calls_of_custom_and_namespaced_tools_in_their_own_words() {
         call("toolu_2", "apply_patch", r#"{"input":"*** Begin \"x\""}"#),
         call("toolu_3", "apply_patch", r#"{"patch":"not as asked"}"#),
     ];
-    let object: Value = serde_json::from_slice(&responses.encode_complete(&ask, &whole)).unwrap();
-    let stream = streamed(&responses, &ask, &whole);
+    let object: Value = serde_json::from_slice(&responses.encode_complete(&whole)).unwrap();
+    let stream = streamed(&responses, &whole);
     let events = told(&stream);
     assert!(events.contains(&object["output"].to_string()), "streamed or not, the same");
     insta::assert_snapshot!(events);
@@ -94,15 +94,13 @@ fn calls_of_custom_and_namespaced_tools_in_their_own_words() {
 fn every_answer_as_an_object() {
     let mut all = String::new();
     for (name, whole) in answers() {
-        let body: Value = serde_json::from_slice(
-            &ResponsesDialect::default().encode_complete(&any_request(), &whole),
-        )
-        .unwrap();
+        let body: Value =
+            serde_json::from_slice(&ResponsesDialect::default().encode_complete(&whole)).unwrap();
         let again: Value = serde_json::from_slice(&encode_recorded(&whole)).unwrap();
         let status = (&body["status"], &again["status"]);
         writeln!(all, "=== {name}: {status:?} {}", body["output"]).unwrap();
         assert_eq!(body["output"], again["output"]);
-        let stream = streamed(&ResponsesDialect::default(), &any_request(), &whole);
+        let stream = streamed(&ResponsesDialect::default(), &whole);
         let last = stream.trim_end().rsplit("data: ").next().unwrap();
         let last: Value = serde_json::from_str(last).unwrap();
         assert_eq!(last["response"], body, "streamed or not, the same");

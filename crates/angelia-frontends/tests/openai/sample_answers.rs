@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use angelia_core::model::{Failure, FailureKind, SessionId, ToolId, TurnId, Usage};
 use angelia_frontends::http::dialect::{
     AnswerBlock, AnswerChunk, AnswerEncoder, AnswerEnd, AnswerHeader, BlockKind, CompleteAnswer,
-    Dialect, ModelRequest, OutputFormat, StopReason, ToolChoice,
+    Dialect, StopReason,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -127,12 +127,8 @@ pub(crate) fn chunks(whole: &CompleteAnswer) -> Vec<AnswerChunk> {
     pieces
 }
 
-pub(crate) fn streamed<D: Dialect>(
-    dialect: &D,
-    ask: &ModelRequest,
-    whole: &CompleteAnswer,
-) -> String {
-    let mut encoder = dialect.encoder(ask, &whole.header);
+pub(crate) fn streamed<D: Dialect>(dialect: &D, whole: &CompleteAnswer) -> String {
+    let mut encoder = dialect.encoder(&whole.header);
     let mut out = Vec::new();
     for piece in chunks(whole) {
         encoder.encode(&piece, &mut out);
@@ -144,21 +140,4 @@ pub(crate) fn streamed<D: Dialect>(
 pub(crate) fn pretty(json: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(json).unwrap();
     serde_json::to_string_pretty(&value).unwrap()
-}
-
-/// Returns any request; the encoders do not depend on it.
-pub(crate) fn any_request() -> ModelRequest {
-    ModelRequest {
-        model: "claude/sonnet".into(),
-        system: None,
-        messages: Vec::new(),
-        tools: Vec::new(),
-        tool_choice: ToolChoice::Auto,
-        output_format: OutputFormat::Text,
-        max_tokens: None,
-        stop_words: Vec::new(),
-        stream: true,
-        previous_turn: None,
-        is_utility: false,
-    }
 }

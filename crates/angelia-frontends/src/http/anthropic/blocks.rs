@@ -82,7 +82,7 @@ fn read_blocks<T>(
             }
             Ok(all)
         }
-        _ => Err(invalid_field(place, "this must be a string or a list of blocks")),
+        _ => Err(InvalidRequest::in_field(place, "this must be a string or a list of blocks")),
     }
 }
 
@@ -122,7 +122,7 @@ fn decode_plain(raw: &RawValue, place: &str) -> Result<Vec<Content>, InvalidRequ
         return Ok(text_contents(json::parse_part(raw, place)?));
     }
     if !json::is_object(raw) {
-        return Err(invalid_field(place, "this must be a block"));
+        return Err(InvalidRequest::in_field(place, "this must be a block"));
     }
     let kind: BlockType<'_> = json::parse_part(raw, place)?;
     match &*kind.kind {
@@ -137,9 +137,9 @@ fn decode_plain(raw: &RawValue, place: &str) -> Result<Vec<Content>, InvalidRequ
         "image" => {
             let block: Image<'_> = json::parse_part(raw, place)?;
             let shown = block.source.image();
-            shown
-                .map(|image| vec![image])
-                .map_err(|refused| invalid_field(&format!("{place}.source"), &refused.message))
+            shown.map(|image| vec![image]).map_err(|refused| {
+                InvalidRequest::in_field(format!("{place}.source"), refused.message)
+            })
         }
         other => Ok(vec![unknown_text(other, raw.get())]),
     }
@@ -304,8 +304,4 @@ fn search_result(raw: &RawValue) -> Vec<Content> {
         Some(file_text(&name, &only_texts(contents).join("\n")))
     });
     vec![found.unwrap_or_else(|| unknown_text("search_result", raw.get()))]
-}
-
-pub(super) fn invalid_field(place: &str, what: &str) -> InvalidRequest {
-    InvalidRequest::new(format!("{place}: {what}")).at(place)
 }

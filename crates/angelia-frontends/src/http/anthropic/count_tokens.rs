@@ -4,7 +4,7 @@
 use angelia_core::model::{Content, MessagePart};
 
 use super::{
-    super::dialect::{InvalidRequest, ModelRequest, estimate::estimate_tokens, json},
+    super::dialect::{InvalidRequest, ModelRequest, estimate_tokens, json},
     decode,
     wire::TokenCount,
 };

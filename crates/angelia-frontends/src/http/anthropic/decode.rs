@@ -2,14 +2,19 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use angelia_core::model::{Content, HistoryMessage, MessagePart, RawJson, Role, ToolId};
+use angelia_core::model::{HistoryMessage, MessagePart, RawJson, Role, ToolId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::dialect::{InvalidRequest, ModelRequest, OutputFormat, check_stop_words, json},
-    MessagesDecodeError, MessagesDialect,
-    blocks::{self, invalid_field},
+    super::{
+        ErrorKind, HttpError,
+        dialect::{
+            InvalidRequest, ModelRequest, OutputFormat, check_stop_words, content::is_blank, json,
+        },
+    },
+    MessagesDialect, blocks,
+    errors::THREAD_NOT_FOUND,
     tools,
     wire::{MessagesRequest, MessagesRequestMessage},
 };
@@ -20,11 +25,13 @@ const ATTRIBUTION_PREFIX: &str = "x-anthropic-billing-header:";
 /// How Claude Code's prompt for the title of a session begins.
 const TITLE_PROMPT: &str = "Generate a concise, sentence-case title";
 
-pub fn decode(body: &[u8]) -> Result<(ModelRequest, MessagesDialect), MessagesDecodeError> {
+pub fn decode(body: &[u8]) -> Result<(ModelRequest, MessagesDialect), HttpError> {
     let request: MessagesRequest<'_> = json::parse_body(body)?;
     let thread = request.thread.as_ref();
     if thread.is_some_and(|thread| thread.kind == "continue") {
-        return Err(MessagesDecodeError::ThreadNotFound);
+        let message =
+            "no conversation is kept under this `previous_message_id`; send all of it again";
+        return Err(HttpError::new(ErrorKind::NotFound, message).with_code(THREAD_NOT_FOUND));
     }
     let (mut ask, dialect) = decode_request(request)?;
     check_answerable(&ask.messages)?;
@@ -37,12 +44,13 @@ pub(super) fn decode_request(
     request: MessagesRequest<'_>,
 ) -> Result<(ModelRequest, MessagesDialect), InvalidRequest> {
     let model = request.model.filter(|model| !model.is_empty());
-    let model = model.ok_or_else(|| invalid_field("model", "this must be the id of a model"))?;
+    let model =
+        model.ok_or_else(|| InvalidRequest::in_field("model", "this must be the id of a model"))?;
     if request.max_tokens == Some(0) {
-        return Err(invalid_field("max_tokens", "this must be at least 1"));
+        return Err(InvalidRequest::in_field("max_tokens", "this must be at least 1"));
     }
     if request.compaction.is_some() {
-        return Err(invalid_field(
+        return Err(InvalidRequest::in_field(
             "compaction",
             "conversations are not summed up here; leave it out",
         ));
@@ -94,8 +102,8 @@ fn messages(all: &[MessagesRequestMessage<'_>]) -> Result<Vec<HistoryMessage>, I
             }
             "system" | "developer" => (Role::User, blocks::system_parts(message.content, &place)?),
             other => {
-                let what = format!("`{other}` is not known; use user, assistant or system");
-                return Err(invalid_field(&format!("messages.{index}.role"), &what));
+                let why = format!("`{other}` is not known; use user, assistant or system");
+                return Err(InvalidRequest::in_field(format!("messages.{index}.role"), why));
             }
         };
         if !parts.is_empty() {
@@ -119,8 +127,8 @@ fn check_results_have_calls(messages: &[HistoryMessage]) -> Result<(), InvalidRe
                 calls.insert(id);
             }
             MessagePart::ToolResult { id, .. } if !calls.contains(id) => {
-                let what = format!("no `tool_use` before the `tool_result` has the id {id}");
-                return Err(invalid_field("messages", &what));
+                let why = format!("no `tool_use` before the `tool_result` has the id {id}");
+                return Err(InvalidRequest::in_field("messages", why));
             }
             MessagePart::ToolResult { .. }
             | MessagePart::Content(_)
@@ -135,15 +143,15 @@ fn check_results_have_calls(messages: &[HistoryMessage]) -> Result<(), InvalidRe
 fn check_answerable(messages: &[HistoryMessage]) -> Result<(), InvalidRequest> {
     match messages.last() {
         Some(last) if last.role == Role::Assistant => Ok(()),
-        Some(last) if last.parts.iter().any(says_something) => Ok(()),
-        _ => Err(invalid_field("messages", "there must be something to answer")),
+        Some(last) if last.parts.iter().any(is_answerable) => Ok(()),
+        _ => Err(InvalidRequest::in_field("messages", "there must be something to answer")),
     }
 }
 
-fn says_something(part: &MessagePart) -> bool {
+fn is_answerable(part: &MessagePart) -> bool {
     match part {
-        MessagePart::Content(Content::Text(text)) => !text.trim().is_empty(),
-        MessagePart::Content(Content::Image { .. }) | MessagePart::ToolResult { .. } => true,
+        MessagePart::Content(content) => !is_blank(content),
+        MessagePart::ToolResult { .. } => true,
         MessagePart::Thinking { .. } | MessagePart::ToolUse { .. } => false,
     }
 }
@@ -156,16 +164,17 @@ fn output(raw: &RawValue, place: &str) -> Result<OutputFormat, InvalidRequest> {
         schema: Option<Box<RawValue>>,
     }
     if !json::is_object(raw) {
-        return Err(invalid_field(place, "this must be an object"));
+        return Err(InvalidRequest::in_field(place, "this must be an object"));
     }
     let format: Format = json::parse_part(raw, place)?;
     if format.kind != "json_schema" {
-        let what = format!("`{}` is not known; use json_schema", format.kind);
-        return Err(invalid_field(&format!("{place}.type"), &what));
+        let why = format!("`{}` is not known; use json_schema", format.kind);
+        return Err(InvalidRequest::in_field(format!("{place}.type"), why));
     }
     let schema = format.schema.filter(|schema| json::is_object(schema));
-    let schema = schema
-        .ok_or_else(|| invalid_field(&format!("{place}.schema"), "this must be a JSON schema"))?;
+    let schema = schema.ok_or_else(|| {
+        InvalidRequest::in_field(format!("{place}.schema"), "this must be a JSON schema")
+    })?;
     Ok(OutputFormat::Schema(RawJson::from(schema)))
 }
 

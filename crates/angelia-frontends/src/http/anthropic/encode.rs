@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use angelia_core::model::Usage;
-use axum::http::StatusCode;
 use serde_json::value::RawValue;
 
 use super::{
-    super::dialect::{
-        self, AnswerBlock, AnswerChunk, AnswerEncoder, AnswerEnd, AnswerHeader, BlockKind,
-        CompleteAnswer, Dialect, DialectError, ModelRequest, StopReason,
+    super::{
+        HttpError,
+        dialect::{
+            self, AnswerBlock, AnswerChunk, AnswerEncoder, AnswerEnd, AnswerHeader, BlockKind,
+            CompleteAnswer, Dialect, StopReason,
+        },
     },
     errors, wire,
 };
@@ -29,12 +31,12 @@ pub struct MessagesDialect {
 impl Dialect for MessagesDialect {
     type Encoder = MessagesEncoder;
 
-    fn encoder(&self, _ask: &ModelRequest, _begin: &AnswerHeader) -> MessagesEncoder {
+    fn encoder(&self, _header: &AnswerHeader) -> MessagesEncoder {
         MessagesEncoder { thinking: self.thinking, index: 0, open: None }
     }
 
-    fn encode_complete(&self, _ask: &ModelRequest, whole: &CompleteAnswer) -> Vec<u8> {
-        let shown = whole.blocks.iter().filter_map(|block| match block {
+    fn encode_complete(&self, answer: &CompleteAnswer) -> Vec<u8> {
+        let shown = answer.blocks.iter().filter_map(|block| match block {
             AnswerBlock::Text(text) => {
                 (!text.is_empty()).then_some(wire::MessageBlock::Text { text })
             }
@@ -55,12 +57,12 @@ impl Dialect for MessagesDialect {
         if content.is_empty() {
             content.push(EMPTY_TEXT);
         }
-        let message = message(&whole.header, content, &whole.end);
+        let message = message(&answer.header, content, &answer.end);
         // Writing text into memory cannot fail.
         serde_json::to_vec(&message).unwrap_or_default()
     }
 
-    fn encode_error(error: &DialectError) -> (StatusCode, Vec<u8>) {
+    fn encode_error(error: &HttpError) -> Vec<u8> {
         errors::error_body(error)
     }
 

@@ -1,56 +1,28 @@
 //! The error format `{"type":"error","error":{"type","message"}}`, and its table.
 
 use angelia_core::model::FailureKind;
-use axum::http::StatusCode;
 
 use super::{
-    super::dialect::{DialectError, ErrorKind, InvalidRequest},
+    super::{ErrorKind, HttpError},
     wire::{MessagesErrorBody, MessagesErrorDetail, MessagesErrorDetails},
 };
 
-/// The reason why a request could not be decoded.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum MessagesDecodeError {
-    #[error(transparent)]
-    InvalidRequest(#[from] InvalidRequest),
-    /// The request continues a conversation that it expects us to have kept. On this error every
-    /// client sends the whole conversation, which we recognise.
-    #[error("no conversation is kept under this `previous_message_id`; send all of it again")]
-    ThreadNotFound,
-}
+/// The code of a request that continues a conversation which it expects us to have kept. On this
+/// error every client sends the whole conversation, which we recognise.
+pub(super) const THREAD_NOT_FOUND: &str = "thread_not_found";
 
-impl MessagesDecodeError {
-    pub fn to_response(&self) -> (StatusCode, Vec<u8>) {
-        match self {
-            Self::InvalidRequest(refused) => error_body(&refused.clone().into()),
-            Self::ThreadNotFound => {
-                let error = DialectError::new(ErrorKind::NotFound, self.to_string());
-                let error_code = "thread_not_found";
-                write_error(&error, Some(MessagesErrorDetails { error_code }))
-            }
-        }
-    }
-}
-
-pub(super) fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
-    write_error(error, None)
-}
-
-fn write_error(
-    error: &DialectError,
-    details: Option<MessagesErrorDetails>,
-) -> (StatusCode, Vec<u8>) {
+pub(super) fn error_body(error: &HttpError) -> Vec<u8> {
+    let error_code = error.code.filter(|code| *code == THREAD_NOT_FOUND);
     let body = MessagesErrorBody {
         kind: "error",
         error: MessagesErrorDetail {
             kind: error_type(error.kind),
             message: error.to_string(),
-            details,
+            details: error_code.map(|error_code| MessagesErrorDetails { error_code }),
         },
     };
     // Writing text into memory cannot fail.
-    let json = serde_json::to_vec(&body).unwrap_or_default();
-    (error.status(), json)
+    serde_json::to_vec(&body).unwrap_or_default()
 }
 
 /// Returns the error type; only types that the API's own clients know.

@@ -22,7 +22,6 @@ use super::ApiState;
 pub use count_tokens::count_tokens;
 pub use decode::decode;
 pub use encode::{MessagesDialect, MessagesEncoder};
-pub use errors::MessagesDecodeError;
 
 /// The probes that Claude Code sends before its first request, to open its connection early. It
 /// sends no key with them and ignores the response.

@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 
 use super::{
     super::dialect::{InvalidRequest, ToolChoice, json},
-    blocks::invalid_field,
     wire::MessagesToolChoice,
 };
 
@@ -58,7 +57,7 @@ pub(super) fn decode_tools(raw: &[&RawValue]) -> Result<Vec<CallerTool>, Invalid
     for (index, raw) in raw.iter().enumerate() {
         let place = format!("tools.{index}");
         if !json::is_object(raw) {
-            return Err(invalid_field(&place, "this must be a tool"));
+            return Err(InvalidRequest::in_field(&place, "this must be a tool"));
         }
         let Some(tool) = tool(raw, &place)? else {
             continue;
@@ -78,7 +77,10 @@ fn tool(raw: &RawValue, place: &str) -> Result<Option<CallerTool>, InvalidReques
         (Some(schema), _) if json::is_object(schema) => ("", schema.to_owned().into()),
         (Some(_), _) => {
             let place = format!("{place}.input_schema");
-            return Err(invalid_field(&place, "this must be a JSON schema of an object"));
+            return Err(InvalidRequest::in_field(
+                &place,
+                "this must be a JSON schema of an object",
+            ));
         }
         (None, Some((_, description, schema))) => (*description, raw_json(schema)),
         (None, None) if kind == "custom" => ("", raw_json(r#"{"type":"object"}"#)),
@@ -86,7 +88,7 @@ fn tool(raw: &RawValue, place: &str) -> Result<Option<CallerTool>, InvalidReques
     };
     let tool: ToolLabel = json::parse_part(raw, place)?;
     if tool.name.is_empty() {
-        return Err(invalid_field(&format!("{place}.name"), "a tool needs a name"));
+        return Err(InvalidRequest::in_field(format!("{place}.name"), "a tool needs a name"));
     }
     Ok(Some(CallerTool {
         name: tool.name,
@@ -110,7 +112,7 @@ pub(super) fn choice(
     match kind.as_str() {
         "auto" => Ok(ToolChoice::Auto),
         "none" => Ok(ToolChoice::None),
-        "any" if tools.is_empty() => Err(invalid_field(
+        "any" if tools.is_empty() => Err(InvalidRequest::in_field(
             "tool_choice",
             "there is no tool here that the model could be made to call",
         )),
@@ -118,7 +120,7 @@ pub(super) fn choice(
         "tool" => {
             let known = name.filter(|name| tools.iter().any(|tool| tool.name == *name));
             let known = known.ok_or_else(|| {
-                invalid_field(
+                InvalidRequest::in_field(
                     "tool_choice.name",
                     "this must be the name of one of the caller's own `tools`",
                 )
@@ -126,8 +128,8 @@ pub(super) fn choice(
             Ok(ToolChoice::Named(known))
         }
         other => {
-            let what = format!("`{other}` is not known; use auto, any, tool or none");
-            Err(invalid_field("tool_choice.type", &what))
+            let why = format!("`{other}` is not known; use auto, any, tool or none");
+            Err(InvalidRequest::in_field("tool_choice.type", why))
         }
     }
 }

@@ -7,25 +7,26 @@ use angelia_core::{
     model::{ApprovalId, ApprovalRecord, Decision, QuestionAnswer, Verdict},
     ports::ApprovalFilter,
 };
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use super::{
     super::{
-        ApiError, ApiState, ConnectionSource,
+        ApiState, ConnectionSource, ErrorKind, HttpError,
         body::{JsonBody, QueryParams},
         openapi::shapes,
         resources::{ApprovalResource, ResourceList},
+        state::SharedState,
     },
     PathId,
     paging::PageQuery,
 };
 
 pub(super) async fn list(
-    State(state): State<Arc<ApiState>>,
+    State(state): SharedState,
     QueryParams(query): QueryParams<PageQuery>,
-) -> Result<Json<ResourceList<ApprovalResource>>, ApiError> {
+) -> Result<Json<ResourceList<ApprovalResource>>, HttpError> {
     let which = if query.includes_all()? { ApprovalFilter::All } else { ApprovalFilter::Pending };
     let records = state.engine.approvals(which, query.page()?).await?;
     let id = |record: &ApprovalRecord| record.approval.id.to_string();
@@ -62,11 +63,11 @@ pub(in crate::http) struct DecisionReceipt {
 }
 
 pub(super) async fn decide(
-    State(state): State<Arc<ApiState>>,
+    State(state): SharedState,
     PathId(id): PathId<ApprovalId>,
     Extension(caller): Extension<ConnectionSource>,
     JsonBody(body): JsonBody<DecisionBody>,
-) -> Result<Json<DecisionReceipt>, ApiError> {
+) -> Result<Json<DecisionReceipt>, HttpError> {
     caller.ensure_may_decide().await?;
     let answers = body.answers.into_iter();
     let decision = Decision {
@@ -84,7 +85,7 @@ pub(super) async fn decide(
 }
 
 /// Returns the reason why an approval cannot be decided.
-async fn not_pending(state: &ApiState, id: ApprovalId) -> ApiError {
+async fn not_pending(state: &ApiState, id: ApprovalId) -> HttpError {
     let message = match state.engine.approval(id).await.map(|record| record.resolution) {
         Err(error) => return error.into(),
         Ok(Some((decided, _))) => format!(
@@ -94,6 +95,6 @@ async fn not_pending(state: &ApiState, id: ApprovalId) -> ApiError {
         ),
         Ok(None) => "the approval's turn does not run in this daemon".to_owned(),
     };
-    ApiError::new(StatusCode::CONFLICT, "conflict", message)
+    HttpError::new(ErrorKind::Conflict, message)
         .with_hint("`angelia approvals list` shows the pending ones")
 }

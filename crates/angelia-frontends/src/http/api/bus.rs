@@ -1,10 +1,10 @@
 //! `/api/bus`: sends a message, lists endpoints, follows messages.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use angelia_core::{
     model::{
-        EndpointName,
+        EndpointName, FailureKind,
         bus::{BusMessage, Destination},
     },
     ports::{
@@ -17,7 +17,7 @@ use axum::{
     Json,
     body::{Body, Bytes},
     extract::State,
-    http::{HeaderName, StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use bytes::BytesMut;
@@ -28,9 +28,10 @@ use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{ApiError, ApiState, body::JsonBody, resources::ResourceList};
-
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+use super::super::{
+    ApiState, ErrorKind, HttpError, body::JsonBody, resources::ResourceList, sse,
+    state::SharedState,
+};
 
 /// The sender if the request names none.
 const DEFAULT_SENDER: &str = "api";
@@ -50,11 +51,10 @@ impl fmt::Debug for BusApi {
     }
 }
 
-fn require_bus(state: &ApiState) -> Result<&BusApi, ApiError> {
+fn require_bus(state: &ApiState) -> Result<&BusApi, HttpError> {
     state.bus.as_ref().ok_or_else(|| {
-        let message = "this daemon has no bus";
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
-            .with_hint("`angelia bus status` shows why")
+        let kind = ErrorKind::Failed(FailureKind::Unavailable);
+        HttpError::new(kind, "this daemon has no bus").with_hint("`angelia bus status` shows why")
     })
 }
 
@@ -88,49 +88,49 @@ pub(in crate::http) struct BusAccepted {
 }
 
 pub(super) async fn send(
-    State(state): State<Arc<ApiState>>,
+    State(state): SharedState,
     JsonBody(body): JsonBody<BusMessageBody>,
-) -> Result<(StatusCode, Json<BusAccepted>), ApiError> {
-    let door = require_bus(&state)?;
-    let message = compose_message(door, body)?;
+) -> Result<(StatusCode, Json<BusAccepted>), HttpError> {
+    let bus = require_bus(&state)?;
+    let message = compose_message(bus, body)?;
     // It is fine if nobody follows the messages.
-    let _nobody = door.incoming.send(message.clone());
-    let receipts = door.bus.publish(vec![message], None).await.await;
+    let _nobody = bus.incoming.send(message.clone());
+    let receipts = bus.bus.publish(vec![message], None).await.await;
     match receipts.into_iter().next() {
         Some(Ok(receipt)) => Ok((StatusCode::ACCEPTED, Json(receipt.into()))),
         Some(Err(refusal)) => Err(refusal_error(&refusal)),
-        None => Err(ApiError::internal("the bus did not answer")),
+        None => Err(HttpError::internal("the bus did not answer")),
     }
 }
 
-fn compose_message(door: &BusApi, body: BusMessageBody) -> Result<BusMessage, ApiError> {
+fn compose_message(bus: &BusApi, body: BusMessageBody) -> Result<BusMessage, HttpError> {
     let name = |field: &str, name: &str| {
-        EndpointName::new(name).map_err(|error| ApiError::invalid(format!("{field}: {error}")))
+        EndpointName::new(name).map_err(|error| HttpError::invalid(format!("{field}: {error}")))
     };
     let to = name("to", &body.to)?;
     let from = name("from", body.from.as_deref().unwrap_or(DEFAULT_SENDER))?;
-    let mut said = match (body.body, body.text) {
+    let mut content = match (body.body, body.text) {
         (Some(_), Some(_)) => {
-            return Err(ApiError::invalid("text: a message has a text or a body, not both"));
+            return Err(HttpError::invalid("text: a message has a text or a body, not both"));
         }
         (Some(body), None) => body,
         (None, Some(text)) => json!({"text": text}),
-        (None, None) => return Err(ApiError::invalid("text: there is nothing to send")),
+        (None, None) => return Err(HttpError::invalid("text: there is nothing to send")),
     };
     for (field, value) in [("type", body.kind), ("channel", body.channel)] {
         let Some(value) = value else { continue };
-        let Value::Object(fields) = &mut said else {
+        let Value::Object(fields) = &mut content else {
             let message = format!("{field}: this needs a body that is an object");
-            return Err(ApiError::invalid(message));
+            return Err(HttpError::invalid(message));
         };
         fields.insert(field.to_owned(), value.into());
     }
-    let said = to_raw_value(&said).map_err(|error| ApiError::internal(error.to_string()))?;
+    let content = to_raw_value(&content).map_err(|error| HttpError::internal(error.to_string()))?;
     let id = body.id.filter(|id| !id.is_empty());
-    let id = id.unwrap_or_else(|| door.clock.fresh_uuid().to_string());
+    let id = id.unwrap_or_else(|| bus.clock.fresh_uuid().to_string());
     #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit into 53 bits")]
-    let ts = door.clock.now().as_microsecond() as f64 / 1e6;
-    let message = BusMessage::compose(id, &from, &to, ts, &said);
+    let ts = bus.clock.now().as_microsecond() as f64 / 1e6;
+    let message = BusMessage::compose(id, &from, &to, ts, &content);
     Ok(BusMessage { verified: false, ..message })
 }
 
@@ -146,13 +146,15 @@ impl From<Receipt> for BusAccepted {
     }
 }
 
-fn refusal_error(refusal: &PublishError) -> ApiError {
-    let (status, kind) = match refusal {
-        PublishError::Full { .. } => (StatusCode::TOO_MANY_REQUESTS, "busy"),
-        PublishError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-        PublishError::Storage(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-    };
-    ApiError::new(status, kind, refusal.to_string())
+fn refusal_error(refusal: &PublishError) -> HttpError {
+    let message = refusal.to_string();
+    match refusal {
+        PublishError::Full { .. } => HttpError::new(ErrorKind::Busy, message).with_code("busy"),
+        PublishError::TooLarge { .. } => HttpError::new(ErrorKind::TooLarge, message),
+        PublishError::Storage(_) => {
+            HttpError::new(ErrorKind::Failed(FailureKind::Unavailable), message)
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -166,8 +168,8 @@ pub(in crate::http) struct BusEndpoint {
 }
 
 pub(super) async fn endpoints(
-    State(state): State<Arc<ApiState>>,
-) -> Result<Json<ResourceList<BusEndpoint>>, ApiError> {
+    State(state): SharedState,
+) -> Result<Json<ResourceList<BusEndpoint>>, HttpError> {
     let listed = require_bus(&state)?.bus.endpoints();
     Ok(Json(ResourceList::whole(listed.into_iter().map(Into::into).collect())))
 }
@@ -184,35 +186,30 @@ impl From<EndpointState> for BusEndpoint {
 }
 
 /// Streams messages as they come in. Earlier messages are with their receivers.
-pub(super) async fn events(State(state): State<Arc<ApiState>>) -> Result<Response, ApiError> {
-    const HEADERS: [(HeaderName, &str); 3] = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    let heard = require_bus(&state)?.incoming.subscribe();
+pub(super) async fn events(State(state): SharedState) -> Result<Response, HttpError> {
+    let messages = require_bus(&state)?.incoming.subscribe();
     let stop = state.tasks.stop_token().clone();
-    Ok((HEADERS, Body::from_stream(message_stream(heard, stop))).into_response())
+    Ok((sse::HEADERS, Body::from_stream(message_stream(messages, stop))).into_response())
 }
 
 fn message_stream(
-    heard: broadcast::Receiver<BusMessage>,
+    messages: broadcast::Receiver<BusMessage>,
     stop: CancellationToken,
 ) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
-    stream::unfold((heard, stop), |(mut heard, stop)| async move {
-        let next =
-            stop.run_until_cancelled(tokio::time::timeout(KEEP_ALIVE_INTERVAL, heard.recv()));
+    stream::unfold((messages, stop), |(mut messages, stop)| async move {
+        let next = stop
+            .run_until_cancelled(tokio::time::timeout(sse::KEEP_ALIVE_INTERVAL, messages.recv()));
         let mut out = BytesMut::new();
         match next.await? {
             Ok(Ok(message)) => encode_message(&message, &mut out),
             Ok(Err(RecvError::Lagged(missed))) => {
-                let said = json!({"missed": missed}).to_string();
-                SseEncoder::new(&mut out).event("lagged").data(said.as_bytes()).end();
+                let data = json!({"missed": missed}).to_string();
+                SseEncoder::new(&mut out).event("lagged").data(data.as_bytes()).end();
             }
             Ok(Err(RecvError::Closed)) => return None,
             Err(_nothing_new) => SseEncoder::new(&mut out).comment("keep-alive").end(),
         }
-        Some((Ok(out.freeze()), (heard, stop)))
+        Some((Ok(out.freeze()), (messages, stop)))
     })
 }
 
@@ -222,7 +219,7 @@ fn encode_message(message: &BusMessage, out: &mut BytesMut) {
         Destination::Endpoint(name) => Some(name.as_str()),
         Destination::Everyone => None,
     };
-    let said = json!({
+    let data = json!({
         "id": &*message.id,
         "from": message.from,
         "verified": message.verified,
@@ -230,5 +227,5 @@ fn encode_message(message: &BusMessage, out: &mut BytesMut) {
         "ts": content.ts,
         "body": content.body,
     });
-    SseEncoder::new(out).event("message").data(said.to_string().as_bytes()).end();
+    SseEncoder::new(out).event("message").data(data.to_string().as_bytes()).end();
 }

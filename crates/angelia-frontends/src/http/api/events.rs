@@ -1,7 +1,7 @@
 //! `GET /api/turns/{id}/events`: a turn as server-sent events, live or from the record, from any
 //! number on.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use angelia_core::{
     engine::{EventBatch, TurnWatch},
@@ -12,7 +12,7 @@ use angelia_wire::sse::SseEncoder;
 use axum::{
     body::{Body, Bytes},
     extract::State,
-    http::{HeaderMap, HeaderName, StatusCode, header},
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use bytes::BytesMut;
@@ -21,19 +21,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    super::{ApiError, ApiState, body::QueryParams},
+    super::{ApiState, HttpError, body::QueryParams, sse, state::SharedState},
     PathId,
 };
 use crate::event_json::{event_type, write_event};
-
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-
-const SSE_HEADERS: [(HeaderName, &str); 3] = [
-    (header::CONTENT_TYPE, "text/event-stream"),
-    (header::CACHE_CONTROL, "no-store"),
-    // For proxies that would otherwise collect the stream before they pass it on.
-    (HeaderName::from_static("x-accel-buffering"), "no"),
-];
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,11 +38,11 @@ pub(in crate::http) struct EventsQuery {
 }
 
 pub(super) async fn events(
-    State(state): State<Arc<ApiState>>,
+    State(state): SharedState,
     PathId(turn): PathId<TurnId>,
     headers: HeaderMap,
     QueryParams(query): QueryParams<EventsQuery>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, HttpError> {
     // The header is more recent than the query: a reconnecting browser repeats the original URL.
     let after = last_event_id(&headers)?.or(query.after).unwrap_or(0);
     let mut watch = state.engine.watch(turn, after).await?;
@@ -65,22 +56,22 @@ pub(super) async fn events(
     }
     let held = query.hold.then(|| InterruptOnDrop { state: Arc::clone(&state), turn });
     let body = Body::from_stream(event_stream(watch, first, held));
-    Ok((SSE_HEADERS, body).into_response())
+    Ok((sse::HEADERS, body).into_response())
 }
 
-async fn is_over(state: &ApiState, turn: TurnId) -> Result<bool, ApiError> {
+async fn is_over(state: &ApiState, turn: TurnId) -> Result<bool, HttpError> {
     let turn = state.engine.turn(turn).await?;
     Ok(matches!(turn.state, TurnState::Finished { .. }))
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
+fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, HttpError> {
     let Some(id) = headers.get("last-event-id") else {
         return Ok(None);
     };
     match id.to_str().map(str::trim) {
         Ok("") => Ok(None),
         Ok(id) if let Some(seq) = parse_seq(id) => Ok(Some(seq)),
-        _ => Err(ApiError::invalid("Last-Event-ID: this is not the number of an event")),
+        _ => Err(HttpError::invalid("Last-Event-ID: this is not the number of an event")),
     }
 }
 
@@ -98,11 +89,8 @@ struct InterruptOnDrop {
 
 impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
-        let (engine, turn) = (self.state.engine.clone(), self.turn);
-        self.state.tasks.spawn(async move {
-            // It is fine if the turn has already ended.
-            let _over = engine.interrupt(turn, false).await;
-        });
+        let (state, turn) = (Arc::clone(&self.state), self.turn);
+        self.state.tasks.spawn(async move { state.interrupt(turn).await });
     }
 }
 
@@ -119,7 +107,7 @@ fn event_stream(
             encode_batch(&batch, &mut out);
             return Ok(Some((out.freeze(), (watch, None, held))));
         }
-        match tokio::time::timeout(KEEP_ALIVE_INTERVAL, watch.next()).await {
+        match tokio::time::timeout(sse::KEEP_ALIVE_INTERVAL, watch.next()).await {
             Ok(Ok(Some(batch))) => encode_batch(&batch, &mut out),
             Ok(Ok(None)) => return Ok(None),
             // The client sees a truncated stream and reconnects for the rest.

@@ -11,7 +11,7 @@ use serde::{
 };
 use serde_json::{Value, json};
 
-const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+use super::super::dialect::content::{IMAGE_MEDIA_TYPES, is_blank};
 
 /// The JSON schema of an input.
 pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -81,15 +81,10 @@ impl<'de> Visitor<'de> for InputVisitor {
         while let Some(InputBlock(content)) = blocks.next_element()? {
             contents.push(content);
         }
-        let says_something = |content: &Content| match content {
-            Content::Text(text) => !text.trim().is_empty(),
-            Content::Image { .. } => true,
-        };
-        if contents.iter().any(says_something) {
-            Ok(contents)
-        } else {
-            Err(A::Error::custom("there must be some text or an image"))
+        if contents.iter().all(is_blank) {
+            return Err(A::Error::custom("there must be some text or an image"));
         }
+        Ok(contents)
     }
 }
 

@@ -12,22 +12,19 @@ use futures_util::future::join_all;
 use super::super::{
     ApiState,
     resources::{ExecutorResource, ProfileResource, ResourceList},
+    state::SharedState,
 };
 
 /// An executor whose program does not report its version within this time is not ready.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(super) async fn profiles(
-    State(state): State<Arc<ApiState>>,
-) -> Json<ResourceList<ProfileResource>> {
+pub(super) async fn profiles(State(state): SharedState) -> Json<ResourceList<ProfileResource>> {
     let profiles = state.profiles.list();
     Json(ResourceList::whole(profiles.iter().map(ProfileResource::from).collect()))
 }
 
 /// Probes the program of each executor, so it takes as long as the slowest of them.
-pub(super) async fn executors(
-    State(state): State<Arc<ApiState>>,
-) -> Json<ResourceList<ExecutorResource>> {
+pub(super) async fn executors(State(state): SharedState) -> Json<ResourceList<ExecutorResource>> {
     let asked = state.engine.executors().iter().map(|executor| async {
         let spec = first_profile_spec(&state, executor.name()).await;
         let health = tokio::time::timeout(PROBE_TIMEOUT, executor.probe(&spec)).await;

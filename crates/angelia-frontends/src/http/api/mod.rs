@@ -3,7 +3,6 @@
 mod approvals;
 mod bus;
 mod events;
-mod idempotency;
 mod input;
 mod machine;
 mod paging;
@@ -29,7 +28,7 @@ pub(super) use self::{
     sessions::{NewSessionBody, SessionChangeBody},
     turns::{InterruptBody, TurnBody},
 };
-use super::{ApiError, ApiState};
+use super::{ApiState, HttpError};
 
 pub(super) fn routes() -> Router<Arc<ApiState>> {
     Router::new()
@@ -58,14 +57,14 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
 struct PathId<T>(T);
 
 impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for PathId<T> {
-    type Rejection = ApiError;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, HttpError> {
         let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|error| ApiError::invalid(error.body_text()))?;
+        let params = params.map_err(|error| HttpError::invalid(error.body_text()))?;
         match params.iter().next() {
-            Some((what, id)) => id.parse().map(Self).map_err(|_| ApiError::not_found(what)),
-            None => Err(ApiError::internal("the path of this handler has no id")),
+            Some((what, id)) => id.parse().map(Self).map_err(|_| HttpError::not_found(what)),
+            None => Err(HttpError::internal("the path of this handler has no id")),
         }
     }
 }

@@ -4,7 +4,7 @@ use angelia_core::ports::Page;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::super::{ApiError, resources::ResourceList};
+use super::super::{HttpError, resources::ResourceList};
 
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
@@ -28,11 +28,11 @@ pub(in crate::http) struct PageQuery {
 }
 
 impl PageQuery {
-    pub(super) fn includes_all(&self) -> Result<bool, ApiError> {
+    pub(super) fn includes_all(&self) -> Result<bool, HttpError> {
         match self.all.as_deref() {
             None | Some("0" | "false") => Ok(false),
             Some("1" | "true") => Ok(true),
-            Some(_) => Err(ApiError::invalid("all: this must be 1 or 0")),
+            Some(_) => Err(HttpError::invalid("all: this must be 1 or 0")),
         }
     }
 
@@ -43,11 +43,11 @@ impl PageQuery {
 
     /// Returns the page to query: one record more than is shown, which tells whether there is a
     /// next page.
-    pub(super) fn page(&self) -> Result<Page, ApiError> {
+    pub(super) fn page(&self) -> Result<Page, HttpError> {
         let before = match &self.cursor {
             None => None,
             Some(cursor) => Some(cursor.parse().map_err(|_| {
-                ApiError::invalid("cursor: this is not the `next` of an earlier page")
+                HttpError::invalid("cursor: this is not the `next` of an earlier page")
             })?),
         };
         Ok(Page { limit: self.limit() + 1, before })

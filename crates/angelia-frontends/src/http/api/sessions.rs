@@ -17,21 +17,20 @@ use serde::{Deserialize, Deserializer};
 
 use super::{
     super::{
-        ApiError, ApiState, ConnectionSource, OWNER_NAME_SCOPE,
+        ApiState, ConnectionSource, HttpError, OWNER_NAME_SCOPE,
         body::{JsonBody, QueryParams},
         openapi::shapes,
         resources::{ResourceList, SessionResource},
+        state::SharedState,
     },
     PathId,
     paging::PageQuery,
 };
 
-type SharedState = State<Arc<ApiState>>;
-
 pub(super) async fn list(
     State(state): SharedState,
     QueryParams(query): QueryParams<PageQuery>,
-) -> Result<Json<ResourceList<SessionResource>>, ApiError> {
+) -> Result<Json<ResourceList<SessionResource>>, HttpError> {
     if let Some(name) = &query.name {
         return list_by_name(&state, name).await;
     }
@@ -43,7 +42,7 @@ pub(super) async fn list(
 async fn list_by_name(
     state: &ApiState,
     name: &str,
-) -> Result<Json<ResourceList<SessionResource>>, ApiError> {
+) -> Result<Json<ResourceList<SessionResource>>, HttpError> {
     let mut found = Vec::new();
     if let Some(id) = state.engine.find_by_name(&owners_name(name)).await? {
         match state.engine.session(id).await {
@@ -77,14 +76,14 @@ pub(in crate::http) struct NewSessionBody {
 
 pub(super) async fn create(
     State(state): SharedState,
-    Extension(caller): Extension<ConnectionSource>,
+    Extension(source): Extension<ConnectionSource>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<NewSessionBody>,
-) -> Result<(StatusCode, Json<SessionResource>), ApiError> {
+) -> Result<(StatusCode, Json<SessionResource>), HttpError> {
     for (field, path) in [("cwd", &body.cwd), ("caller_cwd", &body.caller_cwd)] {
         if path.as_ref().is_some_and(|path| !path.is_absolute()) {
             let message = format!("{field}: this must be an absolute path");
-            return Err(ApiError::invalid(message));
+            return Err(HttpError::invalid(message));
         }
     }
     let wanted = ProfileRequest {
@@ -93,7 +92,7 @@ pub(super) async fn create(
         cwd: body.cwd,
         caller_cwd: body.caller_cwd,
         model: body.model,
-        at_terminal: caller.is_terminal(&headers).await,
+        at_terminal: source.is_terminal(&headers).await,
     };
     let new = NewSession {
         spec: state.profiles.resolve(wanted).await?,
@@ -107,7 +106,7 @@ pub(super) async fn create(
 pub(super) async fn show(
     State(state): SharedState,
     PathId(id): PathId<SessionId>,
-) -> Result<Json<SessionResource>, ApiError> {
+) -> Result<Json<SessionResource>, HttpError> {
     Ok(Json((&state.engine.session(id).await?).into()))
 }
 
@@ -129,7 +128,7 @@ pub(super) async fn change(
     State(state): SharedState,
     PathId(id): PathId<SessionId>,
     JsonBody(body): JsonBody<SessionChangeBody>,
-) -> Result<Json<SessionResource>, ApiError> {
+) -> Result<Json<SessionResource>, HttpError> {
     let session = state.engine.rename_session(id, body.title).await?;
     Ok(Json((&session).into()))
 }
@@ -137,7 +136,7 @@ pub(super) async fn change(
 pub(super) async fn fork(
     State(state): SharedState,
     PathId(id): PathId<SessionId>,
-) -> Result<(StatusCode, Json<SessionResource>), ApiError> {
+) -> Result<(StatusCode, Json<SessionResource>), HttpError> {
     let session = state.engine.fork_session(id).await?;
     Ok((StatusCode::CREATED, Json((&session).into())))
 }
@@ -145,7 +144,7 @@ pub(super) async fn fork(
 pub(super) async fn delete(
     State(state): SharedState,
     PathId(id): PathId<SessionId>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<StatusCode, HttpError> {
     state.engine.delete_session(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

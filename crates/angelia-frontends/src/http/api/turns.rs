@@ -1,9 +1,9 @@
 //! `/api/turns`, and the submission of turns to a session.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use angelia_core::{
-    engine::Submission,
+    engine::{RequestKey, Submission},
     model::{SessionId, TurnId, TurnOptions, TurnOrigin, TurnRecord},
 };
 use axum::{
@@ -17,17 +17,23 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        ApiError, ApiState, ConnectionSource,
+        ConnectionSource, HttpError,
         body::{JsonBody, QueryParams},
+        idempotency::idempotency_key,
+        keys::OWNER,
         resources::{AcceptedTurnResource, ResourceList, SteerResource, TurnResource},
+        state::SharedState,
     },
-    PathId, idempotency,
+    PathId,
     input::TurnInput,
     paging::PageQuery,
 };
 use crate::mcp::lineage::caller_name;
 
-type SharedState = State<Arc<ApiState>>;
+/// Marks the response to a repeated request; it describes the turn of the first one.
+const REPEAT_HEADER: &str = "x-angelia-repeat";
+
+const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -48,12 +54,17 @@ pub(in crate::http) struct TurnBody {
 pub(super) async fn submit(
     State(state): SharedState,
     PathId(session): PathId<SessionId>,
-    Extension(caller): Extension<ConnectionSource>,
+    Extension(source): Extension<ConnectionSource>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
-) -> Result<Response, ApiError> {
-    let key = idempotency::request_key(&caller, &headers)?;
-    let options = turn_options(&caller, &headers, &body).await?;
+) -> Result<Response, HttpError> {
+    let key = idempotency_key(&headers)?.map(|key| RequestKey {
+        caller: OWNER.into(),
+        key: key.into(),
+        input: None,
+        window: IDEMPOTENCY_WINDOW,
+    });
+    let options = turn_options(&source, &headers, &body).await?;
     let new = Submission { key, ..Submission::new(session, body.input.0, options) };
     let submitted = state.engine.submit_with(new).await?;
     let mut accepted = AcceptedTurnResource::new(session, &submitted);
@@ -62,19 +73,19 @@ pub(super) async fn submit(
         let turn = state.engine.turn(submitted.turn).await?;
         turn.state.as_str().clone_into(&mut accepted.status);
     }
-    let repeat = submitted.is_repeat.then_some([(idempotency::REPEAT_HEADER, "1")]);
+    let repeat = submitted.is_repeat.then_some([(REPEAT_HEADER, "1")]);
     Ok((StatusCode::ACCEPTED, repeat, Json(accepted)).into_response())
 }
 
 async fn turn_options(
-    caller: &ConnectionSource,
+    source: &ConnectionSource,
     headers: &HeaderMap,
     body: &TurnBody,
-) -> Result<TurnOptions, ApiError> {
+) -> Result<TurnOptions, HttpError> {
     let origin =
-        if caller.is_terminal(headers).await { TurnOrigin::Owner } else { TurnOrigin::Remote };
+        if source.is_terminal(headers).await { TurnOrigin::Owner } else { TurnOrigin::Remote };
     let delegated_by = body.delegated_by.as_deref().map(str::parse).transpose();
-    let delegated_by = delegated_by.map_err(|_| ApiError::not_found("session"))?;
+    let delegated_by = delegated_by.map_err(|_| HttpError::not_found("session"))?;
     Ok(TurnOptions {
         // A client that can submit here can also decide approvals here.
         can_ask: body.can_ask.unwrap_or(true),
@@ -88,10 +99,10 @@ async fn turn_options(
 pub(super) async fn list(
     State(state): SharedState,
     QueryParams(query): QueryParams<PageQuery>,
-) -> Result<Json<ResourceList<TurnResource>>, ApiError> {
+) -> Result<Json<ResourceList<TurnResource>>, HttpError> {
     let session = match &query.session {
         None => None,
-        Some(id) => Some(id.parse().map_err(|_| ApiError::not_found("session"))?),
+        Some(id) => Some(id.parse().map_err(|_| HttpError::not_found("session"))?),
     };
     let turns = state.engine.turns(session, query.page()?).await?;
     let id = |turn: &TurnRecord| turn.id.to_string();
@@ -101,7 +112,7 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(state): SharedState,
     PathId(id): PathId<TurnId>,
-) -> Result<Json<TurnResource>, ApiError> {
+) -> Result<Json<TurnResource>, HttpError> {
     Ok(Json((&state.engine.turn(id).await?).into()))
 }
 
@@ -116,7 +127,7 @@ pub(super) async fn interrupt(
     State(state): SharedState,
     PathId(id): PathId<TurnId>,
     JsonBody(body): JsonBody<InterruptBody>,
-) -> Result<(StatusCode, Json<TurnResource>), ApiError> {
+) -> Result<(StatusCode, Json<TurnResource>), HttpError> {
     state.engine.interrupt(id, body.kill).await?;
     // The current state; the turn's events report how it ended.
     let turn = state.engine.turn(id).await?;
@@ -128,11 +139,11 @@ pub(super) async fn interrupt(
 pub(super) async fn steer(
     State(state): SharedState,
     PathId(id): PathId<TurnId>,
-    Extension(caller): Extension<ConnectionSource>,
+    Extension(source): Extension<ConnectionSource>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
-) -> Result<(StatusCode, Json<SteerResource>), ApiError> {
-    let options = turn_options(&caller, &headers, &body).await?;
+) -> Result<(StatusCode, Json<SteerResource>), HttpError> {
+    let options = turn_options(&source, &headers, &body).await?;
     let steering = state.engine.steer(id, body.input.0, options).await?;
     Ok((StatusCode::ACCEPTED, Json((&steering).into())))
 }

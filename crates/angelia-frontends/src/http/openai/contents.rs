@@ -42,8 +42,7 @@ pub(super) fn contents(
             }
             Ok(contents)
         }
-        _ => Err(InvalidRequest::new(format!("{place}: this must be a string or a list of parts"))
-            .at(place)),
+        _ => Err(InvalidRequest::in_field(place, "this must be a string or a list of parts")),
     }
 }
 
@@ -71,13 +70,15 @@ fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, InvalidReques
             let part: ImagePart<'_> = json::parse_part(raw, place)?;
             let place = format!("{place}.image_url");
             let Some(url) = part.image_url else {
-                let message = format!("{place}: there must be a data URL; files are not kept here");
-                return Err(InvalidRequest::new(message).at(place));
+                let why = "there must be a data URL; files are not kept here";
+                return Err(InvalidRequest::in_field(place, why));
             };
             let url = match url {
                 ImageUrl::Plain(url) | ImageUrl::Object { url } => url,
             };
-            decode_image_url(&url).map(Some).map_err(|refused| with_field(&refused, place))
+            decode_image_url(&url)
+                .map(Some)
+                .map_err(|invalid| InvalidRequest::in_field(place, invalid))
         }
         "file" => {
             let part: FilePart<'_> = json::parse_part(raw, place)?;
@@ -88,8 +89,7 @@ fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, InvalidReques
             file(&part, place).map(Some)
         }
         "input_audio" => {
-            let message = format!("{place}: the agent cannot hear; send text or images");
-            Err(InvalidRequest::new(message).at(place))
+            Err(InvalidRequest::in_field(place, "the agent cannot hear; send text or images"))
         }
         other => Ok(Some(unknown_text(other, raw.get()))),
     }
@@ -97,7 +97,7 @@ fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, InvalidReques
 
 /// Decodes a file: text is carried as marked text, an image as an image.
 fn file(file: &File<'_>, place: &str) -> Result<Content, InvalidRequest> {
-    let refused = |why: &str| Err(InvalidRequest::new(format!("{place}: {why}")).at(place));
+    let refused = |why: &str| Err(InvalidRequest::in_field(place, why));
     let Some(data) = file.file_data.as_deref() else {
         return refused("files are not kept or fetched here; send the file itself as `file_data`");
     };
@@ -107,19 +107,15 @@ fn file(file: &File<'_>, place: &str) -> Result<Content, InvalidRequest> {
         None => ("", data),
     };
     if media_type.starts_with("image/") {
-        return decode_image(media_type, data).map_err(|refused| with_field(&refused, place));
+        return decode_image(media_type, data)
+            .map_err(|invalid| InvalidRequest::in_field(place, invalid));
     }
     let bytes = decode_base64(data)
-        .map_err(|refused| with_field(&refused, format!("{place}.file_data")))?;
+        .map_err(|invalid| InvalidRequest::in_field(format!("{place}.file_data"), invalid))?;
     match std::str::from_utf8(&bytes) {
         Ok(text) if !text.contains('\0') => Ok(file_text(name, text)),
         _ => refused("only files of text and images can be shown to the agent; convert it first"),
     }
-}
-
-fn with_field(refused: &InvalidRequest, place: impl Into<String>) -> InvalidRequest {
-    let place = place.into();
-    InvalidRequest::new(format!("{place}: {}", refused.message)).at(place)
 }
 
 #[derive(Debug, Deserialize)]

@@ -79,8 +79,7 @@ impl ConversationBuilder {
         field: &str,
     ) -> Result<(Option<Arc<str>>, Vec<HistoryMessage>), InvalidRequest> {
         if !self.messages.iter().any(|message| message.role == Role::User) {
-            let message = format!("{field}: there must be something to answer");
-            return Err(InvalidRequest::new(message).at(field));
+            return Err(InvalidRequest::in_field(field, "there must be something to answer"));
         }
         let system = match self.system.as_slice() {
             [] => None,

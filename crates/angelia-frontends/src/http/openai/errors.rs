@@ -1,11 +1,10 @@
 //! The error format `{"error":{"message","type","param","code"}}` of both dialects, and its table.
 
 use angelia_core::model::FailureKind;
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::super::dialect::{DialectError, ErrorKind};
+use super::super::{ErrorKind, HttpError};
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiError")]
@@ -24,7 +23,7 @@ struct OpenAiErrorDetail<'a> {
 }
 
 /// Encodes an error for OpenAI's clients.
-pub fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
+pub fn error_body(error: &HttpError) -> Vec<u8> {
     let (kind, code) = type_and_code(error.kind);
     let body = OpenAiErrorBody {
         error: OpenAiErrorDetail {
@@ -35,8 +34,7 @@ pub fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
         },
     };
     // Writing text into memory cannot fail.
-    let json = serde_json::to_vec(&body).unwrap_or_default();
-    (error.status(), json)
+    serde_json::to_vec(&body).unwrap_or_default()
 }
 
 /// Returns `type` and `code`. Clients act on the status; people and logs read these.

@@ -19,14 +19,12 @@ pub(super) fn output(
             Ok(OutputFormat::Schema(schema.to_owned().into()))
         }
         ("json_schema", _) => {
-            let place = format!("{field}.{inner}");
-            Err(InvalidRequest::new(format!("{place}: there must be a JSON schema")).at(place))
+            let field = format!("{field}.{inner}");
+            Err(InvalidRequest::in_field(field, "there must be a JSON schema"))
         }
         (other, _) => {
-            let place = format!("{field}.type");
-            let known = "text, json_object, json_schema";
-            let message = format!("{place}: `{other}` is not one of {known}");
-            Err(InvalidRequest::new(message).at(place))
+            let why = format!("`{other}` is not one of text, json_object, json_schema");
+            Err(InvalidRequest::in_field(format!("{field}.type"), why))
         }
     }
 }

@@ -72,8 +72,8 @@ pub(super) fn choice(
             "none" => Ok(ToolChoice::None),
             "required" | "any" => required_choice(tools, field),
             other => {
-                let message = format!("{field}: `{other}` is not one of auto, none, required");
-                Err(InvalidRequest::new(message).at(field))
+                let why = format!("`{other}` is not one of auto, none, required");
+                Err(InvalidRequest::in_field(field, why))
             }
         };
     }
@@ -95,9 +95,7 @@ pub(super) fn choice(
             let named = NamedTool { name: choice.name, function: choice.function };
             match named.name() {
                 Some(name) => named_choice(name, tools, field),
-                None => {
-                    Err(InvalidRequest::new(format!("{field}: the tool has no name")).at(field))
-                }
+                None => Err(InvalidRequest::in_field(field, "the tool has no name")),
             }
         }
         // One of the vendor's own services.
@@ -107,8 +105,8 @@ pub(super) fn choice(
 
 fn required_choice(tools: &[CallerTool], field: &str) -> Result<ToolChoice, InvalidRequest> {
     if tools.is_empty() {
-        let message = format!("{field}: a call is required, and there is no function to call");
-        return Err(InvalidRequest::new(message).at(field));
+        let why = "a call is required, and there is no function to call";
+        return Err(InvalidRequest::in_field(field, why));
     }
     Ok(ToolChoice::Required)
 }
@@ -119,8 +117,8 @@ fn named_choice(
     field: &str,
 ) -> Result<ToolChoice, InvalidRequest> {
     let Some(tool) = tools.iter().find(|tool| &*tool.name == name) else {
-        let message = format!("{field}: there is no function `{name}` among the tools");
-        return Err(InvalidRequest::new(message).at(field));
+        let why = format!("there is no function `{name}` among the tools");
+        return Err(InvalidRequest::in_field(field, why));
     };
     Ok(ToolChoice::Named(Arc::clone(&tool.name)))
 }
@@ -149,16 +147,15 @@ impl FunctionDefinition<'_> {
     fn into_caller_tool(self, place: &str) -> Result<CallerTool, InvalidRequest> {
         let name = self.name.filter(|name| !name.is_empty());
         let Some(name) = name else {
-            let place = format!("{place}.name");
-            return Err(InvalidRequest::new(format!("{place}: a function needs a name")).at(place));
+            let field = format!("{place}.name");
+            return Err(InvalidRequest::in_field(field, "a function needs a name"));
         };
         let input_schema = match self.parameters {
             None => no_parameters(),
             Some(raw) if json::is_object(raw) => raw.to_owned().into(),
             Some(_) => {
-                let place = format!("{place}.parameters");
-                let message = format!("{place}: this must be a JSON schema, which is an object");
-                return Err(InvalidRequest::new(message).at(place));
+                let why = "this must be a JSON schema, which is an object";
+                return Err(InvalidRequest::in_field(format!("{place}.parameters"), why));
             }
         };
         Ok(CallerTool { name, description: self.description.unwrap_or_default(), input_schema })

@@ -10,15 +10,13 @@ mod model_apis;
 mod paths;
 pub(super) mod shapes;
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
 use self::paths::Paths;
-use super::ApiState;
+use super::state::SharedState;
 
-pub(super) async fn get_document(State(state): State<Arc<ApiState>>) -> Json<Value> {
+pub(super) async fn get_document(State(state): SharedState) -> Json<Value> {
     Json(document(&state.version))
 }
 

@@ -6,6 +6,8 @@ use angelia_core::model::{FailureKind, Verdict};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+use super::super::dialect::content::IMAGE_MEDIA_TYPES;
+
 /// `content` of a message of Messages.
 pub(in crate::http) fn blocks(_: &mut SchemaGenerator) -> Schema {
     let image = json!({
@@ -16,7 +18,7 @@ pub(in crate::http) fn blocks(_: &mut SchemaGenerator) -> Schema {
                 "type": "object",
                 "properties": {
                     "type": {"const": "base64"},
-                    "media_type": {"enum": ["image/png", "image/jpeg", "image/gif", "image/webp"]},
+                    "media_type": {"enum": IMAGE_MEDIA_TYPES},
                     "data": {"type": "string", "contentEncoding": "base64"},
                 },
                 "required": ["type", "media_type", "data"],

@@ -52,8 +52,7 @@ pub fn decode(body: &[u8]) -> Result<(ModelRequest, ChatDialect), InvalidRequest
 
 /// Refuses options that would change the meaning of the answer; they must not be ignored silently.
 fn check_supported(request: &ChatRequest<'_>) -> Result<(), InvalidRequest> {
-    let refused =
-        |field: &str, why: &str| Err(InvalidRequest::new(format!("{field}: {why}")).at(field));
+    let refused = |field: &str, why: &str| Err(InvalidRequest::in_field(field, why));
     if request.n.is_some_and(|n| n > 1) {
         return refused("n", "an agent gives one answer; ask again for another one");
     }
@@ -94,28 +93,23 @@ fn message(
         }
         "tool" => {
             let Some(id) = message.tool_call_id else {
-                let place = format!("{place}.tool_call_id");
                 let why = "a result must say which call it is of";
-                return Err(InvalidRequest::new(format!("{place}: {why}")).at(place));
+                return Err(InvalidRequest::in_field(format!("{place}.tool_call_id"), why));
             };
             conversation.result(ToolId::new(id), content);
         }
         "function" => conversation.result(legacy.last_id(), content),
         other => {
-            let place = format!("{place}.role");
-            let known = "system, developer, user, assistant, tool";
-            let message = format!("{place}: `{other}` is not one of {known}");
-            return Err(InvalidRequest::new(message).at(place));
+            let why = format!("`{other}` is not one of system, developer, user, assistant, tool");
+            return Err(InvalidRequest::in_field(format!("{place}.role"), why));
         }
     }
     Ok(())
 }
 
 fn call(call: RequestToolCall<'_>, place: &str) -> Result<MessagePart, InvalidRequest> {
-    let refused = |field: &str, why: &str| {
-        let place = format!("{place}.{field}");
-        InvalidRequest::new(format!("{place}: {why}")).at(place)
-    };
+    let refused =
+        |field: &str, why: &str| InvalidRequest::in_field(format!("{place}.{field}"), why);
     let id = call.id.ok_or_else(|| refused("id", "a call needs an id"))?;
     let id = ToolId::new(id);
     match (call.function, call.custom) {

@@ -8,9 +8,13 @@ mod decode;
 mod encode;
 pub(in crate::http) mod wire;
 
-use axum::http::StatusCode;
-
-use super::{super::dialect, error_body};
+use super::{
+    super::{
+        HttpError,
+        dialect::{AnswerHeader, CompleteAnswer, Dialect},
+    },
+    error_body,
+};
 
 pub use decode::decode;
 pub use encode::ChatEncoder;
@@ -24,22 +28,18 @@ pub struct ChatDialect {
     pub legacy: bool,
 }
 
-impl dialect::Dialect for ChatDialect {
+impl Dialect for ChatDialect {
     type Encoder = ChatEncoder;
 
-    fn encoder(&self, _ask: &dialect::ModelRequest, begin: &dialect::AnswerHeader) -> ChatEncoder {
-        ChatEncoder::new(*self, begin)
+    fn encoder(&self, header: &AnswerHeader) -> ChatEncoder {
+        ChatEncoder::new(*self, header)
     }
 
-    fn encode_complete(
-        &self,
-        _ask: &dialect::ModelRequest,
-        whole: &dialect::CompleteAnswer,
-    ) -> Vec<u8> {
-        encode::encode_complete(*self, whole)
+    fn encode_complete(&self, answer: &CompleteAnswer) -> Vec<u8> {
+        encode::encode_complete(*self, answer)
     }
 
-    fn encode_error(error: &dialect::DialectError) -> (StatusCode, Vec<u8>) {
+    fn encode_error(error: &HttpError) -> Vec<u8> {
         error_body(error)
     }
 

@@ -80,8 +80,7 @@ pub fn decode(
 
 /// Refuses options that would change the meaning of the answer; they must not be ignored silently.
 fn check_supported(request: &ResponsesRequest<'_>) -> Result<(), InvalidRequest> {
-    let refused =
-        |field: &str, why: &str| Err(InvalidRequest::new(format!("{field}: {why}")).at(field));
+    let refused = |field: &str, why: &str| Err(InvalidRequest::in_field(field, why));
     if request.background == Some(true) {
         return refused("background", "an answer comes while the request waits; use `stream`");
     }
@@ -102,10 +101,9 @@ fn previous(request: &ResponsesRequest<'_>) -> Result<Option<TurnId>, InvalidReq
     let Some(id) = &request.previous_response_id else {
         return Ok(None);
     };
-    let field = "previous_response_id";
     match id.parse::<ResponseId>() {
         Ok(id) => Ok(Some(id.turn)),
-        Err(error) => Err(InvalidRequest::new(format!("{field}: {error}")).at(field)),
+        Err(error) => Err(InvalidRequest::in_field("previous_response_id", error)),
     }
 }
 

@@ -8,14 +8,14 @@ use angelia_core::model::TurnId;
 use super::super::super::dialect::AnswerHeader;
 
 /// One answer of a turn; a turn has several if it calls the caller's tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResponseId {
     pub turn: TurnId,
     pub part: u32,
 }
 
 /// One item of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ItemId {
     pub response: ResponseId,
     pub index: u32,

@@ -142,10 +142,8 @@ fn message(
             conversation.assistant(content.into_iter().map(MessagePart::Content).collect());
         }
         other => {
-            let place = format!("{place}.role");
-            let known = "system, developer, user, assistant";
-            let message = format!("{place}: `{other}` is not one of {known}");
-            return Err(InvalidRequest::new(message).at(place));
+            let why = format!("`{other}` is not one of system, developer, user, assistant");
+            return Err(InvalidRequest::in_field(format!("{place}.role"), why));
         }
     }
     Ok(())
@@ -172,7 +170,6 @@ fn reference(raw: &RawValue, place: &str) -> Result<ItemId, InvalidRequest> {
 }
 
 fn no_such_item(place: &str) -> InvalidRequest {
-    let place = format!("{place}.id");
-    let message = format!("{place}: there is no such item; send it whole (`store: false`)");
-    InvalidRequest::new(message).at(place)
+    let why = "there is no such item; send it whole (`store: false`)";
+    InvalidRequest::in_field(format!("{place}.id"), why)
 }

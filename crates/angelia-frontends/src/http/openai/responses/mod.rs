@@ -1,6 +1,6 @@
 //! `POST /v1/responses`, and operations on an existing response.
 //!
-//! - [`decode`]: decodes a body into a [`ModelRequest`](dialect::ModelRequest) and a
+//! - [`decode`]: decodes a body into a [`ModelRequest`](super::super::dialect::ModelRequest) and a
 //!   [`ResponsesDialect`]; `items`: the items of its input.
 //! - `tool_names`: tools that are more than functions, and the format of their calls.
 //! - `encode`: encodes chunks as stream `events`; `object`: encodes the response as one object;
@@ -18,9 +18,13 @@ mod object;
 mod tool_names;
 pub(in crate::http) mod wire;
 
-use axum::http::StatusCode;
-
-use super::{super::dialect, error_body};
+use super::{
+    super::{
+        HttpError,
+        dialect::{AnswerHeader, CompleteAnswer, Dialect},
+    },
+    error_body,
+};
 
 pub use decode::{decode, references};
 pub use encode::ResponsesEncoder;
@@ -34,26 +38,18 @@ pub struct ResponsesDialect {
     echo: wire::RequestEcho,
 }
 
-impl dialect::Dialect for ResponsesDialect {
+impl Dialect for ResponsesDialect {
     type Encoder = ResponsesEncoder;
 
-    fn encoder(
-        &self,
-        _ask: &dialect::ModelRequest,
-        begin: &dialect::AnswerHeader,
-    ) -> ResponsesEncoder {
-        ResponsesEncoder::new(self.echo.clone(), begin)
+    fn encoder(&self, header: &AnswerHeader) -> ResponsesEncoder {
+        ResponsesEncoder::new(self.echo.clone(), header)
     }
 
-    fn encode_complete(
-        &self,
-        _ask: &dialect::ModelRequest,
-        whole: &dialect::CompleteAnswer,
-    ) -> Vec<u8> {
-        object::encode_complete(&self.echo, whole)
+    fn encode_complete(&self, answer: &CompleteAnswer) -> Vec<u8> {
+        object::encode_complete(&self.echo, answer)
     }
 
-    fn encode_error(error: &dialect::DialectError) -> (StatusCode, Vec<u8>) {
+    fn encode_error(error: &HttpError) -> Vec<u8> {
         error_body(error)
     }
 

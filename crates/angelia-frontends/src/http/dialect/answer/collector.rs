@@ -20,9 +20,9 @@ pub(super) struct AnswerCollector {
 }
 
 impl AnswerCollector {
-    pub(super) fn push(&mut self, piece: &AnswerChunk) {
-        match piece {
-            AnswerChunk::Start(begin) => self.header = Some(begin.clone()),
+    pub(super) fn push(&mut self, chunk: &AnswerChunk) {
+        match chunk {
+            AnswerChunk::Start(header) => self.header = Some(header.clone()),
             AnswerChunk::Open(block) => self.open = Some((block.clone(), String::new())),
             AnswerChunk::More(text) => {
                 if let Some((_, filled)) = &mut self.open {
@@ -89,7 +89,7 @@ fn raw(text: String) -> RawJson {
     }
 }
 
-pub(super) fn assistant_message(blocks: &[AnswerBlock]) -> HistoryMessage {
+fn assistant_message(blocks: &[AnswerBlock]) -> HistoryMessage {
     let parts = blocks.iter().map(|block| match block {
         AnswerBlock::Text(text) => MessagePart::Content(Content::Text(Arc::clone(text))),
         AnswerBlock::Reasoning(text) => {

@@ -12,7 +12,8 @@ use base64::{
 
 use super::InvalidRequest;
 
-const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The image types that every agent can be shown.
+pub const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Accepts base64 with and without padding: callers differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -79,6 +80,11 @@ impl<'a> DataUrl<'a> {
         let media_type = media_type.split(';').next().unwrap_or(media_type);
         Some(Self { media_type, data })
     }
+}
+
+/// Returns whether the content is text without words.
+pub fn is_blank(content: &Content) -> bool {
+    matches!(content, Content::Text(text) if text.trim().is_empty())
 }
 
 /// Marks the text of a `system` message in the middle of a conversation.

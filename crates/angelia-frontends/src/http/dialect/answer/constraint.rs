@@ -6,16 +6,17 @@ use std::{fmt, sync::Arc};
 use angelia_core::model::{Content, RawJson};
 use serde_json::Value;
 
-use super::{
-    AnswerBlock, DialectError, ErrorKind, InvalidRequest, ModelRequest, StopReason, ToolChoice,
-    launch,
+use super::{AnswerBlock, StopReason};
+use crate::http::{
+    ErrorKind, HttpError,
+    dialect::{InvalidRequest, ModelRequest, ToolChoice, request::output_schema},
 };
 
 /// The maximum number of schema errors reported to the model at once.
 const MAX_SCHEMA_ERRORS: usize = 8;
 
 #[derive(Default)]
-pub(super) enum AnswerConstraint {
+pub(in crate::http) enum AnswerConstraint {
     #[default]
     Unconstrained,
     Schema(Box<jsonschema::Validator>),
@@ -34,11 +35,11 @@ impl fmt::Debug for AnswerConstraint {
 }
 
 impl AnswerConstraint {
-    pub(super) fn from_request(ask: &ModelRequest) -> Result<Self, DialectError> {
-        match &ask.tool_choice {
+    pub(in crate::http) fn from_request(body: &ModelRequest) -> Result<Self, HttpError> {
+        match &body.tool_choice {
             ToolChoice::Required => return Ok(Self::ToolCall(None)),
             ToolChoice::Named(name) => {
-                if !ask.tools.iter().any(|tool| tool.name == *name) {
+                if !body.tools.iter().any(|tool| tool.name == *name) {
                     let message = format!("there is no tool `{name}` in this request");
                     return Err(InvalidRequest::new(message).at("tool_choice").into());
                 }
@@ -46,7 +47,7 @@ impl AnswerConstraint {
             }
             ToolChoice::Auto | ToolChoice::None => {}
         }
-        match launch::output_schema(&ask.output_format) {
+        match output_schema(&body.output_format) {
             Some(schema) => Ok(Self::Schema(Box::new(compile_schema(&schema)?))),
             None => Ok(Self::Unconstrained),
         }
@@ -57,7 +58,7 @@ impl AnswerConstraint {
     }
 
     /// Returns the instruction that is added to the input.
-    pub(super) fn instruction(&self) -> Option<Content> {
+    pub(in crate::http) fn instruction(&self) -> Option<Content> {
         match self {
             Self::ToolCall(None) => {
                 Some(Content::text("[Answer this by calling at least one of your tools.]"))
@@ -90,8 +91,8 @@ impl AnswerConstraint {
     }
 
     /// Returns the error for an answer that violates the constraint even after its repair.
-    pub(super) fn violation_error(complaint: &str) -> DialectError {
-        DialectError::new(
+    pub(super) fn violation_error(complaint: &str) -> HttpError {
+        HttpError::new(
             ErrorKind::Unmet,
             format!("the answer broke the request's constraints twice; at last: {complaint}"),
         )
@@ -99,10 +100,10 @@ impl AnswerConstraint {
     }
 }
 
-fn compile_schema(schema: &RawJson) -> Result<jsonschema::Validator, DialectError> {
+fn compile_schema(schema: &RawJson) -> Result<jsonschema::Validator, HttpError> {
     let bad = |error: String| {
         let message = format!("the output schema is not a JSON schema: {error}");
-        DialectError::from(InvalidRequest::new(message))
+        HttpError::from(InvalidRequest::new(message))
     };
     let schema: Value =
         serde_json::from_str(schema.get()).map_err(|error| bad(error.to_string()))?;

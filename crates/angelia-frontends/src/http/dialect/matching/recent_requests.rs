@@ -15,7 +15,8 @@ use angelia_core::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{ShownFrom, conversation_hash::HashBytes};
+use super::HashBytes;
+use crate::http::dialect::AnswerStart;
 
 /// How long an equal request counts as a repeat.
 const REPEAT_WINDOW: Duration = Duration::from_mins(2);
@@ -62,29 +63,31 @@ struct Viewers {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecentRequest {
     pub(super) turn: TurnId,
-    pub(super) start: ShownFrom,
+    pub(super) start: AnswerStart,
     pub(super) stream: bool,
     /// The hash of the request's conversation.
     pub(super) fingerprint: HashBytes,
     at: Instant,
 }
 
+impl RecentRequest {
+    pub(super) fn new(
+        turn: TurnId,
+        start: AnswerStart,
+        stream: bool,
+        fingerprint: HashBytes,
+    ) -> Self {
+        Self { turn, start, stream, fingerprint, at: Instant::now() }
+    }
+}
+
 impl RecentRequests {
     /// Records a request under each of these keys.
-    pub(super) fn insert(
-        &self,
-        keys: impl IntoIterator<Item = HashBytes>,
-        fingerprint: HashBytes,
-        turn: TurnId,
-        from: ShownFrom,
-        stream: bool,
-    ) {
-        let now = Instant::now();
+    pub(super) fn insert(&self, keys: impl IntoIterator<Item = HashBytes>, request: RecentRequest) {
         let mut inner = self.lock();
         if inner.requests.len() >= PRUNE_THRESHOLD {
-            inner.requests.retain(|_, request| now - request.at < REPEAT_WINDOW);
+            inner.requests.retain(|_, request| request.at.elapsed() < REPEAT_WINDOW);
         }
-        let request = RecentRequest { turn, start: from, stream, fingerprint, at: now };
         inner.requests.extend(keys.into_iter().map(|key| (key, request)));
     }
 
@@ -95,27 +98,22 @@ impl RecentRequests {
         (request.at.elapsed() < REPEAT_WINDOW).then_some(*request)
     }
 
-    /// Returns the request of a stored note, if it was made shortly before the last restart.
+    /// Returns the request of a stored entry, if it was made shortly before the last restart.
     pub(super) fn find_stored(
         &self,
-        note: &HistoryEntry,
+        entry: &HistoryEntry,
         fingerprint: HashBytes,
     ) -> Option<RecentRequest> {
-        let age = Duration::try_from(Timestamp::now().duration_since(note.at)).ok()?;
-        let counts = note.at < self.since && age < REPEAT_WINDOW;
-        counts.then(|| RecentRequest {
-            turn: note.turn,
-            start: match note.seq {
-                0 => ShownFrom::Part(0),
-                seq => ShownFrom::AfterEvent(seq),
-            },
-            stream: true,
-            fingerprint,
-            at: Instant::now(),
-        })
+        let age = Duration::try_from(Timestamp::now().duration_since(entry.at)).ok()?;
+        let counts = entry.at < self.since && age < REPEAT_WINDOW;
+        let start = match entry.seq {
+            0 => AnswerStart::Part(0),
+            seq => AnswerStart::AfterEvent(seq),
+        };
+        counts.then(|| RecentRequest::new(entry.turn, start, true, fingerprint))
     }
 
-    pub(super) fn mark_waiting(&self, turn: TurnId, after: Seq) {
+    pub(in crate::http) fn mark_waiting(&self, turn: TurnId, after: Seq) {
         let now = Instant::now();
         let mut inner = self.lock();
         if inner.waiting.len() >= PRUNE_THRESHOLD {
@@ -125,10 +123,9 @@ impl RecentRequests {
         inner.waiting.insert(turn, (after, now));
     }
 
-    /// Returns whether the turn waits for results since this event.
-    pub(super) fn is_waiting(&self, turn: TurnId, after: Seq) -> bool {
-        let inner = self.lock();
-        inner.waiting.get(&turn).is_some_and(|(seq, _)| *seq == after)
+    /// Returns the event after which a turn waits for results, if it waits. The mark stays.
+    pub(super) fn waiting_since(&self, turn: TurnId) -> Option<Seq> {
+        self.lock().waiting.get(&turn).map(|(seq, _)| *seq)
     }
 
     /// Removes the mark that a turn waits for results. Of several requests that bring the results,
@@ -147,7 +144,7 @@ impl RecentRequests {
     }
 
     /// Adds a viewer. With `finish`, the turn runs to its end even if every viewer disconnects.
-    pub(super) fn add_viewer(&self, turn: TurnId, finish: bool) {
+    pub(in crate::http) fn add_viewer(&self, turn: TurnId, finish: bool) {
         let now = Instant::now();
         let mut inner = self.lock();
         if inner.viewers.len() >= PRUNE_THRESHOLD {
@@ -162,7 +159,7 @@ impl RecentRequests {
 
     /// Removes a viewer. Returns `true` if it was the last one, left before the end, and no client
     /// asked for the turn to finish.
-    pub(super) fn remove_viewer(&self, turn: TurnId, saw_the_end: bool) -> bool {
+    pub(in crate::http) fn remove_viewer(&self, turn: TurnId, saw_the_end: bool) -> bool {
         let mut inner = self.lock();
         let Some(viewers) = inner.viewers.get_mut(&turn) else {
             return false;
@@ -175,12 +172,12 @@ impl RecentRequests {
         abandoned && !saw_the_end
     }
 
-    pub(super) fn has_viewers(&self, turn: TurnId) -> bool {
+    pub(in crate::http) fn has_viewers(&self, turn: TurnId) -> bool {
         self.lock().viewers.contains_key(&turn)
     }
 
     /// Forgets the requests of a turn, so that they may be made again.
-    pub(super) fn forget(&self, turn: TurnId) {
+    pub(in crate::http) fn forget(&self, turn: TurnId) {
         self.lock().requests.retain(|_, request| request.turn != turn);
     }
 
@@ -193,5 +190,22 @@ impl RecentRequests {
 impl fmt::Debug for RecentRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecentRequests").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_waiting_turn_may_be_looked_at_and_is_taken_once() {
+        let recent = RecentRequests::default();
+        let turn = TurnId::from_uuid(Uuid::from_u128(1));
+        recent.mark_waiting(turn, 7);
+        assert_eq!((recent.waiting_since(turn), recent.waiting_since(turn)), (Some(7), Some(7)));
+        assert_eq!((recent.take_waiting(turn), recent.take_waiting(turn)), (Some(7), None));
+        assert_eq!(recent.waiting_since(turn), None);
     }
 }

@@ -8,11 +8,8 @@ use angelia_core::{
     ports::{ExecutorTarget, ProfileRequest, ProfileSummary},
 };
 
-use super::{DialectError, ErrorKind};
-use crate::http::{
-    ApiState,
-    keys::{AccessKeys, Principal},
-};
+use super::ModelRequest;
+use crate::http::{AccessKeys, ApiState, ErrorKind, HttpError, Principal};
 
 /// The owner's settings for the model APIs.
 #[derive(Clone, Debug)]
@@ -67,15 +64,32 @@ impl ModelFamily {
 
 /// What a model id resolves to.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct ModelTarget {
-    pub(in crate::http) wanted: ProfileRequest,
-    pub(in crate::http) mode: Mode,
+pub(super) struct ModelTarget {
+    pub(super) profile: ProfileRequest,
+    mode: Mode,
     /// The name that a key must allow: the profile's name, or the part before the `/`.
-    pub(in crate::http) grant_name: Arc<str>,
+    grant_name: Arc<str>,
+}
+
+/// Resolves the model id of a request for this caller.
+pub(super) fn resolve_granted(
+    state: &ApiState,
+    principal: &Principal,
+    body: &ModelRequest,
+) -> Result<ModelTarget, HttpError> {
+    let settings = &state.models;
+    let id = match &settings.utility_profile {
+        Some(profile) if body.is_utility => profile,
+        _ => &body.model,
+    };
+    let target = resolve_model(id, settings, &state.profiles.list())
+        .ok_or_else(|| unknown_model_error(&body.model))?;
+    check_grant(&target, settings, principal)?;
+    Ok(target)
 }
 
 /// Resolves a model id; `None` if it is unknown.
-pub(in crate::http) fn resolve_model(
+fn resolve_model(
     id: &str,
     settings: &ModelSettings,
     profiles: &[ProfileSummary],
@@ -83,7 +97,7 @@ pub(in crate::http) fn resolve_model(
     let id = settings.aliases.get(id).map_or(id, |alias| alias);
     if let Some(profile) = profiles.iter().find(|one| *one.name == *id) {
         return Some(ModelTarget {
-            wanted: ProfileRequest {
+            profile: ProfileRequest {
                 profile: Some(Arc::clone(&profile.name)),
                 ..ProfileRequest::default()
             },
@@ -114,7 +128,7 @@ fn resolve_prefixed(family: &ModelFamily, word: &str, model: &str) -> Option<Mod
 
 fn model_target(family: &ModelFamily, mode: Mode, word: &str, model: &str) -> ModelTarget {
     ModelTarget {
-        wanted: ProfileRequest {
+        profile: ProfileRequest {
             target: Some(ExecutorTarget { executor: Arc::clone(&family.executor), mode }),
             // `default` stands for the agent's own choice of a model.
             model: (model != "default").then(|| model.into()),
@@ -126,34 +140,34 @@ fn model_target(family: &ModelFamily, mode: Mode, word: &str, model: &str) -> Mo
 }
 
 /// Checks that the caller may use the target.
-pub(in crate::http) fn check_grant(
-    meant: &ModelTarget,
+fn check_grant(
+    target: &ModelTarget,
     settings: &ModelSettings,
-    who: &Principal,
-) -> Result<(), DialectError> {
+    principal: &Principal,
+) -> Result<(), HttpError> {
     let refused = |message: String, hint: &str| {
-        Err(DialectError::new(ErrorKind::NotGranted, message).with_hint(hint))
+        Err(HttpError::new(ErrorKind::NotGranted, message).with_hint(hint))
     };
-    if !who.grant.profiles.includes(&meant.grant_name) {
+    if !principal.grant.profiles.includes(&target.grant_name) {
         return refused(
-            format!("this key does not allow `{}`", meant.grant_name),
+            format!("this key does not allow `{}`", target.grant_name),
             "the owner can add it to the key's `profiles` in http.keys",
         );
     }
-    if meant.mode == Mode::Model {
+    if target.mode == Mode::Model {
         return Ok(());
     }
     if !settings.agent_mode {
         return refused(
-            format!("`{}` is an agent that acts on this machine", meant.grant_name),
+            format!("`{}` is an agent that acts on this machine", target.grant_name),
             "set `http.agent_mode: true` in config.yaml to allow that over /v1",
         );
     }
-    if !who.grant.agent_mode {
+    if !principal.grant.agent_mode {
         return refused(
             format!(
                 "this key does not allow agents that act on this machine, and `{}` is one",
-                meant.grant_name
+                target.grant_name
             ),
             "the owner can set `agent_mode: true` for the key in http.keys",
         );
@@ -162,14 +176,18 @@ pub(in crate::http) fn check_grant(
 }
 
 /// Returns the mode of a model id, if it is known and the caller may use it.
-pub(in crate::http) fn granted_mode(state: &ApiState, who: &Principal, id: &str) -> Option<Mode> {
-    let meant = resolve_model(id, &state.models, &state.profiles.list())?;
-    check_grant(&meant, &state.models, who).ok()?;
-    Some(meant.mode)
+pub(in crate::http) fn granted_mode(
+    state: &ApiState,
+    principal: &Principal,
+    id: &str,
+) -> Option<Mode> {
+    let target = resolve_model(id, &state.models, &state.profiles.list())?;
+    check_grant(&target, &state.models, principal).ok()?;
+    Some(target.mode)
 }
 
-pub(in crate::http) fn unknown_model_error(id: &str) -> DialectError {
-    DialectError::new(ErrorKind::UnknownModel, format!("there is no model `{id}`"))
+pub(in crate::http) fn unknown_model_error(id: &str) -> HttpError {
+    HttpError::new(ErrorKind::UnknownModel, format!("there is no model `{id}`"))
         .with_hint("GET /v1/models lists what there is")
 }
 
@@ -202,17 +220,17 @@ mod tests {
     }
 
     fn line(id: &str) -> String {
-        let Some(meant) = resolve_model(id, &settings(), &profiles()) else {
+        let Some(target) = resolve_model(id, &settings(), &profiles()) else {
             return "nothing".to_owned();
         };
-        let wanted = meant.wanted;
-        let who = match (&wanted.profile, &wanted.target) {
-            (Some(profile), None) => format!("profile {profile}"),
+        let profile = target.profile;
+        let name = match (&profile.profile, &profile.target) {
+            (Some(name), None) => format!("profile {name}"),
             (None, Some(target)) => target.executor.to_string(),
             other => format!("{other:?}"),
         };
-        let model = wanted.model.as_deref().unwrap_or("-");
-        format!("{who} {} {model} ({})", meant.mode.as_str(), meant.grant_name)
+        let model = profile.model.as_deref().unwrap_or("-");
+        format!("{name} {} {model} ({})", target.mode.as_str(), target.grant_name)
     }
 
     #[test]
@@ -242,8 +260,8 @@ mod tests {
             is_owner: false,
         };
         let all = || AllowedModels::All;
-        let says = |meant, settings: &_, who: &_| {
-            check_grant(meant, settings, who).map_err(|error| error.to_string())
+        let says = |target, settings: &_, principal: &_| {
+            check_grant(target, settings, principal).map_err(|error| error.to_string())
         };
         assert_eq!(says(&model, &settings, &key(all(), false)), Ok(()));
         let refused = says(&agent, &settings, &Principal::owner()).unwrap_err();

@@ -9,11 +9,11 @@ use angelia_core::model::{Content, HistoryMessage, MessagePart, Role};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-pub(super) type HashBytes = [u8; 32];
+pub(in crate::http) type HashBytes = [u8; 32];
 
 /// The hash of a conversation so far; it grows by messages.
 #[derive(Clone, Debug)]
-pub(super) struct ConversationHasher {
+pub(in crate::http) struct ConversationHasher {
     hash: HashBytes,
     /// Consecutive messages of one role count as one message.
     last: Option<(Role, Vec<CanonicalPart>)>,
@@ -29,22 +29,22 @@ enum CanonicalPart {
 
 impl ConversationHasher {
     /// Starts the empty conversation of a caller.
-    pub(super) fn new(caller: &str) -> Self {
+    pub(in crate::http) fn new(caller: &str) -> Self {
         Self { hash: digest([&b"angelia conversation 1"[..], caller.as_bytes()]), last: None }
     }
 
-    pub(super) fn from_messages<'a>(
+    pub(in crate::http) fn from_messages<'a>(
         caller: &str,
         messages: impl IntoIterator<Item = &'a HistoryMessage>,
     ) -> Self {
-        let mut chain = Self::new(caller);
+        let mut hasher = Self::new(caller);
         for message in messages {
-            chain.push(message);
+            hasher.push(message);
         }
-        chain
+        hasher
     }
 
-    pub(super) fn push(&mut self, message: &HistoryMessage) {
+    pub(in crate::http) fn push(&mut self, message: &HistoryMessage) {
         let mut parts = Vec::new();
         append_canonical(&message.parts, &mut parts);
         if let Some((role, last)) = &mut self.last
@@ -63,7 +63,7 @@ impl ConversationHasher {
         self.last = Some((message.role, parts));
     }
 
-    pub(super) fn hash(&self) -> HashBytes {
+    pub(in crate::http) fn hash(&self) -> HashBytes {
         let Some((role, parts)) = &self.last else {
             return self.hash;
         };
@@ -82,7 +82,7 @@ impl ConversationHasher {
     }
 
     /// Returns whether the conversation is empty. An empty history never matches.
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(in crate::http) const fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 }
@@ -156,7 +156,8 @@ fn push_merged(parts: &mut Vec<CanonicalPart>, part: CanonicalPart) {
     }
 }
 
-fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> HashBytes {
+/// Hashes a list of byte strings.
+pub(super) fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> HashBytes {
     let mut hasher = Sha256::new();
     for part in parts {
         // The length prefix keeps different lists of parts distinct.
@@ -167,7 +168,7 @@ fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> HashBytes {
 }
 
 /// Returns JSON with sorted keys and one spelling of numbers. `null` counts as no arguments.
-pub(super) fn canonical_json(json: &str) -> String {
+fn canonical_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     match serde_json::from_str(json) {
         Ok(Value::Null) => text.push_str("{}"),

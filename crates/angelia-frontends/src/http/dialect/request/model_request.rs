@@ -1,8 +1,13 @@
 //! A request to a model API in no particular dialect: the output of every decoder.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use angelia_core::model::{CallerTool, HistoryMessage, RawJson, TurnId};
+
+use crate::http::{ErrorKind, HttpError};
+
+/// More than any caller needs, and few enough to scan every chunk for.
+const MAX_STOP_WORDS: usize = 64;
 
 /// A request for one answer of a model. The last messages may be results of the caller's tools.
 #[derive(Clone, Debug)]
@@ -64,9 +69,45 @@ impl InvalidRequest {
         Self { message: message.into(), field: None }
     }
 
+    /// Refuses a field: the message is `FIELD: WHY`.
+    pub fn in_field(field: impl Into<String>, why: impl fmt::Display) -> Self {
+        let field = field.into();
+        Self { message: format!("{field}: {why}"), field: Some(field) }
+    }
+
     #[must_use]
     pub fn at(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
+    }
+}
+
+impl From<InvalidRequest> for HttpError {
+    fn from(invalid: InvalidRequest) -> Self {
+        Self { field: invalid.field, ..Self::new(ErrorKind::Refused, invalid.message) }
+    }
+}
+
+/// Checks the stop words of a request. Empty words are dropped.
+pub fn check_stop_words(
+    words: Vec<Arc<str>>,
+    field: &str,
+) -> Result<Vec<Arc<str>>, InvalidRequest> {
+    if words.len() > MAX_STOP_WORDS {
+        let message = format!("there may be at most {MAX_STOP_WORDS}");
+        return Err(InvalidRequest::in_field(field, message));
+    }
+    Ok(words.into_iter().filter(|word| !word.is_empty()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_are_refused_and_empty_ones_passed_over() {
+        assert!(check_stop_words(vec!["x".into(); 65], "stop").is_err());
+        let some = check_stop_words(vec!["".into(), "x".into()], "stop").unwrap();
+        assert_eq!(some, ["x".into()]);
     }
 }

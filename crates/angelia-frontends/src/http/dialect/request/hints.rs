@@ -5,9 +5,9 @@ use std::sync::Arc;
 use angelia_core::model::SessionId;
 use axum::http::{HeaderMap, HeaderValue};
 
-use super::{DialectError, ErrorKind};
+use crate::http::{HttpError, idempotency::idempotency_key};
 
-pub(super) const SESSION_HEADER: &str = "x-angelia-session";
+const SESSION_HEADER: &str = "x-angelia-session";
 
 /// Sent by Claude Code, which repeats a request without streaming if the stream was unusable.
 const CLAUDE_CODE_SESSION_HEADER: &str = "x-claude-code-session-id";
@@ -27,40 +27,39 @@ const CONVERSATION_HEADERS: [&str; 6] = [
 const MAX_VALUE_CHARS: usize = 255;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct RequestHints {
+pub(in crate::http) struct RequestHints {
     /// The session by its Angelia id.
-    pub(super) session: Option<SessionId>,
+    pub(in crate::http) session: Option<SessionId>,
     /// The session by a name that the caller chose.
-    pub(super) session_name: Option<Arc<str>>,
+    pub(in crate::http) session_name: Option<Arc<str>>,
     /// The first conversation name found, as `HEADER=VALUE`.
-    pub(super) conversation_name: Option<Arc<str>>,
+    pub(in crate::http) conversation_name: Option<Arc<str>>,
     /// A key for exactly one request; a different input under the same key is an error.
-    pub(super) idempotency_key: Option<Arc<str>>,
+    pub(in crate::http) idempotency_key: Option<Arc<str>>,
     /// A key that identifies a request together with its input.
-    pub(super) client_request_id: Option<Arc<str>>,
+    pub(in crate::http) client_request_id: Option<Arc<str>>,
     /// The client marks the request as a retry.
-    pub(super) is_retry: bool,
+    pub(in crate::http) is_retry: bool,
     /// The client may repeat a streamed request without streaming.
-    pub(super) may_repeat_unstreamed: bool,
+    pub(in crate::http) may_repeat_unstreamed: bool,
 }
 
 impl RequestHints {
-    pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, DialectError> {
-        let named = header_text(headers, SESSION_HEADER);
-        let session = named.and_then(|name| name.parse().ok());
-        // An Angelia id identifies the session by itself, so it is no name.
-        let name = named.filter(|_| session.is_none());
-        let narrowed = CONVERSATION_HEADERS.iter().find_map(|header| {
+    pub(in crate::http) fn from_headers(headers: &HeaderMap) -> Result<Self, HttpError> {
+        let given = header_text(headers, SESSION_HEADER);
+        let session = given.and_then(|name| name.parse().ok());
+        let conversation_name = CONVERSATION_HEADERS.iter().find_map(|header| {
             let value = header_text(headers, header)?;
-            let ours = *header == SESSION_HEADER && session.is_some();
-            (!ours).then(|| format!("{header}={value}").into())
+            let is_our_id = *header == SESSION_HEADER && session.is_some();
+            (!is_our_id).then(|| format!("{header}={value}").into())
         });
         let retries = header_text(headers, "x-stainless-retry-count");
         Ok(Self {
             session,
-            session_name: name.map(Into::into),
-            conversation_name: narrowed,
-            idempotency_key: idempotency_key(headers)?,
+            // An Angelia id identifies the session by itself, so it is no name.
+            session_name: given.filter(|_| session.is_none()).map(Into::into),
+            conversation_name,
+            idempotency_key: idempotency_key(headers)?.map(Into::into),
             client_request_id: header_text(headers, "x-client-request-id").map(Into::into),
             is_retry: retries.is_some_and(|count| count.parse::<u32>().is_ok_and(|n| n > 0)),
             may_repeat_unstreamed: header_text(headers, CLAUDE_CODE_SESSION_HEADER).is_some(),
@@ -72,22 +71,4 @@ impl RequestHints {
 fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let value = headers.get(name).map(HeaderValue::to_str)?.ok()?.trim();
     (!value.is_empty() && value.len() <= MAX_VALUE_CHARS).then_some(value)
-}
-
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, DialectError> {
-    const HEADER: &str = "idempotency-key";
-    if !headers.contains_key(HEADER) {
-        return Ok(None);
-    }
-    let one = headers.get_all(HEADER).iter().count() == 1;
-    match header_text(headers, HEADER).filter(|_| one) {
-        Some(key) => Ok(Some(key.into())),
-        None => Err(DialectError::new(
-            ErrorKind::Refused,
-            format!(
-                "Idempotency-Key: there must be one, of printable ASCII and at most {MAX_VALUE_CHARS} characters"
-            ),
-        )
-        .with_hint("make up a new key for each request, for example a UUID")),
-    }
 }

@@ -9,11 +9,7 @@ use angelia_core::{
     model::{ExternalName, Role, Seq, SessionId, SessionRecord, TurnId},
 };
 
-use super::{
-    DialectError, ErrorKind, ModelRequest, conversation::RequestConversation,
-    request_hints::RequestHints,
-};
-use crate::http::{ApiState, keys::Principal};
+use crate::http::{ApiState, ErrorKind, HttpError, dialect::request::ResolvedRequest};
 
 /// The number of sessions with a matching history that are considered.
 const MAX_CANDIDATES: usize = 16;
@@ -52,31 +48,26 @@ impl Drop for ContinuationClaim {
     }
 }
 
-pub(super) async fn find_session(
-    state: &Arc<ApiState>,
-    who: &Principal,
-    ask: &ModelRequest,
-    incoming: &RequestConversation,
-    marks: &RequestHints,
-) -> Result<SessionMatch, DialectError> {
-    if let Some(previous) = ask.previous_turn {
-        return match_previous(state, who, previous).await;
+pub(super) async fn find_session(request: &ResolvedRequest) -> Result<SessionMatch, HttpError> {
+    if let Some(previous) = request.body.previous_turn {
+        return match_previous(request, previous).await;
     }
-    let repeats = ask.messages.iter().any(|one| one.role == Role::Assistant);
-    if !repeats {
-        return match_named(state, who, marks).await;
+    let repeats_history = request.body.messages.iter().any(|one| one.role == Role::Assistant);
+    if !repeats_history {
+        return match_named(request).await;
     }
-    let Some(hash) = incoming.lookup_hash() else {
+    let Some(hash) = request.conversation.lookup_hash else {
         return Ok(SessionMatch::New(None));
     };
-    for note in state.engine.find_by_history(hash, MAX_CANDIDATES).await? {
-        if marks.session.is_some_and(|id| id != note.session) {
+    let state = &request.state;
+    for entry in state.engine.find_by_history(hash, MAX_CANDIDATES).await? {
+        if request.hints.session.is_some_and(|id| id != entry.session) {
             continue;
         }
-        let Some((session, last)) = session_with_newest_turn(state, note.session).await? else {
+        let Some((session, last)) = session_with_newest_turn(state, entry.session).await? else {
             continue;
         };
-        if last.id != note.turn {
+        if last.id != entry.turn {
             // The session has continued differently since.
             continue;
         }
@@ -87,9 +78,9 @@ pub(super) async fn find_session(
                 }
             }
             TurnStage::AwaitingToolResult
-                if state.recent_requests.is_waiting(last.id, note.seq) =>
+                if state.recent_requests.waiting_since(last.id) == Some(entry.seq) =>
             {
-                return Ok(SessionMatch::AwaitsToolResults(session, last.id, note.seq));
+                return Ok(SessionMatch::AwaitsToolResults(session, last.id, entry.seq));
             }
             _ => {}
         }
@@ -99,19 +90,19 @@ pub(super) async fn find_session(
 
 /// Matches a request that names the answer it continues and repeats no history.
 async fn match_previous(
-    state: &ApiState,
-    who: &Principal,
+    request: &ResolvedRequest,
     turn: TurnId,
-) -> Result<SessionMatch, DialectError> {
+) -> Result<SessionMatch, HttpError> {
+    let state = &request.state;
     let unknown = || {
-        DialectError::new(
+        HttpError::new(
             ErrorKind::NotFound,
             "the response that this one continues is not known here",
         )
         .with_hint("send the whole conversation instead")
     };
     let record = match state.engine.turn(turn).await {
-        Ok(record) if is_callers_turn(record.options.caller.as_deref(), who) => record,
+        Ok(record) if request.principal.owns_turn_of(record.options.caller.as_deref()) => record,
         Ok(_) | Err(EngineError::NotFound(_)) => return Err(unknown()),
         Err(error) => return Err(error.into()),
     };
@@ -121,10 +112,8 @@ async fn match_previous(
     if last.id != turn {
         return Ok(SessionMatch::BranchesAt(turn));
     }
-    match (last.stage, state.recent_requests.take_waiting(turn)) {
+    match (last.stage, state.recent_requests.waiting_since(turn)) {
         (TurnStage::AwaitingToolResult, Some(seq)) => {
-            // Put the mark back: only the delivery of the results consumes it.
-            state.recent_requests.mark_waiting(turn, seq);
             Ok(SessionMatch::AwaitsToolResults(session, turn, seq))
         }
         // If the session is busy, the next turn is queued.
@@ -133,16 +122,13 @@ async fn match_previous(
 }
 
 /// Matches a request that names its session and repeats no history.
-async fn match_named(
-    state: &ApiState,
-    who: &Principal,
-    marks: &RequestHints,
-) -> Result<SessionMatch, DialectError> {
-    let name = marks
-        .session_name
-        .as_ref()
-        .map(|name| ExternalName { scope: format!("v1:{}", who.name).into(), name: name.clone() });
-    let id = match (&name, marks.session) {
+async fn match_named(request: &ResolvedRequest) -> Result<SessionMatch, HttpError> {
+    let (state, principal) = (&request.state, &request.principal);
+    let name = request.hints.session_name.as_ref().map(|name| ExternalName {
+        scope: format!("v1:{}", principal.name).into(),
+        name: Arc::clone(name),
+    });
+    let id = match (&name, request.hints.session) {
         (_, Some(id)) => Some(id),
         (Some(name), None) => state.engine.find_by_name(name).await?,
         (None, None) => None,
@@ -151,11 +137,11 @@ async fn match_named(
         return Ok(SessionMatch::New(name));
     };
     match session_with_newest_turn(state, id).await? {
-        Some((session, last)) if is_callers_turn(last.caller.as_deref(), who) => {
+        Some((session, last)) if principal.owns_turn_of(last.caller.as_deref()) => {
             Ok(SessionMatch::Continues(session, None))
         }
         _ if name.is_some() => Ok(SessionMatch::New(None)),
-        _ => Err(DialectError::new(ErrorKind::NotFound, format!("there is no session {id}"))
+        _ => Err(HttpError::new(ErrorKind::NotFound, format!("there is no session {id}"))
             .with_hint("leave x-angelia-session out; the answer names its session")),
     }
 }
@@ -164,19 +150,9 @@ async fn match_named(
 async fn session_with_newest_turn(
     state: &ApiState,
     id: SessionId,
-) -> Result<Option<(Arc<SessionRecord>, NewestTurn)>, DialectError> {
+) -> Result<Option<(Arc<SessionRecord>, NewestTurn)>, HttpError> {
     match state.engine.newest_turn(id).await {
         Err(EngineError::NotFound(_)) => Ok(None),
         newest => Ok(newest?),
     }
-}
-
-/// Returns whether a turn belongs to this principal; its caller was recorded with it.
-pub(super) fn is_callers_turn(turns_caller: Option<&str>, who: &Principal) -> bool {
-    turns_caller == recorded_caller(who).as_deref()
-}
-
-/// Returns the caller name recorded with the turns of a principal; the owner has none.
-pub(super) fn recorded_caller(who: &Principal) -> Option<Arc<str>> {
-    (!who.is_owner).then(|| who.name.clone())
 }

@@ -1,5 +1,7 @@
 //! Rebuilds an answer from the record, for requests that refer to it by id.
 
+use std::sync::Arc;
+
 use angelia_core::{
     engine::EngineError,
     model::{TurnEvent, TurnId, TurnRecord, TurnState},
@@ -7,56 +9,51 @@ use angelia_core::{
 use futures_util::FutureExt as _;
 
 use super::{
-    AnswerHeader, AnswerProgress, AnswerProjector, CompleteAnswer, DialectError, ErrorKind,
-    ProjectorOptions, ShownFrom, collector::AnswerCollector, matching,
+    AnswerHeader, AnswerProgress, AnswerProjector, AnswerStart, CompleteAnswer, ProjectorOptions,
+    collector::AnswerCollector,
 };
-use crate::http::{ApiState, keys::Principal};
+use crate::http::{ApiState, ErrorKind, HttpError, Principal};
 
 /// Returns one answer of a turn from the record. Fails if the turn is unknown, belongs to another
 /// caller, or failed without an answer.
 pub(in crate::http) async fn load_recorded_answer(
     state: &ApiState,
-    who: &Principal,
+    principal: &Principal,
     turn: TurnId,
     part: u32,
-) -> Result<RecordedAnswer, DialectError> {
-    let unknown = || DialectError::new(ErrorKind::NotFound, "there is no such response");
+) -> Result<RecordedAnswer, HttpError> {
+    let unknown = || HttpError::new(ErrorKind::NotFound, "there is no such response");
     let record = match state.engine.turn(turn).await {
-        Ok(record) if matching::is_callers_turn(record.options.caller.as_deref(), who) => record,
+        Ok(record) if principal.owns_turn_of(record.options.caller.as_deref()) => record,
         Ok(_) | Err(EngineError::NotFound(_)) => return Err(unknown()),
         Err(error) => return Err(error.into()),
     };
     let session = state.engine.session(record.session).await?;
+    let model = session.spec.model.unwrap_or_else(|| "default".into());
     let tools = session.spec.caller_tools.iter();
-    let mut shown = AnswerProjector::new(ProjectorOptions {
-        model: session.spec.model.clone().unwrap_or_else(|| "default".into()),
-        start: ShownFrom::Part(part),
+    let mut projector = AnswerProjector::new(ProjectorOptions {
+        model: Arc::clone(&model),
+        start: AnswerStart::Part(part),
         tools: tools.map(|tool| tool.name.clone()).collect(),
         report_activity: false,
         hold_until_end: session.spec.output_schema.is_some(),
         max_tokens: None,
     });
-    let mut gathered = AnswerCollector::default();
-    let mut pieces = Vec::new();
+    let mut collector = AnswerCollector::default();
+    let mut chunks = Vec::new();
     for event in events_so_far(state, &record).await? {
-        let step = shown.project(&event, &mut pieces);
-        pieces.drain(..).for_each(|piece| gathered.push(&piece));
-        match step {
+        let progress = projector.project(&event, &mut chunks);
+        chunks.drain(..).for_each(|chunk| collector.push(&chunk));
+        match progress {
             AnswerProgress::More => {}
             AnswerProgress::Failed(failure) => return Err(failure.into()),
             AnswerProgress::Over | AnswerProgress::Cut | AnswerProgress::Interrupted => break,
         }
     }
-    Ok(match gathered.into_complete() {
-        Some(whole) => RecordedAnswer::Complete(Box::new(whole)),
+    Ok(match collector.into_complete() {
+        Some(answer) => RecordedAnswer::Complete(Box::new(answer)),
         None => RecordedAnswer::Unfinished(
-            AnswerHeader {
-                turn,
-                session: record.session,
-                part,
-                model: session.spec.model.unwrap_or_else(|| "default".into()),
-                at: record.created_at,
-            },
+            AnswerHeader { turn, session: record.session, part, model, at: record.created_at },
             Box::new(record),
         ),
     })
@@ -71,10 +68,7 @@ pub(in crate::http) enum RecordedAnswer {
 }
 
 /// Returns the events so far, without waiting for more.
-async fn events_so_far(
-    state: &ApiState,
-    turn: &TurnRecord,
-) -> Result<Vec<TurnEvent>, DialectError> {
+async fn events_so_far(state: &ApiState, turn: &TurnRecord) -> Result<Vec<TurnEvent>, HttpError> {
     let mut watch = state.engine.watch(turn.id, 0).await?;
     let mut events = Vec::new();
     let over = matches!(turn.state, TurnState::Finished { .. });

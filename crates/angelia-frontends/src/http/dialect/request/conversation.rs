@@ -4,89 +4,79 @@ use std::{fmt::Write as _, sync::Arc};
 
 use angelia_core::model::{Content, HistoryMessage, MessagePart, Role, ToolId};
 
-use super::{
-    InvalidRequest, ModelRequest,
-    conversation_hash::{ConversationHasher, HashBytes},
-    request_hints::RequestHints,
-};
+use super::{InvalidRequest, ModelRequest, RequestHints, content::is_blank};
+use crate::http::dialect::matching::{ConversationHasher, HashBytes};
 
 #[derive(Clone, Debug)]
-pub(super) struct RequestConversation {
+pub(in crate::http) struct RequestConversation {
     /// All messages up to the last answer.
-    pub(super) history: Vec<HistoryMessage>,
+    pub(in crate::http) history: Vec<HistoryMessage>,
     /// All messages after the last answer.
-    pub(super) new_messages: Vec<HistoryMessage>,
-    /// The hash of the history.
-    pub(super) history_hash: ConversationHasher,
-    /// The hash of the whole conversation.
-    pub(super) full_hash: ConversationHasher,
-    /// Both hashes, scoped to the name that the client gave to the conversation.
-    scoped_hashes: Option<(ConversationHasher, ConversationHasher)>,
+    pub(in crate::http) new_messages: Vec<HistoryMessage>,
+    /// The hash of the whole conversation: equal requests of one caller have equal hashes.
+    pub(in crate::http) fingerprint: HashBytes,
+    /// The hash under which the session of this conversation is looked up; `None` for an empty
+    /// history.
+    pub(in crate::http) lookup_hash: Option<HashBytes>,
+    /// The hash of the whole conversation in each of its scopes.
+    full_hashes: Vec<ConversationHasher>,
 }
 
 /// The result of one of the caller's tools.
 #[derive(Clone, Debug)]
-pub(super) struct ToolOutput {
-    pub(super) id: ToolId,
-    pub(super) ok: bool,
-    pub(super) content: Vec<Content>,
+pub(in crate::http) struct ToolOutput {
+    pub(in crate::http) id: ToolId,
+    pub(in crate::http) ok: bool,
+    pub(in crate::http) content: Vec<Content>,
 }
 
 impl RequestConversation {
-    pub(super) fn new(ask: &ModelRequest, caller: &str, marks: &RequestHints) -> Self {
-        let messages = &ask.messages;
+    pub(super) fn new(body: &ModelRequest, caller: &str, hints: &RequestHints) -> Self {
+        let messages = &body.messages;
         let last_answer = messages.iter().rposition(|message| message.role == Role::Assistant);
-        let (history, fresh) = messages.split_at(last_answer.map_or(0, |at| at + 1));
-        let chains = |caller: &str| {
-            let before = ConversationHasher::from_messages(caller, history);
-            let mut after = before.clone();
-            for message in fresh {
+        let (history, new_messages) = messages.split_at(last_answer.map_or(0, |at| at + 1));
+        let hash = |scope: &str| {
+            let before = ConversationHasher::from_messages(scope, history);
+            let lookup_hash = (!before.is_empty()).then(|| before.hash());
+            let mut after = before;
+            for message in new_messages {
                 after.push(message);
             }
-            (before, after)
+            (lookup_hash, after)
         };
-        let (before, after) = chains(caller);
-        let narrowed = marks.conversation_name.as_ref();
+        let (mut lookup_hash, full_hash) = hash(caller);
+        let fingerprint = full_hash.hash();
+        let mut full_hashes = vec![full_hash];
+        if let Some(name) = &hints.conversation_name {
+            // The name that the client gave to the conversation narrows the search. A caller's
+            // name has no line break, so the scope is unambiguous.
+            let (narrowed, full_hash) = hash(&format!("{caller}\n{name}"));
+            lookup_hash = narrowed;
+            full_hashes.push(full_hash);
+        }
         Self {
             history: history.to_vec(),
-            new_messages: fresh.to_vec(),
-            history_hash: before,
-            full_hash: after,
-            // A caller's name has no line break, so the scope is unambiguous.
-            scoped_hashes: narrowed.map(|name| chains(&format!("{caller}\n{name}"))),
+            new_messages: new_messages.to_vec(),
+            fingerprint,
+            lookup_hash,
+            full_hashes,
         }
     }
 
-    /// Returns the hash under which the session of this conversation is looked up; `None` for an
-    /// empty history.
-    pub(super) fn lookup_hash(&self) -> Option<HashBytes> {
-        let (before, _) = self
-            .scoped_hashes
-            .as_ref()
-            .map_or((&self.history_hash, &self.full_hash), |(a, b)| (a, b));
-        (!before.is_empty()).then(|| before.hash())
-    }
-
     /// Returns the hashes under which the conversation is found once this answer is part of it.
-    pub(super) fn hashes_with_answer(
+    pub(in crate::http) fn hashes_with_answer(
         &self,
         answer: &HistoryMessage,
     ) -> impl Iterator<Item = HashBytes> {
-        let chains = [Some(&self.full_hash), self.scoped_hashes.as_ref().map(|(_, after)| after)];
-        chains.into_iter().flatten().map(|chain| {
-            let mut chain = chain.clone();
-            chain.push(answer);
-            chain.hash()
+        self.full_hashes.iter().map(|hasher| {
+            let mut hasher = hasher.clone();
+            hasher.push(answer);
+            hasher.hash()
         })
     }
 
-    /// Returns the hash of the whole conversation: equal requests of one caller have equal hashes.
-    pub(super) fn fingerprint(&self) -> HashBytes {
-        self.full_hash.hash()
-    }
-
     /// Returns the ids of the tool calls in the last answer.
-    pub(super) fn calls(&self) -> Vec<&ToolId> {
+    pub(in crate::http) fn calls(&self) -> Vec<&ToolId> {
         let last = self.history.last().into_iter();
         last.flat_map(|message| &message.parts)
             .filter_map(|part| match part {
@@ -100,7 +90,7 @@ impl RequestConversation {
 
     /// Returns the results of the caller's tools. Text beside the results is appended to the last
     /// one.
-    pub(super) fn results(&self) -> Vec<ToolOutput> {
+    pub(in crate::http) fn results(&self) -> Vec<ToolOutput> {
         let mut results: Vec<ToolOutput> = Vec::new();
         let mut beside = Vec::new();
         for part in self.new_messages.iter().flat_map(|message| &message.parts) {
@@ -108,7 +98,7 @@ impl RequestConversation {
                 MessagePart::ToolResult { id, ok, content } => {
                     results.push(ToolOutput { id: id.clone(), ok: *ok, content: content.clone() });
                 }
-                MessagePart::Content(content) if says_something(content) => {
+                MessagePart::Content(content) if !is_blank(content) => {
                     beside.push(content.clone());
                 }
                 MessagePart::Content(_)
@@ -123,11 +113,11 @@ impl RequestConversation {
     }
 
     /// Returns the input of a new turn: the new content without tool results.
-    pub(super) fn input(&self) -> Vec<Content> {
+    pub(in crate::http) fn input(&self) -> Vec<Content> {
         let parts = self.new_messages.iter().flat_map(|message| &message.parts);
         parts
             .filter_map(|part| match part {
-                MessagePart::Content(content) if says_something(content) => Some(content.clone()),
+                MessagePart::Content(content) if !is_blank(content) => Some(content.clone()),
                 _ => None,
             })
             .collect()
@@ -135,8 +125,8 @@ impl RequestConversation {
 
     /// Refuses a request that has nothing to answer.
     pub(super) fn check(&self) -> Result<(), InvalidRequest> {
-        let answers = self.new_messages.is_empty() && !self.history.is_empty();
-        if answers || !self.input().is_empty() || !self.results().is_empty() {
+        let continues_answer = self.new_messages.is_empty() && !self.history.is_empty();
+        if continues_answer || !self.input().is_empty() || !self.results().is_empty() {
             return Ok(());
         }
         Err(InvalidRequest::new("there is nothing to answer: the last message is empty"))
@@ -153,27 +143,20 @@ impl RequestConversation {
     }
 }
 
-fn says_something(content: &Content) -> bool {
-    match content {
-        Content::Text(text) => !text.trim().is_empty(),
-        Content::Image { .. } => true,
-    }
-}
-
 const fn is_image(content: &Content) -> bool {
     matches!(content, Content::Image { .. })
 }
 
 /// Renders a conversation as text, for agents that cannot be given one with real roles.
-pub(super) fn render_history(history: &[HistoryMessage]) -> Arc<str> {
+pub(in crate::http) fn render_history(history: &[HistoryMessage]) -> Arc<str> {
     let mut text = String::from("[The conversation so far]\n");
     for message in history {
-        let who = match message.role {
+        let speaker = match message.role {
             Role::User => "User",
             Role::Assistant => "Assistant",
         };
         for part in &message.parts {
-            let said = match part {
+            let line = match part {
                 MessagePart::Content(Content::Text(text)) => text.to_string(),
                 MessagePart::Content(Content::Image { .. }) => "[an image]".to_owned(),
                 MessagePart::Thinking { .. } => continue,
@@ -187,7 +170,7 @@ pub(super) fn render_history(history: &[HistoryMessage]) -> Arc<str> {
                     format!("[the tool answered: {}]", texts.join("\n"))
                 }
             };
-            let _infallible = write!(text, "\n{who}: {said}\n");
+            let _infallible = write!(text, "\n{speaker}: {line}\n");
         }
     }
     text.push_str("\n[End of the conversation so far]\n\n");

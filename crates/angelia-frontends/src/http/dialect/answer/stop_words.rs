@@ -3,23 +3,6 @@
 
 use std::sync::Arc;
 
-use super::InvalidRequest;
-
-/// More than any caller needs, and few enough to scan every chunk for.
-const MAX_STOP_WORDS: usize = 64;
-
-/// Checks the stop words of a request. Empty words are dropped.
-pub fn check_stop_words(
-    given: Vec<Arc<str>>,
-    field: &str,
-) -> Result<Vec<Arc<str>>, InvalidRequest> {
-    if given.len() > MAX_STOP_WORDS {
-        let message = format!("{field}: there may be at most {MAX_STOP_WORDS}");
-        return Err(InvalidRequest::new(message).at(field));
-    }
-    Ok(given.into_iter().filter(|word| !word.is_empty()).collect())
-}
-
 /// Scans a text that comes in chunks. A suffix that could be the beginning of a stop word is held
 /// back until more text arrives.
 #[derive(Debug, Default)]
@@ -91,10 +74,10 @@ mod tests {
     }
 
     /// Returns the text that is sent for these chunks, and the stop word that ended it.
-    fn shown(mut words: StopWordScanner, pieces: &[&str]) -> (String, Option<Arc<str>>) {
+    fn scan(mut words: StopWordScanner, chunks: &[&str]) -> (String, Option<Arc<str>>) {
         let mut all = String::new();
-        for piece in pieces {
-            let free = words.push(piece);
+        for chunk in chunks {
+            let free = words.push(chunk);
             all += &free.text;
             if free.stop_word.is_some() {
                 return (all, free.stop_word);
@@ -106,20 +89,13 @@ mod tests {
 
     #[test]
     fn a_text_ends_before_the_word() {
-        let ended = |pieces: &[&str]| shown(words(&["END", "\n\n"]), pieces);
+        let ended = |chunks: &[&str]| scan(words(&["END", "\n\n"]), chunks);
         assert_eq!(ended(&["a b"]), ("a b".to_owned(), None));
         assert_eq!(ended(&["one EN", "D two"]), ("one ".to_owned(), Some("END".into())));
         assert_eq!(ended(&["E", "N"]), ("EN".to_owned(), None));
         assert_eq!(ended(&["a\n", "\nEND"]), ("a".to_owned(), Some("\n\n".into())));
         // The end of one partial match may be the beginning of another.
         assert_eq!(ended(&["EEN", "D"]), ("E".to_owned(), Some("END".into())));
-    }
-
-    #[test]
-    fn too_many_are_refused_and_empty_ones_passed_over() {
-        assert!(check_stop_words(vec!["x".into(); 65], "stop").is_err());
-        let some = check_stop_words(vec!["".into(), "x".into()], "stop").unwrap();
-        assert_eq!(some, ["x".into()]);
     }
 
     proptest! {
@@ -134,13 +110,13 @@ mod tests {
             let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(letters.len() + 1)).collect();
             at.extend([0, letters.len()]);
             at.sort_unstable();
-            let pieces: Vec<String> = at
+            let chunks: Vec<String> = at
                 .windows(2)
                 .map(|pair| letters[pair[0]..pair[1]].iter().collect())
                 .collect();
-            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
-            let whole = shown(words(&given), &[text.as_str()]);
-            prop_assert_eq!(&shown(words(&given), &pieces), &whole);
+            let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
+            let whole = scan(words(&given), &[text.as_str()]);
+            prop_assert_eq!(&scan(words(&given), &chunks), &whole);
             let (before, found) = whole;
             let beginning = found.map(|word| format!("{before}{word}"));
             prop_assert!(text.starts_with(beginning.as_ref().unwrap_or(&before)));

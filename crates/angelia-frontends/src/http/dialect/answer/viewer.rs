@@ -39,9 +39,7 @@ impl Drop for Viewer {
                 return;
             }
             tracing::debug!(%turn, "last streaming client left; interrupting the turn");
-            if let Err(error) = state.engine.interrupt(turn, false).await {
-                tracing::debug!(%turn, %error, "the turn had already ended");
-            }
+            state.interrupt(turn).await;
         });
     }
 }

@@ -1,0 +1,30 @@
+//! The answer of a turn, in no particular dialect: the events of the turn become chunks, and the
+//! chunks a checked and recorded answer.
+//!
+//! - [`AnswerChunk`], [`CompleteAnswer`]: the input of every encoder. [`ParagraphJoiner`]: a helper
+//!   of the encoders.
+//! - [`AnswerProjector`]: events to chunks (pure), with `stop_words` and `estimate`.
+//! - [`AnswerConstraint`]: what the answer must be; `collector`: chunks to a complete answer.
+//! - [`LiveAnswer`]: one answer in progress; `viewer`: notices clients that disconnect early.
+//! - [`load_recorded_answer`]: an earlier answer, from the record.
+
+mod chunk;
+mod collector;
+mod constraint;
+mod estimate;
+mod live_answer;
+mod paragraphs;
+mod projector;
+mod recorded_answer;
+mod stop_words;
+mod viewer;
+
+pub use chunk::{
+    AnswerBlock, AnswerChunk, AnswerEnd, AnswerHeader, BlockKind, CompleteAnswer, StopReason,
+};
+pub(super) use constraint::AnswerConstraint;
+pub use estimate::estimate_tokens;
+pub(super) use live_answer::{LiveAnswer, NextChunks};
+pub use paragraphs::ParagraphJoiner;
+pub use projector::{AnswerProgress, AnswerProjector, AnswerStart, ProjectorOptions};
+pub(in crate::http) use recorded_answer::{RecordedAnswer, load_recorded_answer};

@@ -1,0 +1,103 @@
+//! Parses the JSON of a request piece by piece. Errors name the offending field as the caller would
+//! write it: `messages.0.content`.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::InvalidRequest;
+
+/// The reason why JSON could not be parsed into a type.
+#[derive(Debug)]
+pub enum JsonError {
+    /// It is not a JSON object at all; says why.
+    NotAnObject(String),
+    /// The value at `path`, in serde's syntax, has a wrong type or is missing a field.
+    WrongData { path: String, error: serde_json::Error },
+}
+
+/// Parses the whole body, which must be one JSON object.
+pub fn parse_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, JsonError> {
+    let first = bytes.trim_ascii_start().first();
+    if first.is_some_and(|first| *first != b'{') {
+        // Serde would accept a list as the fields in order.
+        return Err(JsonError::NotAnObject("the body: this must be a JSON object".to_owned()));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = deserialize(&mut json)?;
+    json.end().map_err(|error| {
+        JsonError::NotAnObject(format!("the body is not one JSON value: {error}"))
+    })?;
+    Ok(value)
+}
+
+/// Parses the whole body of a request in a dialect, which must be one JSON object.
+pub fn parse_body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, InvalidRequest> {
+    parse_object(bytes).map_err(|error| error.at(""))
+}
+
+/// Parses a part of the body that was kept raw until its type was known. `place` is its path in the
+/// body.
+pub fn parse_part<'a, T: Deserialize<'a>>(
+    raw: &'a RawValue,
+    place: &str,
+) -> Result<T, InvalidRequest> {
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    deserialize(&mut json).map_err(|error| error.at(place))
+}
+
+/// Returns whether the JSON value is an object.
+pub fn is_object(raw: &RawValue) -> bool {
+    raw.get().trim_start().starts_with('{')
+}
+
+fn deserialize<'a, T, R>(json: &mut serde_json::Deserializer<R>) -> Result<T, JsonError>
+where
+    T: Deserialize<'a>,
+    R: serde_json::de::Read<'a>,
+{
+    serde_path_to_error::deserialize(json).map_err(|error| {
+        let path = error.path().to_string();
+        let error = error.into_inner();
+        if error.is_data() {
+            JsonError::WrongData { path, error }
+        } else {
+            JsonError::NotAnObject(format!("the body is not JSON: {error}"))
+        }
+    })
+}
+
+impl JsonError {
+    /// Names the offending field below `place` as the caller would write it.
+    fn at(self, place: &str) -> InvalidRequest {
+        let (path, error) = match self {
+            Self::NotAnObject(message) => return InvalidRequest::new(message),
+            Self::WrongData { path, error } => (path, error.to_string()),
+        };
+        // Line and column mean nothing to the caller within a part that was cut out.
+        let why = error.rsplit_once(" at line ").map_or(error.as_str(), |(why, _)| why);
+        let field = match (place, path.as_str()) {
+            (place, "." | "") => place.to_owned(),
+            ("", path) => path.to_owned(),
+            (place, path) => format!("{place}.{path}"),
+        };
+        // `messages[0].role` → `messages.0.role`
+        let field = field.replace('[', ".").replace(']', "");
+        if field.is_empty() {
+            return InvalidRequest::new(format!("the body: {why}"));
+        }
+        InvalidRequest::in_field(field, why)
+    }
+}
+
+/// Names the offending field in serde's syntax, as `/api` does.
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAnObject(message) => f.write_str(message),
+            Self::WrongData { path, error } if path == "." => write!(f, "the body: {error}"),
+            Self::WrongData { path, error } => write!(f, "{path}: {error}"),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What the caller wants: a request to a model API, from its decoded body to everything that must
+//! be known before a session is chosen.
+//!
+//! - [`ModelRequest`]: the output of every decoder. [`content`], [`json`], [`check_stop_words`]:
+//!   helpers of the decoders.
+//! - [`ResolvedRequest`]: the request with everything derived from it, by way of
+//! - `hints` (the headers that name a session or mark a repeat), `conversation` (history and new
+//!   messages), `target` (what the model id stands for, and for whom), `session_spec` (the session
+//!   to launch) and `spend_limit` (what the key may still cost).
+
+/// Images, and content that is carried as marked text.
+pub mod content;
+mod conversation;
+mod hints;
+/// JSON parsing with errors that name the field.
+pub mod json;
+mod model_request;
+mod resolved;
+mod session_spec;
+mod spend_limit;
+mod target;
+
+pub(super) use conversation::{RequestConversation, render_history};
+pub(super) use hints::RequestHints;
+pub use model_request::{InvalidRequest, ModelRequest, OutputFormat, ToolChoice, check_stop_words};
+pub(super) use resolved::ResolvedRequest;
+pub(super) use session_spec::output_schema;
+pub use target::{ModelFamily, ModelSettings};
+pub(in crate::http) use target::{granted_mode, unknown_model_error};

@@ -1,0 +1,91 @@
+//! A request with everything that is derived from it before a session is chosen.
+
+use std::sync::Arc;
+
+use angelia_core::{
+    model::{LaunchFingerprint, SessionSpec, TurnOptions, TurnOrigin},
+    ports::ExecutorCapabilities,
+};
+use axum::http::HeaderMap;
+
+use super::{
+    InvalidRequest, ModelRequest, RequestConversation, RequestHints, session_spec, spend_limit,
+    target,
+};
+use crate::http::{ApiState, HttpError, Principal, dialect::answer::AnswerConstraint};
+
+#[derive(Debug)]
+pub(in crate::http) struct ResolvedRequest {
+    pub(in crate::http) state: Arc<ApiState>,
+    pub(in crate::http) principal: Principal,
+    pub(in crate::http) body: ModelRequest,
+    pub(in crate::http) hints: RequestHints,
+    pub(in crate::http) conversation: RequestConversation,
+    /// The specification of a session that is started for this request.
+    pub(in crate::http) spec: SessionSpec,
+    pub(in crate::http) capabilities: ExecutorCapabilities,
+    pub(in crate::http) constraint: AnswerConstraint,
+    pub(in crate::http) options: TurnOptions,
+}
+
+impl ResolvedRequest {
+    /// Checks a decoded request and resolves what it names.
+    pub(in crate::http) async fn resolve(
+        state: Arc<ApiState>,
+        principal: Principal,
+        headers: &HeaderMap,
+        body: ModelRequest,
+    ) -> Result<Self, HttpError> {
+        let hints = RequestHints::from_headers(headers)?;
+        let target = target::resolve_granted(&state, &principal, &body)?;
+        let conversation = RequestConversation::new(&body, &principal.name, &hints);
+        conversation.check()?;
+        let (spec, capabilities) = session_spec::session_spec(&state, &body, target).await?;
+        if conversation.has_images() && !capabilities.images {
+            let message = format!("`{}` cannot be shown images", body.model);
+            return Err(InvalidRequest::new(message).into());
+        }
+        let constraint = AnswerConstraint::from_request(&body)?;
+        let options = TurnOptions {
+            caller: principal.recorded_name(),
+            max_cost_usd: spend_limit::remaining_usd(&state, &principal).await?,
+            ..TurnOptions::new(TurnOrigin::Remote)
+        };
+        Ok(Self {
+            state,
+            principal,
+            body,
+            hints,
+            conversation,
+            spec,
+            capabilities,
+            constraint,
+            options,
+        })
+    }
+
+    /// Returns whether a session with this specification can serve the request without a new
+    /// process.
+    pub(in crate::http) fn fits(&self, session: &SessionSpec) -> bool {
+        let mut ours = self.spec.clone();
+        if ours.model.is_none() {
+            // Accept the model that the agent has settled on.
+            ours.model.clone_from(&session.model);
+        }
+        let ours = LaunchFingerprint::of(&ours).without(&["history"]);
+        let theirs = LaunchFingerprint::of(session).without(&["history"]);
+        let difference = ours.difference(&theirs);
+        if let Some(component) = &difference {
+            tracing::debug!(component, "the session needs a new process");
+        }
+        difference.is_none()
+    }
+
+    /// Returns whether it is the same agent in the same directory, whatever its prompt and tools
+    /// are.
+    pub(in crate::http) fn is_same_agent(&self, session: &SessionSpec) -> bool {
+        self.spec.executor == session.executor
+            && self.spec.mode == session.mode
+            && self.spec.cwd == session.cwd
+    }
+}
