@@ -12,6 +12,7 @@
 //! - [`mcp`]: tools for agents and other MCP clients.
 //! - [`socket`]: identifies the process at the other end of a Unix socket.
 //! - [`stdio`]: lines over stdin and stdout.
+//! - [`turn_service`]: one interface to turns, in this process or in the daemon.
 
 pub mod acp;
 pub mod bridge;
@@ -24,3 +25,4 @@ pub mod http;
 pub mod mcp;
 pub mod socket;
 pub mod stdio;
+pub mod turn_service;

@@ -23,6 +23,7 @@ use angelia_executors::{
     ExecutorHost,
     process::{HomeId, OwnerId, ShellCommands, session_binding, sweep::sweep_dead_owners},
 };
+use angelia_frontends::turn_service::{EngineTurns, SpecOverrides, TurnService};
 
 use crate::{
     cli::error::{CommandError, Exit},
@@ -73,6 +74,26 @@ impl From<ConfigErrors> for CommandError {
     }
 }
 
+/// The store of a home, opened by this process, and nothing that runs.
+#[derive(Clone)]
+pub(crate) struct HomeStore {
+    owner: Arc<OwnerLock>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl HomeStore {
+    /// Opens the store. `command` names this process to other processes that wait for one of its
+    /// sessions.
+    pub(crate) fn open(app: &App, command: &'static str) -> Result<Self, CommandError> {
+        app.home.prepare()?;
+        let owners = OwnerRegistry::new(app.home.owners_dir());
+        let owner = Arc::new(owners.register(command).map_err(CommandError::internal)?);
+        let store = SqliteStore::open(&app.home.state_db(), Arc::clone(&owner))
+            .map_err(CommandError::internal)?;
+        Ok(Self { owner, store: Arc::new(store) })
+    }
+}
+
 /// An engine in this process.
 pub(crate) struct LocalEngine {
     pub(crate) engine: Engine,
@@ -86,18 +107,23 @@ pub(crate) struct LocalEngine {
 }
 
 impl LocalEngine {
-    /// Starts the engine. `command` names this process to other processes that wait for one of its
-    /// sessions.
+    /// Opens the store as [`HomeStore::open`] does, and starts the engine on it.
     pub(crate) async fn start(
         app: &Arc<App>,
         command: &'static str,
         keep_warm: bool,
     ) -> Result<Self, CommandError> {
-        app.home.prepare()?;
-        let owners = OwnerRegistry::new(app.home.owners_dir());
-        let owner = owners.register(command).map_err(CommandError::internal)?;
-        let owner = Arc::new(owner);
-        let store = open_store(&app.home.state_db(), &owner)?;
+        Self::start_on(HomeStore::open(app, command)?, app, keep_warm).await
+    }
+
+    /// Starts the engine, ends the processes that dead owners left, and closes their turns.
+    pub(crate) async fn start_on(
+        opened: HomeStore,
+        app: &Arc<App>,
+        keep_warm: bool,
+    ) -> Result<Self, CommandError> {
+        let HomeStore { owner, store } = opened;
+        let owners = owner.registry().clone();
         let host = executor_host(app, owner.id(), keep_warm)?;
         let tasks = host.tasks.clone();
         let home_id = host.home_id.clone();
@@ -132,12 +158,13 @@ impl LocalEngine {
         Ok(Self { engine, store, profiles, tasks, commands, snapshots })
     }
 
-    pub(crate) async fn stop(self) {
-        self.close().await;
+    /// Returns the turns of this engine. `overrides` change the specification of new sessions.
+    pub(crate) fn turns(&self, overrides: SpecOverrides) -> Arc<dyn TurnService> {
+        let profiles = Arc::clone(&self.profiles) as _;
+        Arc::new(EngineTurns::new(self.engine.clone(), profiles, overrides))
     }
 
-    /// Like [`Self::stop`], for callers that share this value.
-    pub(crate) async fn close(&self) {
+    pub(crate) async fn stop(&self) {
         self.engine.end_turns().await;
         // After the turns have ended, because the snapshots contain them.
         self.snapshots.shutdown(Duration::from_secs(5)).await;
@@ -179,12 +206,6 @@ impl CommandRunner for OwnedCommands {
 
 fn build_executors(host: &ExecutorHost) -> Vec<Arc<dyn Executor>> {
     angelia_executors::EXECUTORS.iter().map(|kind| (kind.build)(host.clone())).collect()
-}
-
-fn open_store(path: &Path, owner: &Arc<OwnerLock>) -> Result<Arc<dyn Store>, CommandError> {
-    let store = SqliteStore::open(path, Arc::clone(owner));
-    let store = store.map_err(|error| CommandError::new(Exit::Internal, error.to_string()))?;
-    Ok(Arc::new(store))
 }
 
 fn engine_limits(app: &App) -> EngineLimits {

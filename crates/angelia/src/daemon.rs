@@ -1,13 +1,6 @@
 //! `angelia serve`: builds the engine, opens the listeners, waits for a signal, drains.
 
-use std::{
-    fs::{File, OpenOptions, TryLockError},
-    io::{Read as _, Seek as _, Write as _},
-    net::SocketAddr,
-    os::unix::fs::PermissionsExt as _,
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use angelia_core::{
     ports::{ProfileRequest, Profiles as _},
@@ -24,7 +17,10 @@ use tokio::{
 
 use crate::{
     assemble::{App, LocalEngine},
-    bus::open::{self, OpenBus},
+    bus::{
+        open::{self, OpenBus},
+        pid_file::{self, PidFile, PidFileState},
+    },
     cli::error::{CommandError, Exit},
     exposure, hosting, key_reload, model_apis,
 };
@@ -116,29 +112,20 @@ pub(crate) fn restart_outside_agent(app: &App) -> Result<(), CommandError> {
 
 /// Takes the daemon's pid file. There is one daemon per home; the file stays locked for as long as
 /// the daemon lives.
-fn acquire_pid_file(app: &App) -> Result<File, CommandError> {
+fn acquire_pid_file(app: &App) -> Result<PidFile, CommandError> {
     let path = app.home.pid_file();
-    let failed = |error: std::io::Error| {
-        CommandError::internal(format!("cannot write {}: {error}", path.display()))
-    };
-    let options =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = options.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            // Only for the message, which is still true without the pid.
-            let _unreadable = file.read_to_string(&mut pid);
-            let message = format!("angelia is already serving this home (process {})", pid.trim());
+    match pid_file::acquire(&path) {
+        Ok(PidFileState::Acquired(file)) => Ok(file),
+        Ok(PidFileState::HeldBy(pid)) => {
+            let pid = pid.map_or_else(String::new, |pid| pid.to_string());
+            let message = format!("angelia is already serving this home (process {pid})");
             let hint = "use the running one, stop it, or choose another home with ANGELIA_HOME";
-            return Err(CommandError::new(Exit::TryLater, message).with_hint(hint));
+            Err(CommandError::new(Exit::TryLater, message).with_hint(hint))
         }
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+        Err(error) => {
+            Err(CommandError::internal(format!("cannot write {}: {error}", path.display())))
+        }
     }
-    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
-    writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(file)
 }
 
 async fn listen_tcp(address: SocketAddr) -> Result<TcpListener, CommandError> {

@@ -43,6 +43,9 @@ use crate::{
     delegation::BusProfiles,
 };
 
+/// The variable that names the endpoint of a process on the bus.
+pub(crate) const ENDPOINT_VARIABLE: &str = "HERMES_BUS_ENDPOINT";
+
 /// The delay before a lost endpoint name is claimed again.
 const RECLAIM_DELAY: Duration = Duration::from_secs(5);
 
@@ -159,7 +162,7 @@ pub(crate) fn endpoint_name(
     };
     let (rules, _reported_with_the_first_message) = rules.current();
     let hints = EndpointHints {
-        variable: text("HERMES_BUS_ENDPOINT"),
+        variable: text(ENDPOINT_VARIABLE),
         rules: rules.endpoint.as_deref(),
         profile,
         gateway,

@@ -9,6 +9,8 @@
 //! - [`delegation`]: which profile may hand work to which.
 //! - [`hosting`]: the bus endpoint that a process hosts.
 //! - [`client`]: the client of a running daemon, for commands.
+//! - [`home_turns`]: the turns of a home, in its daemon or in this process; [`records`]: what is
+//!   recorded, for commands that only read.
 
 mod assemble;
 mod bus;
@@ -19,11 +21,13 @@ mod config;
 mod daemon;
 mod delegation;
 mod exposure;
+mod home_turns;
 mod hosting;
 mod key_reload;
 mod log;
 mod model_apis;
 mod profiles;
+mod records;
 mod snapshots;
 
 fn main() -> std::process::ExitCode {

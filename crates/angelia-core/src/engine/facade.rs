@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use tokio::sync::oneshot;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     engine_state::EngineState,
@@ -22,6 +26,10 @@ use crate::{
     },
     task::TaskGroup,
 };
+
+/// How long to wait for a session that another process holds.
+const HELD_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
+const HELD_SESSION_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Runs the turns of all sessions of this process. Cheap to clone; all clones share one engine.
 #[derive(Clone)]
@@ -191,6 +199,26 @@ impl Engine {
         Ok(SubmittedTurn { turn, running, is_repeat: false, watch })
     }
 
+    /// Like [`Engine::submit_with`], but waits a few seconds for a session that another process
+    /// holds: most turns are short. Cancelling `stop` ends the wait.
+    pub async fn submit_when_free(
+        &self,
+        new: Submission,
+        stop: &CancellationToken,
+    ) -> Result<SubmittedTurn, EngineError> {
+        let deadline = Instant::now() + HELD_SESSION_TIMEOUT;
+        loop {
+            match self.submit_with(new.clone()).await {
+                Err(EngineError::Store(StoreError::Held(_)))
+                    if Instant::now() < deadline && !stop.is_cancelled() =>
+                {
+                    stop.run_until_cancelled(sleep(HELD_SESSION_RETRY_DELAY)).await;
+                }
+                submitted => return submitted,
+            }
+        }
+    }
+
     /// Returns the turn that an earlier request with the same key created.
     async fn repeated_turn(&self, turn: TurnId) -> Result<SubmittedTurn, EngineError> {
         let watch = self.watch(turn, 0).await?;
@@ -314,13 +342,9 @@ impl Engine {
     }
 
     pub async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, EngineError> {
-        // Pages list what is older than `before`, so the next id yields a page that starts with
-        // `id`.
-        let next = id.as_uuid().as_u128().checked_add(1);
-        let page = Page { limit: 1, before: next.map(uuid::Uuid::from_u128) };
-        let found = self.approvals(ApprovalFilter::All, page).await?.into_iter();
-        let mut found = found.filter(|record| record.approval.id == id);
-        found.next().ok_or(EngineError::NotFound("approval"))
+        let page = Page::starting_at(id.as_uuid());
+        let mut found = self.approvals(ApprovalFilter::All, page).await?.into_iter();
+        found.find(|record| record.approval.id == id).ok_or(EngineError::NotFound("approval"))
     }
 
     /// Decides an approval; the first decision wins.

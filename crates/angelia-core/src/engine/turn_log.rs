@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{AWAITING_TOOL_RESULT_NOTICE, TurnCounts};
 use crate::{
-    model::{EventKind, Seq, SessionId, TurnEvent, TurnId},
+    model::{EventKind, Outcome, Seq, SessionId, TurnEvent, TurnId},
     ports::{Store, StoreError},
 };
 
@@ -198,6 +198,22 @@ impl Deref for EventBatch {
     }
 }
 
+impl From<Vec<TurnEvent>> for EventBatch {
+    fn from(events: Vec<TurnEvent>) -> Self {
+        Self { events: events.into(), from: 0 }
+    }
+}
+
+impl EventBatch {
+    /// Returns how the turn ended, if these are its last events.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self.last().map(|event| &event.kind) {
+            Some(EventKind::Finished(outcome)) => Some(outcome),
+            _ => None,
+        }
+    }
+}
+
 /// The position of one viewer in the events of a turn, running or finished.
 pub struct TurnWatch {
     source: WatchSource,
@@ -254,7 +270,7 @@ async fn replay(
     after: Seq,
 ) -> Result<Option<EventBatch>, StoreError> {
     let events = store.replay(turn, after, REPLAY_PAGE).await?;
-    Ok((!events.is_empty()).then(|| EventBatch { events: events.into(), from: 0 }))
+    Ok((!events.is_empty()).then(|| events.into()))
 }
 
 async fn follow(

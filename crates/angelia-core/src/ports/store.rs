@@ -214,6 +214,13 @@ impl Page {
     pub const fn first(limit: usize) -> Self {
         Self { limit, before: None }
     }
+
+    /// The page that starts at `id`, for lists without a lookup: its first item has this id, or no
+    /// item has.
+    pub fn starting_at(id: uuid::Uuid) -> Self {
+        let next = id.as_u128().checked_add(1);
+        Self { limit: 1, before: next.map(uuid::Uuid::from_u128) }
+    }
 }
 
 #[derive(Debug, Clone, thiserror::Error)]

@@ -2,7 +2,7 @@
 //! editor, asks the editor to decide on approvals, and interrupts the turn if the prompt is
 //! cancelled.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use agent_client_protocol_schema::v1::{
     ConfigOptionUpdate, PromptRequest, SessionInfoUpdate, SessionUpdate,
@@ -13,11 +13,10 @@ use angelia_core::{
         AgentStart, Approval, ApprovalId, ApprovalKind, Content, Decision, EventKind, Outcome,
         SessionId, TurnEvent, TurnOptions,
     },
-    ports::{BoxFuture, StoreError},
+    ports::BoxFuture,
 };
 use angelia_wire::jsonrpc::RpcId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -31,10 +30,6 @@ use super::{
     update::UpdateEncoder,
     usage_update::SessionCost,
 };
-
-/// Limits the wait for a session that another process owns.
-const SESSION_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 const MAX_TITLE_CHARS: usize = 80;
 
@@ -130,18 +125,7 @@ async fn submit(
 ) -> Result<SubmittedTurn, EngineError> {
     let options = TurnOptions { can_ask: true, ..TurnOptions::new(said.origin) };
     let new = Submission::new(session, said.input, options);
-    let patience = Instant::now() + SESSION_WAIT_TIMEOUT;
-    loop {
-        match connection.engine.submit_with(new.clone()).await {
-            // Another process owns the session. Most turns are short, so wait for it.
-            Err(EngineError::Store(StoreError::Held(_)))
-                if Instant::now() < patience && !cancel.is_cancelled() =>
-            {
-                cancel.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await;
-            }
-            submitted => return submitted,
-        }
-    }
+    connection.engine.submit_when_free(new, cancel).await
 }
 
 impl TurnFollower {

@@ -7,14 +7,16 @@
 //!   splits text.
 //! - [`Bridge`]: reads requests from [`stdio`](crate::stdio), keeps one run per session and follows
 //!   its turn.
-//! - [`TurnBackend`]: runs the turns; [`EngineTurns`] runs them in this process.
+//! - `begin`: finds the session of a run and submits its turn to a
+//!   [`TurnService`](crate::turn_service::TurnService).
+//! - [`BridgeError`]: why a request was not carried out.
 //! - [`schema`]: requests and events as a JSON schema.
 
 mod active_runs;
-mod backend;
+mod begin;
 mod chunks;
 mod encode;
-mod engine;
+mod error;
 mod event;
 mod request;
 mod run;
@@ -25,15 +27,14 @@ mod serve;
 mod tests;
 mod transcript;
 
-pub use backend::{AcceptedTurn, BridgeError, BridgeEventBatch, TurnBackend, TurnEventSource};
 pub use encode::RunEncoder;
-pub use engine::{EngineTurns, SpecOverrides, stored_key};
+pub use error::BridgeError;
 pub use event::{BridgeEvent, RunInfo};
 pub use request::{BadRequest, BridgeErrorCode, BridgeRequest, RunRequest, decode};
-pub use run_spec::{DeltaFlags, DeltaMode, RunDefaults, RunSpec, SettingsMatch};
+pub use run_spec::{DeltaFlags, DeltaMode, RunDefaults, RunSpec};
 pub use schema::schema;
 pub use serve::{Bridge, RunResult};
 
 /// The prefix of a host's session names among the owner's names: `angelia run -s bridge:NAME`
 /// continues the same session.
-pub const SESSION_NAME_PREFIX: &str = "bridge:";
+const SESSION_NAME_PREFIX: &str = "bridge:";

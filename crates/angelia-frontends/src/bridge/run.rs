@@ -9,8 +9,11 @@ use angelia_core::model::{
 use tokio::time::timeout;
 
 use super::{
-    AcceptedTurn, BridgeError, BridgeEvent, RunEncoder, RunRequest, RunResult, RunSpec,
-    active_runs::RunRole, encode::unknown_fields_notice, serve::BridgeShared,
+    BridgeError, BridgeEvent, RunEncoder, RunRequest, RunResult, RunSpec,
+    active_runs::RunRole,
+    begin::{BegunRun, begin},
+    encode::unknown_fields_notice,
+    serve::BridgeShared,
 };
 
 /// Events that come within this time are written together with `run_started`, so that the host
@@ -20,8 +23,8 @@ const FIRST_BATCH_DELAY: Duration = Duration::from_millis(2);
 impl BridgeShared {
     pub(super) async fn run(self: Arc<Self>, request: RunRequest, part: RunRole) {
         let ask = self.defaults.resolve(request);
-        let ending = match self.backend.begin(&ask).await {
-            Ok(begun) => self.follow(&ask, begun, part).await,
+        let ending = match begin(&*self.turns, &ask).await {
+            Ok(begun) => RunResult::Ended(self.follow(&ask, begun, part).await),
             Err(refused) => {
                 self.active().release(&ask.request.session_id, part);
                 self.send_refusal(&ask.request, &refused).await;
@@ -43,12 +46,7 @@ impl BridgeShared {
         self.reply(&event).await;
     }
 
-    async fn follow(
-        self: &Arc<Self>,
-        ask: &RunSpec,
-        mut begun: AcceptedTurn,
-        part: RunRole,
-    ) -> RunResult {
+    async fn follow(self: &Arc<Self>, ask: &RunSpec, begun: BegunRun, part: RunRole) -> TurnStatus {
         let request = &ask.request;
         let session = &request.session_id;
         let mut encoder = RunEncoder::new(
@@ -64,10 +62,11 @@ impl BridgeShared {
         if let Some(text) = begun.settings_notice {
             encoder.notice(Notice::new(NoticeLevel::Warning, "session_keeps", text));
         }
-        if part == RunRole::Owner && self.active().record_turn(session, begun.turn) {
-            self.backend.interrupt(begun.turn).await;
+        let (request_id, turn, mut events) =
+            (&*request.request_id, begun.turn.turn, begun.turn.events);
+        if part == RunRole::Owner && self.active().record_turn(session, turn) {
+            Arc::clone(self).stop_turn(turn).await;
         }
-        let (request_id, turn) = (&*request.request_id, begun.turn);
         tracing::info!(request_id, %turn, "a run has started");
         let mut asked = Vec::new();
         let mut patience = Some(FIRST_BATCH_DELAY);
@@ -75,7 +74,7 @@ impl BridgeShared {
             let next = {
                 // The first events get a moment to join `run_started`; after that, pending lines
                 // are sent before waiting for the next events.
-                let mut next = pin!(begun.events.next());
+                let mut next = pin!(events.next());
                 let at_once = match patience.take() {
                     Some(patience) => timeout(patience, &mut next).await.ok(),
                     None => None,
@@ -97,20 +96,20 @@ impl BridgeShared {
                         }
                         encoder.encode_event(&event.kind);
                     }
-                    final_outcome(&batch)
+                    batch.outcome().cloned()
                 }
                 Ok(None) => Some(finish_lost_run(
                     &mut encoder,
                     "the turn's events ended without an outcome",
                 )),
-                Err(refused) => Some(finish_lost_run(&mut encoder, &refused.message)),
+                Err(error) => Some(finish_lost_run(&mut encoder, &error.to_string())),
             };
             if let Some(outcome) = outcome {
                 self.forget_approvals(&asked);
                 let status = outcome.status.as_str();
                 tracing::info!(request_id, %turn, status, "a run has ended");
                 self.send_final(&mut encoder, session, part).await;
-                return outcome.into();
+                return outcome.status;
             }
         }
     }
@@ -170,17 +169,10 @@ impl BridgeShared {
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
             let decision = Decision::new(Verdict::Deny, "nobody");
-            if let Err(error) = inner.backend.decide(approval, decision).await {
+            if let Err(error) = inner.turns.decide(approval, decision).await {
                 tracing::debug!(%approval, %error, "cannot decline the approval");
             }
         });
-    }
-}
-
-fn final_outcome(events: &[TurnEvent]) -> Option<Outcome> {
-    match events.last().map(|event| &event.kind) {
-        Some(EventKind::Finished(outcome)) => Some(outcome.clone()),
-        _ => None,
     }
 }
 
@@ -196,15 +188,4 @@ fn finish_lost_run(encoder: &mut RunEncoder, message: &str) -> Outcome {
     };
     encoder.encode_event(&EventKind::Finished(outcome.clone()));
     outcome
-}
-
-impl From<Outcome> for RunResult {
-    fn from(outcome: Outcome) -> Self {
-        match outcome.status {
-            TurnStatus::Completed | TurnStatus::Partial => Self::Done,
-            TurnStatus::Interrupted => Self::Interrupted,
-            TurnStatus::Failed(failure) => Self::Failed(failure.kind),
-            TurnStatus::Parked { .. } => Self::Failed(FailureKind::RateLimited),
-        }
-    }
 }

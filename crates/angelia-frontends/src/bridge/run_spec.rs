@@ -1,11 +1,9 @@
 //! The settings of a run: its request, completed with the defaults from the bridge's flags.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
-use super::request::RunRequest;
+use super::{BridgeError, BridgeErrorCode, request::RunRequest};
+use crate::http::resources::SessionResource;
 
 /// The settings from the bridge's flags.
 #[derive(Clone, Debug)]
@@ -99,51 +97,41 @@ impl RunDefaults {
     }
 }
 
-/// Whether an existing session has the settings that a run asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SettingsMatch {
-    Same,
-    /// The bridge's flags ask for other settings; the session keeps its own, with a notice.
-    KeepsOwn(String),
-    /// The request itself asks for other settings and is refused.
-    Conflict(String),
-}
-
 impl RunSpec {
-    /// Compares the run with the settings that a session was created with.
-    pub fn compare_settings(
+    /// Compares the run with the settings of its session, which keeps those it was created with.
+    /// The request itself must not ask for others; flags of the bridge may, and the host then gets
+    /// the returned notice.
+    pub(super) fn check_settings(
         &self,
-        profile: &str,
-        model: Option<&str>,
-        cwd: &Path,
-    ) -> SettingsMatch {
+        session: &SessionResource,
+    ) -> Result<Option<String>, BridgeError> {
         let other_cwd = |wanted: &PathBuf| {
             // A session stores the canonical path of its directory.
-            std::fs::canonicalize(wanted).map_or(wanted != cwd, |wanted| wanted != cwd)
+            std::fs::canonicalize(wanted).as_ref().unwrap_or(wanted) != &session.cwd
         };
         let differs = |wanted: Option<&Arc<str>>, has: &str| wanted.is_some_and(|w| **w != *has);
         let keeps = |what: &str, has: &str| {
             format!("the session was created with the {what} `{has}` and keeps it")
         };
-        let checks = |by_profile, by_model, by_cwd: Option<&PathBuf>| {
-            if differs(by_profile, profile) {
-                Some(keeps("profile", profile))
-            } else if let Some(model) = model.filter(|model| differs(by_model, model)) {
-                Some(keeps("model", model))
-            } else if by_cwd.is_some_and(other_cwd) {
-                Some(keeps("directory", &cwd.display().to_string()))
+        let difference = |profile, model, cwd: Option<&PathBuf>| {
+            let own_model = session.model.as_deref();
+            if differs(profile, &session.profile) {
+                Some(keeps("profile", &session.profile))
+            } else if let Some(own) = own_model.filter(|own| differs(model, own)) {
+                Some(keeps("model", own))
+            } else if cwd.is_some_and(other_cwd) {
+                Some(keeps("directory", &session.cwd.display().to_string()))
             } else {
                 None
             }
         };
         let request = &self.request;
-        let own = checks(request.profile.as_ref(), request.model.as_ref(), request.cwd.as_ref());
-        if let Some(difference) = own {
-            return SettingsMatch::Conflict(format!(
-                "{difference}; leave the field out, or use another session_id"
-            ));
+        match difference(request.profile.as_ref(), request.model.as_ref(), request.cwd.as_ref()) {
+            Some(own) => Err(BridgeError::new(
+                BridgeErrorCode::SessionDiffers,
+                format!("{own}; leave the field out, or use another session_id"),
+            )),
+            None => Ok(difference(self.profile.as_ref(), self.model.as_ref(), self.cwd.as_ref())),
         }
-        checks(self.profile.as_ref(), self.model.as_ref(), self.cwd.as_ref())
-            .map_or(SettingsMatch::Same, SettingsMatch::KeepsOwn)
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use angelia_core::{
-    model::{Decision, FailureKind, QuestionAnswer},
+    model::{Decision, QuestionAnswer, TurnId, TurnStatus},
     task::TaskGroup,
 };
 use angelia_wire::limits::MAX_FRAME_BYTES;
@@ -15,22 +15,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     BadRequest, BridgeError, BridgeErrorCode, BridgeEvent, BridgeRequest, RunDefaults, RunRequest,
-    TurnBackend,
     active_runs::ActiveRuns,
     decode,
     request::{ApproveRequest, InterruptRequest, unreadable_line},
 };
-use crate::stdio::{InputLine, StdioInput, StdioOutput};
+use crate::{
+    stdio::{InputLine, StdioInput, StdioOutput},
+    turn_service::TurnService,
+};
 
 /// How long interrupted runs may take to end and the host to read their last events.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How the one request of `--once` ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunResult {
-    Done,
-    Failed(FailureKind),
-    Interrupted,
+    /// The request was answered without a turn.
+    Answered,
+    Ended(TurnStatus),
     /// The request was not run.
     Refused,
 }
@@ -42,7 +44,7 @@ pub struct Bridge {
 }
 
 pub(super) struct BridgeShared {
-    pub(super) backend: Arc<dyn TurnBackend>,
+    pub(super) turns: Arc<dyn TurnService>,
     pub(super) defaults: RunDefaults,
     output: StdioOutput,
     pub(super) tasks: TaskGroup,
@@ -65,13 +67,13 @@ enum AfterRequest {
 impl Bridge {
     /// With `once`, the bridge serves one request and ends.
     pub fn new(
-        turns: Arc<dyn TurnBackend>,
+        turns: Arc<dyn TurnService>,
         defaults: RunDefaults,
         output: StdioOutput,
         once: bool,
     ) -> Self {
         let inner = BridgeShared {
-            backend: turns,
+            turns,
             defaults,
             output,
             tasks: TaskGroup::new(),
@@ -89,9 +91,7 @@ impl Bridge {
         let inner = &self.shared;
         let shutdown = self.read_requests(input, stop).await;
         for turn in inner.active().close() {
-            let inner = Arc::clone(inner);
-            let task = async move { inner.backend.interrupt(turn).await };
-            self.shared.tasks.spawn(task);
+            inner.tasks.spawn(Arc::clone(inner).stop_turn(turn));
         }
         if !inner.tasks.shutdown(SHUTDOWN_TIMEOUT).await {
             tracing::warn!("some interrupted runs did not end in time");
@@ -100,8 +100,8 @@ impl Bridge {
             let request_id = request_id.as_deref();
             inner.reply(&BridgeEvent::ShutdownAck { request_id }).await;
         }
-        let ending = *inner.last_result();
-        ending.unwrap_or(RunResult::Done)
+        let ending = inner.last_result().take();
+        ending.unwrap_or(RunResult::Answered)
     }
 
     /// Reads and handles requests. Returns `Some` with the request id if the host asked for
@@ -155,7 +155,7 @@ impl BridgeShared {
             Ok(BridgeRequest::Ping(ping)) => {
                 let request_id = ping.request_id.as_deref();
                 self.reply(&BridgeEvent::Pong { request_id }).await;
-                return AfterRequest::Answered(RunResult::Done);
+                return AfterRequest::Answered(RunResult::Answered);
             }
             Ok(BridgeRequest::Interrupt(request)) => self.interrupt(&request).await,
             Ok(BridgeRequest::Approve(request)) => self.approve(request).await,
@@ -214,9 +214,14 @@ impl BridgeShared {
         };
         self.reply(&ack).await;
         if let Some(turn) = stopped.turn {
-            let inner = Arc::clone(self);
-            let task = async move { inner.backend.interrupt(turn).await };
-            self.tasks.spawn(task);
+            self.tasks.spawn(Arc::clone(self).stop_turn(turn));
+        }
+    }
+
+    /// Asks a turn to stop. It is not an error if the turn has already ended.
+    pub(super) async fn stop_turn(self: Arc<Self>, turn: TurnId) {
+        if let Err(error) = self.turns.interrupt(turn, false).await {
+            tracing::debug!(%turn, %error, "cannot interrupt the turn");
         }
     }
 
@@ -240,10 +245,10 @@ impl BridgeShared {
         // In a task of its own, so that a slow decision does not hold up the next request.
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
-            let decided = inner.backend.decide(request.approval_id, decision).await;
-            if let Err(refused) = decided {
+            let decided = inner.turns.decide(request.approval_id, decision).await;
+            if let Err(error) = decided {
                 let ids = (request.request_id.as_deref(), None);
-                inner.send_error(ids, refused.code, &refused.message).await;
+                inner.send_error(ids, error.kind.into(), &error.to_string()).await;
             }
         });
     }

@@ -7,9 +7,12 @@ use super::HttpError;
 /// Longer than any key that a client generates. The key is stored with the turn.
 const MAX_KEY_CHARS: usize = 255;
 
+/// The header of a request that is run at most once.
+pub const KEY_HEADER: &str = "idempotency-key";
+
 /// Returns the idempotency key of a request, if it has one.
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, HttpError> {
-    let mut given = headers.get_all("idempotency-key").into_iter();
+    let mut given = headers.get_all(KEY_HEADER).into_iter();
     let Some(key) = given.next() else {
         return Ok(None);
     };

@@ -36,10 +36,15 @@ use std::sync::Arc;
 
 use axum::{Router, middleware, routing::get};
 
-pub use api::BusApi;
+pub(crate) use api::owners_name;
+pub use api::{
+    BusApi, DecisionBody, IDEMPOTENCY_WINDOW, InterruptBody, NewSessionBody, REPEAT_HEADER,
+    TurnBody, TurnInput,
+};
 pub use error::{ErrorBody, ErrorDetail, ErrorKind, HttpError};
 pub use guard::ConnectionSource;
 pub use health::HealthStatus;
+pub use idempotency::KEY_HEADER;
 pub use keys::{AccessKey, AccessKeys, AllowedModels, Grant, Principal};
 pub use metrics::Metrics;
 pub use serve::{serve_tcp, serve_unix};

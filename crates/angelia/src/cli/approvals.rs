@@ -12,29 +12,26 @@ mod tests;
 use std::{io::Write as _, sync::Arc};
 
 use angelia_core::{
-    engine::EngineError,
-    model::{ApprovalId, ApprovalKind, ApprovalRecord, Question},
-    ports::{ApprovalFilter, Page, Store},
+    model::{ApprovalId, ApprovalKind, Question},
+    ports::{ApprovalFilter, Page},
 };
-use angelia_frontends::http::resources;
-use uuid::Uuid;
+use angelia_frontends::{
+    http::resources::ApprovalResource,
+    turn_service::{TurnErrorKind, TurnService as _},
+};
 
 use self::decision_args::DecisionArgs;
 use super::{
     args::{ApprovalsCommand, ListArgs},
     error::{CommandError, Exit},
-    print, run,
+    print,
 };
-use crate::{
-    assemble::{App, LocalEngine},
-    client::{ClientError, DaemonClient},
-};
+use crate::{assemble::App, records::Records};
 
 pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exit, CommandError> {
-    let (id, wish) = match command {
+    let (id, args) = match command {
         ApprovalsCommand::List { list: args, all } => {
-            let records = LocalEngine::start(app, "show", false).await?;
-            return print::bytes(&list(&*records.store, &args, all).await?);
+            return print::bytes(&list(&Records::open(app).await?, &args, all).await?);
         }
         ApprovalsCommand::Approve { id, session, note, answers } => {
             (id, DecisionArgs::allow(session, note, answers))
@@ -42,10 +39,7 @@ pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exi
         ApprovalsCommand::Deny { id, stop, note } => (id, DecisionArgs::refuse(stop, note)),
     };
     let id = parse_approval_id(&id)?;
-    let records = LocalEngine::start(app, "show", false).await?;
-    let daemon = run::TurnHost::find_daemon(app).await;
-    let done = decide(&*records.store, daemon.as_ref(), id, &wish).await?;
-    print::line(&done)
+    print::line(&decide(&Records::open(app).await?, id, &args).await?)
 }
 
 fn parse_approval_id(id: &str) -> Result<ApprovalId, CommandError> {
@@ -57,53 +51,38 @@ fn parse_approval_id(id: &str) -> Result<ApprovalId, CommandError> {
 
 /// Sends a decision to the daemon, and returns a line that says what was decided.
 async fn decide(
-    store: &dyn Store,
-    daemon: Option<&DaemonClient>,
+    records: &Records,
     id: ApprovalId,
-    wish: &DecisionArgs,
+    args: &DecisionArgs,
 ) -> Result<String, CommandError> {
-    let record = find_approval(store, id).await?;
-    refuse_if_decided(&record)?;
-    let decision = wish.to_decision(&record.approval)?;
-    let Some(daemon) = daemon else {
+    let approval = records.approval(id).await?;
+    refuse_if_decided(&approval)?;
+    let decision = args.to_decision(&approval.approval_kind())?;
+    let Records::Daemon(daemon) = records else {
         return Err(not_in_daemon_error());
     };
-    match daemon.decide(id, &decision).await {
-        Ok(()) => {
-            let done = if decision.verdict.allows() { "approved" } else { "denied" };
-            Ok(format!("{done}: {}", replace_control_chars(&record.approval.title)))
-        }
-        // Either another client decided first, or the daemon does not run this turn. The store
+    let done = if decision.verdict.allows() { "approved" } else { "denied" };
+    match daemon.decide(id, decision).await {
+        Ok(()) => Ok(format!("{done}: {}", replace_control_chars(&approval.title))),
+        // Either another client decided first, or the daemon does not run this turn. The record
         // tells which.
-        Err(ClientError::Refused(detail)) if detail.kind == "conflict" => {
-            refuse_if_decided(&find_approval(store, id).await?)?;
+        Err(error) if error.kind == TurnErrorKind::NotPending => {
+            refuse_if_decided(&records.approval(id).await?)?;
             Err(not_in_daemon_error())
         }
         Err(error) => Err(error.into()),
     }
 }
 
-async fn find_approval(store: &dyn Store, id: ApprovalId) -> Result<ApprovalRecord, CommandError> {
-    // The store has no lookup by id, so read a page of one record that starts at this id.
-    let next = id.as_uuid().as_u128().checked_add(1);
-    let page = Page { limit: 1, before: next.map(Uuid::from_u128) };
-    let found = store.approvals(ApprovalFilter::All, page).await?;
-    let found = found.into_iter().find(|record| record.approval.id == id);
-    found.ok_or_else(|| {
-        CommandError::from(EngineError::NotFound("approval"))
-            .with_hint("`angelia approvals list --all` prints those there are")
-    })
-}
-
-fn refuse_if_decided(record: &ApprovalRecord) -> Result<(), CommandError> {
-    let Some((resolution, at)) = &record.resolution else {
+fn refuse_if_decided(approval: &ApprovalResource) -> Result<(), CommandError> {
+    let Some(decided) = &approval.decided else {
         return Ok(());
     };
     let message = format!(
         "the approval has been decided already: {} by {}, {}",
-        resolution.verdict.as_str(),
-        replace_control_chars(&resolution.by),
-        print::format_minute(*at)
+        decided.verdict,
+        replace_control_chars(&decided.by),
+        print::format_minute(decided.at)
     );
     Err(CommandError::new(Exit::Failed, message)
         .with_hint("`angelia approvals list` prints what still waits"))
@@ -117,51 +96,47 @@ fn not_in_daemon_error() -> CommandError {
     )
 }
 
-async fn list(store: &dyn Store, args: &ListArgs, all: bool) -> Result<Vec<u8>, CommandError> {
+async fn list(records: &Records, args: &ListArgs, all: bool) -> Result<Vec<u8>, CommandError> {
     let which = if all { ApprovalFilter::All } else { ApprovalFilter::Pending };
     let mut out = Vec::new();
-    for record in store.approvals(which, Page::first(args.limit)).await? {
+    for approval in records.approvals(which, Page::first(args.limit)).await? {
         if args.json {
-            print::json_line(&resources::ApprovalResource::from(&record), &mut out)?;
+            print::json_line(&approval, &mut out)?;
         } else {
-            write_approval(&record, &mut out);
+            write_approval(&approval, &mut out);
         }
     }
     Ok(out)
 }
 
 /// Writes one line for the approval; below a pending one, the details that a decision needs.
-fn write_approval(record: &ApprovalRecord, out: &mut Vec<u8>) {
-    let approval = &record.approval;
-    let status = match &record.resolution {
+fn write_approval(approval: &ApprovalResource, out: &mut Vec<u8>) {
+    let status = match &approval.decided {
         None => "pending".to_owned(),
-        Some((resolution, _)) => {
-            let verdict = resolution.verdict.as_str();
-            format!("{verdict} by {}", replace_control_chars(&resolution.by))
-        }
+        Some(decided) => format!("{} by {}", decided.verdict, replace_control_chars(&decided.by)),
     };
     // Writing to a vector cannot fail.
     let _infallible = writeln!(
         out,
         "{}  {}  {status:16}  {}  {}",
         approval.id,
-        print::format_minute(record.requested_at),
-        replace_control_chars(&approval.tool_name),
+        print::format_minute(approval.asked_at),
+        replace_control_chars(&approval.tool),
         replace_control_chars(&approval.title),
     );
-    if record.resolution.is_some() {
+    if approval.decided.is_some() {
         return;
     }
     for line in approval.detail.lines() {
         let _infallible = writeln!(out, "    {}", replace_control_chars(line));
     }
-    if let ApprovalKind::Question(questions) = &approval.kind {
+    if let ApprovalKind::Question(questions) = approval.approval_kind() {
         for (index, question) in questions.iter().enumerate() {
             write_question(index + 1, question, out);
         }
     }
     let until = print::format_minute(approval.expires_at);
-    let _infallible = writeln!(out, "    turn {}, declined at {until}", record.turn);
+    let _infallible = writeln!(out, "    turn {}, declined at {until}", approval.turn_id);
 }
 
 fn write_question(number: usize, question: &Question, out: &mut Vec<u8>) {

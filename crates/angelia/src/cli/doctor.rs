@@ -11,11 +11,12 @@ use serde::Serialize;
 use super::{
     args::DoctorArgs,
     error::{CommandError, Exit},
-    print, run,
+    print,
 };
 use crate::{
     assemble::{App, LocalEngine},
     config::ResolveContext,
+    home_turns::find_daemon,
 };
 
 /// One line of the report.
@@ -102,7 +103,7 @@ fn specs_for(app: &App, executor: &str) -> Vec<SessionSpec> {
 }
 
 async fn daemon_finding(app: &Arc<App>) -> Finding {
-    let running = run::TurnHost::find_daemon(app).await.is_some();
+    let running = find_daemon(app).await.is_some();
     let detail = if running { "running, used by every command" } else { "not running" };
     Finding {
         what: "daemon".to_owned(),

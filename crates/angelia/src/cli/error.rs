@@ -4,9 +4,10 @@ use std::fmt;
 
 use angelia_core::{
     engine::EngineError,
-    model::{Failure, FailureKind},
+    model::{Failure, FailureKind, TurnStatus},
     ports::StoreError,
 };
+use angelia_frontends::turn_service::{TurnErrorKind, TurnServiceError};
 
 /// The exit codes of every command; scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,16 @@ impl From<Exit> for std::process::ExitCode {
 }
 
 impl Exit {
+    /// Returns the exit code for a turn that ended with this status.
+    pub(crate) fn of_status(status: &TurnStatus) -> Self {
+        match status {
+            TurnStatus::Completed | TurnStatus::Partial => Self::Done,
+            TurnStatus::Interrupted => Self::Interrupted,
+            TurnStatus::Parked { .. } => Self::TryLater,
+            TurnStatus::Failed(failure) => Self::of_failure(failure.kind),
+        }
+    }
+
     /// Returns the exit code for a failed turn.
     pub(crate) fn of_failure(kind: FailureKind) -> Self {
         match kind {
@@ -82,41 +93,45 @@ impl fmt::Display for CommandError {
     }
 }
 
-impl From<Failure> for CommandError {
-    fn from(failure: Failure) -> Self {
-        Self {
-            exit: Exit::of_failure(failure.kind),
-            message: failure.message.to_string(),
-            hint: failure.hint.map(|hint| hint.to_string()),
-        }
+impl From<TurnServiceError> for CommandError {
+    fn from(error: TurnServiceError) -> Self {
+        let (exit, hint) = match error.kind {
+            TurnErrorKind::Failed(kind) => (Exit::of_failure(kind), None),
+            TurnErrorKind::NotFound
+            | TurnErrorKind::KeyReused
+            | TurnErrorKind::NotRunning
+            | TurnErrorKind::NotPending => (Exit::Failed, None),
+            TurnErrorKind::SessionHeld | TurnErrorKind::QueueFull | TurnErrorKind::ShuttingDown => {
+                (Exit::TryLater, None)
+            }
+            TurnErrorKind::Unreachable => {
+                let hint = "check whether `angelia serve` still runs; `angelia turns list` shows \
+                            what became of its turns";
+                (Exit::TryLater, Some(hint))
+            }
+            TurnErrorKind::BadResponse => {
+                let hint = "stop the daemon and start it again with this version";
+                (Exit::Internal, Some(hint))
+            }
+        };
+        Self { exit, message: error.message, hint: error.hint.or(hint.map(str::to_owned)) }
     }
 }
 
-impl From<StoreError> for CommandError {
-    fn from(error: StoreError) -> Self {
-        let exit = match &error {
-            StoreError::Held(_) | StoreError::LeaseLost | StoreError::Conflict => Exit::TryLater,
-            StoreError::NotFound(_) => Exit::Failed,
-            StoreError::TurnFinished
-            | StoreError::DuplicateEvent { .. }
-            | StoreError::Failed { .. } => Exit::Internal,
-        };
-        Self::new(exit, error.to_string())
+impl From<Failure> for CommandError {
+    fn from(failure: Failure) -> Self {
+        TurnServiceError::from(failure).into()
     }
 }
 
 impl From<EngineError> for CommandError {
     fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::Store(error) => error.into(),
-            EngineError::Failed(failure) => failure.into(),
-            EngineError::QueueFull { .. } | EngineError::ShuttingDown => {
-                Self::new(Exit::TryLater, error.to_string())
-            }
-            EngineError::NotFound(_)
-            | EngineError::NotRunning
-            | EngineError::NotPending
-            | EngineError::KeyReused(_) => Self::new(Exit::Failed, error.to_string()),
-        }
+        TurnServiceError::from(error).into()
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        TurnServiceError::from(error).into()
     }
 }

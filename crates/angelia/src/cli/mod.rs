@@ -27,7 +27,7 @@ pub(crate) mod error;
 mod keys;
 mod mcp;
 pub(crate) mod notify;
-mod print;
+pub(crate) mod print;
 mod run;
 mod sessions;
 mod turns;

@@ -1,34 +1,43 @@
 //! `angelia sessions …`: recorded conversations.
 
+#[cfg(test)]
+mod tests;
+
 use std::{io::Write as _, sync::Arc};
 
 use angelia_core::{
-    engine::EngineError,
-    model::{Content, SessionId, SessionRecord},
+    model::SessionId,
     ports::{Page, Store},
 };
-use angelia_frontends::{event_json::write_event, http::resources};
+use angelia_frontends::{
+    event_json::{time::Rfc3339, write_event},
+    http::resources::InputPart,
+};
 
 use super::{
     args::{ListArgs, RunArgs, SessionsCommand},
     error::{CommandError, Exit},
     print, run,
 };
-use crate::assemble::{App, LocalEngine};
-
-/// How many records one query reads where all records are needed.
-const PAGE_SIZE: usize = 256;
+use crate::{
+    assemble::{App, HomeStore},
+    home_turns::HomeTurns,
+    records::{PAGE_SIZE, Records},
+};
 
 pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit, CommandError> {
     match command {
         SessionsCommand::List(args) => {
-            list(&LocalEngine::start(app, "show", false).await?, &args).await
+            print::bytes(&list(&Records::open(app).await?, &args).await?)
         }
         SessionsCommand::Show { id, json } => {
-            show(&LocalEngine::start(app, "show", false).await?, parse_session_id(&id)?, json).await
+            let id = parse_session_id(&id)?;
+            print::bytes(&show(&Records::open(app).await?, id, json).await?)
         }
         SessionsCommand::Export { id } => {
-            export(&LocalEngine::start(app, "show", false).await?, parse_session_id(&id)?).await
+            let id = parse_session_id(&id)?;
+            // A daemon has no end of a running turn's events to offer, but its store is this file.
+            export(&HomeStore::open(app, "show")?.store, id).await
         }
         SessionsCommand::Resume { id, json, prompt } => {
             // `run` would start a new session under an unknown name, but only an existing session
@@ -40,23 +49,23 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
         }
         SessionsCommand::Fork { id } => {
             let id = parse_session_id(&id)?;
-            let place = run::TurnHost::find(app).await?;
-            let forked = place.fork(id).await;
-            place.close().await;
-            print::line(&forked?.to_string())
+            let turns = HomeTurns::open(app, "run").await?;
+            let forked = turns.service.fork_session(id).await;
+            turns.close().await;
+            print::line(&forked?.id.to_string())
         }
         SessionsCommand::Delete { ids } => {
             let ids: Vec<_> =
                 ids.iter().map(|id| parse_session_id(id)).collect::<Result<_, _>>()?;
-            let place = run::TurnHost::find(app).await?;
+            let turns = HomeTurns::open(app, "run").await?;
             let mut deleted = Ok(Exit::Done);
             for id in ids {
-                if let Err(error) = place.delete(id).await {
-                    deleted = Err(error);
+                if let Err(error) = turns.service.delete_session(id).await {
+                    deleted = Err(error.into());
                     break;
                 }
             }
-            place.close().await;
+            turns.close().await;
             deleted
         }
     }
@@ -69,105 +78,86 @@ pub(crate) fn parse_session_id(id: &str) -> Result<SessionId, CommandError> {
     })
 }
 
-async fn list(records: &LocalEngine, args: &ListArgs) -> Result<Exit, CommandError> {
-    let sessions = records.store.sessions(Page::first(args.limit)).await?;
+async fn list(records: &Records, args: &ListArgs) -> Result<Vec<u8>, CommandError> {
     let mut out = Vec::new();
-    for session in sessions {
+    for session in records.sessions(Page::first(args.limit)).await? {
         if args.json {
-            print::json_line(&resources::SessionResource::from(&session), &mut out)?;
-        } else {
-            let title = match &session.title {
-                Some(title) => title.to_string(),
-                None => first_prompt_line(&*records.store, session.id).await?,
-            };
-            // Writing to a vector cannot fail.
-            let _infallible = writeln!(
-                out,
-                "{}  {}  {:8}  {}",
-                session.id,
-                print::format_minute(session.updated_at),
-                session.spec.executor,
-                title
-            );
+            print::json_line(&session, &mut out)?;
+            continue;
         }
+        let title = match session.title {
+            Some(title) => title,
+            None => first_prompt_line(records, session.id).await?,
+        };
+        // Writing to a vector cannot fail.
+        let _infallible = writeln!(
+            out,
+            "{}  {}  {:8}  {title}",
+            session.id,
+            print::format_minute(session.updated_at),
+            session.executor,
+        );
     }
-    print::bytes(&out)
+    Ok(out)
 }
 
 /// Returns the first line of the first prompt, which stands in for a missing title.
-async fn first_prompt_line(store: &dyn Store, session: SessionId) -> Result<String, CommandError> {
-    let turns = store.turns(Some(session), Page::first(PAGE_SIZE)).await?;
-    let first = turns.last().and_then(|turn| turn.input.first());
-    Ok(match first {
-        Some(Content::Text(text)) => {
+async fn first_prompt_line(records: &Records, session: SessionId) -> Result<String, CommandError> {
+    let turns = records.all_turns(session).await?;
+    Ok(match turns.last().and_then(|turn| turn.input.first()) {
+        Some(InputPart::Text { text }) => {
             let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             line.chars().filter(|c| !c.is_control()).take(60).collect()
         }
-        Some(Content::Image { .. }) => "(an image)".to_owned(),
+        Some(InputPart::Image { .. }) => "(an image)".to_owned(),
         None => "(no turns yet)".to_owned(),
     })
 }
 
-async fn find_session(records: &LocalEngine, id: SessionId) -> Result<SessionRecord, CommandError> {
-    let session = records.store.session(id).await?;
-    session.ok_or_else(|| EngineError::NotFound("session").into())
-}
-
-async fn show(records: &LocalEngine, id: SessionId, json: bool) -> Result<Exit, CommandError> {
-    let session = find_session(records, id).await?;
+async fn show(records: &Records, id: SessionId, json: bool) -> Result<Vec<u8>, CommandError> {
+    let session = records.session(id).await?;
     let mut out = Vec::new();
     if json {
-        print::json_line(&resources::SessionResource::from(&session), &mut out)?;
-        return print::bytes(&out);
+        print::json_line(&session, &mut out)?;
+        return Ok(out);
     }
-    let spec = &session.spec;
-    let native = session.native.as_ref().map_or("-", |native| native.as_str());
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let rows = [
         ("id", session.id.to_string()),
-        ("title", session.title.as_deref().unwrap_or("-").to_owned()),
-        ("profile", spec.profile.to_string()),
-        ("executor", spec.executor.to_string()),
-        ("mode", spec.mode.as_str().to_owned()),
-        ("model", spec.model.as_deref().unwrap_or("(the agent's default)").to_owned()),
-        ("cwd", spec.cwd.display().to_string()),
-        ("native session", native.to_owned()),
-        ("forked from", session.forked_from.map_or_else(|| "-".to_owned(), |id| id.to_string())),
-        ("created", session.created_at.to_string()),
-        ("updated", session.updated_at.to_string()),
+        ("title", or_dash(session.title)),
+        ("profile", session.profile),
+        ("executor", session.executor),
+        ("mode", session.mode),
+        ("model", session.model.unwrap_or_else(|| "(the agent's default)".to_owned())),
+        ("cwd", session.cwd.display().to_string()),
+        ("native session", or_dash(session.native_session_id)),
+        ("forked from", or_dash(session.forked_from.map(|id| id.to_string()))),
+        ("created", Rfc3339(session.created_at).to_string()),
+        ("updated", Rfc3339(session.updated_at).to_string()),
     ];
     for (name, value) in rows {
         let _infallible = writeln!(out, "{name:15} {value}");
     }
     let _infallible = writeln!(out, "\nturns");
-    for turn in records.store.turns(Some(id), Page::first(PAGE_SIZE)).await? {
-        let state = turn.state.as_str();
-        let _infallible =
-            writeln!(out, "{}  {}  {state}", turn.id, print::format_minute(turn.created_at));
+    for turn in records.all_turns(id).await? {
+        let created = print::format_minute(turn.created_at);
+        let _infallible = writeln!(out, "{}  {created}  {}", turn.id, turn.status);
     }
-    print::bytes(&out)
+    Ok(out)
 }
 
 /// Prints the session, then each turn followed by its events, oldest first.
-async fn export(records: &LocalEngine, id: SessionId) -> Result<Exit, CommandError> {
-    let session = find_session(records, id).await?;
+async fn export(store: &Arc<dyn Store>, id: SessionId) -> Result<Exit, CommandError> {
+    let records = Records::Store(Arc::clone(store));
     let mut out = Vec::new();
-    print::json_line(&resources::SessionResource::from(&session), &mut out)?;
+    print::json_line(&records.session(id).await?, &mut out)?;
     print::bytes(&out)?;
-    // The store pages from the newest turn to the oldest; the loop below reverses the order.
-    let mut turns = Vec::new();
-    let mut page = Page::first(PAGE_SIZE);
-    loop {
-        let more = records.store.turns(Some(id), page).await?;
-        let Some(last) = more.last() else { break };
-        page.before = Some(last.id.as_uuid());
-        turns.extend(more);
-    }
-    for turn in turns.iter().rev() {
+    for turn in records.all_turns(id).await?.iter().rev() {
         out.clear();
-        print::json_line(&resources::TurnResource::from(turn), &mut out)?;
+        print::json_line(turn, &mut out)?;
         let mut after = 0;
         loop {
-            let events = records.store.replay(turn.id, after, PAGE_SIZE).await?;
+            let events = store.replay(turn.id, after, PAGE_SIZE).await?;
             let Some(last) = events.last() else { break };
             after = last.seq;
             for event in &events {

@@ -3,32 +3,35 @@
 use std::{io::Write as _, sync::Arc};
 
 use angelia_core::{
-    engine::EngineError,
-    model::{TurnId, TurnRecord, TurnState, TurnStatus},
+    model::{TurnId, TurnState},
     ports::Page,
 };
-use angelia_frontends::http::resources;
+use angelia_frontends::{event_json::time::Rfc3339, turn_service::TurnService as _};
 
 use super::{
     args::{ListArgs, TurnsCommand},
     error::{CommandError, Exit},
     print, run,
-    sessions::parse_session_id as parse_session,
+    sessions::parse_session_id,
 };
-use crate::assemble::{App, LocalEngine};
+use crate::{
+    assemble::{App, LocalEngine},
+    home_turns::find_daemon,
+    records::Records,
+};
 
 pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
     match command {
         TurnsCommand::List { list: args, session } => {
-            list(&LocalEngine::start(app, "show", false).await?, &args, session.as_deref()).await
+            list(&Records::open(app).await?, &args, session.as_deref()).await
         }
         TurnsCommand::Show { id, json } => {
-            show(&LocalEngine::start(app, "show", false).await?, parse_turn_id(&id)?, json).await
+            show(&Records::open(app).await?, parse_turn_id(&id)?, json).await
         }
         TurnsCommand::Watch { id, json } => run::watch(app, parse_turn_id(&id)?, json).await,
         TurnsCommand::Interrupt { id, kill } => {
             let id = parse_turn_id(&id)?;
-            let Some(daemon) = run::TurnHost::find_daemon(app).await else {
+            let Some(daemon) = find_daemon(app).await else {
                 let local = LocalEngine::start(app, "show", false).await?;
                 let interrupted = interrupt_parked(&local, id).await;
                 local.stop().await;
@@ -50,7 +53,7 @@ fn parse_turn_id(id: &str) -> Result<TurnId, CommandError> {
 /// Interrupts a parked turn. Without a daemon, a running turn belongs to the terminal it was
 /// started from; a parked one runs in no process, so this process may end it.
 async fn interrupt_parked(local: &LocalEngine, id: TurnId) -> Result<(), CommandError> {
-    match find_turn(local, id).await?.state {
+    match local.engine.turn(id).await?.state {
         TurnState::Finished { .. } => {
             Err(CommandError::new(Exit::Failed, "the turn is over already"))
         }
@@ -68,51 +71,43 @@ async fn interrupt_parked(local: &LocalEngine, id: TurnId) -> Result<(), Command
 }
 
 async fn list(
-    records: &LocalEngine,
+    records: &Records,
     args: &ListArgs,
     session: Option<&str>,
 ) -> Result<Exit, CommandError> {
-    let session = session.map(parse_session).transpose()?;
+    let session = session.map(parse_session_id).transpose()?;
     let mut out = Vec::new();
-    for turn in records.store.turns(session, Page::first(args.limit)).await? {
+    for turn in records.turns(session, Page::first(args.limit)).await? {
         if args.json {
-            print::json_line(&resources::TurnResource::from(&turn), &mut out)?;
+            print::json_line(&turn, &mut out)?;
         } else {
+            let created = print::format_minute(turn.created_at);
             // Writing to a vector cannot fail.
-            let _infallible = writeln!(
-                out,
-                "{}  {}  {:17}  {}",
-                turn.id,
-                print::format_minute(turn.created_at),
-                turn.state.as_str(),
-                turn.session
-            );
+            let _infallible =
+                writeln!(out, "{}  {created}  {:17}  {}", turn.id, turn.status, turn.session_id);
         }
     }
     print::bytes(&out)
 }
 
-async fn find_turn(records: &LocalEngine, id: TurnId) -> Result<TurnRecord, CommandError> {
-    let turn = records.store.turn(id).await?;
-    turn.ok_or_else(|| EngineError::NotFound("turn").into())
-}
-
-async fn show(records: &LocalEngine, id: TurnId, json: bool) -> Result<Exit, CommandError> {
-    let turn = find_turn(records, id).await?;
+async fn show(records: &Records, id: TurnId, json: bool) -> Result<Exit, CommandError> {
+    let turn = records.turn(id).await?;
     let mut out = Vec::new();
     if json {
-        print::json_line(&resources::TurnResource::from(&turn), &mut out)?;
+        print::json_line(&turn, &mut out)?;
         return print::bytes(&out);
     }
-    let _infallible = writeln!(out, "id       {}\nsession  {}", turn.id, turn.session);
+    let _infallible = writeln!(out, "id       {}\nsession  {}", turn.id, turn.session_id);
     let _infallible =
-        writeln!(out, "created  {}\nstatus   {}", turn.created_at, turn.state.as_str());
-    if let Some(outcome) = turn.state.outcome() {
-        let _infallible = writeln!(out, "reason   {}", outcome.reason);
-        if let TurnStatus::Failed(failure) = &outcome.status {
-            let _infallible = writeln!(out, "failure  {failure}");
-        }
-        let _infallible = writeln!(out, "\n{}", outcome.text);
+        writeln!(out, "created  {}\nstatus   {}", Rfc3339(turn.created_at), turn.status);
+    if let Some(reason) = turn.reason {
+        let _infallible = writeln!(out, "reason   {reason}");
+    }
+    if let Some(failure) = turn.failure {
+        let _infallible = writeln!(out, "failure  {}", failure.0);
+    }
+    if let Some(text) = turn.text {
+        let _infallible = writeln!(out, "\n{text}");
     }
     print::bytes(&out)
 }

@@ -1,10 +1,13 @@
 //! The errors between a command and the daemon.
 
 use angelia_core::model::FailureKind;
-use angelia_frontends::http::{ErrorBody, ErrorDetail};
+use angelia_frontends::{
+    http::{ErrorBody, ErrorDetail},
+    turn_service::{TurnErrorKind, TurnServiceError},
+};
 use hyper::StatusCode;
 
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::error::CommandError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
@@ -21,6 +24,8 @@ pub(crate) enum ClientError {
     InvalidResponse(serde_json::Error),
     #[error("the daemon answered with status {0} and gave no reason")]
     UnexpectedStatus(StatusCode),
+    #[error("the idempotency key has characters that cannot be sent")]
+    InvalidKey,
 }
 
 impl ClientError {
@@ -30,38 +35,40 @@ impl ClientError {
             Err(_other_shape) => Self::UnexpectedStatus(status),
         }
     }
+
+    /// Converts the error. `conflict` is the only conflict that the request can have.
+    pub(super) fn into_service_error(self, conflict: TurnErrorKind) -> TurnServiceError {
+        let message = self.to_string();
+        let kind = match self {
+            Self::Refused(detail) => {
+                let kind = match (FailureKind::parse(&detail.kind), &*detail.kind) {
+                    (Some(kind), _) => TurnErrorKind::Failed(kind),
+                    (None, "busy") => TurnErrorKind::SessionHeld,
+                    (None, "conflict") => conflict,
+                    (None, "too_large") => TurnErrorKind::Failed(FailureKind::Invalid),
+                    (None, "not_found") => TurnErrorKind::NotFound,
+                    (None, _) => TurnErrorKind::Failed(FailureKind::Internal),
+                };
+                return TurnServiceError { kind, message, hint: detail.hint };
+            }
+            Self::Unreachable(_) | Self::ConnectionLost(_) | Self::Timeout => {
+                TurnErrorKind::Unreachable
+            }
+            Self::InvalidResponse(_) | Self::UnexpectedStatus(_) => TurnErrorKind::BadResponse,
+            Self::InvalidKey => TurnErrorKind::Failed(FailureKind::Invalid),
+        };
+        TurnServiceError::new(kind, message)
+    }
+}
+
+impl From<ClientError> for TurnServiceError {
+    fn from(error: ClientError) -> Self {
+        error.into_service_error(TurnErrorKind::NotRunning)
+    }
 }
 
 impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> Self {
-        let message = error.to_string();
-        match error {
-            ClientError::Refused(detail) => {
-                let failed = Self::new(exit_for_kind(&detail.kind), message);
-                match detail.hint {
-                    Some(hint) => failed.with_hint(hint),
-                    None => failed,
-                }
-            }
-            ClientError::Unreachable(_) | ClientError::ConnectionLost(_) | ClientError::Timeout => {
-                Self::new(Exit::TryLater, message).with_hint(
-                    "check whether `angelia serve` still runs; `angelia turns list` shows what \
-                     became of its turns",
-                )
-            }
-            ClientError::InvalidResponse(_) | ClientError::UnexpectedStatus(_) => {
-                Self::new(Exit::Internal, message)
-                    .with_hint("stop the daemon and start it again with this version")
-            }
-        }
-    }
-}
-
-/// Returns the same exit code as a command that does the work itself.
-fn exit_for_kind(kind: &str) -> Exit {
-    match (FailureKind::parse(kind), kind) {
-        (Some(kind), _) => Exit::of_failure(kind),
-        (None, "busy") => Exit::TryLater,
-        (None, _) => Exit::Failed,
+        TurnServiceError::from(error).into()
     }
 }

@@ -1,6 +1,7 @@
 //! The client of a running daemon, for commands: calls `/api` over the socket of this home.
 //!
-//! - [`DaemonClient`]: the requests.
+//! - [`DaemonClient`]: sends requests, and reads lists; `service`: the requests of a
+//!   [`TurnService`](angelia_frontends::turn_service::TurnService).
 //! - [`TurnEvents`]: the events of a turn as they happen, also across a lost connection.
 //! - `connection`: one HTTP connection.
 //! - [`ClientError`]: the errors.
@@ -8,24 +9,36 @@
 mod connection;
 mod error;
 mod events;
+mod service;
 #[cfg(test)]
 pub(crate) mod test_daemon;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use angelia_core::model::{ApprovalId, Decision, Seq, SessionId, TurnId};
-use angelia_frontends::http::{
-    HealthStatus, TERMINAL_HEADER,
-    resources::{AcceptedTurnResource, ResourceList, SessionResource, TurnResource},
+use angelia_core::{
+    model::{Seq, SessionId, TurnId, TurnOrigin},
+    ports::{ApprovalFilter, Page},
 };
-use hyper::{Method, Request, Response, body::Incoming};
+use angelia_frontends::{
+    http::{
+        HealthStatus, KEY_HEADER, REPEAT_HEADER, TERMINAL_HEADER,
+        resources::{
+            AcceptedTurnResource, ApprovalResource, ResourceList, SessionResource, TurnResource,
+        },
+    },
+    turn_service::TurnSubmission,
+};
+use hyper::{
+    Method, Request, Response,
+    body::Incoming,
+    header::{HeaderMap, HeaderValue},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use self::connection::{DaemonConnection, RequestBody};
@@ -37,44 +50,14 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 /// For all other requests. Long, because deleting a session waits for its agent to end.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 
+/// The most records that the daemon puts on one page of a list.
+const MAX_PAGE_SIZE: usize = 500;
+
 /// A client of the daemon. Cheap to clone; all clones share one spare connection.
 #[derive(Clone, Debug)]
 pub(crate) struct DaemonClient {
     socket: Arc<Path>,
     spare_connection: Arc<Mutex<Option<DaemonConnection>>>,
-}
-
-/// The body of a request for a new session.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct NewSessionRequest {
-    pub(crate) profile: Option<String>,
-    /// Named by the user; wins over the profile's.
-    pub(crate) cwd: Option<PathBuf>,
-    /// The folder the command was called in, for profiles without a `cwd`.
-    pub(crate) caller_cwd: Option<PathBuf>,
-    pub(crate) model: Option<String>,
-    pub(crate) name: Option<String>,
-    pub(crate) title: Option<String>,
-    #[serde(skip)]
-    pub(crate) at_terminal: bool,
-}
-
-/// The body of a request for a delegated turn.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct DelegatedTurn<'a> {
-    pub(crate) input: &'a str,
-    pub(crate) can_ask: bool,
-    pub(crate) can_park: bool,
-    pub(crate) delegated_by: Option<String>,
-    pub(crate) max_cost_usd: Option<f64>,
-}
-
-/// A turn that a host application submits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostTurn<'a> {
-    pub(crate) text: &'a str,
-    /// The idempotency key: the turn runs once for each key.
-    pub(crate) key: Option<&'a str>,
 }
 
 impl DaemonClient {
@@ -98,98 +81,28 @@ impl DaemonClient {
         self.call_json(request(Method::GET, &path)).await
     }
 
-    /// Returns the session with this name.
-    pub(crate) async fn find_by_name(
-        &self,
-        name: &str,
-    ) -> Result<Option<SessionResource>, ClientError> {
-        let path = format!("/api/sessions?name={}", percent_encode(name));
-        let found: ResourceList<SessionResource> =
-            self.call_json(request(Method::GET, &path)).await?;
-        Ok(found.data.into_iter().next())
+    pub(crate) async fn sessions(&self, page: Page) -> Result<Vec<SessionResource>, ClientError> {
+        self.list("/api/sessions?", page).await
     }
 
-    pub(crate) async fn create_session(
-        &self,
-        new: &NewSessionRequest,
-    ) -> Result<SessionResource, ClientError> {
-        let mut request = request(Method::POST, "/api/sessions").json(new)?;
-        if new.at_terminal {
-            request = request.mark_from_terminal();
-        }
-        self.call_json(request).await
-    }
-
-    pub(crate) async fn fork(&self, session: SessionId) -> Result<SessionResource, ClientError> {
-        let path = format!("/api/sessions/{session}/fork");
-        self.call_json(request(Method::POST, &path)).await
-    }
-
-    pub(crate) async fn delete(&self, session: SessionId) -> Result<(), ClientError> {
-        let path = format!("/api/sessions/{session}");
-        self.send_and_read(request(Method::DELETE, &path)).await.map(drop)
-    }
-
-    /// Submits a turn that the owner typed.
+    /// Submits a turn. Returns `true` if it was submitted before, under the same key.
     pub(crate) async fn submit(
         &self,
-        session: SessionId,
-        text: &str,
-        can_ask: bool,
-    ) -> Result<AcceptedTurnResource, ClientError> {
-        #[derive(Serialize)]
-        struct SubmitBody<'a> {
-            input: &'a str,
-            can_ask: bool,
-        }
-        let path = format!("/api/sessions/{session}/turns");
-        let body = SubmitBody { input: text, can_ask };
-        let request = request(Method::POST, &path).json(&body)?.mark_from_terminal();
-        self.call_json(request).await
-    }
-
-    /// Submits a turn that an agent or another program delegates.
-    pub(crate) async fn delegate(
-        &self,
-        session: SessionId,
-        task: &DelegatedTurn<'_>,
-    ) -> Result<AcceptedTurnResource, ClientError> {
-        let path = format!("/api/sessions/{session}/turns");
-        self.call_json(request(Method::POST, &path).json(task)?).await
-    }
-
-    /// Submits a turn of a host application. Returns `true` if it was submitted before, under the
-    /// same key.
-    pub(crate) async fn submit_for_host(
-        &self,
-        session: SessionId,
-        turn: &HostTurn<'_>,
+        new: &TurnSubmission,
     ) -> Result<(AcceptedTurnResource, bool), ClientError> {
-        #[derive(Serialize)]
-        struct HostTurnBody<'a> {
-            input: &'a str,
-            can_ask: bool,
-            can_park: bool,
+        let path = format!("/api/sessions/{}/turns", new.session);
+        let mut request = request(Method::POST, &path).json(&new.body)?;
+        if new.origin == TurnOrigin::Owner {
+            request = request.mark_from_terminal();
         }
-        let path = format!("/api/sessions/{session}/turns");
-        let mut request = request(Method::POST, &path).json(&HostTurnBody {
-            input: turn.text,
-            can_ask: true,
-            can_park: false,
-        })?;
-        if let Some(key) = turn.key.and_then(|key| key.parse().ok()) {
-            let headers = request.request.headers_mut();
-            headers.insert("idempotency-key", key);
+        if let Some(key) = &new.key {
+            // A turn that is sent without its key could run twice.
+            let key = HeaderValue::from_str(key).map_err(|_| ClientError::InvalidKey)?;
+            request.request.headers_mut().insert(KEY_HEADER, key);
         }
-        let asked = async {
-            let (mut connection, response) = self.send(request).await?;
-            let repeats = response.headers().contains_key("x-angelia-repeat");
-            let body = connection.read_body(response.into_body()).await?;
-            self.keep_connection(connection);
-            let accepted = serde_json::from_slice(&body).map_err(ClientError::InvalidResponse)?;
-            Ok((accepted, repeats))
-        };
-        tokio::time::timeout(REQUEST_TIMEOUT, asked).await.unwrap_or(Err(ClientError::Timeout))
+        let (headers, body) = self.send_and_read(request).await?;
+        let accepted = serde_json::from_slice(&body).map_err(ClientError::InvalidResponse)?;
+        Ok((accepted, headers.contains_key(REPEAT_HEADER)))
     }
 
     /// Follows the events of a turn with a number above `after`.
@@ -202,42 +115,48 @@ impl DaemonClient {
         TurnEvents::open(self.clone(), turn, 0, true).await
     }
 
-    /// Returns the current state of a turn.
-    pub(crate) async fn turn(&self, turn: TurnId) -> Result<TurnResource, ClientError> {
-        self.call_json(request(Method::GET, &format!("/api/turns/{turn}"))).await
-    }
-
-    pub(crate) async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), ClientError> {
-        #[derive(Serialize)]
-        struct InterruptBody {
-            kill: bool,
-        }
-        let path = format!("/api/turns/{turn}/interrupt");
-        let request = request(Method::POST, &path).json(&InterruptBody { kill })?;
-        let _as_it_is_now: TurnResource = self.call_json(request).await?;
-        Ok(())
-    }
-
-    pub(crate) async fn decide(
+    pub(crate) async fn turns(
         &self,
-        approval: ApprovalId,
-        decision: &Decision,
-    ) -> Result<(), ClientError> {
-        #[derive(Serialize)]
-        struct DecisionBody<'a> {
-            verdict: &'static str,
-            note: Option<&'a str>,
-            answers: BTreeMap<&'a str, &'a str>,
+        session: Option<SessionId>,
+        page: Page,
+    ) -> Result<Vec<TurnResource>, ClientError> {
+        match session {
+            Some(session) => self.list(&format!("/api/turns?session={session}&"), page).await,
+            None => self.list("/api/turns?", page).await,
         }
-        let answers = decision.answers.iter();
-        let body = DecisionBody {
-            verdict: decision.verdict.as_str(),
-            note: decision.note.as_deref(),
-            answers: answers.map(|one| (&*one.question, &*one.answer)).collect(),
-        };
-        let path = format!("/api/approvals/{approval}");
-        let request = request(Method::POST, &path).json(&body)?;
-        self.send_and_read(request).await.map(drop)
+    }
+
+    pub(crate) async fn approvals(
+        &self,
+        which: ApprovalFilter,
+        page: Page,
+    ) -> Result<Vec<ApprovalResource>, ClientError> {
+        let all = u8::from(which == ApprovalFilter::All);
+        self.list(&format!("/api/approvals?all={all}&"), page).await
+    }
+
+    /// Reads a list, in as many requests as its length needs. `path` ends where the query goes on.
+    async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        page: Page,
+    ) -> Result<Vec<T>, ClientError> {
+        let mut items = Vec::new();
+        let mut cursor = page.before.map(|before| before.to_string());
+        while items.len() < page.limit {
+            let limit = (page.limit - items.len()).min(MAX_PAGE_SIZE);
+            let mut path = format!("{path}limit={limit}");
+            if let Some(cursor) = cursor {
+                path = format!("{path}&cursor={cursor}");
+            }
+            let found: ResourceList<T> = self.call_json(request(Method::GET, &path)).await?;
+            items.extend(found.data);
+            match found.next {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        Ok(items)
     }
 
     /// Sends a request and reads the response as JSON.
@@ -245,28 +164,32 @@ impl DaemonClient {
         &self,
         request: RequestBuilder,
     ) -> Result<T, ClientError> {
-        let body = self.send_and_read(request).await?;
+        let (_, body) = self.send_and_read(request).await?;
         serde_json::from_slice(&body).map_err(ClientError::InvalidResponse)
     }
 
     /// Sends a request and reads the whole response. The connection is kept for the next request.
-    async fn send_and_read(&self, request: RequestBuilder) -> Result<Vec<u8>, ClientError> {
-        let asked = async {
+    async fn send_and_read(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<(HeaderMap, Vec<u8>), ClientError> {
+        let exchange = async {
             let (mut connection, response) = self.send(request).await?;
-            let body = connection.read_body(response.into_body()).await?;
+            let (head, body) = response.into_parts();
+            let body = connection.read_body(body).await?;
             self.keep_connection(connection);
-            Ok(body)
+            Ok((head.headers, body))
         };
-        tokio::time::timeout(REQUEST_TIMEOUT, asked).await.unwrap_or(Err(ClientError::Timeout))
+        tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or(Err(ClientError::Timeout))
     }
 
     /// Sends a request on the spare connection or a new one. A response with another status than
     /// success becomes an error.
     async fn send(
         &self,
-        ask: RequestBuilder,
+        builder: RequestBuilder,
     ) -> Result<(DaemonConnection, Response<Incoming>), ClientError> {
-        let request = ask.request;
+        let request = builder.request;
         let spare = self.spare_connection.lock().unwrap_or_else(PoisonError::into_inner).take();
         let spare = match spare {
             Some(spare) => spare.if_usable().await,
@@ -302,7 +225,7 @@ fn request(method: Method, path: &str) -> RequestBuilder {
     // Always parses: these are our own paths, with all foreign text in them escaped.
     *request.uri_mut() = path.parse().unwrap_or_default();
     let headers = request.headers_mut();
-    headers.insert("host", hyper::header::HeaderValue::from_static("localhost"));
+    headers.insert("host", HeaderValue::from_static("localhost"));
     RequestBuilder { request }
 }
 
@@ -315,7 +238,7 @@ impl RequestBuilder {
 
     /// Marks the request as made from the owner's own terminal.
     fn mark_from_terminal(mut self) -> Self {
-        let yes = hyper::header::HeaderValue::from_static("1");
+        let yes = HeaderValue::from_static("1");
         self.request.headers_mut().insert(TERMINAL_HEADER, yes);
         self
     }

@@ -5,14 +5,20 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
-    model::{ApprovalKind, ApprovalRequest, Failure, Mode, SessionSpec, ToolClass},
+    model::{
+        ApprovalKind, ApprovalRequest, Content, Failure, Mode, SessionId, SessionSpec, ToolClass,
+        TurnOrigin,
+    },
     ports::{BoxFuture, ProfileRequest, ProfileSummary, Profiles, Store},
     task::TaskGroup,
 };
-use angelia_frontends::http::{
-    ApiState, Metrics, OwnerToken,
-    dialect::{ModelSettings, RecentRequests},
-    serve_unix,
+use angelia_frontends::{
+    http::{
+        ApiState, Metrics, OwnerToken, TurnBody, TurnInput,
+        dialect::{ModelSettings, RecentRequests},
+        serve_unix,
+    },
+    turn_service::TurnSubmission,
 };
 use angelia_testkit::{
     manual_executor::{ExecutorControl, ManualExecutor},
@@ -21,7 +27,7 @@ use angelia_testkit::{
 use tokio::net::UnixListener;
 
 use super::DaemonClient;
-use crate::clock::SystemClock;
+use crate::{clock::SystemClock, records::Records};
 
 /// Longer than anything that a working test waits for.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -89,9 +95,24 @@ impl TestDaemon {
         self.folder.path().join("angelia.sock")
     }
 
+    /// Returns the same records from the store and from the daemon.
+    pub(crate) async fn records(&self) -> [Records; 2] {
+        [Records::Store(Arc::clone(&self.store)), Records::Daemon(self.client().await)]
+    }
+
     pub(crate) async fn client(&self) -> DaemonClient {
         DaemonClient::connect(&self.socket()).await.unwrap()
     }
+}
+
+/// A turn that the owner types at a terminal.
+pub(crate) fn owners_turn(session: SessionId, text: &str, can_ask: bool) -> TurnSubmission {
+    let body = TurnBody {
+        input: TurnInput(vec![Content::text(text)]),
+        can_ask: Some(can_ask),
+        ..TurnBody::default()
+    };
+    TurnSubmission { session, body, origin: TurnOrigin::Owner, key: None, hold: false }
 }
 
 /// An agent asks whether it may paint.

@@ -12,8 +12,12 @@ use angelia_core::{
         ApprovalKind, Decision, EventKind, QuestionAnswer, TurnEvent, TurnId, TurnOrigin,
         TurnStatus, Verdict,
     },
-    ports::{AgentEvent, AgentOutcome, TurnControl},
+    ports::{AgentEvent, AgentOutcome, Page, TurnControl},
     task::TaskGroup,
+};
+use angelia_frontends::{
+    http::NewSessionBody,
+    turn_service::{TurnService as _, TurnSubmission},
 };
 use tokio::{
     io::{AsyncWriteExt, copy_bidirectional},
@@ -23,8 +27,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ClientError, DaemonClient, NewSessionRequest, TurnEvents,
-    test_daemon::{DEADLINE, TestDaemon, approval_request},
+    ClientError, DaemonClient, TurnEvents,
+    test_daemon::{DEADLINE, TestDaemon, approval_request, owners_turn},
 };
 use crate::cli::error::{CommandError, Exit};
 
@@ -129,32 +133,31 @@ async fn a_daemon_that_hangs_is_given_up_soon() {
 async fn sessions_are_made_found_forked_and_deleted() {
     let stage = TestDaemon::new();
     let daemon = stage.client().await;
-    let new = NewSessionRequest {
-        model: Some("oak".to_owned()),
+    let new = NewSessionBody {
+        model: Some("oak".into()),
         cwd: Some(PathBuf::from("/elsewhere")),
         name: Some("my work/ä?&=%".to_owned()),
-        at_terminal: true,
-        ..NewSessionRequest::default()
+        ..NewSessionBody::default()
     };
-    assert!(daemon.find_by_name("my work/ä?&=%").await.unwrap().is_none());
-    let session = daemon.create_session(&new).await.unwrap();
+    assert!(daemon.find_session("my work/ä?&=%").await.unwrap().is_none());
+    let session = daemon.create_session(new, true).await.unwrap();
     assert_eq!(session.model.as_deref(), Some("oak"));
     assert_eq!(session.cwd, Path::new("/elsewhere"));
     let spec = stage.engine.session(session.id).await.unwrap().spec;
     assert!(spec.trust, "at a terminal");
-    assert_eq!(daemon.find_by_name("my work/ä?&=%").await.unwrap().as_ref(), Some(&session));
+    assert_eq!(daemon.find_session("my work/ä?&=%").await.unwrap().as_ref(), Some(&session));
     assert_eq!(daemon.session(&session.id.to_string()).await.unwrap(), session);
-    let forked = daemon.fork(session.id).await.unwrap();
+    let forked = daemon.fork_session(session.id).await.unwrap();
     assert_eq!(forked.forked_from, Some(session.id));
-    daemon.delete(session.id).await.unwrap();
+    daemon.delete_session(session.id).await.unwrap();
     for gone in [session.id.to_string(), "no id/at all".to_owned()] {
         let error = CommandError::from(daemon.session(&gone).await.unwrap_err());
         assert_eq!(error.exit, Exit::Failed);
         assert_eq!(error.message, "no such session");
         assert!(error.hint.is_some());
     }
-    let elsewhere = NewSessionRequest::default();
-    let elsewhere = daemon.create_session(&elsewhere).await.unwrap();
+    let elsewhere = NewSessionBody::default();
+    let elsewhere = daemon.create_session(elsewhere, false).await.unwrap();
     assert!(!stage.engine.session(elsewhere.id).await.unwrap().spec.trust);
 }
 
@@ -162,8 +165,8 @@ async fn sessions_are_made_found_forked_and_deleted() {
 async fn a_turn_is_followed_decided_and_ends() {
     let stage = TestDaemon::new();
     let daemon = stage.client().await;
-    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
-    let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
+    let session = daemon.create_session(NewSessionBody::default(), false).await.unwrap();
+    let (turn, _) = daemon.submit(&owners_turn(session.id, "paint it", true)).await.unwrap();
     assert_eq!(turn.status, "running");
     let mut run = stage.control.next_turn().await;
     assert_eq!(run.turn.options.origin, TurnOrigin::Owner);
@@ -181,12 +184,12 @@ async fn a_turn_is_followed_decided_and_ends() {
     let mut decision = Decision::new(Verdict::Once, "owner").with_note("but carefully");
     decision.answers.push(QuestionAnswer { question: "how?".into(), answer: "slowly".into() });
     // While the events are followed, on another connection.
-    daemon.decide(approval.id, &decision).await.unwrap();
+    daemon.decide(approval.id, decision.clone()).await.unwrap();
     let Some(TurnControl::Decide { decision: told, .. }) = run.io.control.recv().await else {
         panic!("the agent is told");
     };
     assert_eq!(told, decision);
-    let late = daemon.decide(approval.id, &decision).await.unwrap_err();
+    let late = daemon.decide(approval.id, decision.clone()).await.unwrap_err();
     assert_eq!(CommandError::from(late).exit, Exit::Failed);
     run.complete("painted");
     let all = remaining_events(&mut events).await;
@@ -197,13 +200,48 @@ async fn a_turn_is_followed_decided_and_ends() {
     assert!(events.next().await.unwrap().is_none());
 }
 
+/// Without its key, a request that is sent again would run a second time.
+#[tokio::test]
+async fn a_turn_is_not_sent_without_its_key() {
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
+    let session = daemon.create_session(NewSessionBody::default(), false).await.unwrap();
+    let turn = owners_turn(session.id, "once", false);
+    let bad = TurnSubmission { key: Some("two\nlines".to_owned()), ..turn.clone() };
+    let error = daemon.submit(&bad).await.unwrap_err();
+    assert!(matches!(error, ClientError::InvalidKey), "{error}");
+    assert!(daemon.turns(None, Page::first(10)).await.unwrap().is_empty());
+
+    let keyed = TurnSubmission { key: Some("key".to_owned()), ..turn };
+    let (first, is_repeat) = daemon.submit(&keyed).await.unwrap();
+    assert!(!is_repeat);
+    let (second, is_repeat) = daemon.submit(&keyed).await.unwrap();
+    assert!(is_repeat);
+    assert_eq!(first.id, second.id);
+}
+
+/// A list may be longer than a page of the daemon.
+#[tokio::test]
+async fn lists_have_the_length_that_is_asked_for() {
+    let stage = TestDaemon::new();
+    let daemon = stage.client().await;
+    for _ in 0..502 {
+        daemon.create_session(NewSessionBody::default(), false).await.unwrap();
+    }
+    for (limit, expected) in [(0, 0), (1, 1), (500, 500), (501, 501), (usize::MAX, 502)] {
+        let listed = daemon.sessions(Page::first(limit)).await.unwrap();
+        assert_eq!(listed.len(), expected);
+        assert!(listed.windows(2).all(|pair| pair[0].id > pair[1].id), "newest first");
+    }
+}
+
 #[tokio::test]
 async fn a_turn_is_interrupted_and_cannot_be_twice() {
     let stage = TestDaemon::new();
     let daemon = stage.client().await;
-    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
+    let session = daemon.create_session(NewSessionBody::default(), false).await.unwrap();
     for kill in [false, true] {
-        let turn = daemon.submit(session.id, "wait", false).await.unwrap();
+        let (turn, _) = daemon.submit(&owners_turn(session.id, "wait", false)).await.unwrap();
         let run = stage.control.next_turn().await;
         assert!(!run.turn.options.can_ask);
         let mut events = daemon.events(turn.id, 0).await.unwrap();
@@ -231,8 +269,8 @@ async fn a_cut_line_loses_and_repeats_nothing() {
     let stage = TestDaemon::new();
     let line = stage.open_proxy();
     let daemon = DaemonClient::connect(&line.socket).await.unwrap();
-    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
-    let turn = daemon.submit(session.id, "talk", true).await.unwrap();
+    let session = daemon.create_session(NewSessionBody::default(), false).await.unwrap();
+    let (turn, _) = daemon.submit(&owners_turn(session.id, "talk", true)).await.unwrap();
     let run = stage.control.next_turn().await;
     run.emit_started().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
@@ -264,8 +302,8 @@ async fn a_daemon_that_stays_away_is_missed_for_a_while() {
     let stage = TestDaemon::new();
     let line = stage.open_proxy();
     let daemon = DaemonClient::connect(&line.socket).await.unwrap();
-    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
-    let turn = daemon.submit(session.id, "talk", true).await.unwrap();
+    let session = daemon.create_session(NewSessionBody::default(), false).await.unwrap();
+    let (turn, _) = daemon.submit(&owners_turn(session.id, "talk", true)).await.unwrap();
     let run = stage.control.next_turn().await;
     run.emit_started().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
@@ -302,8 +340,8 @@ async fn a_daemon_that_falls_silent_in_a_turn_is_noticed() {
 async fn a_wait_that_is_dropped_loses_nothing() {
     let stage = TestDaemon::new();
     let daemon = stage.client().await;
-    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
-    let turn = daemon.submit(session.id, "talk", true).await.unwrap();
+    let session = daemon.create_session(NewSessionBody::default(), false).await.unwrap();
+    let (turn, _) = daemon.submit(&owners_turn(session.id, "talk", true)).await.unwrap();
     let run = stage.control.next_turn().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
     run.emit_started().await;

@@ -14,13 +14,10 @@ use angelia_core::{
 use angelia_frontends::mcp::{OWN_TOOLS_PATTERN, SERVER_NAME};
 use serde_json::{json, value::to_raw_value};
 
-use crate::{assemble::App, profiles::ConfiguredProfiles};
+use crate::{assemble::App, hosting::ENDPOINT_VARIABLE, profiles::ConfiguredProfiles};
 
 /// Variables of our environment that the server needs to find the same bus.
 const PASSED_VARIABLES: [&str; 2] = ["HERMES_BUS_ROOT", "HERMES_HOME"];
-
-/// Tells the server its endpoint name on the bus.
-const ENDPOINT_VARIABLE: &str = "HERMES_BUS_ENDPOINT";
 
 /// The command and the environment that our own MCP server is started with.
 #[derive(Clone, Debug)]

@@ -16,6 +16,9 @@ use crate::{
 /// How long leftover processes may live after the next start.
 const MAX_ORPHAN_TIME: Duration = Duration::from_secs(5);
 
+/// The id of a session that does not exist.
+const ABSENT: &str = "00000000-0000-7000-8000-000000000000";
+
 /// Asserts that every recorded turn has ended exactly once.
 fn assert_every_turn_ended_once(machine: &Machine) -> usize {
     let mut count = 0;
@@ -90,10 +93,10 @@ fn two_hundred_turns_and_sixteen_sessions_survive_it() {
     machine.angelia(&["run", "-s", &session, "!who"]).assert_code(0);
 }
 
-/// Read-only commands also show the correct state after a crash.
+/// Every command that starts an engine cleans up.
 #[test]
 fn every_command_is_a_next_start() {
-    for command in [&["run", "hello"][..], &["sessions", "list"], &["turns", "list"], &["doctor"]] {
+    for command in [&["run", "hello"][..], &["sessions", "delete", ABSENT], &["doctor"]] {
         let machine = Machine::new();
         let serving = machine.serve();
         let session = http::session(&machine, &serving.socket, "default");
@@ -106,6 +109,35 @@ fn every_command_is_a_next_start() {
         shown.assert_code(0).assert_stdout("failed");
         assert_eq!(assert_every_turn_ended_once(&machine), if command[0] == "run" { 2 } else { 1 });
     }
+}
+
+/// A command that only reads opens the store: it ends no process and closes no turn.
+#[test]
+fn whoever_only_reads_cleans_nothing_up() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let session = http::session(&machine, &serving.socket, "default");
+    let turn = http::submit(&serving.socket, &session, SAYS_AND_HANGS);
+    until("the agent runs", || !agent_pids(&machine).is_empty());
+    serving.kill();
+    let left = agent_pids(&machine);
+    let commands: [&[&str]; 7] = [
+        &["sessions", "list"],
+        &["sessions", "show", &session],
+        &["sessions", "export", &session],
+        &["turns", "list"],
+        &["turns", "show", &turn],
+        &["approvals", "list", "--all"],
+        &["sessions", "list", "--json"],
+    ];
+    for command in commands {
+        machine.angelia(command).assert_code(0);
+        assert_eq!(machine.list("turns")[0]["status"], "running", "after {command:?}");
+        assert_eq!(agent_pids(&machine), left, "after {command:?}");
+    }
+    machine.angelia(&["run", "hello"]).assert_code(0);
+    assert_no_process_left(&machine);
+    assert_eq!(assert_every_turn_ended_once(&machine), 2);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use angelia_core::{
 };
 use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::{
     super::{
@@ -33,11 +33,11 @@ pub(super) async fn list(
     Ok(Json(query.list(&records, id, |record| record.into())))
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct DecisionBody {
+pub struct DecisionBody {
     /// `once`, `session`, `deny` or `stop`.
-    #[serde(deserialize_with = "verdict")]
+    #[serde(serialize_with = "write_verdict", deserialize_with = "read_verdict")]
     #[schemars(schema_with = "shapes::verdict")]
     verdict: Verdict,
     #[serde(default)]
@@ -47,7 +47,37 @@ pub(in crate::http) struct DecisionBody {
     answers: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-fn verdict<'de, D: Deserializer<'de>>(value: D) -> Result<Verdict, D::Error> {
+impl From<Decision> for DecisionBody {
+    fn from(decision: Decision) -> Self {
+        let answers = decision.answers.into_iter();
+        Self {
+            verdict: decision.verdict,
+            note: decision.note,
+            answers: answers.map(|answer| (answer.question, answer.answer)).collect(),
+        }
+    }
+}
+
+/// Only the owner decides over `/api`.
+impl From<DecisionBody> for Decision {
+    fn from(body: DecisionBody) -> Self {
+        let answers = body.answers.into_iter();
+        let answer = |(question, answer)| QuestionAnswer { question, answer };
+        Self {
+            verdict: body.verdict,
+            note: body.note,
+            answers: answers.map(answer).collect(),
+            by: "owner".into(),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn write_verdict<S: Serializer>(verdict: &Verdict, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(verdict.as_str())
+}
+
+fn read_verdict<'de, D: Deserializer<'de>>(value: D) -> Result<Verdict, D::Error> {
     let text = String::deserialize(value)?;
     Verdict::parse(&text).ok_or_else(|| {
         let known = Verdict::ALL.map(Verdict::as_str).join(", ");
@@ -69,19 +99,13 @@ pub(super) async fn decide(
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<Json<DecisionReceipt>, HttpError> {
     caller.ensure_may_decide().await?;
-    let answers = body.answers.into_iter();
-    let decision = Decision {
-        verdict: body.verdict,
-        note: body.note,
-        answers: answers.map(|(question, answer)| QuestionAnswer { question, answer }).collect(),
-        by: "owner".into(),
-    };
-    match state.engine.decide(id, decision).await {
+    let verdict = body.verdict.as_str();
+    match state.engine.decide(id, body.into()).await {
         Ok(()) => {}
         Err(EngineError::NotPending) => return Err(not_pending(&state, id).await),
         Err(error) => return Err(error.into()),
     }
-    Ok(Json(DecisionReceipt { id: id.to_string(), verdict: body.verdict.as_str() }))
+    Ok(Json(DecisionReceipt { id: id.to_string(), verdict }))
 }
 
 /// Returns the reason why an approval cannot be decided.

@@ -6,7 +6,7 @@ use angelia_core::model::Content;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, SeqAccess, Visitor},
 };
 use serde_json::{Value, json};
@@ -50,9 +50,25 @@ pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
     ]})
 }
 
-/// The input of a turn; never blank.
-#[derive(Debug)]
-pub(super) struct TurnInput(pub(super) Vec<Content>);
+/// The input of a turn. One that was read is never blank.
+#[derive(Clone, Debug, Default)]
+pub struct TurnInput(pub Vec<Content>);
+
+impl Serialize for TurnInput {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let [Content::Text(text)] = &*self.0 {
+            return serializer.serialize_str(text);
+        }
+        serializer.collect_seq(self.0.iter().map(|content| match content {
+            Content::Text(text) => json!({"type": "text", "text": &**text}),
+            Content::Image { media_type, data } => json!({
+                "type": "image",
+                "media_type": &**media_type,
+                "data": BASE64_STANDARD.encode(data),
+            }),
+        }))
+    }
+}
 
 impl<'de> Deserialize<'de> for TurnInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

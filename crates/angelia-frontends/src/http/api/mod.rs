@@ -18,15 +18,22 @@ use axum::{
     routing::{get, post},
 };
 
-pub use self::bus::BusApi;
-/// The request and response bodies, for the `OpenAPI` document.
+pub(crate) use self::sessions::owners_name;
+/// The request bodies that our own client sends.
+pub use self::{
+    approvals::DecisionBody,
+    bus::BusApi,
+    input::TurnInput,
+    sessions::NewSessionBody,
+    turns::{IDEMPOTENCY_WINDOW, InterruptBody, REPEAT_HEADER, TurnBody},
+};
+/// The other request and response bodies, for the `OpenAPI` document.
 pub(super) use self::{
-    approvals::{DecisionBody, DecisionReceipt},
+    approvals::DecisionReceipt,
     bus::{BusAccepted, BusEndpoint, BusMessageBody},
     events::EventsQuery,
     paging::PageQuery,
-    sessions::{NewSessionBody, SessionChangeBody},
-    turns::{InterruptBody, TurnBody},
+    sessions::SessionChangeBody,
 };
 use super::{ApiState, HttpError};
 

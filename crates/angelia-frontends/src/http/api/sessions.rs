@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     super::{
@@ -54,24 +54,42 @@ async fn list_by_name(
     Ok(Json(ResourceList::whole(found)))
 }
 
-fn owners_name(name: &str) -> ExternalName {
+pub(crate) fn owners_name(name: &str) -> ExternalName {
     ExternalName { scope: OWNER_NAME_SCOPE.into(), name: name.into() }
 }
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(in crate::http) struct NewSessionBody {
-    profile: Option<Arc<str>>,
+pub struct NewSessionBody {
+    pub profile: Option<Arc<str>>,
     /// An absolute path.
     #[schemars(extend("pattern" = "^/"))]
-    cwd: Option<PathBuf>,
+    pub cwd: Option<PathBuf>,
     /// The caller's directory, for profiles that set no directory of their own.
     #[schemars(extend("pattern" = "^/"))]
-    caller_cwd: Option<PathBuf>,
-    model: Option<Arc<str>>,
-    title: Option<Arc<str>>,
+    pub caller_cwd: Option<PathBuf>,
+    pub model: Option<Arc<str>>,
+    pub title: Option<Arc<str>>,
     /// The owner's name for the session. A session that had this name before loses it.
-    name: Option<String>,
+    pub name: Option<String>,
+}
+
+impl NewSessionBody {
+    /// Splits the body into the request to the profiles, and the title and name of the session.
+    pub(crate) fn into_parts(
+        self,
+        at_terminal: bool,
+    ) -> (ProfileRequest, Option<Arc<str>>, Option<ExternalName>) {
+        let wanted = ProfileRequest {
+            profile: self.profile,
+            target: None,
+            cwd: self.cwd,
+            caller_cwd: self.caller_cwd,
+            model: self.model,
+            at_terminal,
+        };
+        (wanted, self.title, self.name.as_deref().map(owners_name))
+    }
 }
 
 pub(super) async fn create(
@@ -86,20 +104,9 @@ pub(super) async fn create(
             return Err(HttpError::invalid(message));
         }
     }
-    let wanted = ProfileRequest {
-        profile: body.profile,
-        target: None,
-        cwd: body.cwd,
-        caller_cwd: body.caller_cwd,
-        model: body.model,
-        at_terminal: source.is_terminal(&headers).await,
-    };
-    let new = NewSession {
-        spec: state.profiles.resolve(wanted).await?,
-        title: body.title,
-        name: body.name.as_deref().map(owners_name),
-    };
-    let session = state.engine.create_session(new).await?;
+    let (wanted, title, name) = body.into_parts(source.is_terminal(&headers).await);
+    let spec = state.profiles.resolve(wanted).await?;
+    let session = state.engine.create_session(NewSession { spec, title, name }).await?;
     Ok((StatusCode::CREATED, Json((&session).into())))
 }
 

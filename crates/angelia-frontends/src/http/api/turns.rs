@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use angelia_core::{
-    engine::{RequestKey, Submission},
+    engine::{EngineError, RequestKey, Submission},
     model::{SessionId, TurnId, TurnOptions, TurnOrigin, TurnRecord},
 };
 use axum::{
@@ -13,7 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     super::{
@@ -31,24 +31,40 @@ use super::{
 use crate::mcp::lineage::caller_name;
 
 /// Marks the response to a repeated request; it describes the turn of the first one.
-const REPEAT_HEADER: &str = "x-angelia-repeat";
+pub const REPEAT_HEADER: &str = "x-angelia-repeat";
 
-const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
+/// How long a key is remembered.
+pub const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct TurnBody {
+pub struct TurnBody {
     /// A string, or blocks of text and images.
     #[schemars(schema_with = "super::input::schema")]
-    input: TurnInput,
+    pub input: TurnInput,
     /// `false`: nobody will answer approvals, so they are declined at once.
-    can_ask: Option<bool>,
+    pub can_ask: Option<bool>,
     /// `false`: an exhausted quota ends the turn instead of making it wait.
-    can_park: Option<bool>,
+    pub can_park: Option<bool>,
     /// The session whose agent delegates this turn.
-    delegated_by: Option<String>,
+    pub delegated_by: Option<String>,
     /// A cost limit for the turn, besides that of its profile.
-    max_cost_usd: Option<f64>,
+    pub max_cost_usd: Option<f64>,
+}
+
+impl TurnBody {
+    pub(crate) fn options(&self, origin: TurnOrigin) -> Result<TurnOptions, EngineError> {
+        let delegated_by = self.delegated_by.as_deref().map(str::parse).transpose();
+        let delegated_by = delegated_by.map_err(|_| EngineError::NotFound("session"))?;
+        Ok(TurnOptions {
+            // A client that can submit here can also decide approvals here.
+            can_ask: self.can_ask.unwrap_or(true),
+            can_park: self.can_park.unwrap_or(true),
+            caller: delegated_by.map(caller_name),
+            max_cost_usd: self.max_cost_usd.filter(|limit| *limit >= 0.0),
+            ..TurnOptions::new(origin)
+        })
+    }
 }
 
 pub(super) async fn submit(
@@ -84,16 +100,7 @@ async fn turn_options(
 ) -> Result<TurnOptions, HttpError> {
     let origin =
         if source.is_terminal(headers).await { TurnOrigin::Owner } else { TurnOrigin::Remote };
-    let delegated_by = body.delegated_by.as_deref().map(str::parse).transpose();
-    let delegated_by = delegated_by.map_err(|_| HttpError::not_found("session"))?;
-    Ok(TurnOptions {
-        // A client that can submit here can also decide approvals here.
-        can_ask: body.can_ask.unwrap_or(true),
-        can_park: body.can_park.unwrap_or(true),
-        caller: delegated_by.map(caller_name),
-        max_cost_usd: body.max_cost_usd.filter(|limit| *limit >= 0.0),
-        ..TurnOptions::new(origin)
-    })
+    Ok(body.options(origin)?)
 }
 
 pub(super) async fn list(
@@ -116,11 +123,11 @@ pub(super) async fn show(
     Ok(Json((&state.engine.turn(id).await?).into()))
 }
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(in crate::http) struct InterruptBody {
+pub struct InterruptBody {
     /// Kills the agent's process instead of asking it to stop.
-    kill: bool,
+    pub kill: bool,
 }
 
 pub(super) async fn interrupt(

@@ -1,7 +1,7 @@
 //! An approval as clients see it: the question, and the decision.
 
 use angelia_core::model::{
-    ApprovalId, ApprovalKind, ApprovalRecord, Resolution, SessionId, ToolId, TurnId,
+    ApprovalId, ApprovalKind, ApprovalRecord, Question, Resolution, SessionId, ToolId, TurnId,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -81,6 +81,17 @@ impl From<&ApprovalRecord> for ApprovalResource {
             asked_at: record.requested_at,
             expires_at: approval.expires_at,
             decided: record.resolution.as_ref().map(ResolutionResource::from),
+        }
+    }
+}
+
+impl ApprovalResource {
+    pub fn approval_kind(&self) -> ApprovalKind {
+        match &self.questions {
+            None => ApprovalKind::Tool,
+            Some(questions) => {
+                ApprovalKind::Question(questions.iter().cloned().map(Question::from).collect())
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Turns the arguments of `approvals approve` and `approvals deny` into a decision that fits the
 //! approval.
 
-use angelia_core::model::{Approval, ApprovalKind, Decision, Question, QuestionAnswer, Verdict};
+use angelia_core::model::{ApprovalKind, Decision, Question, QuestionAnswer, Verdict};
 
 use crate::cli::error::CommandError;
 
@@ -25,15 +25,15 @@ impl DecisionArgs {
     }
 
     /// Returns the decision, or a usage error if the arguments do not fit the approval.
-    pub(super) fn to_decision(&self, approval: &Approval) -> Result<Decision, CommandError> {
-        if !approval.kind.choices().contains(&self.verdict) {
+    pub(super) fn to_decision(&self, kind: &ApprovalKind) -> Result<Decision, CommandError> {
+        if !kind.choices().contains(&self.verdict) {
             return Err(
                 CommandError::usage("a question is answered once").with_hint("leave --session out")
             );
         }
         let mut decision = Decision::new(self.verdict, "owner");
         decision.note = self.note.as_deref().map(Into::into);
-        match &approval.kind {
+        match kind {
             ApprovalKind::Tool if !self.answers.is_empty() => {
                 return Err(CommandError::usage("this approval asks no question")
                     .with_hint("leave --answer out; `--note` tells the agent something"));

@@ -9,6 +9,7 @@ use angelia_core::{
     },
     ports::{AgentEvent, Store, TurnControl},
 };
+use angelia_frontends::{http::NewSessionBody, turn_service::TurnService as _};
 use angelia_testkit::{
     conformance::store::{event, stored_turn},
     manual_executor::ManualTurn,
@@ -17,16 +18,17 @@ use clap::Parser as _;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{DecisionArgs, decide, find_approval, list, parse_approval_id};
+use super::{DecisionArgs, decide, list, parse_approval_id};
 use crate::{
     cli::{
         args::{ApprovalsCommand, Cli, Command, ListArgs},
         error::{CommandError, Exit},
     },
     client::{
-        DaemonClient, NewSessionRequest,
-        test_daemon::{DEADLINE, TestDaemon, approval_request},
+        DaemonClient,
+        test_daemon::{DEADLINE, TestDaemon, approval_request, owners_turn},
     },
+    records::Records,
 };
 
 const LIST: ListArgs = ListArgs { limit: 20, json: false };
@@ -37,8 +39,8 @@ async fn start_asking_turn(
     daemon: &DaemonClient,
     request: ApprovalRequest,
 ) -> (ManualTurn, ApprovalId) {
-    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
-    let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
+    let session = daemon.create_session(NewSessionBody::default(), false).await.unwrap();
+    let (turn, _) = daemon.submit(&owners_turn(session.id, "paint it", true)).await.unwrap();
     let run = stage.control.next_turn().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
     run.emit_started().await;
@@ -81,7 +83,10 @@ fn words(texts: &[&str]) -> Vec<String> {
 }
 
 async fn list_text(stage: &TestDaemon, args: &ListArgs, all: bool) -> String {
-    String::from_utf8(list(&*stage.store, args, all).await.unwrap()).unwrap()
+    let [stored, served] = stage.records().await;
+    let text = list(&stored, args, all).await.unwrap();
+    assert_eq!(list(&served, args, all).await.unwrap(), text, "the daemon shows the same");
+    String::from_utf8(text).unwrap()
 }
 
 #[tokio::test]
@@ -98,14 +103,14 @@ async fn every_decision_reaches_the_agent() {
     for (wish, verdict, said) in cases {
         let (mut run, id) =
             start_asking_turn(&stage, &daemon, approval_request(ApprovalKind::Tool)).await;
-        let done = decide(&*stage.store, Some(&daemon), id, &wish).await;
+        let done = decide(&Records::Daemon(daemon.clone()), id, &wish).await;
         assert_eq!(done.unwrap(), said);
         let decision = next_decision(&mut run).await;
         assert_eq!(decision.verdict, verdict);
         assert_eq!(decision.by.as_ref(), "owner");
         assert_eq!(decision.note, decision_note(&wish));
         // A second decision is too late, and the error says who decided.
-        let late = decide(&*stage.store, Some(&daemon), id, &wish).await;
+        let late = decide(&Records::Daemon(daemon.clone()), id, &wish).await;
         let late = late.unwrap_err();
         assert_eq!(late.exit, Exit::Failed);
         let expected = format!("decided already: {} by owner", verdict.as_str());
@@ -132,7 +137,7 @@ async fn questions_are_answered_by_text_heading_or_number() {
     for (typed, expected) in cases {
         let (mut run, id) = start_asking_turn(&stage, &daemon, approval_request(colours())).await;
         let wish = DecisionArgs::allow(false, None, typed);
-        decide(&*stage.store, Some(&daemon), id, &wish).await.unwrap();
+        decide(&Records::Daemon(daemon.clone()), id, &wish).await.unwrap();
         let mut answers = next_decision(&mut run).await.answers;
         answers.sort_by_key(|one| one.question.starts_with("Trim"));
         let questions: Vec<_> = answers.iter().map(|one| &*one.question).collect();
@@ -158,7 +163,7 @@ async fn what_does_not_fit_the_question_is_not_sent() {
     ];
     for (session, typed, message, hint) in cases {
         let wish = DecisionArgs::allow(session, None, typed);
-        let error = decide(&*stage.store, Some(&daemon), id, &wish).await;
+        let error = decide(&Records::Daemon(daemon.clone()), id, &wish).await;
         let error = error.unwrap_err();
         assert_eq!(error.exit, Exit::Usage, "{error}");
         assert!(error.message.contains(message), "{error}");
@@ -166,13 +171,13 @@ async fn what_does_not_fit_the_question_is_not_sent() {
     }
     // A refusal needs no answers.
     let wish = DecisionArgs::refuse(false, None);
-    decide(&*stage.store, Some(&daemon), id, &wish).await.unwrap();
+    decide(&Records::Daemon(daemon.clone()), id, &wish).await.unwrap();
     assert_eq!(next_decision(&mut run).await.verdict, Verdict::Deny);
     run.complete("done");
 
     let (_run, id) = start_asking_turn(&stage, &daemon, approval_request(ApprovalKind::Tool)).await;
     let wish = DecisionArgs::allow(false, None, words(&["yes"]));
-    let error = decide(&*stage.store, Some(&daemon), id, &wish).await;
+    let error = decide(&Records::Daemon(daemon.clone()), id, &wish).await;
     assert_eq!(error.unwrap_err().exit, Exit::Usage);
 }
 
@@ -181,18 +186,10 @@ fn a_question_that_is_alone_needs_no_name() {
     let ApprovalKind::Question(questions) = colours() else {
         unreachable!();
     };
-    let approval = Approval {
-        id: ApprovalId::from_uuid(Uuid::nil()),
-        kind: ApprovalKind::Question(Arc::from([questions[0].clone()])),
-        tool_id: None,
-        tool_name: "ask".into(),
-        title: "t".into(),
-        detail: "d".into(),
-        expires_at: jiff::Timestamp::UNIX_EPOCH,
-    };
+    let kind = ApprovalKind::Question(Arc::from([questions[0].clone()]));
     for (typed, answer) in [("2", "blue"), ("a=b", "a=b"), ("1=1", "red"), ("gold", "gold")] {
         let wish = DecisionArgs::allow(false, None, words(&[typed]));
-        let decision = wish.to_decision(&approval).unwrap();
+        let decision = wish.to_decision(&kind).unwrap();
         assert_eq!(&*decision.answers[0].answer, answer, "{typed}");
     }
 }
@@ -218,20 +215,21 @@ async fn record_foreign_approval(store: &dyn Store) -> ApprovalId {
 #[tokio::test]
 async fn what_no_daemon_runs_is_decided_where_it_runs() {
     let stage = TestDaemon::new();
-    let daemon = stage.client().await;
     let id = record_foreign_approval(&*stage.store).await;
-    for daemon in [None, Some(&daemon)] {
+    for records in stage.records().await {
         let wish = DecisionArgs::allow(false, None, vec![]);
-        let error = decide(&*stage.store, daemon, id, &wish).await.unwrap_err();
+        let error = decide(&records, id, &wish).await.unwrap_err();
         assert_eq!(error.exit, Exit::Failed);
         assert_eq!(error.message, "the turn does not run in a daemon");
         assert!(error.hint.unwrap().contains("the terminal where `angelia run`"));
     }
     for unknown in [Uuid::nil(), Uuid::max(), Uuid::now_v7()] {
-        let error = find_approval(&*stage.store, ApprovalId::from_uuid(unknown)).await;
-        let error = error.unwrap_err();
-        assert_eq!(error.exit, Exit::Failed);
-        assert_eq!(error.message, "no such approval");
+        for records in stage.records().await {
+            let error = records.approval(ApprovalId::from_uuid(unknown)).await;
+            let error = error.unwrap_err();
+            assert_eq!(error.exit, Exit::Failed);
+            assert_eq!(error.message, "no such approval");
+        }
     }
     assert_eq!(parse_approval_id("yes").unwrap_err().exit, Exit::Usage);
 }
@@ -264,7 +262,7 @@ async fn lists_tell_what_is_to_be_decided() {
     assert!(!text.contains(['\u{1b}', '\r']));
 
     let wish = DecisionArgs::refuse(false, None);
-    decide(&*stage.store, Some(&daemon), second, &wish).await.unwrap();
+    decide(&Records::Daemon(daemon.clone()), second, &wish).await.unwrap();
     next_decision(&mut run).await;
     let pending = list_text(&stage, &LIST, false).await;
     assert!(!pending.contains(&second.to_string()), "{pending}");
@@ -336,7 +334,7 @@ async fn an_agent_cannot_approve_what_it_asks_for() {
     let agent = timeout(DEADLINE, connected).await.unwrap();
     for wish in [DecisionArgs::allow(false, None, vec![]), DecisionArgs::refuse(false, None)] {
         let refused: CommandError =
-            decide(&*stage.store, Some(&agent), id, &wish).await.unwrap_err();
+            decide(&Records::Daemon(agent.clone()), id, &wish).await.unwrap_err();
         assert_eq!(refused.exit, Exit::Failed);
         assert_eq!(refused.message, "an agent's process cannot decide");
         let hint = refused.hint.unwrap();
@@ -344,7 +342,7 @@ async fn an_agent_cannot_approve_what_it_asks_for() {
     }
     // The approval still waits for the owner.
     let wish = DecisionArgs::allow(false, None, vec![]);
-    decide(&*stage.store, Some(&owner), id, &wish).await.unwrap();
+    decide(&Records::Daemon(owner.clone()), id, &wish).await.unwrap();
     assert_eq!(next_decision(&mut run).await.verdict, Verdict::Once);
     run.complete("done");
 }

@@ -4,7 +4,10 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_core::model::{ToolPattern, ToolSet};
-use angelia_frontends::bridge::{DeltaFlags, RunDefaults, SpecOverrides};
+use angelia_frontends::{
+    bridge::{DeltaFlags, RunDefaults},
+    turn_service::SpecOverrides,
+};
 use clap::Args;
 
 use crate::{cli::error::CommandError, config::Period};

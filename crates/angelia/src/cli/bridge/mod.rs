@@ -1,31 +1,26 @@
 //! `angelia bridge`: JSONL over stdin and stdout, for host applications.
 //!
 //! - [`args`]: the flags and their meaning here.
-//! - [`daemon`]: runs the turns in a daemon that is already running.
 
 mod args;
-mod daemon;
 
 use std::{io, sync::Arc, time::Duration};
 
+use angelia_core::model::TurnStatus;
 use angelia_frontends::{
-    bridge::{Bridge, EngineTurns, RunResult, SpecOverrides, TurnBackend, schema},
+    bridge::{Bridge, RunResult, schema},
     stdio::{StdioInput, StdioOutput},
 };
 use angelia_wire::limits::MAX_FRAME_BYTES;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::args::BridgeArgs;
-use self::{args::BridgeSettings, daemon::DaemonTurns};
 use super::{
     error::{CommandError, Exit},
     print,
-    run::{
-        TurnHost,
-        signals::{StopRequest, StopSignals},
-    },
+    run::signals::{StopRequest, StopSignals},
 };
-use crate::assemble::{App, LocalEngine};
+use crate::{assemble::App, home_turns::HomeTurns};
 
 /// How long the host may take to read the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,12 +36,12 @@ fn schema_text() -> Result<String, CommandError> {
 
 pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, CommandError> {
     let settings = args.into_settings()?;
-    let mut wishes = StopSignals::listen().map_err(CommandError::internal)?;
+    let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
     let input = StdioInput::open(io::stdin(), MAX_FRAME_BYTES).map_err(CommandError::internal)?;
     let output = StdioOutput::open(io::stdout()).map_err(CommandError::internal)?;
     let once = settings.once;
-    let (turns, local) = open_turns(app, &settings).await?;
-    let bridge = Bridge::new(turns, settings.defaults, output.clone(), once);
+    let turns = HomeTurns::open_with(app, "bridge", !once, settings.overrides).await?;
+    let bridge = Bridge::new(Arc::clone(&turns.service), settings.defaults, output.clone(), once);
     let stop = CancellationToken::new();
     let ending = {
         let served = bridge.serve(input, &stop);
@@ -54,50 +49,23 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
         loop {
             tokio::select! {
                 ending = &mut served => break ending,
-                wish = wishes.next() => match wish {
+                request = signals.next() => match request {
                     StopRequest::Interrupt => stop.cancel(),
                     // A second signal skips the graceful end.
-                    StopRequest::Kill => break RunResult::Interrupted,
+                    StopRequest::Kill => break RunResult::Ended(TurnStatus::Interrupted),
                 },
             }
         }
     };
-    if let Some(local) = local {
-        local.stop().await;
-    }
+    turns.close().await;
     if output.flush(FLUSH_TIMEOUT).await.is_err() {
         tracing::info!("the last events were not read");
     }
-    Ok(if once { exit_for_ending(ending) } else { Exit::Done })
-}
-
-/// Opens the turns in the daemon or in this process. Flags that override the profile are unknown to
-/// the daemon, so they need an engine of this process.
-async fn open_turns(
-    app: &Arc<App>,
-    settings: &BridgeSettings,
-) -> Result<(Arc<dyn TurnBackend>, Option<LocalEngine>), CommandError> {
-    if settings.overrides == SpecOverrides::default()
-        && let Some(daemon) = TurnHost::find_daemon(app).await
-    {
-        return Ok((Arc::new(DaemonTurns::new(daemon)), None));
-    }
-    let local = LocalEngine::start(app, "bridge", !settings.once).await?;
-    let turns = EngineTurns::new(
-        local.engine.clone(),
-        Arc::clone(&local.profiles) as _,
-        settings.overrides.clone(),
-    );
-    Ok((Arc::new(turns), Some(local)))
-}
-
-fn exit_for_ending(ending: RunResult) -> Exit {
-    match ending {
-        RunResult::Done => Exit::Done,
-        RunResult::Interrupted => Exit::Interrupted,
-        RunResult::Failed(kind) => Exit::of_failure(kind),
-        RunResult::Refused => Exit::Failed,
-    }
+    Ok(match ending {
+        RunResult::Ended(status) if once => Exit::of_status(&status),
+        RunResult::Refused if once => Exit::Failed,
+        _ => Exit::Done,
+    })
 }
 
 #[cfg(test)]

@@ -225,11 +225,7 @@ async fn handle_frame(
     };
     match fields.kind() {
         FrameKind::Message => {}
-        _ if fields.kind.is_some_and(|kind| kind.get() == r#""displaced""#) => {
-            let what = "another listener has taken over the name";
-            let hint = "--suffix takes another name instead";
-            return Err(ListenEnd::Fatal(CommandError::new(Exit::Failed, what).with_hint(hint)));
-        }
+        _ if is_displaced(heard) => return Err(displaced_end()),
         _ => return Ok(()),
     }
     match &shown.reactor {

@@ -59,22 +59,19 @@ pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, Comm
             "the bus reported `{word}` instead of its readiness"
         ))),
         DaemonStart::Exited(status) => {
-            // Exit code 75: another process started a bus at the same moment, but has not written
-            // its pid file yet.
+            let known = [Exit::TryLater, Exit::Config, Exit::Unavailable];
+            let exit = known.into_iter().find(|exit| status.code() == Some(*exit as i32));
+            // Another process started a bus at the same moment, but has not written its pid file
+            // yet.
             let deadline = Instant::now() + PID_FILE_TIMEOUT;
-            while status.code() == Some(75) && Instant::now() < deadline {
+            while exit == Some(Exit::TryLater) && Instant::now() < deadline {
                 if let BusProcess::Ours { pid, inside_serve } = find_process(app).await? {
                     return report_running(app, pid, inside_serve).await;
                 }
                 sleep(POLL_INTERVAL).await;
             }
             let words = read_log_from(&log_path, begin);
-            let exit = match status.code() {
-                Some(75) => Exit::TryLater,
-                Some(78) => Exit::Config,
-                Some(69) => Exit::Unavailable,
-                _ => Exit::Failed,
-            };
+            let exit = exit.unwrap_or(Exit::Failed);
             Err(CommandError::new(exit, format!("the bus did not start: {words}")))
         }
     }

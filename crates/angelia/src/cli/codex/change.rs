@@ -62,7 +62,7 @@ pub(super) async fn disable(
 ) -> Result<Exit, CommandError> {
     if !dry_run {
         let local = LocalEngine::start(app, "codex", false).await?;
-        let free = ensure_no_running_turn(&local).await;
+        let free = ensure_no_running_turn(&*local.store).await;
         local.stop().await;
         free?;
     }
@@ -134,7 +134,7 @@ fn make_folder(path: &Path) -> Result<(), CommandError> {
 async fn check_program(app: &Arc<App>, dry_run: bool) -> Result<(), CommandError> {
     let local = LocalEngine::start(app, "codex", false).await?;
     let health = status::probe_health(app, &local).await;
-    let free = ensure_no_running_turn(&local).await;
+    let free = ensure_no_running_turn(&*local.store).await;
     local.stop().await;
     if !dry_run {
         free?;

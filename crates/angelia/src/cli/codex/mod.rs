@@ -16,7 +16,10 @@ use std::{
     sync::Arc,
 };
 
-use angelia_core::{model::TurnState, ports::Page};
+use angelia_core::{
+    model::TurnState,
+    ports::{Page, Store},
+};
 use angelia_executors::codex::{
     REGISTRATION,
     user_config::{ConfigSyntaxError, config_file::ConfigFileError},
@@ -24,10 +27,7 @@ use angelia_executors::codex::{
 use clap::{Args, Subcommand};
 
 use super::error::{CommandError, Exit};
-use crate::{
-    assemble::{App, LocalEngine},
-    config::Environment,
-};
+use crate::{assemble::App, config::Environment, records::PAGE_SIZE};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CodexCommand {
@@ -129,19 +129,54 @@ impl From<ConfigFileError> for CommandError {
 
 /// Fails while Codex works on a turn: that turn has already read the configuration, and must not
 /// see a different one half-way.
-async fn ensure_no_running_turn(local: &LocalEngine) -> Result<(), CommandError> {
-    let newest = local.store.turns(None, Page::first(200)).await?;
-    for turn in newest {
-        let is_over = matches!(turn.state, TurnState::Finished { .. } | TurnState::Parked { .. });
-        if is_over {
-            continue;
-        }
-        let session = local.store.session(turn.session).await?;
-        if session.is_some_and(|session| &*session.spec.executor == REGISTRATION.name) {
-            let message = format!("Codex is working on turn {}; nothing was changed", turn.id);
-            return Err(CommandError::new(Exit::TryLater, message)
-                .with_hint("wait for it to end, or `angelia turns interrupt` it"));
+async fn ensure_no_running_turn(store: &dyn Store) -> Result<(), CommandError> {
+    let mut page = Page::first(PAGE_SIZE);
+    loop {
+        let turns = store.turns(None, page).await?;
+        let Some(oldest) = turns.last() else { return Ok(()) };
+        page.before = Some(oldest.id.as_uuid());
+        for turn in turns {
+            if matches!(turn.state, TurnState::Finished { .. } | TurnState::Parked { .. }) {
+                continue;
+            }
+            let session = store.session(turn.session).await?;
+            if session.is_some_and(|session| &*session.spec.executor == REGISTRATION.name) {
+                let message = format!("Codex is working on turn {}; nothing was changed", turn.id);
+                return Err(CommandError::new(Exit::TryLater, message)
+                    .with_hint("wait for it to end, or `angelia turns interrupt` it"));
+            }
         }
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use angelia_core::model::SessionSpec;
+    use angelia_testkit::conformance::store::{plain_session, plain_turn};
+
+    use super::*;
+    use crate::client::test_daemon::TestDaemon;
+
+    async fn record_turns(store: &dyn Store, executor: &str, count: usize) {
+        let mut session = plain_session();
+        session.spec = SessionSpec::new(executor, "/project");
+        store.create_session(&session).await.unwrap();
+        let lease = store.acquire_lease(session.id).await.unwrap();
+        for _ in 0..count {
+            let turn = plain_turn(session.id);
+            store.create_turn(&lease, &turn.into()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_codex_turn_is_found_behind_many_others() {
+        let store = TestDaemon::new().store;
+        record_turns(&*store, "fake", PAGE_SIZE + 1).await;
+        ensure_no_running_turn(&*store).await.unwrap();
+        record_turns(&*store, REGISTRATION.name, 1).await;
+        record_turns(&*store, "fake", PAGE_SIZE + 1).await;
+        let error = ensure_no_running_turn(&*store).await.unwrap_err();
+        assert_eq!(error.exit, Exit::TryLater);
+        assert!(error.message.contains("Codex is working"), "{error}");
+    }
 }

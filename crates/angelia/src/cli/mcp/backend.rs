@@ -2,11 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use angelia_core::ports::BoxFuture;
-use angelia_frontends::mcp::{
-    DelegateProfile, DelegateResult, ProgressReporter, SERVER_NAME, ToolBackend, ToolCallError,
-    Visibility, VisibleRecords,
-    arguments::{BusSendArgs, DelegateArgs},
+use angelia_core::ports::{BoxFuture, Store};
+use angelia_frontends::{
+    mcp::{
+        DelegateProfile, DelegateResult, ProgressReporter, SERVER_NAME, ToolBackend, ToolCallError,
+        Visibility, VisibleRecords,
+        arguments::{BusSendArgs, DelegateArgs},
+    },
+    turn_service::{SpecOverrides, TurnService},
 };
 use tokio::{
     sync::{OnceCell, Semaphore},
@@ -16,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{bus, delegate};
 use crate::{
-    assemble::{App, LocalEngine},
+    assemble::{App, HomeStore, LocalEngine},
     cli::error::CommandError,
     delegation::ProcessOrigin,
+    home_turns::find_daemon,
 };
 
 /// How many turns one client may have delegated at once; further ones wait.
@@ -32,7 +36,9 @@ pub(super) struct HomeToolBackend {
     pub(super) origin: ProcessOrigin,
     /// The profile whose `delegate_to` applies to the owner's own clients.
     pub(super) profile: String,
-    /// Started on first use: for the record, and for turns when no daemon runs.
+    /// Opened on first use.
+    opened: OnceCell<HomeStore>,
+    /// Started on first use, for turns while no daemon runs.
     local: OnceCell<LocalEngine>,
     pub(super) turn_slots: Semaphore,
 }
@@ -43,14 +49,30 @@ impl HomeToolBackend {
             app: Arc::clone(app),
             origin: ProcessOrigin::detect(app),
             profile,
+            opened: OnceCell::new(),
             local: OnceCell::new(),
             turn_slots: Semaphore::new(MAX_CONCURRENT_TURNS as usize),
         }
     }
 
-    pub(super) async fn local(&self) -> Result<&LocalEngine, ToolCallError> {
-        let start = || LocalEngine::start(&self.app, "mcp", false);
-        Ok(self.local.get_or_try_init(start).await?)
+    async fn opened(&self) -> Result<&HomeStore, ToolCallError> {
+        let open = || async { HomeStore::open(&self.app, "mcp") };
+        Ok(self.opened.get_or_try_init(open).await?)
+    }
+
+    /// Returns the store, for reading.
+    pub(super) async fn store(&self) -> Result<&Arc<dyn Store>, ToolCallError> {
+        Ok(&self.opened().await?.store)
+    }
+
+    /// Returns the turns of the daemon if one runs now, else those of an engine in this process.
+    pub(super) async fn turns(&self) -> Result<Arc<dyn TurnService>, ToolCallError> {
+        if let Some(daemon) = find_daemon(&self.app).await {
+            return Ok(Arc::new(daemon));
+        }
+        let opened = self.opened().await?;
+        let start = || LocalEngine::start_on(opened.clone(), &self.app, false);
+        Ok(self.local.get_or_try_init(start).await?.turns(SpecOverrides::default()))
     }
 
     /// Waits for the turns that are being interrupted, then stops the local engine.
@@ -63,7 +85,7 @@ impl HomeToolBackend {
         }
         self.turn_slots.close();
         if let Some(local) = self.local.get() {
-            local.close().await;
+            local.stop().await;
         }
     }
 }
@@ -76,7 +98,7 @@ impl ToolBackend for HomeToolBackend {
             let Ok(Some(id)) = self.origin.session(&self.app) else {
                 return Ok(());
             };
-            let Some(session) = self.local().await?.store.session(id).await? else {
+            let Some(session) = self.store().await?.session(id).await? else {
                 return Ok(());
             };
             let name = format!("mcp__{SERVER_NAME}__{tool}");
@@ -106,12 +128,12 @@ impl ToolBackend for HomeToolBackend {
 
     fn records(&self) -> BoxFuture<'_, Result<VisibleRecords, ToolCallError>> {
         Box::pin(async move {
-            let sight = match self.origin.session(&self.app)? {
+            let visibility = match self.origin.session(&self.app)? {
                 None => Visibility::Everything,
                 Some(session) => Visibility::SessionTree(session),
             };
-            let store = Arc::clone(&self.local().await?.store);
-            Ok(VisibleRecords { store, visibility: sight })
+            let store = Arc::clone(self.store().await?);
+            Ok(VisibleRecords { store, visibility })
         })
     }
 

@@ -25,11 +25,8 @@ const MAX_LISTED_ENDPOINTS: usize = 200;
 /// The sender's name if nothing else names one.
 const DEFAULT_SENDER: &str = "angelia-mcp";
 
-/// The variable that names the caller's own endpoint.
-const ENDPOINT_VARIABLE: &str = "HERMES_BUS_ENDPOINT";
-
 pub(super) async fn send(
-    desk: &HomeToolBackend,
+    backend: &HomeToolBackend,
     message: BusSendArgs,
 ) -> Result<String, ToolCallError> {
     EndpointName::check(&message.target)
@@ -43,11 +40,11 @@ pub(super) async fn send(
     if let Some(channel) = message.channel {
         body.insert("channel".to_owned(), channel.into());
     }
-    let from = sender_name(desk);
+    let from = sender_name(backend);
     let frame = bus_client::NotifyMessage::new(&message.target, &from, Value::Object(body));
-    let socket = open::socket_path(&desk.app)?;
+    let socket = open::socket_path(&backend.app)?;
     // An agent must not start a daemon for its owner, so the socket counts as named.
-    let fate = bus_client::send(&desk.app.environment, &socket, true, &frame).await?;
+    let fate = bus_client::send(&backend.app.environment, &socket, true, &frame).await?;
     let target = &message.target;
     Ok(match fate {
         DeliveryStatus::Delivered => format!("delivered to {target}"),
@@ -62,15 +59,15 @@ pub(super) async fn send(
 }
 
 /// Returns the name under which messages are sent.
-fn sender_name(desk: &HomeToolBackend) -> String {
-    let environment = &desk.app.environment;
-    let paths = rules_paths(desk.app.home.dir().to_owned(), environment.hermes_home());
+fn sender_name(backend: &HomeToolBackend) -> String {
+    let environment = &backend.app.environment;
+    let paths = rules_paths(backend.app.home.dir().to_owned(), environment.hermes_home());
     let name = hosting::endpoint_name(environment, &LiveRules::new(paths), false);
     name.map_or_else(|| DEFAULT_SENDER.to_owned(), |name| name.to_string())
 }
 
-async fn request_status(desk: &HomeToolBackend) -> Result<io::Result<Value>, ToolCallError> {
-    let socket = open::socket_path(&desk.app)?;
+async fn request_status(backend: &HomeToolBackend) -> Result<io::Result<Value>, ToolCallError> {
+    let socket = open::socket_path(&backend.app)?;
     let asked = async {
         let mut line = BusClient::connect(&socket).await?;
         line.request(&json!({"type": "status"}), REPLY_TIMEOUT).await
@@ -79,8 +76,8 @@ async fn request_status(desk: &HomeToolBackend) -> Result<io::Result<Value>, Too
 }
 
 /// Reports the state of the bus. A bus that is not running is an answer, not an error.
-pub(super) async fn status(desk: &HomeToolBackend) -> Result<String, ToolCallError> {
-    let mut status = match request_status(desk).await? {
+pub(super) async fn status(backend: &HomeToolBackend) -> Result<String, ToolCallError> {
+    let mut status = match request_status(backend).await? {
         Ok(status) => status,
         Err(error) => {
             let absent = json!({
@@ -105,11 +102,11 @@ pub(super) async fn status(desk: &HomeToolBackend) -> Result<String, ToolCallErr
     Ok(status.to_string())
 }
 
-pub(super) async fn info(desk: &HomeToolBackend) -> Result<String, ToolCallError> {
-    let session = desk.origin.session(&desk.app).ok().flatten();
-    let endpoint = desk.app.environment.non_empty(ENDPOINT_VARIABLE);
+pub(super) async fn info(backend: &HomeToolBackend) -> Result<String, ToolCallError> {
+    let session = backend.origin.session(&backend.app).ok().flatten();
+    let endpoint = backend.app.environment.non_empty(hosting::ENDPOINT_VARIABLE);
     let endpoint = endpoint.and_then(|name| name.to_str());
-    let status = request_status(desk).await?.ok();
+    let status = request_status(backend).await?.ok();
     let listening = status.as_ref().map(|status| {
         let known = status["endpoints"].as_array().into_iter().flatten();
         known
@@ -118,9 +115,9 @@ pub(super) async fn info(desk: &HomeToolBackend) -> Result<String, ToolCallError
     });
     let info = json!({
         "endpoint": endpoint,
-        "sends_as": sender_name(desk),
+        "sends_as": sender_name(backend),
         "session_id": session.map(|id| id.to_string()),
-        "profile": desk.profile,
+        "profile": backend.profile,
         "bus_running": status.is_some(),
         "endpoint_listening": listening,
     });

@@ -1,13 +1,13 @@
 //! Runs a turn on another profile: checks whether the caller may delegate to it, and starts it in
 //! the daemon or in this process.
 
-use angelia_core::{
-    engine::NewSession,
-    model::{Content, SessionId, SessionRecord, TurnId, TurnOptions, TurnOrigin},
-    ports::{ProfileRequest, Profiles as _},
-};
-use angelia_frontends::mcp::{
-    DelegateResult, ProgressReporter, ToolCallError, arguments::DelegateArgs, lineage,
+use std::sync::Arc;
+
+use angelia_core::model::{Content, SessionId, SessionRecord, TurnId, TurnOrigin};
+use angelia_frontends::{
+    http::{NewSessionBody, TurnBody, TurnInput},
+    mcp::{DelegateResult, ProgressReporter, ToolCallError, arguments::DelegateArgs, lineage},
+    turn_service::{TurnService, TurnSubmission},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -16,17 +16,13 @@ use super::{
     follow::{follow, to_answer},
 };
 use crate::{
-    cli::{
-        error::CommandError,
-        run::{RunningTurn, TurnHost},
-    },
-    client::{DaemonClient, DelegatedTurn, NewSessionRequest},
+    cli::{error::CommandError, run::RunningTurn},
     config::ResolveContext,
     delegation::{DelegatingSession, Privileges},
 };
 
 pub(super) async fn run(
-    desk: &HomeToolBackend,
+    backend: &HomeToolBackend,
     task: DelegateArgs,
     progress: ProgressReporter,
     stop: CancellationToken,
@@ -34,14 +30,14 @@ pub(super) async fn run(
     if task.task.trim().is_empty() {
         return Err(ToolCallError::new("task: there is nothing to do"));
     }
-    let caller = match desk.origin.session(&desk.app)? {
+    let caller = match backend.origin.session(&backend.app)? {
         None => None,
         Some(session) => {
-            let store = &*desk.local().await?.store;
+            let store = &**backend.store().await?;
             Some(DelegatingSession::load(store, session).await?)
         }
     };
-    let mut order = Delegation::check(desk, task, caller).await?;
+    let mut order = Delegation::check(backend, task, caller).await?;
     // Callers with a cost limit share what is left of it, so their turns run one after the other:
     // each takes all slots.
     let places = match &order.caller {
@@ -49,7 +45,7 @@ pub(super) async fn run(
         _ => 1,
     };
     let waited = tokio::select! {
-        permit = desk.turn_slots.acquire_many(places) => permit,
+        permit = backend.turn_slots.acquire_many(places) => permit,
         () = stop.cancelled() => return Err(ToolCallError::new("given up before it began")),
     };
     let _permit = waited.map_err(|_| ToolCallError::new("angelia mcp is ending"))?;
@@ -57,13 +53,19 @@ pub(super) async fn run(
     if let Some(caller) = &mut order.caller
         && caller.remaining_cost_usd.is_some()
     {
-        let store = &*desk.local().await?.store;
+        let store = &**backend.store().await?;
         *caller = DelegatingSession::load(store, caller.session.id).await?;
     }
     let until = order.caller.as_ref().and_then(|caller| caller.deadline);
-    let (session, id, turn) = order.start(desk).await?;
+    let StartedTurn { session, id, turn } = order.start(backend.turns().await?).await?;
     let (outcome, ended) = follow(turn, until, &progress, &stop).await?;
     Ok(to_answer(session, id, &outcome, ended))
+}
+
+struct StartedTurn {
+    session: SessionId,
+    id: TurnId,
+    turn: RunningTurn,
 }
 
 /// A task that the caller is allowed to delegate.
@@ -75,13 +77,13 @@ struct Delegation {
 
 impl Delegation {
     async fn check(
-        desk: &HomeToolBackend,
+        backend: &HomeToolBackend,
         task: DelegateArgs,
         caller: Option<DelegatingSession>,
     ) -> Result<Self, ToolCallError> {
-        let config = &desk.app.config;
+        let config = &backend.app.config;
         let (profile, allowed): (&str, Vec<&str>) = match &caller {
-            None => (&desk.profile, config.all_delegates(&desk.profile)),
+            None => (&backend.profile, config.all_delegates(&backend.profile)),
             Some(caller) => {
                 let spec = &caller.session.spec;
                 let names = config.delegates(&spec.profile, &spec.executor).iter();
@@ -99,89 +101,41 @@ impl Delegation {
                 );
                 return Err(ToolCallError::new(what).with_hint("do it yourself"));
             }
-            check_privileges(desk, &task.profile, caller)?;
+            check_privileges(backend, &task.profile, caller)?;
         }
         let session = match &task.session {
             None => None,
-            Some(id) => Some(find_session(desk, id, &task.profile, caller.as_ref()).await?),
+            Some(id) => Some(find_session(backend, id, &task.profile, caller.as_ref()).await?),
         };
         Ok(Self { task, caller, session })
     }
 
-    /// Starts the turn, in the daemon of this home or in this process.
-    async fn start(
-        self,
-        desk: &HomeToolBackend,
-    ) -> Result<(SessionId, TurnId, RunningTurn), ToolCallError> {
-        match TurnHost::find_daemon(&desk.app).await {
-            Some(daemon) => Ok(self.start_in_daemon(daemon).await?),
-            None => self.start_locally(desk).await,
-        }
-    }
-
-    async fn start_in_daemon(
-        self,
-        daemon: DaemonClient,
-    ) -> Result<(SessionId, TurnId, RunningTurn), CommandError> {
+    async fn start(self, service: Arc<dyn TurnService>) -> Result<StartedTurn, CommandError> {
         let session = if let Some(known) = self.session {
             known
         } else {
-            let new = NewSessionRequest {
-                profile: Some(self.task.profile.clone()),
-                caller_cwd: self.cwd(),
-                title: Some(self.title()),
-                ..NewSessionRequest::default()
-            };
-            daemon.create_session(&new).await?.id
-        };
-        let caller = self.caller.as_ref();
-        let turn = DelegatedTurn {
-            input: &self.task.task,
-            // The owner sees pending approvals in the daemon, and decides there.
-            can_ask: caller.is_none_or(|caller| caller.can_ask),
-            can_park: false,
-            delegated_by: caller.map(|caller| caller.session.id.to_string()),
-            max_cost_usd: caller.and_then(|caller| caller.remaining_cost_usd),
-        };
-        let turn = daemon.delegate(session, &turn).await?.id;
-        let events = daemon.hold_turn(turn).await?;
-        Ok((session, turn, RunningTurn::in_daemon(daemon, turn, events)))
-    }
-
-    async fn start_locally(
-        self,
-        desk: &HomeToolBackend,
-    ) -> Result<(SessionId, TurnId, RunningTurn), ToolCallError> {
-        let local = desk.local().await?;
-        let session = if let Some(known) = self.session {
-            known
-        } else {
-            let wanted = ProfileRequest {
+            let new = NewSessionBody {
                 profile: Some(self.task.profile.as_str().into()),
                 caller_cwd: self.cwd(),
-                ..ProfileRequest::default()
-            };
-            let spec = local.profiles.resolve(wanted).await;
-            let new = NewSession {
-                spec: spec.map_err(CommandError::from)?,
                 title: Some(self.title().into()),
-                name: None,
+                ..NewSessionBody::default()
             };
-            let session = local.engine.create_session(new).await;
-            session.map_err(CommandError::from)?.id
+            service.create_session(new, false).await?.id
         };
         let caller = self.caller.as_ref();
-        let options = TurnOptions {
-            caller: caller.map(|caller| lineage::caller_name(caller.session.id)),
+        let body = TurnBody {
+            // In a daemon the owner sees pending approvals, and decides them.
+            can_ask: Some(service.is_shared() && caller.is_none_or(|caller| caller.can_ask)),
+            can_park: Some(false),
+            delegated_by: caller.map(|caller| caller.session.id.to_string()),
             max_cost_usd: caller.and_then(|caller| caller.remaining_cost_usd),
-            ..TurnOptions::new(TurnOrigin::Remote)
+            input: TurnInput(vec![Content::text(self.task.task)]),
         };
-        let input = vec![Content::text(self.task.task)];
-        let submitted = local.engine.submit(session, input, options).await;
-        let submitted = submitted.map_err(CommandError::from)?;
-        let turn = submitted.turn;
-        let running = RunningTurn::local(local.engine.clone(), turn, submitted.watch);
-        Ok((session, turn, running))
+        let origin = TurnOrigin::Remote;
+        let submission = TurnSubmission { session, body, origin, key: None, hold: true };
+        let accepted = service.submit(submission).await?;
+        let id = accepted.turn;
+        Ok(StartedTurn { session, id, turn: RunningTurn::new(service, accepted, false) })
     }
 
     /// Returns the directory for a profile that names none.
@@ -212,11 +166,11 @@ fn not_listed_error(wanted: &str, profile: &str, allowed: &[&str]) -> ToolCallEr
 /// configuration was checked when it was loaded, but the session may have started under another
 /// configuration, in another folder.
 fn check_privileges(
-    desk: &HomeToolBackend,
+    backend: &HomeToolBackend,
     target: &str,
     caller: &DelegatingSession,
 ) -> Result<(), ToolCallError> {
-    let app = &desk.app;
+    let app = &backend.app;
     let call = ResolveContext {
         environment: &app.environment,
         home: &app.home,
@@ -244,7 +198,7 @@ fn excess_error(target: &str, more: &str) -> ToolCallError {
 
 /// Returns an earlier session of the same profile; for an agent, only one that it started itself.
 async fn find_session(
-    desk: &HomeToolBackend,
+    backend: &HomeToolBackend,
     id: &str,
     profile: &str,
     caller: Option<&DelegatingSession>,
@@ -254,7 +208,7 @@ async fn find_session(
             .with_hint("leave `session` out to begin one")
     };
     let id: SessionId = id.parse().map_err(|_| unknown())?;
-    let store = &*desk.local().await?.store;
+    let store = &**backend.store().await?;
     let session: SessionRecord = store.session(id).await?.ok_or_else(unknown)?;
     if let Some(caller) = caller {
         let own = caller.session.id;

@@ -49,8 +49,8 @@ pub(super) async fn follow(
                 for event in &*events {
                     report_progress(event, progress);
                 }
-                if let Some(outcome) = final_outcome(&events) {
-                    return Ok((outcome, None));
+                if let Some(outcome) = events.outcome() {
+                    return Ok((outcome.clone(), None));
                 }
             }
             () = stop.cancelled() => break InterruptReason::Cancelled,
@@ -64,19 +64,12 @@ pub(super) async fn follow(
         turn.stop(kill).await;
         let end = Instant::now() + grace;
         while let Ok(events) = timeout_at(end, turn.next()).await {
-            if let Some(outcome) = final_outcome(&events?) {
-                return Ok((outcome, Some(why)));
+            if let Some(outcome) = events?.outcome() {
+                return Ok((outcome.clone(), Some(why)));
             }
         }
     }
     Err(ToolCallError::new("the turn was interrupted and does not end"))
-}
-
-fn final_outcome(events: &[TurnEvent]) -> Option<Outcome> {
-    match events.last().map(|event| &event.kind) {
-        Some(EventKind::Finished(outcome)) => Some(outcome.clone()),
-        _ => None,
-    }
 }
 
 /// Reports the events that people who wait want to know about.

@@ -1,8 +1,7 @@
 //! `angelia mcp`: serves our tools to one MCP client, over stdin and stdout.
 //!
 //! - `backend`: implements the tools on this home.
-//! - `delegate`: runs a turn on another profile, in the daemon if there is one, else in this
-//!   process; `follow`: follows it to its end.
+//! - `delegate`: runs a turn on another profile; `follow`: follows it to its end.
 //! - `bus`: sends messages and reports the state of the bus.
 
 mod backend;
@@ -44,16 +43,16 @@ pub(crate) async fn run(app: &Arc<App>, args: McpArgs) -> Result<Exit, CommandEr
         signals.wait().await;
         end.cancel();
     });
-    let desk = Arc::new(HomeToolBackend::new(app, profile));
+    let backend = Arc::new(HomeToolBackend::new(app, profile));
     let served = mcp::serve(
-        Arc::clone(&desk) as _,
+        Arc::clone(&backend) as _,
         env!("CARGO_PKG_VERSION"),
         tokio::io::stdin(),
         tokio::io::stdout(),
         ended,
     )
     .await;
-    desk.close().await;
+    backend.close().await;
     tasks.shutdown(std::time::Duration::from_secs(1)).await;
     match served {
         Ok(()) => Ok(Exit::Done),

@@ -1,6 +1,6 @@
 //! `angelia run`: runs one turn, rendered for a person as it happens or printed as events.
 //!
-//! - [`turn_host`]: runs the turn in this process or in the daemon.
+//! - [`submit`]: finds the session and submits the turn; [`running_turn`]: follows it.
 //! - [`renderer`] on a [`screen`]: renders the turn for a person.
 //! - [`approval_prompt`] with the [`keyboard`]: asks the person for decisions.
 //! - [`park_tracker`]: decides whether the command waits for a parked turn.
@@ -11,9 +11,10 @@ mod keyboard;
 mod park_tracker;
 mod prompt;
 mod renderer;
+mod running_turn;
 mod screen;
 pub(super) mod signals;
-mod turn_host;
+mod submit;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -21,11 +22,11 @@ use std::{
     time::Duration,
 };
 
-use angelia_core::model::{EventKind, Outcome, TurnEvent, TurnId, TurnStatus};
+use angelia_core::model::{EventKind, TurnEvent, TurnId, TurnStatus};
 use angelia_frontends::event_json::write_event;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-pub(crate) use self::turn_host::{RunningTurn, TurnHost};
+pub(crate) use self::running_turn::RunningTurn;
 use self::{
     approval_prompt::{ApprovalPrompt, PromptStep},
     keyboard::Keyboard,
@@ -38,50 +39,53 @@ use super::{
     error::{CommandError, Exit},
     print,
 };
-use crate::assemble::App;
+use crate::{assemble::App, home_turns::HomeTurns};
 
 const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
 
 pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandError> {
     let json = args.json;
     match run_turn(app, args).await {
-        Ok(outcome) => Ok(exit_for_outcome(&outcome)),
+        Ok(status) => Ok(Exit::of_status(&status)),
         Err(error) if json => report_as_event(&error),
         Err(error) => Err(error),
     }
 }
 
-async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<Outcome, CommandError> {
+async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandError> {
     let text = prompt::read(args.prompt.as_deref())?;
     // From here on a signal stops the turn instead of ending this process.
-    let wishes = StopSignals::listen().map_err(CommandError::internal)?;
+    let signals = StopSignals::listen().map_err(CommandError::internal)?;
     let json = args.json;
     let asks = !json && io::stderr().is_terminal();
     let keyboard = if asks { Keyboard::open() } else { None };
-    let place = TurnHost::find(app).await?;
-    let request = turn_host::TurnSubmission { args, text, can_ask: keyboard.is_some() };
-    let outcome = match place.submit(request).await {
-        Ok(turn) => follow(app, turn, json, Some(wishes), keyboard).await,
+    let turns = HomeTurns::open(app, "run").await?;
+    let can_ask = keyboard.is_some();
+    let ended = match submit::submit(&*turns.service, &args, text, can_ask).await {
+        Ok(accepted) => {
+            let turn = RunningTurn::new(Arc::clone(&turns.service), accepted, can_ask);
+            follow(app, turn, json, Some(signals), keyboard).await
+        }
         Err(error) => Err(error),
     };
-    place.close().await;
-    outcome
+    turns.close().await;
+    ended
 }
 
 /// `angelia turns watch`: follows a turn that another client started. Ctrl-C ends only the
 /// watching, never the turn.
 pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Exit, CommandError> {
-    let place = TurnHost::find(app).await?;
-    let mut wishes = StopSignals::listen().map_err(CommandError::internal)?;
+    let turns = HomeTurns::open(app, "run").await?;
+    let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
     let followed = async {
-        let turn = place.watch(turn).await?;
+        let turn = RunningTurn::watch(Arc::clone(&turns.service), turn).await?;
         follow(app, turn, json, None, None).await
     };
     let exit = tokio::select! {
-        outcome = followed => outcome.map(|outcome| exit_for_outcome(&outcome)),
-        _ = wishes.next() => Ok(Exit::Interrupted),
+        status = followed => status.map(|status| Exit::of_status(&status)),
+        _ = signals.next() => Ok(Exit::Interrupted),
     };
-    place.close().await;
+    turns.close().await;
     exit
 }
 
@@ -89,31 +93,31 @@ async fn follow(
     app: &App,
     turn: RunningTurn,
     json: bool,
-    wishes: Option<StopSignals>,
+    signals: Option<StopSignals>,
     keyboard: Option<Keyboard>,
-) -> Result<Outcome, CommandError> {
+) -> Result<TurnStatus, CommandError> {
     if json {
-        print_events(turn, wishes).await
+        print_events(turn, signals).await
     } else {
         let no_colour = app.environment.non_empty("NO_COLOR").is_some();
         let show = TurnRenderer::new(Screen::of_this_process(no_colour));
-        render_turn(turn, wishes, keyboard, show).await
+        render_turn(turn, signals, keyboard, show).await
     }
 }
 
 /// Prints the events, one JSON object per line, and nothing else.
 async fn print_events(
     mut turn: RunningTurn,
-    mut wishes: Option<StopSignals>,
-) -> Result<Outcome, CommandError> {
+    mut signals: Option<StopSignals>,
+) -> Result<TurnStatus, CommandError> {
     let mut out = io::stdout();
     let mut buffer = Vec::with_capacity(64 * 1024);
     loop {
         let events = tokio::select! {
             events = turn.next() => events?,
-            wish = signals::next_stop(&mut wishes) => {
+            request = signals::next_stop(&mut signals) => {
                 // The loop goes on after a stop: the turn still reports its own end.
-                turn.stop(wish == StopRequest::Kill).await;
+                turn.stop(request == StopRequest::Kill).await;
                 continue;
             }
         };
@@ -127,18 +131,18 @@ async fn print_events(
             // on.
             turn.stop(false).await;
         }
-        if let Some(outcome) = final_outcome(&events) {
-            return Ok(outcome);
+        if let Some(outcome) = events.outcome() {
+            return Ok(outcome.status.clone());
         }
     }
 }
 
 async fn render_turn<Out: Write, Err: Write>(
     mut turn: RunningTurn,
-    mut wishes: Option<StopSignals>,
+    mut signals: Option<StopSignals>,
     mut keyboard: Option<Keyboard>,
     mut show: TurnRenderer<Out, Err>,
-) -> Result<Outcome, CommandError> {
+) -> Result<TurnStatus, CommandError> {
     let began = Instant::now();
     let mut ticks = interval(SPINNER_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -161,8 +165,8 @@ async fn render_turn<Out: Write, Err: Write>(
                     readable &= show.render_event(event).is_ok();
                     update_prompts(&mut asking, event);
                 }
-                if let Some(outcome) = final_outcome(&events) {
-                    return Ok(outcome);
+                if let Some(outcome) = events.outcome() {
+                    return Ok(outcome.status.clone());
                 }
                 if !readable {
                     turn.stop(false).await;
@@ -172,13 +176,13 @@ async fn render_turn<Out: Write, Err: Write>(
                     readable &= show.screen.write_prompt(&first.prompt()).is_ok();
                 }
             }
-            wish = signals::next_stop(&mut wishes) => {
-                let text = match wish {
+            request = signals::next_stop(&mut signals) => {
+                let text = match request {
                     StopRequest::Interrupt => "interrupting … (Ctrl-C again to kill)",
                     StopRequest::Kill => "killing …",
                 };
                 readable &= show.screen.write_line(screen::Tone::Warning, text).is_ok();
-                turn.stop(wish == StopRequest::Kill).await;
+                turn.stop(request == StopRequest::Kill).await;
             }
             line = typed => match line {
                 // The terminal is closed, so approvals can no longer be answered.
@@ -215,22 +219,6 @@ fn update_prompts(asking: &mut Vec<ApprovalPrompt>, event: &TurnEvent) {
         EventKind::Approval(approval) => asking.push(ApprovalPrompt::new(approval.clone())),
         EventKind::Resolved(resolution) => asking.retain(|one| one.approval.id != resolution.id),
         _ => {}
-    }
-}
-
-fn final_outcome(events: &[TurnEvent]) -> Option<Outcome> {
-    match events.last().map(|event| &event.kind) {
-        Some(EventKind::Finished(outcome)) => Some(outcome.clone()),
-        _ => None,
-    }
-}
-
-fn exit_for_outcome(outcome: &Outcome) -> Exit {
-    match &outcome.status {
-        TurnStatus::Completed | TurnStatus::Partial => Exit::Done,
-        TurnStatus::Interrupted => Exit::Interrupted,
-        TurnStatus::Parked { .. } => Exit::TryLater,
-        TurnStatus::Failed(failure) => Exit::of_failure(failure.kind),
     }
 }
 

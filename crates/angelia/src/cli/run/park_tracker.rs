@@ -37,9 +37,9 @@ enum ParkState {
 }
 
 impl ParkTracker {
-    pub(crate) fn new(is_patient: bool) -> Self {
+    pub(crate) fn new(is_attended: bool) -> Self {
         Self {
-            is_attended: is_patient,
+            is_attended,
             state: ParkState::Running,
             session: SessionId::from_uuid(uuid::Uuid::nil()),
             last_seq: 0,

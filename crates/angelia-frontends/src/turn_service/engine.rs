@@ -1,0 +1,158 @@
+//! Runs turns on the engine of this process.
+
+use std::{sync::Arc, time::Duration};
+
+use angelia_core::{
+    engine::{Engine, EngineError, EventBatch, NewSession, RequestKey, Submission, TurnWatch},
+    model::{ApprovalId, Decision, SessionId, SessionSpec, ToolPattern, ToolSet, TurnId},
+    ports::Profiles,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{AcceptedTurn, ServiceFuture, TurnEventSource, TurnService, TurnSubmission};
+use crate::http::{
+    IDEMPOTENCY_WINDOW, NewSessionBody, owners_name,
+    resources::{SessionResource, TurnResource},
+};
+
+/// Flags that change the specification of new sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecOverrides {
+    /// A turn that reaches this many tool calls ends as `partial` and is not resumed automatically.
+    pub max_tools: Option<u32>,
+    pub tools: Option<ToolSet>,
+    /// Added to the profile's disallowed tools.
+    pub disallowed: Vec<ToolPattern>,
+    pub timeout: Option<Duration>,
+    pub first_event_timeout: Option<Duration>,
+    pub silence_timeout: Option<Duration>,
+}
+
+impl SpecOverrides {
+    fn apply(&self, spec: &mut SessionSpec) {
+        if let Some(count) = self.max_tools {
+            spec.budgets.tools = Some(count);
+            spec.budgets.resumes = 0;
+        }
+        if let Some(tools) = &self.tools {
+            spec.tools.clone_from(tools);
+        }
+        spec.permissions.disallowed.extend(self.disallowed.iter().cloned());
+        let set = |clock: &mut Duration, wanted: Option<Duration>| {
+            *clock = wanted.unwrap_or(*clock);
+        };
+        set(&mut spec.timeouts.timeout, self.timeout);
+        set(&mut spec.timeouts.first_event, self.first_event_timeout);
+        set(&mut spec.timeouts.silence, self.silence_timeout);
+        if let Some(fallback) = &mut spec.fallback {
+            self.apply(fallback);
+        }
+    }
+}
+
+pub struct EngineTurns {
+    engine: Engine,
+    profiles: Arc<dyn Profiles>,
+    overrides: SpecOverrides,
+}
+
+impl EngineTurns {
+    pub fn new(engine: Engine, profiles: Arc<dyn Profiles>, overrides: SpecOverrides) -> Self {
+        Self { engine, profiles, overrides }
+    }
+}
+
+impl TurnService for EngineTurns {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(async move { Ok((&*self.engine.cached_session(id).await?).into()) })
+    }
+
+    fn find_session<'a>(&'a self, name: &'a str) -> ServiceFuture<'a, Option<SessionResource>> {
+        Box::pin(async move {
+            let Some(id) = self.engine.find_by_name(&owners_name(name)).await? else {
+                return Ok(None);
+            };
+            match self.engine.cached_session(id).await {
+                Ok(session) => Ok(Some((&*session).into())),
+                // The session was deleted between the two calls: its name is free again.
+                Err(EngineError::NotFound(_)) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    fn create_session(
+        &self,
+        new: NewSessionBody,
+        at_terminal: bool,
+    ) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(async move {
+            let (wanted, title, name) = new.into_parts(at_terminal);
+            let mut spec = self.profiles.resolve(wanted).await?;
+            self.overrides.apply(&mut spec);
+            let session = self.engine.create_session(NewSession { spec, title, name }).await?;
+            Ok((&session).into())
+        })
+    }
+
+    fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(async move { Ok((&self.engine.fork_session(id).await?).into()) })
+    }
+
+    fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()> {
+        Box::pin(async move { Ok(self.engine.delete_session(id).await?) })
+    }
+
+    fn submit(&self, new: TurnSubmission) -> ServiceFuture<'_, AcceptedTurn> {
+        Box::pin(async move {
+            let options = new.body.options(new.origin)?;
+            let key = new.key.map(|key| RequestKey {
+                caller: "owner".into(),
+                key: key.into(),
+                input: None,
+                window: IDEMPOTENCY_WINDOW,
+            });
+            let submission =
+                Submission { key, ..Submission::new(new.session, new.body.input.0, options) };
+            let never = CancellationToken::new();
+            let submitted = self.engine.submit_when_free(submission, &never).await?;
+            Ok(AcceptedTurn {
+                turn: submitted.turn,
+                is_repeat: submitted.is_repeat,
+                events: Box::new(submitted.watch),
+            })
+        })
+    }
+
+    fn watch(&self, turn: TurnId) -> ServiceFuture<'_, Box<dyn TurnEventSource>> {
+        Box::pin(async move { Ok(Box::new(self.engine.watch(turn, 0).await?) as _) })
+    }
+
+    fn turn(&self, id: TurnId) -> ServiceFuture<'_, TurnResource> {
+        Box::pin(async move { Ok((&self.engine.turn(id).await?).into()) })
+    }
+
+    fn interrupt(&self, turn: TurnId, kill: bool) -> ServiceFuture<'_, ()> {
+        Box::pin(async move { Ok(self.engine.interrupt(turn, kill).await?) })
+    }
+
+    fn decide(&self, approval: ApprovalId, decision: Decision) -> ServiceFuture<'_, ()> {
+        Box::pin(async move { Ok(self.engine.decide(approval, decision).await?) })
+    }
+}
+
+impl TurnEventSource for TurnWatch {
+    fn next(&mut self) -> ServiceFuture<'_, Option<EventBatch>> {
+        Box::pin(async move { Ok(Self::next(self).await?) })
+    }
+}
+
+impl std::fmt::Debug for EngineTurns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineTurns").field("overrides", &self.overrides).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! One interface to the turns of a home, whether they run in this process or in its daemon.
+//!
+//! - [`TurnService`]: finds sessions, submits turns, follows, decides and interrupts them.
+//! - [`EngineTurns`]: implements it on the engine of this process. The client of the daemon is the
+//!   other implementation.
+//! - [`TurnServiceError`]: the errors of both.
+
+mod engine;
+mod error;
+
+use std::fmt;
+
+use angelia_core::{
+    engine::EventBatch,
+    model::{ApprovalId, Decision, SessionId, TurnId, TurnOrigin},
+    ports::BoxFuture,
+};
+
+pub use self::{
+    engine::{EngineTurns, SpecOverrides},
+    error::{TurnErrorKind, TurnServiceError},
+};
+use crate::http::{
+    NewSessionBody, TurnBody,
+    resources::{SessionResource, TurnResource},
+};
+
+pub type ServiceFuture<'a, T> = BoxFuture<'a, Result<T, TurnServiceError>>;
+
+pub trait TurnService: Send + Sync + 'static {
+    /// Whether the owner can decide approvals of these turns from another process.
+    fn is_shared(&self) -> bool;
+
+    fn session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource>;
+
+    /// Returns the session to which the owner has given this name.
+    fn find_session<'a>(&'a self, name: &'a str) -> ServiceFuture<'a, Option<SessionResource>>;
+
+    /// Creates a session. `at_terminal`: the owner sits at a terminal.
+    fn create_session(
+        &self,
+        new: NewSessionBody,
+        at_terminal: bool,
+    ) -> ServiceFuture<'_, SessionResource>;
+
+    fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource>;
+
+    fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()>;
+
+    fn submit(&self, new: TurnSubmission) -> ServiceFuture<'_, AcceptedTurn>;
+
+    /// Follows a turn that somebody else submitted, from its first event.
+    fn watch(&self, turn: TurnId) -> ServiceFuture<'_, Box<dyn TurnEventSource>>;
+
+    fn turn(&self, id: TurnId) -> ServiceFuture<'_, TurnResource>;
+
+    /// Asks a turn to stop, or kills its agent.
+    fn interrupt(&self, turn: TurnId, kill: bool) -> ServiceFuture<'_, ()>;
+
+    /// Decides an approval; the first decision wins.
+    fn decide(&self, approval: ApprovalId, decision: Decision) -> ServiceFuture<'_, ()>;
+}
+
+/// A request to run a turn.
+#[derive(Clone, Debug)]
+pub struct TurnSubmission {
+    pub session: SessionId,
+    pub body: TurnBody,
+    pub origin: TurnOrigin,
+    /// The idempotency key: the turn runs once for each key.
+    pub key: Option<String>,
+    /// The turn ends with this process: a daemon interrupts it when the connection is lost.
+    pub hold: bool,
+}
+
+/// A turn that was accepted, and its events from the first one.
+pub struct AcceptedTurn {
+    pub turn: TurnId,
+    /// The turn was submitted before under the same key.
+    pub is_repeat: bool,
+    pub events: Box<dyn TurnEventSource>,
+}
+
+impl fmt::Debug for AcceptedTurn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AcceptedTurn")
+            .field("turn", &self.turn)
+            .field("is_repeat", &self.is_repeat)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The events of a turn.
+pub trait TurnEventSource: Send {
+    /// Waits for events and returns all that have come; `None` after the last. Cancel safe.
+    fn next(&mut self) -> ServiceFuture<'_, Option<EventBatch>>;
+}

@@ -1,0 +1,115 @@
+//! The turns that run in the daemon.
+
+use angelia_core::{
+    engine::EventBatch,
+    model::{ApprovalId, Decision, SessionId, TurnId},
+};
+use angelia_frontends::{
+    http::{
+        DecisionBody, InterruptBody, NewSessionBody,
+        resources::{ResourceList, SessionResource, TurnResource},
+    },
+    turn_service::{
+        AcceptedTurn, ServiceFuture, TurnErrorKind, TurnEventSource, TurnService, TurnSubmission,
+    },
+};
+use hyper::Method;
+
+use super::{DaemonClient, TurnEvents, percent_encode, request};
+
+impl TurnService for DaemonClient {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(async move { Ok(self.session(&id.to_string()).await?) })
+    }
+
+    fn find_session<'a>(&'a self, name: &'a str) -> ServiceFuture<'a, Option<SessionResource>> {
+        Box::pin(async move {
+            let path = format!("/api/sessions?name={}", percent_encode(name));
+            let found: ResourceList<_> = self.call_json(request(Method::GET, &path)).await?;
+            Ok(found.data.into_iter().next())
+        })
+    }
+
+    fn create_session(
+        &self,
+        new: NewSessionBody,
+        at_terminal: bool,
+    ) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(async move {
+            let mut request = request(Method::POST, "/api/sessions").json(&new)?;
+            if at_terminal {
+                request = request.mark_from_terminal();
+            }
+            Ok(self.call_json(request).await?)
+        })
+    }
+
+    fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(async move {
+            let path = format!("/api/sessions/{id}/fork");
+            Ok(self.call_json(request(Method::POST, &path)).await?)
+        })
+    }
+
+    fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()> {
+        Box::pin(async move {
+            let path = format!("/api/sessions/{id}");
+            self.send_and_read(request(Method::DELETE, &path)).await?;
+            Ok(())
+        })
+    }
+
+    fn submit(&self, new: TurnSubmission) -> ServiceFuture<'_, AcceptedTurn> {
+        Box::pin(async move {
+            let submitted = self.submit(&new).await;
+            let (accepted, is_repeat) =
+                submitted.map_err(|error| error.into_service_error(TurnErrorKind::KeyReused))?;
+            let turn = accepted.id;
+            // A turn that another connection submitted is only followed: it ends with that one.
+            let events = if new.hold && !is_repeat {
+                self.hold_turn(turn).await?
+            } else {
+                self.events(turn, 0).await?
+            };
+            Ok(AcceptedTurn { turn, is_repeat, events: Box::new(events) })
+        })
+    }
+
+    fn watch(&self, turn: TurnId) -> ServiceFuture<'_, Box<dyn TurnEventSource>> {
+        Box::pin(async move { Ok(Box::new(self.events(turn, 0).await?) as _) })
+    }
+
+    fn turn(&self, id: TurnId) -> ServiceFuture<'_, TurnResource> {
+        Box::pin(async move {
+            Ok(self.call_json(request(Method::GET, &format!("/api/turns/{id}"))).await?)
+        })
+    }
+
+    fn interrupt(&self, turn: TurnId, kill: bool) -> ServiceFuture<'_, ()> {
+        Box::pin(async move {
+            let path = format!("/api/turns/{turn}/interrupt");
+            let request = request(Method::POST, &path).json(&InterruptBody { kill })?;
+            self.send_and_read(request).await?;
+            Ok(())
+        })
+    }
+
+    fn decide(&self, approval: ApprovalId, decision: Decision) -> ServiceFuture<'_, ()> {
+        Box::pin(async move {
+            let path = format!("/api/approvals/{approval}");
+            let request = request(Method::POST, &path).json(&DecisionBody::from(decision))?;
+            let decided = self.send_and_read(request).await.map(drop);
+            decided.map_err(|error| error.into_service_error(TurnErrorKind::NotPending))
+        })
+    }
+}
+
+impl TurnEventSource for TurnEvents {
+    fn next(&mut self) -> ServiceFuture<'_, Option<EventBatch>> {
+        Box::pin(async move { Ok(Self::next(self).await?.map(EventBatch::from)) })
+    }
+}
