@@ -6,6 +6,7 @@
 //! - [`claude`]: Claude Code over its stream-json protocol.
 //! - [`codex`]: Codex through its app-server.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
+//! - `billing`, `prompt_prefix`: checks and hashes that every executor needs.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
 //! - `process_link`: the pipes of a running child process.
@@ -13,6 +14,7 @@
 //! - `turn_timers`: the timers of an agent that was asked to stop.
 
 pub mod acp;
+mod billing;
 pub mod claude;
 pub mod codex;
 pub mod host;
@@ -23,6 +25,7 @@ mod per_file_cache;
 pub mod pool;
 pub mod process;
 mod process_link;
+mod prompt_prefix;
 mod truncation;
 mod turn_driver;
 mod turn_timers;

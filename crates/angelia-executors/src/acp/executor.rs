@@ -24,6 +24,7 @@ use crate::{
     host::ExecutorHost,
     pool::{ProcessStarter, WarmPool},
     process::session_binding::SessionBinding,
+    prompt_prefix::prefix_fingerprint,
     turn_driver::{DrivenAgent, notice_event},
 };
 
@@ -233,7 +234,7 @@ impl AcpExecutor {
             model: conversation.model,
             resumed: conversation.resumed,
             warm,
-            prefix_sha256: Some(launch::prefix_sha256(spec, &version).into()),
+            prefix_sha256: Some(prefix_fingerprint(spec, &version).sha256().into()),
             roots: vec![spec.cwd.clone(), running.service.root().to_owned()],
             permissions: spec.permissions.clone(),
             agent: running.agent,

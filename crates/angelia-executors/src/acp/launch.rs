@@ -11,11 +11,7 @@ use angelia_core::model::{
     Billing, Failure, FailureKind, LaunchFingerprint, Mode, SessionSpec, SystemPrompt, ToolSet,
 };
 
-use crate::{host::ExecutorHost, pool::VERSION_COMPONENT};
-
-/// Components of the fingerprint that do not affect the prompt prefix.
-const NON_PREFIX_COMPONENTS: [&str; 6] =
-    ["history", "billing", "binary", "environment", "permissions", "model"];
+use crate::host::ExecutorHost;
 
 /// Refuses settings that ACP gives us no means to enforce.
 pub(super) fn check_spec(spec: &SessionSpec) -> Result<(), Failure> {
@@ -105,14 +101,6 @@ fn expand_home(host: &ExecutorHost, name: &str) -> PathBuf {
 /// Returns the key of the warm pool: sessions with equal fingerprints may swap agents.
 pub(super) fn pool_key(spec: &SessionSpec) -> LaunchFingerprint {
     LaunchFingerprint::of(spec)
-}
-
-/// Hashes everything we control that precedes the conversation in the prompt.
-pub(super) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
-    LaunchFingerprint::of(spec)
-        .without(&NON_PREFIX_COMPONENTS)
-        .with(VERSION_COMPONENT, [version.as_bytes()])
-        .sha256()
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! The billing lane (who pays), from the account that the program reports before any prompt.
 
-use angelia_core::model::{Billing, Failure, FailureKind};
+use angelia_core::model::{Billing, Failure};
 use serde::Deserialize;
 
-use crate::lenient::Lenient;
+use crate::{
+    billing::{self, BillingHints},
+    lenient::Lenient,
+};
 
 pub(crate) const SUBSCRIPTION_LANE: &str = "subscription";
 pub(crate) const API_KEY_LANE: &str = "api_key";
@@ -53,26 +56,12 @@ impl ClaudeAccount {
 
     /// Fails before the first prompt if the billing lane is not the one that the profile requires.
     pub(crate) fn check_billing(&self, wanted: Billing) -> Result<(), Failure> {
-        let lane = self.billing_lane();
-        let expected = match wanted {
-            Billing::Any => return Ok(()),
-            Billing::Subscription => SUBSCRIPTION_LANE,
-            Billing::ApiKey => API_KEY_LANE,
+        let hints = BillingHints {
+            subscription: "log in with the subscription (`claude`, then /login), take API keys out \
+                           of `env` and `env_pass`, or set `billing: any`",
+            api_key: "set the key in `env` or name it in `env_pass`, or set `billing: any`",
         };
-        if lane == Some(expected) {
-            return Ok(());
-        }
-        let found = lane.unwrap_or("unknown");
-        let message =
-            format!("this profile wants billing `{expected}`, but Claude Code reports `{found}`");
-        let hint = match wanted {
-            Billing::Subscription => {
-                "log in with the subscription (`claude`, then /login), take API keys out of \
-                 `env` and `env_pass`, or set `billing: any`"
-            }
-            _ => "set the key in `env` or name it in `env_pass`, or set `billing: any`",
-        };
-        Err(Failure::new(FailureKind::Auth, message).with_hint(hint))
+        billing::check_billing("Claude Code", wanted, self.billing_lane(), hints)
     }
 }
 
@@ -92,6 +81,8 @@ pub(crate) fn lane_for_auth_method(method: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use angelia_core::model::FailureKind;
+
     use super::*;
 
     fn account(json: &str) -> ClaudeAccount {

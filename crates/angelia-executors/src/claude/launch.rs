@@ -27,7 +27,7 @@ use super::{
     caller_tool_names, caller_tools, protocol::outgoing::InitializeOptions,
     version::ProgramFeatures,
 };
-use crate::pool::VERSION_COMPONENT;
+use crate::{pool::VERSION_COMPONENT, prompt_prefix::prefix_fingerprint};
 
 /// Which of its own conversations the program starts or resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,17 +44,6 @@ const DENY_READ_SETTINGS: &str = r#"{"permissions":{"deny":["Read(//**)","Read"]
 
 /// Set in model mode, so that text which mentions a file does not attach that file to the prompt.
 const NO_ATTACHMENTS: (&str, &str) = ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
-
-/// Fingerprint components that do not change the prompt prefix before the conversation.
-const NON_PREFIX_COMPONENTS: [&str; 6] = [
-    "history",
-    "billing",
-    "binary",
-    "environment",
-    "permissions",
-    // The actual model is known only when a turn begins; the translator adds it to the hash.
-    "model",
-];
 
 /// Fingerprint components that a process of model mode receives only with `initialize`, after it
 /// was taken from the pool.
@@ -265,9 +254,7 @@ pub(crate) fn pool_fingerprint(spec: &SessionSpec, version: &str) -> LaunchFinge
 
 /// Returns the hash of everything we control that precedes the conversation, except the model.
 pub(crate) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
-    LaunchFingerprint::of(spec)
-        .without(&NON_PREFIX_COMPONENTS)
-        .with(VERSION_COMPONENT, [version.as_bytes()])
+    prefix_fingerprint(spec, version)
         .with("rules", rules(spec).iter().map(String::as_bytes))
         .sha256()
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    model::{Billing, Failure, FailureKind, Mode, NativeSessionId, NoticeLevel, SessionSpec},
+    model::{Billing, Failure, Mode, NativeSessionId, NoticeLevel, SessionSpec},
     ports::{
         Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, LoginState,
         OpenRequest,
@@ -23,8 +23,10 @@ use super::{
     translate::{CodexContext, CodexTranslator},
 };
 use crate::{
+    billing::{self, BillingHints},
     host::ExecutorHost,
     pool::{ProcessStarter, WarmPool},
+    prompt_prefix::prefix_fingerprint,
     turn_driver::{DrivenAgent, notice_event},
 };
 
@@ -267,7 +269,7 @@ impl CodexExecutor {
     ) -> Box<dyn Agent> {
         let spec = &recipe.spec;
         let opened = &open.thread.info;
-        let prefix = launch::prefix_sha256(spec, &recipe.installation.version);
+        let prefix = prefix_fingerprint(spec, &recipe.installation.version).sha256();
         let translator = CodexTranslator::new(CodexContext {
             profile: Arc::clone(&spec.profile),
             executor: NAME.into(),
@@ -322,29 +324,21 @@ fn pool_starter(
 
 /// Refuses, before the first prompt, a login that would bill another lane than the profile wants.
 fn check_billing(wanted: Billing, login: &LoginState) -> Result<(), Failure> {
-    let expected = match wanted {
-        Billing::Any => return Ok(()),
-        Billing::Subscription | Billing::ApiKey => wanted.as_str(),
+    let lane = match login {
+        LoginState::LoggedIn { lane } => lane.as_deref(),
+        _ => None,
     };
-    let found = match login {
-        LoginState::LoggedIn { lane: Some(lane) } => &**lane,
-        _ => "unknown",
+    let hints = BillingHints {
+        subscription: "run `codex login` and sign in with ChatGPT, or set `billing: any`",
+        api_key: "run `codex login --with-api-key`, or set `billing: any`",
     };
-    if found == expected {
-        return Ok(());
-    }
-    let message = format!("this profile wants billing `{expected}`, but Codex reports `{found}`");
-    let hint = match wanted {
-        Billing::Subscription => {
-            "run `codex login` and sign in with ChatGPT, or set `billing: any`"
-        }
-        _ => "run `codex login --with-api-key`, or set `billing: any`",
-    };
-    Err(Failure::new(FailureKind::Auth, message).with_hint(hint))
+    billing::check_billing("Codex", wanted, lane, hints)
 }
 
 #[cfg(test)]
 mod tests {
+    use angelia_core::model::FailureKind;
+
     use super::*;
 
     #[test]

@@ -23,8 +23,7 @@ use std::{
 };
 
 use angelia_core::model::{
-    Failure, FailureKind, LaunchFingerprint, Mode, PermissionLevel, SessionSpec, SystemPrompt,
-    ToolSet,
+    Failure, FailureKind, Mode, PermissionLevel, SessionSpec, SystemPrompt, ToolSet,
 };
 use serde_json::{Map, Value, json};
 
@@ -35,7 +34,6 @@ use super::{
 };
 use crate::{
     host::ExecutorHost,
-    pool::VERSION_COMPONENT,
     process::{ProcessMark, mark},
 };
 
@@ -67,10 +65,6 @@ const TOOL_FEATURES: [&str; 13] = [
     "memories",
     "hooks",
 ];
-
-/// Components of the launch fingerprint that do not affect the prompt prefix.
-const NON_PREFIX_COMPONENTS: [&str; 6] =
-    ["history", "billing", "binary", "environment", "permissions", "model"];
 
 /// Returns the complete environment of the program. `CODEX_HOME` is the profile's value, else the
 /// one in Angelia's own environment, else unset: Codex then uses its default below `HOME`.
@@ -289,14 +283,6 @@ fn project_trust(cwd: &Path, trust: bool) -> Value {
 fn disallows(spec: &SessionSpec, tools: &[&str]) -> bool {
     let rules = spec.permissions.disallowed.iter().map(ToString::to_string);
     rules.into_iter().any(|rule| rule == "*" || tools.contains(&rule.as_str()))
-}
-
-/// Hashes everything under our control that precedes the conversation, except the model.
-pub(super) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
-    LaunchFingerprint::of(spec)
-        .without(&NON_PREFIX_COMPONENTS)
-        .with(VERSION_COMPONENT, [version.as_bytes()])
-        .sha256()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use angelia_core::{
     ports::{ExecutorHealth, InstalledAgent, LoginState},
 };
 
-use super::{launch, locate::PROGRAM};
+use super::{failure::LOG_IN_HINT, launch, locate::PROGRAM};
 use crate::{
     claude::{probe::run_program, version::ClaudeVersion},
     host::ExecutorHost,
@@ -23,8 +23,6 @@ const MIN_VERSION: &str = "0.125.0";
 
 pub(super) const UPDATE_HINT: &str =
     "update it: `npm install -g @openai/codex@latest`, or with the package manager it came from";
-
-pub(super) const LOG_IN_HINT: &str = "run `codex login` once in a terminal";
 
 /// An installed program that can be started.
 #[derive(Clone, Debug)]

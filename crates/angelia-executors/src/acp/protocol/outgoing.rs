@@ -24,7 +24,6 @@ pub const SESSION_NEW: &str = "session/new";
 pub const SESSION_LOAD: &str = "session/load";
 pub const SESSION_RESUME: &str = "session/resume";
 pub const SESSION_DELETE: &str = "session/delete";
-pub const SESSION_FORK: &str = "session/fork";
 pub const SESSION_PROMPT: &str = "session/prompt";
 pub const SESSION_CANCEL: &str = "session/cancel";
 /// A barrier: no agent knows this method, and everything sent before its refusal is older output.
@@ -71,11 +70,6 @@ impl AcpCall {
     pub fn resume(session: &str, cwd: &Path, servers: Vec<McpServer>) -> Self {
         let request = ResumeSessionRequest::new(session.to_owned(), cwd).mcp_servers(servers);
         Self::new(SESSION_RESUME, &request)
-    }
-
-    pub fn fork(session: &str, cwd: &Path, servers: &[McpServer]) -> Self {
-        let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": servers});
-        Self::new(SESSION_FORK, &params)
     }
 
     pub fn delete(session: &str) -> Self {

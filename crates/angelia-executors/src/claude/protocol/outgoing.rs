@@ -3,7 +3,7 @@
 //! A malformed line kills the process, so lines are never assembled by hand: the serializer writes
 //! each as one line that ends with a newline.
 
-use angelia_core::model::{Content, RawJson};
+use angelia_core::model::Content;
 use base64::Engine as _;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
@@ -15,14 +15,12 @@ pub enum ControlCommand<'a> {
     /// Ends the running turn. Newer versions also drop the messages queued behind it; older ones
     /// ignore that field.
     Interrupt,
-    SetModel(&'a str),
     /// Fixes no settings; the CLI answers as soon as it is ready.
     McpStatus,
     /// Requests the totals of the process so far; also answered during a turn.
     Usage,
     /// Ends one background task.
     StopTask(&'a str),
-    EndSession,
 }
 
 /// The settings that the first `initialize` fixes for the process.
@@ -111,15 +109,11 @@ pub fn control_request(request_id: &str, request: &ControlCommand<'_>) -> Vec<u8
         ControlCommand::Interrupt => {
             serde_json::json!({"subtype": "interrupt", "cancel_queued": true})
         }
-        ControlCommand::SetModel(model) => {
-            serde_json::json!({"subtype": "set_model", "model": model})
-        }
         ControlCommand::McpStatus => serde_json::json!({"subtype": "mcp_status"}),
         ControlCommand::Usage => serde_json::json!({"subtype": "get_usage"}),
         ControlCommand::StopTask(task) => {
             serde_json::json!({"subtype": "stop_task", "task_id": task})
         }
-        ControlCommand::EndSession => serde_json::json!({"subtype": "end_session"}),
     };
     encode_line(&Line { r#type, request_id, request })
 }
@@ -150,15 +144,6 @@ pub fn respond_error(request_id: &str, error: &str) -> Vec<u8> {
         "type": "control_response",
         "response": {"subtype": "error", "request_id": request_id, "error": error},
     }))
-}
-
-/// Returns a JSON-RPC response of an MCP server that we serve ourselves.
-pub fn respond_mcp(request_id: &str, message: &RawJson) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Mcp<'a> {
-        mcp_response: &'a RawValue,
-    }
-    respond(request_id, &Mcp { mcp_response: message })
 }
 
 /// Allows a tool call. `updated_input` is required: older versions fail the call without it.
@@ -244,9 +229,9 @@ mod tests {
         assert_eq!(value["request"]["systemPrompt"], serde_json::json!([]));
         assert_eq!(value["request"].get("appendSystemPrompt"), None);
 
-        let answer: RawJson = RawValue::from_string("{\n}".to_owned()).unwrap().into();
-        let value = parsed(&respond_mcp("m", &answer));
-        assert_eq!(value["response"]["response"]["mcp_response"], serde_json::json!({}));
+        let answer = RawValue::from_string("{\n}".to_owned()).unwrap();
+        let value = parsed(&respond("m", &answer));
+        assert_eq!(value["response"]["response"], serde_json::json!({}));
     }
 
     #[test]
@@ -260,10 +245,8 @@ mod tests {
             request(ControlCommand::StopTask("b1")),
             serde_json::json!({"subtype": "stop_task", "task_id": "b1"})
         );
-        assert_eq!(request(ControlCommand::SetModel("opus"))["model"], "opus");
         assert_eq!(request(ControlCommand::McpStatus)["subtype"], "mcp_status");
         assert_eq!(request(ControlCommand::Usage)["subtype"], "get_usage");
-        assert_eq!(request(ControlCommand::EndSession)["subtype"], "end_session");
         let error = parsed(&respond_error("q", "no"));
         assert_eq!(error["response"]["subtype"], "error");
         let denied = parsed(&deny("q", "why", false));

@@ -329,17 +329,6 @@ impl CodexTranslator {
         self.pending.approval_keys()
     }
 
-    /// Returns the model, as last reported.
-    pub fn model(&self) -> Option<&Arc<str>> {
-        self.model.as_ref()
-    }
-
-    /// Returns the time at which an exhausted quota resets. The translator has no clock: the caller
-    /// must check whether that time has passed.
-    pub fn resets_at(&self) -> Option<Timestamp> {
-        self.resets_at
-    }
-
     /// Returns the owner of a message by its thread and turn.
     fn owner_of(
         &self,

@@ -1,0 +1,24 @@
+//! The fingerprint of everything under our control that precedes a conversation in the prompt. Two
+//! turns with the same prefix can share a prompt cache.
+
+use angelia_core::model::{LaunchFingerprint, SessionSpec};
+
+use crate::pool::VERSION_COMPONENT;
+
+/// Fingerprint components that do not change the prompt prefix.
+const NON_PREFIX_COMPONENTS: [&str; 6] = [
+    "history",
+    "billing",
+    "binary",
+    "environment",
+    "permissions",
+    // The actual model is known only when a turn begins; the translator adds it to the hash.
+    "model",
+];
+
+/// Returns the fingerprint of the prompt prefix, for a program of this version.
+pub(crate) fn prefix_fingerprint(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
+    LaunchFingerprint::of(spec)
+        .without(&NON_PREFIX_COMPONENTS)
+        .with(VERSION_COMPONENT, [version.as_bytes()])
+}
