@@ -159,11 +159,7 @@ fn tool_use(raw: &RawValue, place: &str) -> Result<MessagePart, InvalidRequest> 
     }
     let block: ToolUse = json::parse_part(raw, place)?;
     let input = block.input.unwrap_or_default();
-    let input: RawJson = if json::is_object(&input) {
-        input.into()
-    } else {
-        RawValue::from_string("{}".to_owned()).unwrap_or_default().into()
-    };
+    let input: RawJson = if json::is_object(&input) { input.into() } else { json::literal("{}") };
     Ok(MessagePart::ToolUse { id: ToolId::new(block.id), name: block.name, input })
 }
 

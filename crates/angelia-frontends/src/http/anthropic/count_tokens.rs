@@ -17,19 +17,19 @@ const FRAME_TOKENS: u64 = 4;
 
 /// Returns the body of the response.
 pub fn count_tokens(body: &[u8]) -> Result<Vec<u8>, InvalidRequest> {
-    let (ask, _) = decode::decode_request(json::parse_body(body)?)?;
-    let count = TokenCount { input_tokens: estimate(&ask).max(1), estimated: true };
+    let (model_request, _) = decode::decode_request(json::parse_body(body)?)?;
+    let count = TokenCount { input_tokens: estimate(&model_request).max(1), estimated: true };
     // Writing numbers into memory cannot fail.
     Ok(serde_json::to_vec(&count).unwrap_or_default())
 }
 
-fn estimate(ask: &ModelRequest) -> u64 {
-    let system = ask.system.as_deref().map_or(0, estimate_tokens);
-    let tools = ask.tools.iter().map(|tool| {
+fn estimate(model_request: &ModelRequest) -> u64 {
+    let system = model_request.system.as_deref().map_or(0, estimate_tokens);
+    let tools = model_request.tools.iter().map(|tool| {
         let schema = estimate_tokens(tool.input_schema.get());
         FRAME_TOKENS + estimate_tokens(&tool.name) + estimate_tokens(&tool.description) + schema
     });
-    let messages = ask.messages.iter().map(|message| {
+    let messages = model_request.messages.iter().map(|message| {
         let parts = message.parts.iter().map(part);
         FRAME_TOKENS + parts.sum::<u64>()
     });

@@ -33,10 +33,10 @@ pub fn decode(body: &[u8]) -> Result<(ModelRequest, MessagesDialect), HttpError>
             "no conversation is kept under this `previous_message_id`; send all of it again";
         return Err(HttpError::new(ErrorKind::NotFound, message).with_code(THREAD_NOT_FOUND));
     }
-    let (mut ask, dialect) = decode_request(request)?;
-    check_answerable(&ask.messages)?;
-    ask.is_utility = is_utility(&ask);
-    Ok((ask, dialect))
+    let (mut model_request, dialect) = decode_request(request)?;
+    check_answerable(&model_request.messages)?;
+    model_request.is_utility = is_utility(&model_request);
+    Ok((model_request, dialect))
 }
 
 /// Decodes a request without checking whether there is something to answer.
@@ -63,7 +63,7 @@ pub(super) fn decode_request(
         (None, Some(format)) => output(format, "output_format")?,
         (None, None) => OutputFormat::Text,
     };
-    let ask = ModelRequest {
+    let model_request = ModelRequest {
         model,
         system: system(request.system)?,
         messages: messages(&request.messages.unwrap_or_default())?,
@@ -77,7 +77,7 @@ pub(super) fn decode_request(
         is_utility: false,
     };
     let dialect = MessagesDialect { thinking: request.thinking.is_some_and(wants_thinking) };
-    Ok((ask, dialect))
+    Ok((model_request, dialect))
 }
 
 fn system(raw: Option<&RawValue>) -> Result<Option<Arc<str>>, InvalidRequest> {
@@ -193,11 +193,11 @@ fn wants_thinking(raw: &RawValue) -> bool {
 
 /// Recognises requests that Claude Code makes for its own window: the title of a session, and a
 /// probe for remaining quota.
-fn is_utility(ask: &ModelRequest) -> bool {
-    let probes = ask.max_tokens == Some(1) && ask.messages.len() == 1;
+fn is_utility(model_request: &ModelRequest) -> bool {
+    let probes = model_request.max_tokens == Some(1) && model_request.messages.len() == 1;
     let titles = || {
-        let system = ask.system.as_deref();
+        let system = model_request.system.as_deref();
         system.is_some_and(|system| system.contains(TITLE_PROMPT))
     };
-    ask.tools.is_empty() && (probes || titles())
+    model_request.tools.is_empty() && (probes || titles())
 }

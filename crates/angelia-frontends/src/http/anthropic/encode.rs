@@ -103,7 +103,7 @@ enum PendingKind {
 impl AnswerEncoder for MessagesEncoder {
     fn encode(&mut self, piece: &AnswerChunk, out: &mut Vec<u8>) {
         match piece {
-            AnswerChunk::Start(begin) => event(out, &start(begin)),
+            AnswerChunk::Start(header) => event(out, &start(header)),
             AnswerChunk::Open(block) => self.open(block, out),
             AnswerChunk::More(text) if text.is_empty() => {}
             AnswerChunk::More(text) => self.more(text, out),
@@ -199,13 +199,13 @@ impl MessagesEncoder {
     }
 }
 
-fn start(begin: &AnswerHeader) -> wire::MessagesEvent<'_> {
+fn start(header: &AnswerHeader) -> wire::MessagesEvent<'_> {
     wire::MessagesEvent::MessageStart {
         message: wire::MessagesResponse {
-            id: message_id(begin),
+            id: message_id(header),
             kind: "message",
             role: "assistant",
-            model: &begin.model,
+            model: &header.model,
             content: Vec::new(),
             ending: wire::StopInfo::default(),
             // The usage follows at the end.
@@ -215,15 +215,15 @@ fn start(begin: &AnswerHeader) -> wire::MessagesEvent<'_> {
 }
 
 fn message<'a>(
-    begin: &'a AnswerHeader,
+    header: &'a AnswerHeader,
     content: Vec<wire::MessageBlock<'a>>,
     end: &AnswerEnd,
 ) -> wire::MessagesResponse<'a> {
     wire::MessagesResponse {
-        id: message_id(begin),
+        id: message_id(header),
         kind: "message",
         role: "assistant",
-        model: &begin.model,
+        model: &header.model,
         content,
         ending: stop_info(&end.stop),
         usage: usage(&end.usage),
@@ -231,9 +231,9 @@ fn message<'a>(
 }
 
 /// Returns the message id. A turn has several answers if it waits for the caller's tools.
-fn message_id(begin: &AnswerHeader) -> String {
-    let turn = begin.turn.as_uuid().simple();
-    match begin.part {
+fn message_id(header: &AnswerHeader) -> String {
+    let turn = header.turn.as_uuid().simple();
+    match header.part {
         0 => format!("msg_{turn}"),
         part => format!("msg_{turn}_{part}"),
     }

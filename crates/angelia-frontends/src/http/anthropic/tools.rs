@@ -82,8 +82,8 @@ fn tool(raw: &RawValue, place: &str) -> Result<Option<CallerTool>, InvalidReques
                 "this must be a JSON schema of an object",
             ));
         }
-        (None, Some((_, description, schema))) => (*description, raw_json(schema)),
-        (None, None) if kind == "custom" => ("", raw_json(r#"{"type":"object"}"#)),
+        (None, Some((_, description, schema))) => (*description, json::literal(schema)),
+        (None, None) if kind == "custom" => ("", json::literal(r#"{"type":"object"}"#)),
         (None, None) => return Ok(None),
     };
     let tool: ToolLabel = json::parse_part(raw, place)?;
@@ -95,11 +95,6 @@ fn tool(raw: &RawValue, place: &str) -> Result<Option<CallerTool>, InvalidReques
         description: tool.description.unwrap_or_else(|| description.into()),
         input_schema: schema,
     }))
-}
-
-fn raw_json(json: &str) -> RawJson {
-    let raw = RawValue::from_string(json.to_owned());
-    raw.unwrap_or_default().into()
 }
 
 pub(super) fn choice(

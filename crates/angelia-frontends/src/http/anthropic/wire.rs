@@ -10,7 +10,6 @@ use super::super::openapi::shapes;
 
 /// Fields that are not listed here are accepted and have no effect.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "MessagesRequest")]
 pub(in crate::http) struct MessagesRequest<'a> {
     #[schemars(required, length(min = 1))]
     pub(super) model: Option<Arc<str>>,
@@ -55,7 +54,6 @@ pub(super) struct MessagesThread {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "MessagesRequestMessage")]
 pub(super) struct MessagesRequestMessage<'a> {
     #[schemars(extend("enum" = ["user", "assistant", "system", "developer"]))]
     pub(super) role: Arc<str>,
@@ -65,7 +63,6 @@ pub(super) struct MessagesRequestMessage<'a> {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "MessagesToolChoice")]
 pub(super) struct MessagesToolChoice {
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["auto", "any", "tool", "none"]))]
@@ -123,7 +120,6 @@ pub(in crate::http) struct MessagesResponse<'a> {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[schemars(rename = "MessageBlock")]
 pub(super) enum MessageBlock<'a> {
     Text {
         text: &'a str,
@@ -175,7 +171,6 @@ pub(in crate::http) struct MessagesErrorBody {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MessagesErrorDetail")]
 pub(super) struct MessagesErrorDetail {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
@@ -185,14 +180,12 @@ pub(super) struct MessagesErrorDetail {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MessagesErrorDetails")]
 pub(super) struct MessagesErrorDetails {
     pub(super) error_code: &'static str,
 }
 
 /// The response of `count_tokens`.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "TokenCount")]
 pub(in crate::http) struct TokenCount {
     pub(super) input_tokens: u64,
     /// Always true: this is not the vendor's count.

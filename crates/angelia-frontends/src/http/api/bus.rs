@@ -76,7 +76,6 @@ pub(in crate::http) struct BusMessageBody {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BusAccepted")]
 pub(in crate::http) struct BusAccepted {
     id: String,
     status: &'static str,
@@ -158,7 +157,6 @@ fn refusal_error(refusal: &PublishError) -> HttpError {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BusEndpoint")]
 pub(in crate::http) struct BusEndpoint {
     /// Its name.
     id: String,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use angelia_core::model::{Content, HistoryMessage, MessagePart, RawJson, Role, ToolId};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::super::dialect::{InvalidRequest, content::system_text};
+use super::super::dialect::{InvalidRequest, content::system_text, json};
 
 #[derive(Debug, Default)]
 pub(super) struct ConversationBuilder {
@@ -96,7 +96,7 @@ impl ConversationBuilder {
 pub(super) fn parse_arguments(text: &str) -> RawJson {
     let text = text.trim();
     if text.is_empty() {
-        return object("{}");
+        return json::literal("{}");
     }
     match serde_json::from_str::<Box<RawValue>>(text) {
         Ok(raw) if raw.get().starts_with('{') => raw.into(),
@@ -110,10 +110,6 @@ pub(super) fn wrap_in_object(name: &str, text: &str) -> RawJson {
     match to_raw_value(&map) {
         Ok(raw) => raw.into(),
         // Writing text into memory cannot fail.
-        Err(_) => object("{}"),
+        Err(_) => json::literal("{}"),
     }
-}
-
-fn object(json: &str) -> RawJson {
-    RawValue::from_string(json.to_owned()).unwrap_or_default().into()
 }

@@ -13,7 +13,6 @@ pub(in crate::http) struct OpenAiErrorBody<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "OpenAiErrorDetail")]
 struct OpenAiErrorDetail<'a> {
     message: String,
     #[serde(rename = "type")]

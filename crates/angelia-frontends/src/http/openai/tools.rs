@@ -163,8 +163,7 @@ impl FunctionDefinition<'_> {
 }
 
 fn no_parameters() -> RawJson {
-    let schema = r#"{"type":"object","properties":{}}"#.to_owned();
-    RawValue::from_string(schema).unwrap_or_default().into()
+    json::literal(r#"{"type":"object","properties":{}}"#)
 }
 
 #[derive(Debug, Deserialize)]

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use angelia_core::model::RawJson;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -45,6 +46,11 @@ pub fn parse_part<'a, T: Deserialize<'a>>(
 ) -> Result<T, InvalidRequest> {
     let mut json = serde_json::Deserializer::from_str(raw.get());
     deserialize(&mut json).map_err(|error| error.at(place))
+}
+
+/// Returns JSON that is written in this program.
+pub fn literal(json: &'static str) -> RawJson {
+    RawValue::from_string(json.to_owned()).unwrap_or_default().into()
 }
 
 /// Returns whether the JSON value is an object.

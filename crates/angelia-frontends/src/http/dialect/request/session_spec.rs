@@ -8,12 +8,9 @@ use angelia_core::{
     model::{Mode, RawJson, SessionSpec, SystemPrompt},
     ports::ExecutorCapabilities,
 };
-use serde_json::value::RawValue;
 
-use super::{InvalidRequest, ModelRequest, OutputFormat, ToolChoice, target::ModelTarget};
+use super::{InvalidRequest, ModelRequest, OutputFormat, ToolChoice, json, target::ModelTarget};
 use crate::http::{ApiState, ErrorKind, HttpError};
-
-const ANY_OBJECT_SCHEMA: &str = r#"{"type":"object"}"#;
 
 /// Builds the specification of a session for this request, and returns what its executor can do.
 pub(super) async fn session_spec(
@@ -90,9 +87,7 @@ fn capabilities(state: &ApiState, spec: &SessionSpec) -> Result<ExecutorCapabili
 pub(in crate::http) fn output_schema(output: &OutputFormat) -> Option<RawJson> {
     match output {
         OutputFormat::Text => None,
-        OutputFormat::Json => {
-            RawValue::from_string(ANY_OBJECT_SCHEMA.to_owned()).ok().map(Into::into)
-        }
+        OutputFormat::Json => Some(json::literal(r#"{"type":"object"}"#)),
         OutputFormat::Schema(schema) => Some(Arc::clone(schema)),
     }
 }

@@ -33,7 +33,7 @@ pub fn decode(body: &[u8]) -> Result<(ModelRequest, ChatDialect), InvalidRequest
     let (tools, tool_choice, legacy) = decode_tools(&request)?;
     let stream = request.stream.unwrap_or(false);
     let include_usage = request.stream_options.and_then(|options| options.include_usage);
-    let ask = ModelRequest {
+    let model_request = ModelRequest {
         model: request.model,
         is_utility: !stream && tools.is_empty() && is_utility(&messages),
         system,
@@ -47,7 +47,7 @@ pub fn decode(body: &[u8]) -> Result<(ModelRequest, ChatDialect), InvalidRequest
         previous_turn: None,
     };
     let chat = ChatDialect { include_usage: include_usage.unwrap_or(false), legacy };
-    Ok((ask, chat))
+    Ok((model_request, chat))
 }
 
 /// Refuses options that would change the meaning of the answer; they must not be ignored silently.

@@ -35,13 +35,13 @@ enum OpenChatBlock {
 }
 
 impl ChatEncoder {
-    pub(super) fn new(chat: ChatDialect, begin: &AnswerHeader) -> Self {
+    pub(super) fn new(chat: ChatDialect, header: &AnswerHeader) -> Self {
         let mut head = br#"data: {"id":"#.to_vec();
-        append(&mut head, &id(begin));
+        append(&mut head, &id(header));
         head.extend_from_slice(br#","object":"chat.completion.chunk","created":"#);
-        append(&mut head, &begin.at.as_second());
+        append(&mut head, &header.at.as_second());
         head.extend_from_slice(br#","model":"#);
-        append(&mut head, &begin.model);
+        append(&mut head, &header.model);
         Self {
             chat,
             head,
@@ -170,12 +170,12 @@ impl AnswerEncoder for ChatEncoder {
     }
 }
 
-pub(super) fn encode_complete(chat: ChatDialect, whole: &CompleteAnswer) -> Vec<u8> {
+pub(super) fn encode_complete(chat: ChatDialect, answer: &CompleteAnswer) -> Vec<u8> {
     let mut content = None;
     let mut reasoning = None;
     let (mut said, mut thought) = (ParagraphJoiner::default(), ParagraphJoiner::default());
     let mut tool_calls = Vec::new();
-    for block in &whole.blocks {
+    for block in &answer.blocks {
         match block {
             AnswerBlock::Text(text) => append_block(&mut content, &mut said, text),
             AnswerBlock::Reasoning(text) => append_block(&mut reasoning, &mut thought, text),
@@ -196,10 +196,10 @@ pub(super) fn encode_complete(chat: ChatDialect, whole: &CompleteAnswer) -> Vec<
         content = Some(String::new());
     }
     let completion = ChatCompletion {
-        id: id(&whole.header),
+        id: id(&answer.header),
         object: "chat.completion",
-        created: whole.header.at.as_second(),
-        model: &whole.header.model,
+        created: answer.header.at.as_second(),
+        model: &answer.header.model,
         choices: [ChatChoice {
             index: 0,
             message: ChatMessage {
@@ -211,9 +211,9 @@ pub(super) fn encode_complete(chat: ChatDialect, whole: &CompleteAnswer) -> Vec<
                 function_call,
             },
             logprobs: None,
-            finish_reason: finish_reason(&whole.end.stop, chat),
+            finish_reason: finish_reason(&answer.end.stop, chat),
         }],
-        usage: ChatUsage::from(&whole.end.usage),
+        usage: ChatUsage::from(&answer.end.usage),
     };
     let mut out = Vec::new();
     append(&mut out, &completion);
@@ -242,9 +242,9 @@ const fn finish_reason(stop: &StopReason, chat: ChatDialect) -> &'static str {
 }
 
 /// Returns the id of the answer; a turn has several answers if it calls the caller's tools.
-fn id(begin: &AnswerHeader) -> String {
-    let turn = begin.turn.as_uuid().simple();
-    match begin.part {
+fn id(header: &AnswerHeader) -> String {
+    let turn = header.turn.as_uuid().simple();
+    match header.part {
         0 => format!("chatcmpl-{turn}"),
         part => format!("chatcmpl-{turn}-{part}"),
     }

@@ -13,7 +13,6 @@ use super::super::super::openapi::shapes;
 /// Fields that are not listed here are accepted and have no effect.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
-#[schemars(rename = "ChatRequest")]
 pub(in crate::http) struct ChatRequest<'a> {
     #[schemars(length(min = 1))]
     pub(super) model: Arc<str>,
@@ -123,7 +122,6 @@ pub(super) struct RequestCustomCall<'a> {
 
 /// An answer that is not streamed.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ChatCompletion")]
 pub(in crate::http) struct ChatCompletion<'a> {
     pub(super) id: String,
     pub(super) object: &'static str,
@@ -134,7 +132,6 @@ pub(in crate::http) struct ChatCompletion<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ChatChoice")]
 pub(super) struct ChatChoice<'a> {
     pub(super) index: u32,
     pub(super) message: ChatMessage<'a>,
@@ -143,7 +140,6 @@ pub(super) struct ChatChoice<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ChatMessage")]
 pub(super) struct ChatMessage<'a> {
     pub(super) role: &'static str,
     pub(super) content: Option<String>,
@@ -158,7 +154,6 @@ pub(super) struct ChatMessage<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ChatToolCall")]
 pub(super) struct ChatToolCall<'a> {
     pub(super) id: &'a str,
     #[serde(rename = "type")]
@@ -167,7 +162,6 @@ pub(super) struct ChatToolCall<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ChatFunction")]
 pub(super) struct ChatFunction<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
@@ -206,7 +200,6 @@ pub(super) struct FunctionDelta<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ChatUsage")]
 pub(super) struct ChatUsage {
     prompt_tokens: u64,
     completion_tokens: u64,

@@ -61,7 +61,7 @@ pub fn decode(
     let (system, messages) = conversation.finish("input")?;
     let (mut tools, names) = ToolNames::decode_tools(request.tools.as_deref().unwrap_or_default())?;
     let tool_choice = tools::choice(request.tool_choice, &mut tools, "tool_choice")?;
-    let ask = ModelRequest {
+    let model_request = ModelRequest {
         model: Arc::clone(&request.model),
         system,
         messages,
@@ -75,7 +75,7 @@ pub fn decode(
         is_utility: false,
     };
     let responses = ResponsesDialect { echo: echo(request, names) };
-    Ok((ask, responses))
+    Ok((model_request, responses))
 }
 
 /// Refuses options that would change the meaning of the answer; they must not be ignored silently.

@@ -53,11 +53,11 @@ enum OpenItemKind {
 }
 
 impl ResponsesEncoder {
-    pub(super) fn new(echo: RequestEcho, begin: &AnswerHeader) -> Self {
+    pub(super) fn new(echo: RequestEcho, header: &AnswerHeader) -> Self {
         Self {
             echo,
-            header: begin.clone(),
-            id: ResponseId::from_header(begin),
+            header: header.clone(),
+            id: ResponseId::from_header(header),
             sequence_number: 0,
             output: Vec::new(),
             open: None,

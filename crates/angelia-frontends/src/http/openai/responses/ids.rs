@@ -27,8 +27,8 @@ pub struct ItemId {
 pub struct InvalidId;
 
 impl ResponseId {
-    pub const fn from_header(begin: &AnswerHeader) -> Self {
-        Self { turn: begin.turn, part: begin.part }
+    pub const fn from_header(header: &AnswerHeader) -> Self {
+        Self { turn: header.turn, part: header.part }
     }
 
     /// Returns the id of the item at `index`; the prefix tells its type.

@@ -16,36 +16,37 @@ use super::{
 };
 
 /// Encodes the answer to a request without streaming.
-pub(super) fn encode_complete(echo: &RequestEcho, whole: &CompleteAnswer) -> Vec<u8> {
-    let output = items(&echo.tool_names, whole);
-    let ending = ResponseStatus::of_live_answer(&whole.end, !output.is_empty());
-    ended(echo, &whole.header, &whole.end, ending, &output)
+pub(super) fn encode_complete(echo: &RequestEcho, answer: &CompleteAnswer) -> Vec<u8> {
+    let output = items(&echo.tool_names, answer);
+    let ending = ResponseStatus::of_live_answer(&answer.end, !output.is_empty());
+    ended(echo, &answer.header, &answer.end, ending, &output)
 }
 
 /// Encodes an answer from the record. The request is not echoed.
-pub fn encode_recorded(whole: &CompleteAnswer) -> Vec<u8> {
-    let ending = ResponseStatus::of_recorded_answer(&whole.end);
+pub fn encode_recorded(answer: &CompleteAnswer) -> Vec<u8> {
+    let ending = ResponseStatus::of_recorded_answer(&answer.end);
     let echo = RequestEcho::default();
-    let output = items(&echo.tool_names, whole);
-    ended(&echo, &whole.header, &whole.end, ending, &output)
+    let output = items(&echo.tool_names, answer);
+    ended(&echo, &answer.header, &answer.end, ending, &output)
 }
 
 /// Encodes an unfinished answer: `queued`, `in_progress`, or `cancelled` before it began.
-pub fn encode_unfinished(begin: &AnswerHeader, status: &'static str) -> Vec<u8> {
+pub fn encode_unfinished(header: &AnswerHeader, status: &'static str) -> Vec<u8> {
     let echo = RequestEcho::default();
-    let response = response(&echo, begin, ResponseStatus::with_status(status), &[], &echo.metadata);
+    let response =
+        response(&echo, header, ResponseStatus::with_status(status), &[], &echo.metadata);
     json(&response)
 }
 
 fn ended(
     echo: &RequestEcho,
-    begin: &AnswerHeader,
+    header: &AnswerHeader,
     end: &AnswerEnd,
     ending: ResponseStatus,
     output: &[ResponseItem],
 ) -> Vec<u8> {
     let metadata = metadata(echo, end);
-    let mut response = response(echo, begin, ending, output, &metadata);
+    let mut response = response(echo, header, ending, output, &metadata);
     response.usage = Some(ResponseUsage::from(&end.usage));
     json(&response)
 }
@@ -118,15 +119,15 @@ pub(super) fn metadata(echo: &RequestEcho, end: &AnswerEnd) -> Map<String, Value
 
 pub(super) fn response<'a>(
     echo: &'a RequestEcho,
-    begin: &'a AnswerHeader,
+    header: &'a AnswerHeader,
     ending: ResponseStatus,
     output: &'a [ResponseItem],
     metadata: &'a Map<String, Value>,
 ) -> ResponseObject<'a> {
     ResponseObject {
-        id: ResponseId::from_header(begin).to_string(),
+        id: ResponseId::from_header(header).to_string(),
         object: "response",
-        created_at: begin.at.as_second(),
+        created_at: header.at.as_second(),
         status: ending.status,
         background: false,
         error: ending.error,
@@ -134,7 +135,7 @@ pub(super) fn response<'a>(
         instructions: echo.instructions.as_deref(),
         max_output_tokens: echo.max_output_tokens,
         max_tool_calls: None,
-        model: &begin.model,
+        model: &header.model,
         output,
         parallel_tool_calls: echo.parallel_tool_calls.unwrap_or(true),
         previous_response_id: echo.previous_response_id.as_deref(),
@@ -160,9 +161,9 @@ fn or_default<'a>(asked: Option<&'a RawValue>, usual: &'static str) -> &'a RawVa
     asked.unwrap_or_else(|| serde_json::from_str(usual).unwrap_or(RawValue::NULL))
 }
 
-fn items(names: &ToolNames, whole: &CompleteAnswer) -> Vec<ResponseItem> {
-    let id = ResponseId::from_header(&whole.header);
-    let blocks = (0..).zip(&whole.blocks);
+fn items(names: &ToolNames, answer: &CompleteAnswer) -> Vec<ResponseItem> {
+    let id = ResponseId::from_header(&answer.header);
+    let blocks = (0..).zip(&answer.blocks);
     let item = |(index, block)| item(names, id, index, block);
     blocks.map(item).collect()
 }

@@ -123,11 +123,10 @@ fn custom(raw: &RawValue, place: &str) -> Result<CallerTool, InvalidRequest> {
         description.push_str("\n\nThe input must follow this grammar:\n");
         description.push_str(&grammar);
     }
-    let schema = RawValue::from_string(CUSTOM_INPUT_SCHEMA.to_owned());
     Ok(CallerTool {
         name: tool.name,
         description: description.into(),
-        input_schema: schema.unwrap_or_default().into(),
+        input_schema: json::literal(CUSTOM_INPUT_SCHEMA),
     })
 }
 

@@ -12,7 +12,6 @@ use super::{super::super::openapi::shapes, errors::ResponseError, tool_names::To
 /// Fields that are not listed here are accepted and have no effect.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
-#[schemars(rename = "ResponsesRequest")]
 pub(in crate::http) struct ResponsesRequest<'a> {
     #[schemars(length(min = 1))]
     pub(super) model: Arc<str>,
@@ -156,7 +155,6 @@ pub(super) struct IncompleteDetails {
 /// An item of an answer.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[schemars(rename = "ResponseItem")]
 pub(super) enum ResponseItem {
     Message {
         id: String,
@@ -208,7 +206,6 @@ impl TextPart {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ResponseUsage")]
 pub(super) struct ResponseUsage {
     input_tokens: u64,
     input_tokens_details: InputDetails,
