@@ -115,10 +115,15 @@ fn every_command_is_a_next_start() {
 #[test]
 fn whoever_only_reads_cleans_nothing_up() {
     let machine = Machine::new();
+    // A spare agent would end by itself, without its daemon.
+    machine.configure("profiles: {default: {executor: parrot, warm: 0}}");
     let serving = machine.serve();
     let session = http::session(&machine, &serving.socket, "default");
     let turn = http::submit(&serving.socket, &session, SAYS_AND_HANGS);
-    until("the agent runs", || !agent_pids(&machine).is_empty());
+    until("the agent hangs in its tool", || {
+        let turns = machine.export(&session);
+        turns.iter().any(|turn| !turn.of_type("tool.started").is_empty())
+    });
     serving.kill();
     let left = agent_pids(&machine);
     let commands: [&[&str]; 7] = [
