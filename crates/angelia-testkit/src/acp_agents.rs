@@ -43,10 +43,10 @@ impl AcpAgent {
     /// `base_url`.
     pub fn claude(place: &IsolatedHome, base_url: &str) -> Result<Self, AcpAgentNotInstalled> {
         let script = require_installed("@agentclientprotocol/claude-agent-acp/dist/index.js")?;
-        let variables = RealClaude::variables(place, base_url);
+        let variables = RealClaude::variables(place, base_url).into_iter();
         Ok(Self {
             command: vec!["node".to_owned(), script],
-            env: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+            env: variables.map(|(name, value)| (name.to_owned(), value)).collect(),
         })
     }
 

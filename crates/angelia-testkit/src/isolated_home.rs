@@ -10,6 +10,8 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::real::{CLAUDE_KEY, CLAUDE_TOKEN, RealClaude};
+
 /// A temporary home with its working, temporary and runtime folders; removed on drop.
 #[derive(Debug)]
 pub struct IsolatedHome {
@@ -56,17 +58,9 @@ impl IsolatedHome {
     /// dummy key.
     pub fn agent_environment(&self, base_url: &str) -> Vec<(OsString, OsString)> {
         let mut environment = self.environment();
-        environment.extend(
-            [
-                ("ANTHROPIC_BASE_URL", base_url),
-                ("ANTHROPIC_API_KEY", "sk-ant-dummy-key-of-the-tests"),
-                ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-                ("DISABLE_TELEMETRY", "1"),
-                ("DISABLE_AUTOUPDATER", "1"),
-                ("DISABLE_ERROR_REPORTING", "1"),
-            ]
-            .map(|(name, value)| (name.into(), value.into())),
-        );
+        let variables = RealClaude::model_variables(base_url).into_iter();
+        environment.extend(variables.map(|(name, value)| (name.into(), value.into())));
+        environment.push(("ANTHROPIC_API_KEY".into(), CLAUDE_KEY.into()));
         environment
     }
 
@@ -74,8 +68,7 @@ impl IsolatedHome {
     pub fn subscription_environment(&self, base_url: &str) -> Vec<(OsString, OsString)> {
         let mut environment = self.agent_environment(base_url);
         environment.retain(|(name, _)| name != "ANTHROPIC_API_KEY");
-        environment
-            .push(("CLAUDE_CODE_OAUTH_TOKEN".into(), "sk-ant-oat01-dummy-token-of-tests".into()));
+        environment.push(("CLAUDE_CODE_OAUTH_TOKEN".into(), CLAUDE_TOKEN.into()));
         environment
     }
 }

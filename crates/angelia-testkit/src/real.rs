@@ -17,6 +17,9 @@ pub struct RealClaude {
 /// The dummy API key that Claude Code uses as its login.
 pub const CLAUDE_KEY: &str = "sk-ant-dummy-key-of-the-tests";
 
+/// The dummy subscription token, as another login of Claude Code.
+pub const CLAUDE_TOKEN: &str = "sk-ant-oat01-dummy-token-of-tests";
+
 #[derive(Debug, thiserror::Error)]
 #[error("{program} {version} is not installed at {path}; run `cargo xtask setup`")]
 pub struct ProgramNotInstalled {
@@ -59,17 +62,41 @@ impl RealClaude {
     }
 
     /// Returns the variables that make it talk only to the model at `base_url`.
-    pub fn variables(place: &IsolatedHome, base_url: &str) -> [(&'static str, String); 7] {
-        let runtime = place.root().join("run").to_string_lossy().into_owned();
-        [
+    pub fn model_variables(base_url: &str) -> Vec<(&'static str, String)> {
+        vec![
             ("ANTHROPIC_BASE_URL", base_url.to_owned()),
-            ("XDG_RUNTIME_DIR", runtime),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
             ("DISABLE_TELEMETRY", "1".to_owned()),
             ("DISABLE_AUTOUPDATER", "1".to_owned()),
             ("DISABLE_ERROR_REPORTING", "1".to_owned()),
-            ("CLAUDE_CODE_MAX_RETRIES", "1".to_owned()),
         ]
+    }
+
+    /// Returns the variables of a profile: those of [`Self::model_variables`], a runtime folder in
+    /// this home, and a single retry, so that a test of a failure is short.
+    pub fn variables(place: &IsolatedHome, base_url: &str) -> Vec<(&'static str, String)> {
+        let runtime = place.root().join("run").to_string_lossy().into_owned();
+        let mut variables = Self::model_variables(base_url);
+        variables.push(("XDG_RUNTIME_DIR", runtime));
+        variables.push(("CLAUDE_CODE_MAX_RETRIES", "1".to_owned()));
+        variables
+    }
+
+    /// Returns the indented lines of a profile, or of `executors.claude`, that run this program in
+    /// this home, logged in with [`CLAUDE_KEY`]. The last lines are the variables, so a test can
+    /// append its own.
+    pub fn config_lines(&self, place: &IsolatedHome, base_url: &str) -> String {
+        let lines = self.config_lines_without_login(place, base_url);
+        format!("{lines}      ANTHROPIC_API_KEY: {CLAUDE_KEY}\n")
+    }
+
+    /// Like [`Self::config_lines`], but without an API key: the program needs its own login.
+    pub fn config_lines_without_login(&self, place: &IsolatedHome, base_url: &str) -> String {
+        let variables = Self::variables(place, base_url).into_iter();
+        let variables: Vec<_> =
+            variables.map(|(name, value)| format!("      {name}: '{value}'\n")).collect();
+        let path = self.path.display();
+        format!("    warm: 0\n    binary: {path}\n    env:\n{}", variables.concat())
     }
 
     /// Returns the specification of a session in this home, logged in with [`CLAUDE_KEY`].

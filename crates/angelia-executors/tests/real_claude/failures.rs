@@ -6,6 +6,7 @@ use angelia_core::{
     model::{Billing, FailureKind, TurnStatus},
     ports::{AgentEvent, LoginState},
 };
+use angelia_testkit::real::CLAUDE_TOKEN;
 
 use crate::{
     harness::{ClaudeHarness, bash, on_both},
@@ -57,8 +58,7 @@ async fn real_the_wrong_payer_is_refused_before_the_first_prompt() {
         let mut spec = lab.spec_without_login();
         spec.billing = Billing::Subscription;
         assert!(lab.try_open(&spec, None).await.is_err(), "unknown is another");
-        spec.env
-            .insert("CLAUDE_CODE_OAUTH_TOKEN".into(), "sk-ant-oat01-dummy-token-of-tests".into());
+        spec.env.insert("CLAUDE_CODE_OAUTH_TOKEN".into(), CLAUDE_TOKEN.into());
         let mut session = lab.open(&spec).await;
         let heard = session.prompt("hello").await;
         heard.answer();

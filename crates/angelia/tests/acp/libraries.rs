@@ -32,26 +32,9 @@ impl LibraryFixture {
     pub(crate) fn new(claude: &RealClaude) -> Self {
         let server = ModelServer::start().unwrap();
         let machine = Machine::with_shell();
-        let run = machine.place.root().join("run");
         machine.configure(&format!(
-            "profiles:
-  default:
-    executor: claude
-    warm: 0
-    binary: {}
-    env:
-      ANTHROPIC_BASE_URL: {}
-      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests
-      XDG_RUNTIME_DIR: {}
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
-      CLAUDE_CODE_MAX_RETRIES: '1'
-      DISABLE_TELEMETRY: '1'
-      DISABLE_AUTOUPDATER: '1'
-      DISABLE_ERROR_REPORTING: '1'
-",
-            claude.path.display(),
-            server.base_url(),
-            run.display()
+            "profiles:\n  default:\n    executor: claude\n{}",
+            claude.config_lines(&machine.place, &server.base_url())
         ));
         Self { machine, server }
     }

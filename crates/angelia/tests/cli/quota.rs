@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use angelia_testkit::real::CLAUDE_TOKEN;
+
 use crate::{
     agent_processes,
     checklist::{ClaudeFixture, on_both_versions, profile_without_key},
@@ -15,7 +17,7 @@ const RESET_DELAY_SECS: u64 = 20;
 /// Configures a dummy subscription login; `more` are lines of the profile, `others` more profiles.
 fn configure(lab: &ClaudeFixture, more: &str, others: &str) {
     let text = profile_without_key(&lab.machine, &lab.claude, &lab.server);
-    let token = "\n      CLAUDE_CODE_OAUTH_TOKEN: sk-ant-oat01-dummy-token-of-tests";
+    let token = format!("\n      CLAUDE_CODE_OAUTH_TOKEN: {CLAUDE_TOKEN}");
     let text = format!("profiles:\n  default:{text}{token}{more}\n{others}");
     lab.machine.configure(&text);
 }

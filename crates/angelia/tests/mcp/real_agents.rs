@@ -28,7 +28,6 @@ impl McpFixture {
         let server = ModelServer::start().unwrap();
         let mut machine = Machine::with_shell();
         machine.set("HERMES_BUS_ROOT", machine.place.root().join("hermes"));
-        let run = machine.place.root().join("run");
         let claude = RealClaude::newest().unwrap();
         let codex = RealCodex::find().unwrap();
         let home = machine.place.root().join("codex");
@@ -37,26 +36,14 @@ impl McpFixture {
         machine.configure(&format!(
             "executors:
   claude:
-    warm: 0
-    binary: {}
-    env:
-      ANTHROPIC_BASE_URL: {base_url}
-      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests
-      XDG_RUNTIME_DIR: {}
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
-      CLAUDE_CODE_MAX_RETRIES: '1'
-      DISABLE_TELEMETRY: '1'
-      DISABLE_AUTOUPDATER: '1'
-      DISABLE_ERROR_REPORTING: '1'
-  codex:
+{}  codex:
     warm: 0
     binary: {}
     env:
       CODEX_HOME: {}
       {}: dummy
 {profiles}",
-            claude.path.display(),
-            run.display(),
+            claude.config_lines(&machine.place, &base_url),
             codex.path.display(),
             home.display(),
             codex_home::KEY_VARIABLE,

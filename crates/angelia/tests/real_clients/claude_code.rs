@@ -29,12 +29,8 @@ impl ClaudeClient {
         command
             .env_clear()
             .envs(self.place.environment())
-            .env("ANTHROPIC_BASE_URL", bench.url())
+            .envs(RealClaude::model_variables(&bench.url()))
             .env("ANTHROPIC_AUTH_TOKEN", bench.key())
-            .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
-            .env("DISABLE_TELEMETRY", "1")
-            .env("DISABLE_AUTOUPDATER", "1")
-            .env("DISABLE_ERROR_REPORTING", "1")
             .current_dir(self.place.work_dir())
             .args(["-p", "--model", "claude/sonnet", "--output-format", "json"])
             .args(arguments)

@@ -53,27 +53,13 @@ impl DaemonFixture {
         for (name, value) in more.variables {
             machine.set(name, *value);
         }
-        let run = machine.place.root().join("run");
         machine.configure(&format!(
             "executors:
   claude:
-    warm: 0
-    binary: {}
-    env:
-      ANTHROPIC_BASE_URL: {}
-      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests
-      XDG_RUNTIME_DIR: {}
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
-      CLAUDE_CODE_MAX_RETRIES: '1'
-      DISABLE_TELEMETRY: '1'
-      DISABLE_AUTOUPDATER: '1'
-      DISABLE_ERROR_REPORTING: '1'
-{}http:
+{}{}http:
   disconnect_grace: 1s
 {}{}",
-            claude.path.display(),
-            server.base_url(),
-            run.display(),
+            claude.config_lines(&machine.place, &server.base_url()),
             more.claude,
             more.http,
             more.blocks

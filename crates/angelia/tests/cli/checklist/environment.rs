@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
+use angelia_testkit::real::CLAUDE_KEY;
 use rustix::process::Signal;
 
 use super::{bash, on_both_versions};
@@ -49,9 +50,9 @@ fn real_a21_nothing_of_ours_reaches_the_program_but_what_is_listed() {
         let read = |pid: u32| fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let all: Vec<u8> = agent_pids(&lab.machine).into_iter().flat_map(read).collect();
         let all = String::from_utf8_lossy(&all).into_owned();
-        assert!(all.contains("ANTHROPIC_API_KEY=sk-ant-dummy-key-of-the-tests"));
+        assert!(all.contains(&format!("ANTHROPIC_API_KEY={CLAUDE_KEY}")));
         assert!(!all.contains("must-not-leak"), "{all}");
-        assert_eq!(lab.last_request().header("x-api-key"), Some("sk-ant-dummy-key-of-the-tests"));
+        assert_eq!(lab.last_request().header("x-api-key"), Some(CLAUDE_KEY));
         running.signal(Signal::INT);
         running.wait().assert_code(130);
     });

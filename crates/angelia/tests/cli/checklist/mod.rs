@@ -24,37 +24,21 @@ pub(crate) struct ClaudeFixture {
     pub(crate) server: ModelServer,
 }
 
-/// Returns the lines of a profile that uses this program with this model.
+/// Returns the lines of a profile that uses this program with this model. The lines end with the
+/// profile's variables.
 pub(crate) fn profile(machine: &Machine, claude: &RealClaude, server: &ModelServer) -> String {
-    let mut text = profile_without_key(machine, claude, server);
-    text.push_str("\n      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests");
-    text
+    let lines = claude.config_lines(&machine.place, &server.base_url());
+    format!("\n    executor: claude\n{}", lines.trim_end())
 }
 
-/// Like [`profile`], but without an API key: the program needs its own login. The lines end with
-/// the profile's variables.
+/// Like [`profile`], but without an API key: the program needs its own login.
 pub(crate) fn profile_without_key(
     machine: &Machine,
     claude: &RealClaude,
     server: &ModelServer,
 ) -> String {
-    format!(
-        "
-    executor: claude
-    warm: 0
-    binary: {}
-    env:
-      ANTHROPIC_BASE_URL: {}
-      XDG_RUNTIME_DIR: {}
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
-      CLAUDE_CODE_MAX_RETRIES: '1'
-      DISABLE_TELEMETRY: '1'
-      DISABLE_AUTOUPDATER: '1'
-      DISABLE_ERROR_REPORTING: '1'",
-        claude.path.display(),
-        server.base_url(),
-        machine.place.root().join("run").display()
-    )
+    let lines = claude.config_lines_without_login(&machine.place, &server.base_url());
+    format!("\n    executor: claude\n{}", lines.trim_end())
 }
 
 impl ClaudeFixture {
