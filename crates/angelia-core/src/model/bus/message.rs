@@ -74,9 +74,11 @@ impl BusMessage {
         }
     }
 
-    /// Parses the envelope. Never fails: an envelope that cannot be parsed becomes the text.
+    /// Parses the envelope, for a reader of the body. The other fields of the message were read
+    /// from it when the message came in. Never fails: an envelope that cannot be parsed becomes the
+    /// text.
     pub fn content(&self) -> MessageContent {
-        let Ok(envelope) = serde_json::from_slice::<Map<String, Value>>(&self.envelope) else {
+        let Ok(mut envelope) = serde_json::from_slice::<Map<String, Value>>(&self.envelope) else {
             // Nested too deeply, or invalid UTF-8: show the raw text instead of nothing.
             return MessageContent {
                 kind: None,
@@ -86,7 +88,7 @@ impl BusMessage {
                 body: Value::Null,
             };
         };
-        let body = envelope.get("body").cloned().unwrap_or(Value::Null);
+        let body = envelope.remove("body").unwrap_or(Value::Null);
         let field = |name: &str| body.get(name)?.as_str().map(str::to_owned);
         let text = match &body {
             Value::String(text) => text.clone(),

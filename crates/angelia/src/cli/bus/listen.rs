@@ -184,17 +184,16 @@ async fn receive(
 /// ever.
 async fn drain_connection(line: &mut BusClient, error: io::Error) -> ListenEnd {
     while let Ok(Ok(heard)) = timeout(DRAIN_TIMEOUT, line.receive()).await {
-        if is_displaced(&heard) {
+        let frame = std::str::from_utf8(&heard).unwrap_or_default();
+        if FrameFields::parse(frame).is_ok_and(|fields| is_displaced(&fields)) {
             return displaced_end();
         }
     }
     ListenEnd::ConnectionLost(error)
 }
 
-fn is_displaced(frame: &[u8]) -> bool {
-    let frame = std::str::from_utf8(frame).unwrap_or_default();
-    let kind = FrameFields::parse(frame).ok().and_then(|fields| fields.kind);
-    kind.is_some_and(|kind| kind.get() == r#""displaced""#)
+fn is_displaced(fields: &FrameFields<'_>) -> bool {
+    fields.kind.is_some_and(|kind| kind.get() == r#""displaced""#)
 }
 
 fn displaced_end() -> ListenEnd {
@@ -225,7 +224,7 @@ async fn handle_frame(
     };
     match fields.kind() {
         FrameKind::Message => {}
-        _ if is_displaced(heard) => return Err(displaced_end()),
+        _ if is_displaced(&fields) => return Err(displaced_end()),
         _ => return Ok(()),
     }
     match &shown.reactor {
