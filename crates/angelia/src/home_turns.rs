@@ -18,13 +18,9 @@ pub(crate) struct HomeTurns {
 }
 
 impl HomeTurns {
-    pub(crate) async fn open(app: &Arc<App>, command: &'static str) -> Result<Self, CommandError> {
-        Self::open_with(app, command, false, SpecOverrides::default()).await
-    }
-
-    /// Like [`Self::open`], with flags that override the profile. The daemon does not know them, so
-    /// they need an engine of this process.
-    pub(crate) async fn open_with(
+    /// Opens the turns. `overrides` are flags that override the profile; the daemon does not know
+    /// them, so they need an engine of this process.
+    pub(crate) async fn open(
         app: &Arc<App>,
         command: &'static str,
         keep_warm: bool,
@@ -37,6 +33,21 @@ impl HomeTurns {
         }
         let local = LocalEngine::start(app, command, keep_warm).await?;
         Ok(Self { service: local.turns(overrides), local: Some(local) })
+    }
+
+    /// Opens the turns for the time of some work.
+    pub(crate) async fn with<T, F>(
+        app: &Arc<App>,
+        command: &'static str,
+        work: impl FnOnce(Arc<dyn TurnService>) -> F,
+    ) -> Result<T, CommandError>
+    where
+        F: Future<Output = Result<T, CommandError>>,
+    {
+        let turns = Self::open(app, command, false, SpecOverrides::default()).await?;
+        let result = work(Arc::clone(&turns.service)).await;
+        turns.close().await;
+        result
     }
 
     /// Stops the engine that was started for this command.

@@ -10,7 +10,7 @@ use angelia_core::{
 };
 use angelia_frontends::{
     http::resources::{ApprovalResource, SessionResource, TurnResource},
-    turn_service::TurnService as _,
+    turn_service::TurnService,
 };
 
 use crate::{
@@ -36,9 +36,17 @@ impl Records {
         }
     }
 
+    /// Returns the turns that any process of the owner can decide: those of the daemon.
+    pub(crate) fn shared_turns(&self) -> Option<&dyn TurnService> {
+        match self {
+            Self::Daemon(daemon) => Some(daemon),
+            Self::Store(_) => None,
+        }
+    }
+
     pub(crate) async fn session(&self, id: SessionId) -> Result<SessionResource, CommandError> {
         match self {
-            Self::Daemon(daemon) => Ok(daemon.session(&id.to_string()).await?),
+            Self::Daemon(daemon) => Ok(daemon.session(id).await?),
             Self::Store(store) => match store.session(id).await? {
                 Some(session) => Ok((&session).into()),
                 None => Err(EngineError::NotFound("session").into()),

@@ -10,6 +10,7 @@ use serde::{
     de::{DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
+use serde_with::{As, DisplayFromStr};
 
 /// The limit on a `session_id`, which is stored with the session.
 const MAX_SESSION_ID_BYTES: usize = 512;
@@ -92,7 +93,7 @@ pub struct InterruptRequest {
 pub struct ApproveRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
-    #[serde(serialize_with = "shown")]
+    #[serde(serialize_with = "As::<DisplayFromStr>::serialize")]
     #[schemars(with = "String")]
     pub approval_id: ApprovalId,
     /// `once`, `session`, `deny` or `stop`.
@@ -117,10 +118,6 @@ enum VerdictWord {
     Session,
     Deny,
     Stop,
-}
-
-fn shown<T: fmt::Display, S: serde::Serializer>(value: &T, out: S) -> Result<S::Ok, S::Error> {
-    out.collect_str(value)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "how a serializer hands it over")]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use angelia_core::{
-    model::{Decision, QuestionAnswer, TurnId, TurnStatus},
+    model::{TurnId, TurnStatus},
     task::TaskGroup,
 };
 use angelia_wire::limits::MAX_FRAME_BYTES;
@@ -20,6 +20,7 @@ use super::{
     request::{ApproveRequest, InterruptRequest, unreadable_line},
 };
 use crate::{
+    http::DecisionBody,
     stdio::{InputLine, StdioInput, StdioOutput},
     turn_service::TurnService,
 };
@@ -233,21 +234,13 @@ impl BridgeShared {
             self.send_error(ids, BridgeErrorCode::UnknownApproval, message).await;
             return;
         }
-        let answers = request.answers.into_iter();
-        let decision = Decision {
-            verdict: request.verdict,
-            note: request.note,
-            answers: answers
-                .map(|(question, answer)| QuestionAnswer { question, answer })
-                .collect(),
-            by: "owner".into(),
-        };
+        let ApproveRequest { request_id, approval_id, verdict, note, answers } = request;
+        let decision = DecisionBody { verdict, note, answers }.into();
         // In a task of its own, so that a slow decision does not hold up the next request.
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
-            let decided = inner.turns.decide(request.approval_id, decision).await;
-            if let Err(error) = decided {
-                let ids = (request.request_id.as_deref(), None);
+            if let Err(error) = inner.turns.decide(approval_id, decision).await {
+                let ids = (request_id.as_deref(), None);
                 inner.send_error(ids, error.kind.into(), &error.to_string()).await;
             }
         });

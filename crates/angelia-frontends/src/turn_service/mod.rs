@@ -28,7 +28,8 @@ use crate::http::{
 pub type ServiceFuture<'a, T> = BoxFuture<'a, Result<T, TurnServiceError>>;
 
 pub trait TurnService: Send + Sync + 'static {
-    /// Whether the owner can decide approvals of these turns from another process.
+    /// Whether the owner can decide approvals of these turns, and interrupt the turns, from another
+    /// process.
     fn is_shared(&self) -> bool;
 
     fn session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource>;

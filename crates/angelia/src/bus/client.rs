@@ -29,13 +29,17 @@ impl BusClient {
         })
     }
 
-    pub(crate) async fn send(&mut self, words: &Value) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        frame::encode(&mut bytes, words.to_string().as_bytes());
+    pub(crate) async fn send(&mut self, message: &Value) -> io::Result<()> {
+        self.send_json(message.to_string().as_bytes()).await
+    }
+
+    pub(crate) async fn send_json(&mut self, json: &[u8]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + json.len());
+        frame::encode(&mut bytes, json);
         self.stream.write_all(&bytes).await
     }
 
-    /// Waits for the next frame. The end of the stream is an error.
+    /// Waits for the next frame. The end of the stream is an error. Cancel safe.
     pub(crate) async fn receive(&mut self) -> io::Result<Bytes> {
         loop {
             match self.frames.next() {
@@ -51,16 +55,16 @@ impl BusClient {
         }
     }
 
-    /// Sends a request and waits for the answer. A daemon that does not know the request sends no
-    /// answer, hence the timeout.
+    /// Sends a request and waits for the reply. A daemon that does not know the request sends no
+    /// reply, hence the timeout.
     pub(crate) async fn request(
         &mut self,
-        question: &Value,
-        patience: Duration,
+        message: &Value,
+        reply_timeout: Duration,
     ) -> io::Result<Value> {
-        self.send(question).await?;
-        let answer = timeout(patience, self.receive()).await;
-        let answer = answer.map_err(|_silence| io::Error::from(io::ErrorKind::TimedOut))??;
-        Ok(serde_json::from_slice(&answer)?)
+        self.send(message).await?;
+        let reply = timeout(reply_timeout, self.receive()).await;
+        let reply = reply.map_err(|_silence| io::Error::from(io::ErrorKind::TimedOut))??;
+        Ok(serde_json::from_slice(&reply)?)
     }
 }

@@ -40,12 +40,11 @@ pub(crate) struct OpenBus {
 
 /// Returns the path of the socket that clients of hermes-bus use.
 pub(crate) fn socket_path(app: &App) -> Result<PathBuf, CommandError> {
-    let root = app.environment.hermes_bus_root().ok_or_else(|| {
+    app.environment.hermes_bus_socket().ok_or_else(|| {
         let what =
             "cannot find a folder for the bus's socket: neither HERMES_BUS_ROOT nor HOME is set";
         CommandError::new(Exit::Config, what)
-    })?;
-    Ok(root.join("hermes-bus.sock"))
+    })
 }
 
 /// The error when another process runs the bus.

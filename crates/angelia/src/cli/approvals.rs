@@ -3,43 +3,55 @@
 //! Listing works without a daemon. Deciding needs one, because a decision must reach the process
 //! that runs the turn.
 //!
-//! - `decision_args`: turns the command-line arguments into a decision that fits the approval.
+//! - `answers`: assigns the answers of the command line to the questions of an approval.
 
-mod decision_args;
+pub(crate) mod answers;
 #[cfg(test)]
 mod tests;
 
 use std::{io::Write as _, sync::Arc};
 
 use angelia_core::{
-    model::{ApprovalId, ApprovalKind, Question},
+    model::{ApprovalId, ApprovalKind, Decision, Question, Verdict},
     ports::{ApprovalFilter, Page},
 };
-use angelia_frontends::{
-    http::resources::ApprovalResource,
-    turn_service::{TurnErrorKind, TurnService as _},
-};
+use angelia_frontends::{http::resources::ApprovalResource, turn_service::TurnErrorKind};
 
-use self::decision_args::DecisionArgs;
 use super::{
-    args::{ApprovalsCommand, ListArgs},
+    args::{ApprovalsCommand, DecideCommand, ListArgs},
     error::{CommandError, Exit},
     print,
 };
 use crate::{assemble::App, records::Records};
 
 pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exit, CommandError> {
-    let (id, args) = match command {
+    match command {
         ApprovalsCommand::List { list: args, all } => {
-            return print::bytes(&list(&Records::open(app).await?, &args, all).await?);
+            print::bytes(&list(&Records::open(app).await?, &args, all).await?)
         }
-        ApprovalsCommand::Approve { id, session, note, answers } => {
-            (id, DecisionArgs::allow(session, note, answers))
+        ApprovalsCommand::Decide(command) => {
+            let (id, decision, answers) = parse_decision(command)?;
+            print::line(&decide(&Records::open(app).await?, id, decision, &answers).await?)
         }
-        ApprovalsCommand::Deny { id, stop, note } => (id, DecisionArgs::refuse(stop, note)),
+    }
+}
+
+/// Returns the approval's id, the decision without its answers, and the `--answer` values. Which
+/// question each of these answers is known only when the approval has been read.
+fn parse_decision(
+    command: DecideCommand,
+) -> Result<(ApprovalId, Decision, Vec<String>), CommandError> {
+    let (id, verdict, note, answers) = match command {
+        DecideCommand::Approve { id, session, note, answers } => {
+            (id, if session { Verdict::Session } else { Verdict::Once }, note, answers)
+        }
+        DecideCommand::Deny { id, stop, note } => {
+            (id, if stop { Verdict::Stop } else { Verdict::Deny }, note, Vec::new())
+        }
     };
-    let id = parse_approval_id(&id)?;
-    print::line(&decide(&Records::open(app).await?, id, &args).await?)
+    let mut decision = Decision::new(verdict, "owner");
+    decision.note = note.map(Into::into);
+    Ok((parse_approval_id(&id)?, decision, answers))
 }
 
 fn parse_approval_id(id: &str) -> Result<ApprovalId, CommandError> {
@@ -49,20 +61,22 @@ fn parse_approval_id(id: &str) -> Result<ApprovalId, CommandError> {
     })
 }
 
-/// Sends a decision to the daemon, and returns a line that says what was decided.
+/// Sends a decision, with the `--answer` values, to the process that runs the turn, and returns a
+/// line that says what was decided.
 async fn decide(
     records: &Records,
     id: ApprovalId,
-    args: &DecisionArgs,
+    mut decision: Decision,
+    answers: &[String],
 ) -> Result<String, CommandError> {
     let approval = records.approval(id).await?;
     refuse_if_decided(&approval)?;
-    let decision = args.to_decision(&approval.approval_kind())?;
-    let Records::Daemon(daemon) = records else {
+    answers::add_to_decision(&mut decision, answers, &approval.approval_kind())?;
+    let Some(turns) = records.shared_turns() else {
         return Err(not_in_daemon_error());
     };
     let done = if decision.verdict.allows() { "approved" } else { "denied" };
-    match daemon.decide(id, decision).await {
+    match turns.decide(id, decision).await {
         Ok(()) => Ok(format!("{done}: {}", replace_control_chars(&approval.title))),
         // Either another client decided first, or the daemon does not run this turn. The record
         // tells which.

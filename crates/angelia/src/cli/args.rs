@@ -180,6 +180,12 @@ pub(crate) enum ApprovalsCommand {
         #[arg(long)]
         all: bool,
     },
+    #[command(flatten)]
+    Decide(DecideCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DecideCommand {
     /// Allow what the agent asks for.
     Approve {
         id: String,

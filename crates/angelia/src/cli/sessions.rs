@@ -49,24 +49,25 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
         }
         SessionsCommand::Fork { id } => {
             let id = parse_session_id(&id)?;
-            let turns = HomeTurns::open(app, "run").await?;
-            let forked = turns.service.fork_session(id).await;
-            turns.close().await;
+            let forked =
+                HomeTurns::with(
+                    app,
+                    "run",
+                    |turns| async move { Ok(turns.fork_session(id).await?) },
+                )
+                .await;
             print::line(&forked?.id.to_string())
         }
         SessionsCommand::Delete { ids } => {
             let ids: Vec<_> =
                 ids.iter().map(|id| parse_session_id(id)).collect::<Result<_, _>>()?;
-            let turns = HomeTurns::open(app, "run").await?;
-            let mut deleted = Ok(Exit::Done);
-            for id in ids {
-                if let Err(error) = turns.service.delete_session(id).await {
-                    deleted = Err(error.into());
-                    break;
+            HomeTurns::with(app, "run", |turns| async move {
+                for id in ids {
+                    turns.delete_session(id).await?;
                 }
-            }
-            turns.close().await;
-            deleted
+                Ok(Exit::Done)
+            })
+            .await
         }
     }
 }

@@ -2,11 +2,8 @@
 
 use std::{io::Write as _, sync::Arc};
 
-use angelia_core::{
-    model::{TurnId, TurnState},
-    ports::Page,
-};
-use angelia_frontends::{event_json::time::Rfc3339, turn_service::TurnService as _};
+use angelia_core::{model::TurnId, ports::Page};
+use angelia_frontends::{event_json::time::Rfc3339, turn_service::TurnService};
 
 use super::{
     args::{ListArgs, TurnsCommand},
@@ -14,11 +11,7 @@ use super::{
     print, run,
     sessions::parse_session_id,
 };
-use crate::{
-    assemble::{App, LocalEngine},
-    home_turns::find_daemon,
-    records::Records,
-};
+use crate::{assemble::App, home_turns::HomeTurns, records::Records};
 
 pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
     match command {
@@ -31,14 +24,7 @@ pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, C
         TurnsCommand::Watch { id, json } => run::watch(app, parse_turn_id(&id)?, json).await,
         TurnsCommand::Interrupt { id, kill } => {
             let id = parse_turn_id(&id)?;
-            let Some(daemon) = find_daemon(app).await else {
-                let local = LocalEngine::start(app, "show", false).await?;
-                let interrupted = interrupt_parked(&local, id).await;
-                local.stop().await;
-                return interrupted.map(|()| Exit::Done);
-            };
-            daemon.interrupt(id, kill).await?;
-            Ok(Exit::Done)
+            HomeTurns::with(app, "show", |turns| interrupt(turns, id, kill)).await
         }
     }
 }
@@ -50,24 +36,31 @@ fn parse_turn_id(id: &str) -> Result<TurnId, CommandError> {
     })
 }
 
-/// Interrupts a parked turn. Without a daemon, a running turn belongs to the terminal it was
-/// started from; a parked one runs in no process, so this process may end it.
-async fn interrupt_parked(local: &LocalEngine, id: TurnId) -> Result<(), CommandError> {
-    match local.engine.turn(id).await?.state {
-        TurnState::Finished { .. } => {
-            Err(CommandError::new(Exit::Failed, "the turn is over already"))
-        }
-        TurnState::Parked { .. } => {
-            local.engine.interrupt(id, false).await?;
-            let mut watch = local.engine.watch(id, 0).await?;
-            // The engine ends the turn asynchronously; the end of its events proves that the
-            // outcome is recorded.
-            while watch.next().await?.is_some() {}
-            Ok(())
-        }
-        _ => Err(CommandError::new(Exit::Failed, "the turn does not run in a daemon")
-            .with_hint("press Ctrl-C where it was started")),
+/// Interrupts a turn of the daemon; without one, a parked turn. A running turn belongs to the
+/// terminal it was started from, but a parked one runs in no process, so this process may end it.
+async fn interrupt(
+    turns: Arc<dyn TurnService>,
+    id: TurnId,
+    kill: bool,
+) -> Result<Exit, CommandError> {
+    if turns.is_shared() {
+        turns.interrupt(id, kill).await?;
+        return Ok(Exit::Done);
     }
+    let turn = turns.turn(id).await?;
+    if turn.finished_at.is_some() {
+        return Err(CommandError::new(Exit::Failed, "the turn is over already"));
+    }
+    if turn.resumes_at.is_none() {
+        return Err(CommandError::new(Exit::Failed, "the turn does not run in a daemon")
+            .with_hint("press Ctrl-C where it was started"));
+    }
+    turns.interrupt(id, kill).await?;
+    // The engine ends the turn asynchronously; the end of its events proves that the outcome is
+    // recorded.
+    let mut events = turns.watch(id).await?;
+    while events.next().await?.is_some() {}
+    Ok(Exit::Done)
 }
 
 async fn list(

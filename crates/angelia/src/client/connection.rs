@@ -106,7 +106,7 @@ impl DaemonConnection {
 
 impl fmt::Debug for DaemonConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
+        f.debug_struct("DaemonConnection")
             .field("closed", &self.sender.is_closed())
             .finish_non_exhaustive()
     }

@@ -76,11 +76,6 @@ impl DaemonClient {
             .unwrap_or(Err(ClientError::Timeout))
     }
 
-    pub(crate) async fn session(&self, id: &str) -> Result<SessionResource, ClientError> {
-        let path = format!("/api/sessions/{}", percent_encode(id));
-        self.call_json(request(Method::GET, &path)).await
-    }
-
     pub(crate) async fn sessions(&self, page: Page) -> Result<Vec<SessionResource>, ClientError> {
         self.list("/api/sessions?", page).await
     }
@@ -249,7 +244,7 @@ impl RequestBuilder {
     }
 }
 
-/// Percent-encodes text for one segment or query value of a URL.
+/// Percent-encodes text for a query value of a URL.
 fn percent_encode(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());

@@ -23,7 +23,9 @@ impl TurnService for DaemonClient {
     }
 
     fn session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
-        Box::pin(async move { Ok(self.session(&id.to_string()).await?) })
+        Box::pin(async move {
+            Ok(self.call_json(request(Method::GET, &format!("/api/sessions/{id}"))).await?)
+        })
     }
 
     fn find_session<'a>(&'a self, name: &'a str) -> ServiceFuture<'a, Option<SessionResource>> {

@@ -9,8 +9,8 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalKind, Decision, EventKind, QuestionAnswer, TurnEvent, TurnId, TurnOrigin,
-        TurnStatus, Verdict,
+        ApprovalKind, Decision, EventKind, QuestionAnswer, SessionId, TurnEvent, TurnId,
+        TurnOrigin, TurnStatus, Verdict,
     },
     ports::{AgentEvent, AgentOutcome, Page, TurnControl},
     task::TaskGroup,
@@ -146,12 +146,12 @@ async fn sessions_are_made_found_forked_and_deleted() {
     let spec = stage.engine.session(session.id).await.unwrap().spec;
     assert!(spec.trust, "at a terminal");
     assert_eq!(daemon.find_session("my work/ä?&=%").await.unwrap().as_ref(), Some(&session));
-    assert_eq!(daemon.session(&session.id.to_string()).await.unwrap(), session);
+    assert_eq!(daemon.session(session.id).await.unwrap(), session);
     let forked = daemon.fork_session(session.id).await.unwrap();
     assert_eq!(forked.forked_from, Some(session.id));
     daemon.delete_session(session.id).await.unwrap();
-    for gone in [session.id.to_string(), "no id/at all".to_owned()] {
-        let error = CommandError::from(daemon.session(&gone).await.unwrap_err());
+    for gone in [session.id, SessionId::from_uuid(uuid::Uuid::nil())] {
+        let error = CommandError::from(daemon.session(gone).await.unwrap_err());
         assert_eq!(error.exit, Exit::Failed);
         assert_eq!(error.message, "no such session");
         assert!(error.hint.is_some());

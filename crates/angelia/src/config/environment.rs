@@ -46,9 +46,9 @@ impl Environment {
         self.folder("HERMES_HOME", ".hermes")
     }
 
-    /// `$HERMES_BUS_ROOT`, else `~/.hermes`: where clients of the bus look for its socket.
-    pub(crate) fn hermes_bus_root(&self) -> Option<PathBuf> {
-        self.folder("HERMES_BUS_ROOT", ".hermes")
+    /// The socket that clients of hermes-bus use, in `$HERMES_BUS_ROOT`, else in `~/.hermes`.
+    pub(crate) fn hermes_bus_socket(&self) -> Option<PathBuf> {
+        Some(self.folder("HERMES_BUS_ROOT", ".hermes")?.join("hermes-bus.sock"))
     }
 
     /// Returns the folder that the variable names, else a folder in the owner's home.

@@ -39,12 +39,12 @@ pub struct DecisionBody {
     /// `once`, `session`, `deny` or `stop`.
     #[serde(serialize_with = "write_verdict", deserialize_with = "read_verdict")]
     #[schemars(schema_with = "shapes::verdict")]
-    verdict: Verdict,
+    pub verdict: Verdict,
     #[serde(default)]
-    note: Option<Arc<str>>,
+    pub note: Option<Arc<str>>,
     /// Answers by the text of their question.
     #[serde(default)]
-    answers: BTreeMap<Arc<str>, Arc<str>>,
+    pub answers: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl From<Decision> for DecisionBody {
@@ -58,7 +58,7 @@ impl From<Decision> for DecisionBody {
     }
 }
 
-/// Only the owner decides over `/api`.
+/// Only the owner decides over `/api` and through a host.
 impl From<DecisionBody> for Decision {
     fn from(body: DecisionBody) -> Self {
         let answers = body.answers.into_iter();

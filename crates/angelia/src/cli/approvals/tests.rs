@@ -18,11 +18,11 @@ use clap::Parser as _;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{DecisionArgs, decide, list, parse_approval_id};
+use super::{answers, decide, list, parse_approval_id, parse_decision};
 use crate::{
     cli::{
-        args::{ApprovalsCommand, Cli, Command, ListArgs},
-        error::{CommandError, Exit},
+        args::{ApprovalsCommand, Cli, Command, DecideCommand, ListArgs},
+        error::Exit,
     },
     client::{
         DaemonClient,
@@ -46,8 +46,8 @@ async fn start_asking_turn(
     run.emit_started().await;
     run.emit(vec![AgentEvent::ApprovalRequest(request)]).await;
     loop {
-        let some = timeout(DEADLINE, events.next()).await.unwrap();
-        for event in some.unwrap().unwrap() {
+        let batch = timeout(DEADLINE, events.next()).await.unwrap();
+        for event in batch.unwrap().unwrap() {
             if let EventKind::Approval(approval) = event.kind {
                 return (run, approval.id);
             }
@@ -78,6 +78,21 @@ fn colours() -> ApprovalKind {
     ]))
 }
 
+/// The owner's decision, as the command line makes it.
+fn owner(verdict: Verdict) -> Decision {
+    Decision::new(verdict, "owner")
+}
+
+fn parse_command<'a>(
+    words: impl Iterator<Item = &'a str>,
+) -> Result<ApprovalsCommand, clap::Error> {
+    let parsed = Cli::try_parse_from(["angelia", "approvals"].into_iter().chain(words))?;
+    match parsed.command {
+        Command::Approvals(command) => Ok(command),
+        other => panic!("{other:?}"),
+    }
+}
+
 fn words(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
@@ -93,36 +108,35 @@ async fn list_text(stage: &TestDaemon, args: &ListArgs, all: bool) -> String {
 async fn every_decision_reaches_the_agent() {
     let stage = TestDaemon::new();
     let daemon = stage.client().await;
-    let note = || Some("wash the brush".to_owned());
+    let note = "wash the brush";
     let cases = [
-        (DecisionArgs::allow(false, None, vec![]), Verdict::Once, "approved: paint"),
-        (DecisionArgs::allow(true, note(), vec![]), Verdict::Session, "approved: paint"),
-        (DecisionArgs::refuse(false, note()), Verdict::Deny, "denied: paint"),
-        (DecisionArgs::refuse(true, None), Verdict::Stop, "denied: paint"),
+        ("approve ID", owner(Verdict::Once), "approved: paint"),
+        ("approve ID --session --note", owner(Verdict::Session).with_note(note), "approved: paint"),
+        ("deny ID --note", owner(Verdict::Deny).with_note(note), "denied: paint"),
+        ("deny ID --stop", owner(Verdict::Stop), "denied: paint"),
     ];
-    for (wish, verdict, said) in cases {
+    for (typed, expected, line) in cases {
         let (mut run, id) =
             start_asking_turn(&stage, &daemon, approval_request(ApprovalKind::Tool)).await;
-        let done = decide(&Records::Daemon(daemon.clone()), id, &wish).await;
-        assert_eq!(done.unwrap(), said);
-        let decision = next_decision(&mut run).await;
-        assert_eq!(decision.verdict, verdict);
-        assert_eq!(decision.by.as_ref(), "owner");
-        assert_eq!(decision.note, decision_note(&wish));
+        let id = id.to_string();
+        let words = typed.split(' ').map(|word| if word == "ID" { &*id } else { word });
+        let note = typed.ends_with("--note").then_some(note);
+        let command = parse_command(words.chain(note)).unwrap();
+        let ApprovalsCommand::Decide(command) = command else { panic!("{typed}") };
+        let (id, decision, _) = parse_decision(command).unwrap();
+        let records = Records::Daemon(daemon.clone());
+        let done = decide(&records, id, decision.clone(), &[]).await;
+        assert_eq!(done.unwrap(), line);
+        assert_eq!(next_decision(&mut run).await, expected);
         // A second decision is too late, and the error says who decided.
-        let late = decide(&Records::Daemon(daemon.clone()), id, &wish).await;
-        let late = late.unwrap_err();
+        let expected = format!("decided already: {} by owner", expected.verdict.as_str());
+        let late = decide(&records, id, decision, &[]).await.unwrap_err();
         assert_eq!(late.exit, Exit::Failed);
-        let expected = format!("decided already: {} by owner", verdict.as_str());
         assert!(late.message.contains(&expected), "{late}");
         run.complete("done");
     }
     assert_eq!(list_text(&stage, &LIST, false).await, "");
     assert_eq!(list_text(&stage, &LIST, true).await.lines().count(), 4);
-}
-
-fn decision_note(wish: &DecisionArgs) -> Option<Arc<str>> {
-    format!("{wish:?}").contains("wash the brush").then(|| "wash the brush".into())
 }
 
 #[tokio::test]
@@ -136,8 +150,8 @@ async fn questions_are_answered_by_text_heading_or_number() {
     ];
     for (typed, expected) in cases {
         let (mut run, id) = start_asking_turn(&stage, &daemon, approval_request(colours())).await;
-        let wish = DecisionArgs::allow(false, None, typed);
-        decide(&Records::Daemon(daemon.clone()), id, &wish).await.unwrap();
+        let records = Records::Daemon(daemon.clone());
+        decide(&records, id, owner(Verdict::Once), &typed).await.unwrap();
         let mut answers = next_decision(&mut run).await.answers;
         answers.sort_by_key(|one| one.question.starts_with("Trim"));
         let questions: Vec<_> = answers.iter().map(|one| &*one.question).collect();
@@ -152,32 +166,30 @@ async fn questions_are_answered_by_text_heading_or_number() {
 async fn what_does_not_fit_the_question_is_not_sent() {
     let stage = TestDaemon::new();
     let daemon = stage.client().await;
+    let records = Records::Daemon(daemon.clone());
     let (mut run, id) = start_asking_turn(&stage, &daemon, approval_request(colours())).await;
+    let (once, session) = (Verdict::Once, Verdict::Session);
     let cases = [
-        (false, words(&[]), "no answer yet", "Which colour=tone?=…"),
-        (false, words(&["1=red"]), "no answer yet", "Trim?=…"),
-        (false, words(&["red"]), "none of the questions", "Trim?=…"),
-        (false, words(&["1=", "2=x"]), "none of the questions", ""),
-        (false, words(&["1=a", "1=b", "2=c"]), "takes one answer", ""),
-        (true, words(&["1=a", "2=c"]), "answered once", "--session"),
+        (once, words(&[]), "no answer yet", "Which colour=tone?=…"),
+        (once, words(&["1=red"]), "no answer yet", "Trim?=…"),
+        (once, words(&["red"]), "none of the questions", "Trim?=…"),
+        (once, words(&["1=", "2=x"]), "none of the questions", ""),
+        (once, words(&["1=a", "1=b", "2=c"]), "takes one answer", ""),
+        (session, words(&["1=a", "2=c"]), "answered once", "--session"),
     ];
-    for (session, typed, message, hint) in cases {
-        let wish = DecisionArgs::allow(session, None, typed);
-        let error = decide(&Records::Daemon(daemon.clone()), id, &wish).await;
-        let error = error.unwrap_err();
+    for (verdict, typed, message, hint) in cases {
+        let error = decide(&records, id, owner(verdict), &typed).await.unwrap_err();
         assert_eq!(error.exit, Exit::Usage, "{error}");
         assert!(error.message.contains(message), "{error}");
         assert!(error.hint.unwrap().contains(hint));
     }
     // A refusal needs no answers.
-    let wish = DecisionArgs::refuse(false, None);
-    decide(&Records::Daemon(daemon.clone()), id, &wish).await.unwrap();
+    decide(&records, id, owner(Verdict::Deny), &[]).await.unwrap();
     assert_eq!(next_decision(&mut run).await.verdict, Verdict::Deny);
     run.complete("done");
 
     let (_run, id) = start_asking_turn(&stage, &daemon, approval_request(ApprovalKind::Tool)).await;
-    let wish = DecisionArgs::allow(false, None, words(&["yes"]));
-    let error = decide(&Records::Daemon(daemon.clone()), id, &wish).await;
+    let error = decide(&records, id, owner(Verdict::Once), &words(&["yes"])).await;
     assert_eq!(error.unwrap_err().exit, Exit::Usage);
 }
 
@@ -188,8 +200,8 @@ fn a_question_that_is_alone_needs_no_name() {
     };
     let kind = ApprovalKind::Question(Arc::from([questions[0].clone()]));
     for (typed, answer) in [("2", "blue"), ("a=b", "a=b"), ("1=1", "red"), ("gold", "gold")] {
-        let wish = DecisionArgs::allow(false, None, words(&[typed]));
-        let decision = wish.to_decision(&kind).unwrap();
+        let mut decision = owner(Verdict::Once);
+        answers::add_to_decision(&mut decision, &words(&[typed]), &kind).unwrap();
         assert_eq!(&*decision.answers[0].answer, answer, "{typed}");
     }
 }
@@ -217,8 +229,7 @@ async fn what_no_daemon_runs_is_decided_where_it_runs() {
     let stage = TestDaemon::new();
     let id = record_foreign_approval(&*stage.store).await;
     for records in stage.records().await {
-        let wish = DecisionArgs::allow(false, None, vec![]);
-        let error = decide(&records, id, &wish).await.unwrap_err();
+        let error = decide(&records, id, owner(Verdict::Once), &[]).await.unwrap_err();
         assert_eq!(error.exit, Exit::Failed);
         assert_eq!(error.message, "the turn does not run in a daemon");
         assert!(error.hint.unwrap().contains("the terminal where `angelia run`"));
@@ -261,8 +272,8 @@ async fn lists_tell_what_is_to_be_decided() {
     assert_eq!(lines[10..12], ["    in /project", "    all of it"]);
     assert!(!text.contains(['\u{1b}', '\r']));
 
-    let wish = DecisionArgs::refuse(false, None);
-    decide(&Records::Daemon(daemon.clone()), second, &wish).await.unwrap();
+    let records = Records::Daemon(daemon.clone());
+    decide(&records, second, owner(Verdict::Deny), &[]).await.unwrap();
     next_decision(&mut run).await;
     let pending = list_text(&stage, &LIST, false).await;
     assert!(!pending.contains(&second.to_string()), "{pending}");
@@ -318,9 +329,9 @@ while True:
 #[tokio::test]
 async fn an_agent_cannot_approve_what_it_asks_for() {
     let stage = TestDaemon::new();
-    let owner = stage.client().await;
+    let client = stage.client().await;
     let (mut run, id) =
-        start_asking_turn(&stage, &owner, approval_request(ApprovalKind::Tool)).await;
+        start_asking_turn(&stage, &client, approval_request(ApprovalKind::Tool)).await;
     let socket = stage.folder.path().join("relay.sock");
     let _relay = relay(&socket, &stage.socket());
     let connected = async {
@@ -332,29 +343,25 @@ async fn an_agent_cannot_approve_what_it_asks_for() {
         }
     };
     let agent = timeout(DEADLINE, connected).await.unwrap();
-    for wish in [DecisionArgs::allow(false, None, vec![]), DecisionArgs::refuse(false, None)] {
-        let refused: CommandError =
-            decide(&Records::Daemon(agent.clone()), id, &wish).await.unwrap_err();
+    let agent = Records::Daemon(agent);
+    for verdict in [Verdict::Once, Verdict::Deny] {
+        let refused = decide(&agent, id, owner(verdict), &[]).await.unwrap_err();
         assert_eq!(refused.exit, Exit::Failed);
         assert_eq!(refused.message, "an agent's process cannot decide");
         let hint = refused.hint.unwrap();
         assert!(hint.contains("a terminal that no agent has started"), "{hint}");
     }
     // The approval still waits for the owner.
-    let wish = DecisionArgs::allow(false, None, vec![]);
-    decide(&Records::Daemon(owner.clone()), id, &wish).await.unwrap();
+    decide(&Records::Daemon(client), id, owner(Verdict::Once), &[]).await.unwrap();
     assert_eq!(next_decision(&mut run).await.verdict, Verdict::Once);
     run.complete("done");
 }
 
 #[test]
 fn the_command_line_is_understood() {
-    let parsed = |line: &str| {
-        let words = line.split(' ');
-        Cli::try_parse_from(["angelia", "approvals"].into_iter().chain(words))
-    };
-    let Command::Approvals(ApprovalsCommand::Approve { id, answers, .. }) =
-        parsed("approve ID --session --note n --answer a=b --answer c").unwrap().command
+    let parsed = |line: &str| parse_command(line.split(' '));
+    let ApprovalsCommand::Decide(DecideCommand::Approve { id, answers, .. }) =
+        parsed("approve ID --session --note n --answer a=b --answer c").unwrap()
     else {
         panic!("approve");
     };

@@ -40,7 +40,7 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
     let input = StdioInput::open(io::stdin(), MAX_FRAME_BYTES).map_err(CommandError::internal)?;
     let output = StdioOutput::open(io::stdout()).map_err(CommandError::internal)?;
     let once = settings.once;
-    let turns = HomeTurns::open_with(app, "bridge", !once, settings.overrides).await?;
+    let turns = HomeTurns::open(app, "bridge", !once, settings.overrides).await?;
     let bridge = Bridge::new(Arc::clone(&turns.service), settings.defaults, output.clone(), once);
     let stop = CancellationToken::new();
     let ending = {

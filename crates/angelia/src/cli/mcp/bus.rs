@@ -41,12 +41,12 @@ pub(super) async fn send(
         body.insert("channel".to_owned(), channel.into());
     }
     let from = sender_name(backend);
-    let frame = bus_client::NotifyMessage::new(&message.target, &from, Value::Object(body));
+    let sent = bus_client::NotifyMessage::new(&message.target, &from, Value::Object(body));
     let socket = open::socket_path(&backend.app)?;
     // An agent must not start a daemon for its owner, so the socket counts as named.
-    let fate = bus_client::send(&backend.app.environment, &socket, true, &frame).await?;
+    let status = bus_client::send(&backend.app.environment, &socket, true, &sent).await?;
     let target = &message.target;
-    Ok(match fate {
+    Ok(match status {
         DeliveryStatus::Delivered => format!("delivered to {target}"),
         DeliveryStatus::Queued => format!("queued for {target}: nobody listens there now"),
         DeliveryStatus::UnknownEndpoint => {
@@ -68,11 +68,11 @@ fn sender_name(backend: &HomeToolBackend) -> String {
 
 async fn request_status(backend: &HomeToolBackend) -> Result<io::Result<Value>, ToolCallError> {
     let socket = open::socket_path(&backend.app)?;
-    let asked = async {
-        let mut line = BusClient::connect(&socket).await?;
-        line.request(&json!({"type": "status"}), REPLY_TIMEOUT).await
+    let request = async {
+        let mut bus = BusClient::connect(&socket).await?;
+        bus.request(&json!({"type": "status"}), REPLY_TIMEOUT).await
     };
-    Ok(asked.await)
+    Ok(request.await)
 }
 
 /// Reports the state of the bus. A bus that is not running is an answer, not an error.

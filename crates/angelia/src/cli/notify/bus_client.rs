@@ -8,24 +8,19 @@ use std::{
 };
 
 use angelia_core::ports::{CommandProgram, CommandRunner as _, CommandSpec};
-use angelia_wire::frame;
+use angelia_frontends::bus::MAX_FRAME_BYTES;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixStream,
-    time::timeout,
-};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::programs;
 use crate::{
+    bus::client::BusClient,
     cli::error::{CommandError, Exit},
     config::Environment,
 };
-
-const MAX_FRAME_BYTES: usize = 10 << 20;
 
 /// How long to wait for `accepted`. An old bus sends nothing.
 const ACCEPTED_TIMEOUT: Duration = Duration::from_secs(5);
@@ -91,11 +86,10 @@ pub(super) fn socket_path(
     if let Some(path) = named {
         return Ok(path.to_owned());
     }
-    let root = environment.hermes_bus_root().ok_or_else(|| {
+    environment.hermes_bus_socket().ok_or_else(|| {
         let what = "there is no bus: neither HERMES_BUS_ROOT nor HOME is set";
         CommandError::new(Exit::Unavailable, what)
-    })?;
-    Ok(root.join("hermes-bus.sock"))
+    })
 }
 
 pub(crate) async fn send(
@@ -105,12 +99,12 @@ pub(crate) async fn send(
     message: &NotifyMessage<'_>,
 ) -> Result<DeliveryStatus, CommandError> {
     let failed = |what: String| CommandError::new(Exit::Failed, what);
-    let mut stream = match UnixStream::connect(socket).await {
-        Ok(stream) => stream,
+    let mut bus = match BusClient::connect(socket).await {
+        Ok(bus) => bus,
         // A bus is started only at the default socket, never at one that the caller named.
         Err(error) if is_absent(&error) && !named => {
             start_bus(environment).await?;
-            UnixStream::connect(socket)
+            BusClient::connect(socket)
                 .await
                 .map_err(|error| unreachable_bus_error(socket, &error))?
         }
@@ -121,26 +115,25 @@ pub(crate) async fn send(
         let what = format!("the message is larger than the bus takes ({MAX_FRAME_BYTES} bytes)");
         return Err(failed(what));
     }
-    let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + json.len());
-    frame::encode(&mut bytes, &json);
     let cut = |error: io::Error| failed(format!("the bus closed the connection: {error}"));
-    stream.write_all(&bytes).await.map_err(cut)?;
+    bus.send_json(&json).await.map_err(cut)?;
 
     let mut accepted = None;
     loop {
         // After `accepted` the message is safe, so only a short wait for `delivered` follows.
-        let patience = if accepted.is_some() { DELIVERED_TIMEOUT } else { ACCEPTED_TIMEOUT };
-        let answer = match timeout(patience, read_reply(&mut stream)).await {
-            Ok(answer) => answer.map_err(cut)?,
+        let wait = if accepted.is_some() { DELIVERED_TIMEOUT } else { ACCEPTED_TIMEOUT };
+        let frame = match timeout(wait, bus.receive()).await {
+            Ok(frame) => frame.map_err(cut)?,
             Err(_silence) => return Ok(accepted.unwrap_or(DeliveryStatus::Unconfirmed)),
         };
-        match answer.kind.as_str() {
+        let reply: BusReply = serde_json::from_slice(&frame).unwrap_or_default();
+        match reply.kind.as_str() {
             "delivered" => return Ok(DeliveryStatus::Delivered),
-            "accepted" if answer.seen == Some(false) => return Ok(DeliveryStatus::UnknownEndpoint),
-            "accepted" if answer.queued => return Ok(DeliveryStatus::Queued),
+            "accepted" if reply.seen == Some(false) => return Ok(DeliveryStatus::UnknownEndpoint),
+            "accepted" if reply.queued => return Ok(DeliveryStatus::Queued),
             "accepted" => accepted = Some(DeliveryStatus::Queued),
             "rejected" | "error" => {
-                let why = answer.detail.or(answer.reason).or(answer.code);
+                let why = reply.detail.or(reply.reason).or(reply.code);
                 let why = why.unwrap_or_else(|| "it gave no reason".to_owned());
                 return Err(failed(format!("the bus rejected the message: {why}")));
             }
@@ -148,16 +141,6 @@ pub(crate) async fn send(
             _ => {}
         }
     }
-}
-
-async fn read_reply(stream: &mut UnixStream) -> io::Result<BusReply> {
-    let length = stream.read_u32().await? as usize;
-    if length > MAX_FRAME_BYTES {
-        return Err(io::Error::other("its answer is too long"));
-    }
-    let mut json = vec![0; length];
-    stream.read_exact(&mut json).await?;
-    Ok(serde_json::from_slice(&json).unwrap_or_default())
 }
 
 fn is_absent(error: &io::Error) -> bool {

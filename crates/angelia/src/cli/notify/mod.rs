@@ -142,14 +142,14 @@ async fn run(environment: &Environment, args: NotifyArgs) -> Result<Exit, Comman
     let body = body::build_body(&args)?;
     let roles = sender::load_roles(environment, args.rules.as_deref())?;
     let from = sender::resolve_name(environment, &roles, args.from.as_deref()).await;
-    let frame = bus_client::NotifyMessage::new(&args.to, &from, body);
+    let message = bus_client::NotifyMessage::new(&args.to, &from, body);
     let socket = bus_client::socket_path(environment, args.socket.as_deref())?;
-    let fate = bus_client::send(environment, &socket, args.socket.is_some(), &frame).await?;
-    let said = match fate {
+    let status = bus_client::send(environment, &socket, args.socket.is_some(), &message).await?;
+    let status = match status {
         DeliveryStatus::Delivered => "delivered",
         DeliveryStatus::Queued => "queued",
         DeliveryStatus::UnknownEndpoint => "queued: never seen",
         DeliveryStatus::Unconfirmed => "sent (this bus does not report deliveries)",
     };
-    print::line(&format!("OK: notified {}: {said}", args.to))
+    print::line(&format!("OK: notified {}: {status}", args.to))
 }

@@ -2,6 +2,8 @@
 
 use angelia_core::model::{Approval, ApprovalKind, Decision, QuestionAnswer, Verdict};
 
+use crate::cli::approvals::answers::resolve_option;
+
 /// One approval that is being answered, line by line.
 #[derive(Debug)]
 pub(crate) struct ApprovalPrompt {
@@ -47,13 +49,8 @@ impl ApprovalPrompt {
                     return PromptStep::Decided(Decision::new(Verdict::Deny, "owner"));
                 }
                 if let Some(question) = questions.get(self.answers.len()) {
-                    let chosen = line
-                        .parse::<usize>()
-                        .ok()
-                        .and_then(|number| question.options.get(number.checked_sub(1)?))
-                        .map_or_else(|| line.into(), |option| option.label.clone());
-                    self.answers
-                        .push(QuestionAnswer { question: question.text.clone(), answer: chosen });
+                    let answer = resolve_option(question, line);
+                    self.answers.push(QuestionAnswer { question: question.text.clone(), answer });
                 }
                 if self.answers.len() < questions.len() {
                     return PromptStep::NeedsInput;

@@ -59,34 +59,30 @@ async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandEr
     let json = args.json;
     let asks = !json && io::stderr().is_terminal();
     let keyboard = if asks { Keyboard::open() } else { None };
-    let turns = HomeTurns::open(app, "run").await?;
     let can_ask = keyboard.is_some();
-    let ended = match submit::submit(&*turns.service, &args, text, can_ask).await {
-        Ok(accepted) => {
-            let turn = RunningTurn::new(Arc::clone(&turns.service), accepted, can_ask);
-            follow(app, turn, json, Some(signals), keyboard).await
-        }
-        Err(error) => Err(error),
-    };
-    turns.close().await;
-    ended
+    HomeTurns::with(app, "run", |turns| async move {
+        let accepted = submit::submit(&*turns, &args, text, can_ask).await?;
+        let turn = RunningTurn::new(turns, accepted, can_ask);
+        follow(app, turn, json, Some(signals), keyboard).await
+    })
+    .await
 }
 
 /// `angelia turns watch`: follows a turn that another client started. Ctrl-C ends only the
 /// watching, never the turn.
 pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Exit, CommandError> {
-    let turns = HomeTurns::open(app, "run").await?;
-    let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
-    let followed = async {
-        let turn = RunningTurn::watch(Arc::clone(&turns.service), turn).await?;
-        follow(app, turn, json, None, None).await
-    };
-    let exit = tokio::select! {
-        status = followed => status.map(|status| Exit::of_status(&status)),
-        _ = signals.next() => Ok(Exit::Interrupted),
-    };
-    turns.close().await;
-    exit
+    HomeTurns::with(app, "run", |turns| async move {
+        let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
+        let followed = async {
+            let turn = RunningTurn::watch(turns, turn).await?;
+            follow(app, turn, json, None, None).await
+        };
+        tokio::select! {
+            status = followed => status.map(|status| Exit::of_status(&status)),
+            _ = signals.next() => Ok(Exit::Interrupted),
+        }
+    })
+    .await
 }
 
 async fn follow(

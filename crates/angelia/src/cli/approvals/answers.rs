@@ -1,50 +1,34 @@
-//! Turns the arguments of `approvals approve` and `approvals deny` into a decision that fits the
-//! approval.
+//! Assigns the answers of the command line to the questions of an approval.
 
-use angelia_core::model::{ApprovalKind, Decision, Question, QuestionAnswer, Verdict};
+use std::sync::Arc;
+
+use angelia_core::model::{ApprovalKind, Decision, Question, QuestionAnswer};
 
 use crate::cli::error::CommandError;
 
-/// The decision as given on the command line, before it is checked against the approval.
-#[derive(Debug)]
-pub(super) struct DecisionArgs {
-    verdict: Verdict,
-    note: Option<String>,
-    answers: Vec<String>,
-}
-
-impl DecisionArgs {
-    pub(super) fn allow(session: bool, note: Option<String>, answers: Vec<String>) -> Self {
-        let verdict = if session { Verdict::Session } else { Verdict::Once };
-        Self { verdict, note, answers }
+/// Adds the `--answer` values to the decision. It is a usage error if the verdict or the answers do
+/// not fit the approval.
+pub(super) fn add_to_decision(
+    decision: &mut Decision,
+    typed: &[String],
+    kind: &ApprovalKind,
+) -> Result<(), CommandError> {
+    if !kind.choices().contains(&decision.verdict) {
+        return Err(
+            CommandError::usage("a question is answered once").with_hint("leave --session out")
+        );
     }
-
-    pub(super) fn refuse(stop: bool, note: Option<String>) -> Self {
-        let verdict = if stop { Verdict::Stop } else { Verdict::Deny };
-        Self { verdict, note, answers: Vec::new() }
-    }
-
-    /// Returns the decision, or a usage error if the arguments do not fit the approval.
-    pub(super) fn to_decision(&self, kind: &ApprovalKind) -> Result<Decision, CommandError> {
-        if !kind.choices().contains(&self.verdict) {
-            return Err(
-                CommandError::usage("a question is answered once").with_hint("leave --session out")
-            );
+    match kind {
+        ApprovalKind::Tool if !typed.is_empty() => {
+            return Err(CommandError::usage("this approval asks no question")
+                .with_hint("leave --answer out; `--note` tells the agent something"));
         }
-        let mut decision = Decision::new(self.verdict, "owner");
-        decision.note = self.note.as_deref().map(Into::into);
-        match kind {
-            ApprovalKind::Tool if !self.answers.is_empty() => {
-                return Err(CommandError::usage("this approval asks no question")
-                    .with_hint("leave --answer out; `--note` tells the agent something"));
-            }
-            ApprovalKind::Question(questions) if self.verdict.allows() => {
-                decision.answers = match_answers(questions, &self.answers)?;
-            }
-            ApprovalKind::Tool | ApprovalKind::Question(_) => {}
+        ApprovalKind::Question(questions) if decision.verdict.allows() => {
+            decision.answers = match_answers(questions, typed)?;
         }
-        Ok(decision)
+        ApprovalKind::Tool | ApprovalKind::Question(_) => {}
     }
+    Ok(())
 }
 
 /// Assigns the `--answer` values to the questions, in whichever order they were given. Every
@@ -53,10 +37,10 @@ fn match_answers(
     questions: &[Question],
     typed: &[String],
 ) -> Result<Vec<QuestionAnswer>, CommandError> {
-    let mut given: Vec<Vec<String>> = vec![Vec::new(); questions.len()];
-    for typed in typed {
-        let (index, answer) = find_question(questions, typed).ok_or_else(|| {
-            CommandError::usage(format!("`{typed}` answers none of the questions"))
+    let mut given: Vec<Vec<Arc<str>>> = vec![Vec::new(); questions.len()];
+    for text in typed {
+        let (index, answer) = find_question(questions, text).ok_or_else(|| {
+            CommandError::usage(format!("`{text}` answers none of the questions"))
                 .with_hint(format!("answer with {}", answer_forms(questions.iter())))
         })?;
         given[index].push(resolve_option(&questions[index], answer));
@@ -104,12 +88,11 @@ fn find_question<'a>(questions: &[Question], typed: &'a str) -> Option<(usize, &
         .filter(|(_, answer)| !answer.is_empty())
 }
 
-/// Returns the label of the option with this number, else the answer itself; the terminal prompt
-/// works the same way.
-fn resolve_option(question: &Question, answer: &str) -> String {
+/// Returns the label of the option with this number, else the answer itself.
+pub(crate) fn resolve_option(question: &Question, answer: &str) -> Arc<str> {
     let number = answer.parse::<usize>().ok();
     let option = number.and_then(|number| question.options.get(number.checked_sub(1)?));
-    option.map_or_else(|| answer.to_owned(), |option| option.label.to_string())
+    option.map_or_else(|| answer.into(), |option| option.label.clone())
 }
 
 fn answer_forms<'a>(questions: impl Iterator<Item = &'a Question>) -> String {
