@@ -1,6 +1,10 @@
 //! `angelia bus status`: reports the state of the bus, also as an exit code.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use angelia_frontends::bus::listener;
 use serde_json::{Value, json};
@@ -34,7 +38,7 @@ pub(super) async fn find_process(app: &App) -> Result<BusProcess, CommandError> 
         return Ok(BusProcess::Ours { pid, inside_serve: false });
     }
     let socket = open::socket_path(app)?;
-    let offered = pid_file::holder(&socket.with_file_name("run").join("busd.pid"));
+    let offered = pid_file::holder(&hermes_pid_file(&socket));
     let serving = pid_file::holder(&app.home.pid_file());
     match (offered, serving) {
         (Some(offered), Some(serving)) if offered == serving => {
@@ -56,11 +60,17 @@ fn lock_path(app: &App) -> PathBuf {
     app.home.bus_dir().join("lock")
 }
 
-/// Returns whether this process serves the bus of this home.
+/// Returns the path of the pid file that Hermes' tools read.
+fn hermes_pid_file(socket: &Path) -> PathBuf {
+    socket.with_file_name("run").join("busd.pid")
+}
+
+/// Returns whether this process serves the bus of this home. It does until it has released all of
+/// its files: a bus that starts before then would find one of them held.
 pub(super) fn is_served_by(app: &App, pid: u32) -> bool {
-    let files = [app.home.bus_pid_file(), lock_path(app)];
-    let mut holders = files.iter().map(|path| pid_file::holder(path));
-    holders.any(|holder| holder == Some(pid))
+    let hermes = open::socket_path(app).ok().map(|socket| hermes_pid_file(&socket));
+    let files = [app.home.bus_pid_file(), lock_path(app)].into_iter().chain(hermes);
+    files.map(|path| pid_file::holder(&path)).any(|holder| holder == Some(pid))
 }
 
 pub(super) async fn run(app: &App, as_json: bool) -> Result<Exit, CommandError> {
