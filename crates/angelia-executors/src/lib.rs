@@ -17,6 +17,7 @@ pub mod acp;
 mod billing;
 pub mod claude;
 pub mod codex;
+mod emit;
 pub mod host;
 mod lenient;
 mod npm;

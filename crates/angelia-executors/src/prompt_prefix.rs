@@ -2,6 +2,7 @@
 //! turns with the same prefix can share a prompt cache.
 
 use angelia_core::model::{LaunchFingerprint, SessionSpec};
+use sha2::{Digest as _, Sha256};
 
 use crate::pool::VERSION_COMPONENT;
 
@@ -21,4 +22,13 @@ pub(crate) fn prefix_fingerprint(spec: &SessionSpec, version: &str) -> LaunchFin
     LaunchFingerprint::of(spec)
         .without(&NON_PREFIX_COMPONENTS)
         .with(VERSION_COMPONENT, [version.as_bytes()])
+}
+
+/// Adds the model that answers to the hash of the prefix, so that the hash is the same whether the
+/// profile names the model or the program chose it.
+pub(crate) fn hash_with_model(prefix_sha256: &str, model: Option<&str>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(prefix_sha256.as_bytes());
+    hash.update(model.unwrap_or_default());
+    format!("{:x}", hash.finalize())
 }

@@ -42,6 +42,7 @@ use super::{
         },
     },
 };
+use crate::emit::{emit_event, emit_native};
 
 const SESSION_UPDATE: &str = "session/update";
 
@@ -344,13 +345,4 @@ fn emit_plan(raw: &RawValue, out: &mut Vec<AgentEvent>) -> bool {
     let items = items.collect();
     emit_event(EventKind::Plan(Plan { items }), out);
     true
-}
-
-fn emit_event(kind: EventKind, out: &mut Vec<AgentEvent>) {
-    out.push(AgentEvent::Event(kind));
-}
-
-fn emit_native(name: &str, raw: &RawValue, out: &mut Vec<AgentEvent>) {
-    let kind = EventKind::Native { name: name.into(), raw: raw.to_owned().into() };
-    emit_event(kind, out);
 }

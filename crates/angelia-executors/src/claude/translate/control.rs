@@ -6,7 +6,7 @@ use angelia_core::{
 };
 use serde_json::value::RawValue;
 
-use super::{CliRequest, CliRequestKind, StreamSignal, StreamTranslator, emit_native};
+use super::{CliRequest, CliRequestKind, StreamSignal, StreamTranslator, emit_native_line};
 use crate::claude::protocol::incoming::{
     ControlRequestBody, ControlRequestLine, ControlResponseBody, ControlResponseLine,
     LifecycleLine, LineHead,
@@ -73,7 +73,7 @@ impl StreamTranslator {
         let parts = parsed.as_ref().and_then(|parsed| Some((parsed.request_id.as_str()?, parsed)));
         // A request without an id cannot be answered.
         let Some((id, parsed)) = parts else {
-            emit_native("control_request", line, out);
+            emit_native_line("control_request", line, out);
             return None;
         };
         let raw = parsed.request.unwrap_or(RawValue::NULL);
@@ -98,7 +98,7 @@ impl StreamTranslator {
                 self.read_account(payload);
             }
             Some(_) => {}
-            None => emit_native("control_response", line, out),
+            None => emit_native_line("control_response", line, out),
         }
         response
     }
@@ -113,7 +113,7 @@ impl StreamTranslator {
         let id = parsed.as_ref().and_then(|parsed| parsed.request_id.as_str());
         match id.and_then(|id| self.permissions.withdraw(id)) {
             Some(key) => out.push(AgentEvent::ApprovalWithdrawn(key)),
-            None => emit_native("control_cancel_request", line, out),
+            None => emit_native_line("control_cancel_request", line, out),
         }
     }
 
@@ -129,7 +129,7 @@ impl StreamTranslator {
             .as_ref()
             .and_then(|parsed| Some((parsed.command_uuid.as_str()?, parsed.state.as_str()?)));
         let Some((uuid, state)) = parts else {
-            emit_native("command_lifecycle", line, out);
+            emit_native_line("command_lifecycle", line, out);
             return None;
         };
         if let Some(turn) = self.turn.as_mut()
@@ -140,7 +140,7 @@ impl StreamTranslator {
         }
         let Some(turn) = self.turn.as_mut().filter(|turn| *turn.uuid == *uuid) else {
             if self.last_uuid.as_deref() != Some(uuid) {
-                emit_native("command_lifecycle", line, out);
+                emit_native_line("command_lifecycle", line, out);
             }
             return None;
         };

@@ -13,7 +13,7 @@ use angelia_core::{
 use serde_json::value::RawValue;
 
 use super::{
-    StreamTranslator, TurnOwner, emit_event, emit_native, emit_native_raw, turn::CliApiError,
+    StreamTranslator, TurnOwner, emit_event, emit_native, emit_native_line, turn::CliApiError,
 };
 use crate::claude::{
     protocol::incoming::{
@@ -60,7 +60,7 @@ impl StreamTranslator {
 
     pub(super) fn on_assistant(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
         let Ok(mut parsed) = serde_json::from_str::<MessageLine<'_>>(line) else {
-            return emit_native("assistant", line, out);
+            return emit_native_line("assistant", line, out);
         };
         let uuids = parsed.take_uuids();
         let MessageLine {
@@ -73,11 +73,11 @@ impl StreamTranslator {
             ..
         } = parsed
         else {
-            return emit_native("assistant", line, out);
+            return emit_native_line("assistant", line, out);
         };
         self.confirm_if_named(&uuids, out);
         let Some(turn) = self.our_turn() else {
-            return emit_native("assistant", line, out);
+            return emit_native_line("assistant", line, out);
         };
         turn.record_time(timestamp.as_str());
         let content = CliContent::parse(message.content);
@@ -92,7 +92,7 @@ impl StreamTranslator {
                 status: api_error_status.get(),
                 code: api_error.as_str().map(Into::into),
             });
-            return emit_native("assistant/error", line, out);
+            return emit_native_line("assistant/error", line, out);
         }
         turn.resume_activity(out);
         let synthetic = message.model.as_str() == Some(SYNTHETIC_MODEL);
@@ -107,7 +107,7 @@ impl StreamTranslator {
         for (raw, block) in &blocks {
             match (block.kind.as_str(), block.text.as_str(), block.thinking.as_str()) {
                 (Some("text"), Some(NO_CONTENT), _) if synthetic => {
-                    emit_native("assistant/synthetic", line, out);
+                    emit_native_line("assistant/synthetic", line, out);
                 }
                 (Some("text"), Some(text), _) => {
                     self.settle_text(id, TextChannel::Answer, text, out);
@@ -118,7 +118,7 @@ impl StreamTranslator {
                 (Some("tool_use"), ..) => self.emit_tool_call(id, None, raw, block, out),
                 (kind, ..) => {
                     let name = format!("assistant/{}", kind.unwrap_or("unknown"));
-                    emit_native_raw(&name, raw, out);
+                    emit_native(&name, raw, out);
                 }
             }
         }
@@ -144,14 +144,14 @@ impl StreamTranslator {
         out: &mut Vec<AgentEvent>,
     ) {
         let CliContent::Blocks(blocks) = content else {
-            return emit_native("assistant/subagent", line, out);
+            return emit_native_line("assistant/subagent", line, out);
         };
         let is_call = |block: &CliBlock<'_>| block.kind.as_str() == Some("tool_use");
         for (raw, block) in blocks.iter().filter(|(_, block)| is_call(block)) {
             self.emit_tool_call(None, Some(ToolId::new(parent)), raw, block, out);
         }
         if !blocks.iter().all(|(_, block)| is_call(block)) {
-            emit_native("assistant/subagent", line, out);
+            emit_native_line("assistant/subagent", line, out);
         }
     }
 
@@ -166,14 +166,14 @@ impl StreamTranslator {
         let (Some(turn), Some(id), Some(name)) =
             (self.turn.as_mut(), block.id.as_str(), block.name.as_str())
         else {
-            return emit_native_raw("assistant/tool_use", raw, out);
+            return emit_native("assistant/tool_use", raw, out);
         };
         let id = ToolId::new(id);
         if parent.is_none() {
             self.stream.add_tool(message, &id, turn, out);
         }
         if !turn.open_tool(&id) {
-            return emit_native_raw("assistant/tool_use", raw, out);
+            return emit_native("assistant/tool_use", raw, out);
         }
         let input = block.input.unwrap_or(RawValue::NULL);
         let plan = (parent.is_none())
@@ -195,7 +195,7 @@ impl StreamTranslator {
 
     pub(super) fn on_user(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
         let Ok(parsed) = serde_json::from_str::<MessageLine<'_>>(line) else {
-            return emit_native("user", line, out);
+            return emit_native_line("user", line, out);
         };
         let content =
             CliContent::parse(parsed.message.0.as_ref().and_then(|message| message.content));
@@ -203,10 +203,10 @@ impl StreamTranslator {
             return self.on_replay(&parsed, &content, line, out);
         }
         if parsed.is_synthetic.get() == Some(true) {
-            return emit_native("user/synthetic", line, out);
+            return emit_native_line("user/synthetic", line, out);
         }
         let Some(turn) = self.our_turn() else {
-            return emit_native("user", line, out);
+            return emit_native_line("user", line, out);
         };
         turn.record_time(parsed.timestamp.as_str());
         let main = parsed.parent_tool_use_id.0.is_none();
@@ -223,7 +223,7 @@ impl StreamTranslator {
             words |= blocks.is_empty();
         }
         if words {
-            emit_native(if main { "user" } else { "user/subagent" }, line, out);
+            emit_native_line(if main { "user" } else { "user/subagent" }, line, out);
         }
     }
 
@@ -243,7 +243,7 @@ impl StreamTranslator {
         }
         // The output of local commands also arrives as a replayed user message.
         if matches!(content, CliContent::Text(text) if text.starts_with("<local-command-")) {
-            emit_native("user/local_command", line, out);
+            emit_native_line("user/local_command", line, out);
         }
     }
 
@@ -262,7 +262,7 @@ impl StreamTranslator {
             self.todo_list.apply_result(id.as_str(), detail);
         }
         if !self.turn.as_mut().is_some_and(|turn| turn.close_tool(&id)) {
-            return emit_native_raw("user/tool_result", raw, out);
+            return emit_native("user/tool_result", raw, out);
         }
         let result = ToolResult {
             id,

@@ -38,7 +38,7 @@ mod turn;
 use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    model::{Decision, EventKind, NativeSessionId, Notice, NoticeLevel, RawJson},
+    model::{Decision, EventKind, NativeSessionId, NoticeLevel, RawJson},
     ports::{AgentEvent, AgentOutcome},
 };
 use jiff::Timestamp;
@@ -50,6 +50,7 @@ use super::{
     protocol::incoming::LineHead,
     usage::{BillingLane, UsageLedger},
 };
+use crate::emit::{emit_event, emit_native, emit_notice};
 
 /// Lines that become no event, and why. The names are those that `Native` would have.
 pub const SILENT_LINES: &[(&str, &str)] = &[
@@ -211,7 +212,7 @@ impl StreamTranslator {
             return None;
         };
         let Some(head) = LineHead::parse(text) else {
-            emit_native("unknown", text, out);
+            emit_native_line("unknown", text, out);
             return None;
         };
         match &*head.kind {
@@ -226,7 +227,7 @@ impl StreamTranslator {
             "command_lifecycle" => return self.on_lifecycle(text, out),
             "rate_limit_event" => self.on_rate_limit(text, out),
             "keep_alive" => {}
-            kind => emit_native(&name(kind, head.subtype.as_deref()), text, out),
+            kind => emit_native_line(&name(kind, head.subtype.as_deref()), text, out),
         }
         None
     }
@@ -302,30 +303,12 @@ fn name(kind: &str, subtype: Option<&str>) -> String {
     }
 }
 
-fn emit_event(kind: EventKind, out: &mut Vec<AgentEvent>) {
-    out.push(AgentEvent::Event(kind));
-}
-
-fn emit_notice(
-    level: NoticeLevel,
-    code: &str,
-    text: impl Into<Arc<str>>,
-    out: &mut Vec<AgentEvent>,
-) {
-    emit_event(EventKind::Notice(Notice::new(level, code, text)), out);
-}
-
 /// Emits a line as `Native`, with its JSON unchanged.
-fn emit_native(name: &str, json: &str, out: &mut Vec<AgentEvent>) {
+fn emit_native_line(name: &str, json: &str, out: &mut Vec<AgentEvent>) {
     match serde_json::from_str::<&RawValue>(json) {
-        Ok(raw) => emit_native_raw(name, raw, out),
+        Ok(raw) => emit_native(name, raw, out),
         Err(_) => emit_garbage(json.as_bytes(), out),
     }
-}
-
-fn emit_native_raw(name: &str, raw: &RawValue, out: &mut Vec<AgentEvent>) {
-    let (name, raw) = (name.into(), raw.to_owned().into());
-    emit_event(EventKind::Native { name, raw }, out);
 }
 
 /// Emits a line that is not JSON as `Native`, as text.

@@ -10,15 +10,16 @@ use angelia_core::{
     ports::{Activity, AgentEvent, AgentOutcome},
 };
 
-use sha2::{Digest as _, Sha256};
-
 use super::{
-    StreamSignal, StreamTranslator, TurnOwner, emit_event, emit_native, emit_notice,
+    StreamSignal, StreamTranslator, TurnOwner, emit_event, emit_native_line, emit_notice,
     turn::ClaudeTurn,
 };
-use crate::claude::{
-    failure::FailureEvidence,
-    protocol::incoming::{MessageUuids, ResultLine},
+use crate::{
+    claude::{
+        failure::FailureEvidence,
+        protocol::incoming::{MessageUuids, ResultLine},
+    },
+    prompt_prefix::hash_with_model,
 };
 
 /// `origin.kind` of turns the CLI runs because a background task has ended.
@@ -34,7 +35,7 @@ impl StreamTranslator {
         out: &mut Vec<AgentEvent>,
     ) -> Option<StreamSignal> {
         let Ok(mut result) = serde_json::from_str::<ResultLine<'_>>(line) else {
-            emit_native("result", line, out);
+            emit_native_line("result", line, out);
             return None;
         };
         let spent = self.ledger.record_result(&result);
@@ -75,7 +76,7 @@ impl StreamTranslator {
             self.stream.flush_unsettled(&mut Vec::new());
             turn.withdraw_all(out);
         }
-        emit_native("result", line, out);
+        emit_native_line("result", line, out);
     }
 
     /// Stores the answer, because the turn is not over yet.
@@ -168,14 +169,9 @@ impl StreamTranslator {
         self.ledger.has_baseline()
     }
 
-    /// Returns the hash of the prompt prefix. It uses the actual model, so it is the same whether
-    /// the model was configured or chosen by the program.
     fn prefix_sha256(&self) -> Option<Arc<str>> {
         let launch = self.context.prefix_sha256.as_ref()?;
-        let mut hash = Sha256::new();
-        hash.update(launch.as_bytes());
-        hash.update(self.model.as_deref().unwrap_or_default());
-        Some(format!("{:x}", hash.finalize()).into())
+        Some(hash_with_model(launch, self.model.as_deref()).into())
     }
 
     fn outcome(&self, result: &ResultLine<'_>) -> AgentOutcome {

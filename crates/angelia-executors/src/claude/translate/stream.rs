@@ -9,7 +9,7 @@ use angelia_core::{
 };
 
 use super::{
-    StreamTranslator, emit_event, emit_native,
+    StreamTranslator, emit_event, emit_native_line,
     turn::{ClaudeTurn, emit_block},
 };
 use crate::claude::{
@@ -250,7 +250,7 @@ impl StreamTranslator {
         out: &mut Vec<AgentEvent>,
     ) {
         let Some(parsed) = &head.event else {
-            emit_native("stream_event", line, out);
+            emit_native_line("stream_event", line, out);
             return;
         };
         if &*parsed.kind == "message_start" {
@@ -264,7 +264,7 @@ impl StreamTranslator {
                     (Some("text_delta"), Some(text), _) => (TextChannel::Answer, text),
                     (Some("thinking_delta"), _, Some(text)) => (TextChannel::Reasoning, text),
                     (Some("input_json_delta" | "signature_delta"), ..) => return,
-                    _ => return emit_native("stream_event/content_block_delta", line, out),
+                    _ => return emit_native_line("stream_event/content_block_delta", line, out),
                 };
                 if ours
                     && !text.is_empty()
@@ -287,7 +287,7 @@ impl StreamTranslator {
                     self.on_stream_frame(parsed, line, out);
                 }
             }
-            (kind, _) => emit_native(&format!("stream_event/{kind}"), line, out),
+            (kind, _) => emit_native_line(&format!("stream_event/{kind}"), line, out),
         }
     }
 

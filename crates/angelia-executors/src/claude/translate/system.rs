@@ -8,7 +8,7 @@ use angelia_core::{
 };
 use jiff::Timestamp;
 
-use super::{StreamSignal, StreamTranslator, TurnOwner, emit_event, emit_native, emit_notice};
+use super::{StreamSignal, StreamTranslator, TurnOwner, emit_event, emit_native_line, emit_notice};
 use crate::claude::protocol::incoming::{LineHead, RateLimitLine, SystemLine, TaskLine};
 
 impl StreamTranslator {
@@ -22,7 +22,7 @@ impl StreamTranslator {
         let name = || super::name("system", Some(subtype));
         match subtype {
             "task_started" | "task_updated" | "task_notification" | "background_tasks_changed" => {
-                emit_native(&name(), line, out);
+                emit_native_line(&name(), line, out);
                 return self.on_task(subtype, line, out);
             }
             "init"
@@ -34,12 +34,12 @@ impl StreamTranslator {
             | "permission_denied"
             | "informational" => {}
             _ => {
-                emit_native(&name(), line, out);
+                emit_native_line(&name(), line, out);
                 return None;
             }
         }
         let Ok(mut parsed) = serde_json::from_str::<SystemLine<'_>>(line) else {
-            emit_native(&name(), line, out);
+            emit_native_line(&name(), line, out);
             return None;
         };
         match subtype {
@@ -57,7 +57,7 @@ impl StreamTranslator {
                 if let Some(turn) = self.our_turn() {
                     turn.refused = true;
                 }
-                emit_native(&name(), line, out);
+                emit_native_line(&name(), line, out);
             }
             _ => emit_system_notice(subtype, &parsed, out),
         }
@@ -150,7 +150,7 @@ impl StreamTranslator {
                 emit_notice(NoticeLevel::Warning, "compaction_failed", text, out);
                 self.resume_activity(out);
             }
-            _ => emit_native("system/status", line, out),
+            _ => emit_native_line("system/status", line, out),
         }
     }
 
@@ -201,7 +201,7 @@ impl StreamTranslator {
         self.lane.mark_rate_limited();
         let parsed = serde_json::from_str::<RateLimitLine<'_>>(line).ok();
         let Some(info) = parsed.and_then(|parsed| parsed.rate_limit_info.0) else {
-            return emit_native("rate_limit_event", line, out);
+            return emit_native_line("rate_limit_event", line, out);
         };
         let resets_at = info.resets_at.get().and_then(|at| Timestamp::from_second(at).ok());
         let rejected = match info.status.as_str() {
@@ -209,7 +209,7 @@ impl StreamTranslator {
             Some("allowed_warning") => false,
             _ => {
                 self.resets_at = None;
-                return emit_native("rate_limit_event", line, out);
+                return emit_native_line("rate_limit_event", line, out);
             }
         };
         let mut text = match info.kind.as_str() {

@@ -8,15 +8,17 @@ use angelia_core::{
 };
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 
 use super::{CodexTranslator, MessageOwner, emit_event, emit_native};
-use crate::codex::{
-    failure::{CodexFailureContext, ReportedError},
-    protocol::{
-        item::ThreadItem,
-        notification::{NotificationParams, PlanParams, TurnParams, WireTurn as ToldTurn},
+use crate::{
+    codex::{
+        failure::{CodexFailureContext, ReportedError},
+        protocol::{
+            item::ThreadItem,
+            notification::{NotificationParams, PlanParams, TurnParams, WireTurn as ToldTurn},
+        },
     },
+    prompt_prefix::hash_with_model,
 };
 
 impl CodexTranslator {
@@ -191,14 +193,9 @@ impl CodexTranslator {
         ended
     }
 
-    /// Hashes the launch prefix together with the model, so that the hash is the same whether the
-    /// profile names the model or Codex chose it.
     fn prefix_sha256(&self) -> Option<Arc<str>> {
         let launch = self.context.prefix_sha256.as_ref()?;
-        let mut hash = Sha256::new();
-        hash.update(launch.as_bytes());
-        hash.update(self.model.as_deref().unwrap_or_default());
-        Some(format!("{:x}", hash.finalize()).into())
+        Some(hash_with_model(launch, self.model.as_deref()).into())
     }
 
     pub(super) fn on_plan_updated(&mut self, params: &RawValue, out: &mut Vec<AgentEvent>) {

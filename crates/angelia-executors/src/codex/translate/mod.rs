@@ -79,7 +79,10 @@ use super::{
     },
     usage::ThreadUsageTracker,
 };
-use crate::lenient::{BorrowedStr, Lenient};
+use crate::{
+    emit::{emit_event, emit_native, emit_notice},
+    lenient::{BorrowedStr, Lenient},
+};
 
 /// The facts about a thread that are known before its first message.
 #[derive(Clone, Debug)]
@@ -411,22 +414,4 @@ impl CodexTranslator {
             self.past_turns.queue_notice(notice);
         }
     }
-}
-
-fn emit_event(kind: EventKind, out: &mut Vec<AgentEvent>) {
-    out.push(AgentEvent::Event(kind));
-}
-
-fn emit_notice(
-    level: NoticeLevel,
-    code: &str,
-    text: impl Into<Arc<str>>,
-    out: &mut Vec<AgentEvent>,
-) {
-    emit_event(EventKind::Notice(Notice::new(level, code, text)), out);
-}
-
-fn emit_native(name: &str, raw: &RawValue, out: &mut Vec<AgentEvent>) {
-    let (name, raw) = (name.into(), raw.to_owned().into());
-    emit_event(EventKind::Native { name, raw }, out);
 }

@@ -1,0 +1,28 @@
+//! Appends events to a batch: shared by the translators of all agents.
+
+use std::sync::Arc;
+
+use angelia_core::{
+    model::{EventKind, Notice, NoticeLevel},
+    ports::AgentEvent,
+};
+use serde_json::value::RawValue;
+
+pub(crate) fn emit_event(kind: EventKind, out: &mut Vec<AgentEvent>) {
+    out.push(AgentEvent::Event(kind));
+}
+
+pub(crate) fn emit_notice(
+    level: NoticeLevel,
+    code: &str,
+    text: impl Into<Arc<str>>,
+    out: &mut Vec<AgentEvent>,
+) {
+    emit_event(EventKind::Notice(Notice::new(level, code, text)), out);
+}
+
+/// Emits JSON of the agent that has no event of its own, unchanged.
+pub(crate) fn emit_native(name: &str, raw: &RawValue, out: &mut Vec<AgentEvent>) {
+    let (name, raw) = (name.into(), raw.to_owned().into());
+    emit_event(EventKind::Native { name, raw }, out);
+}
