@@ -10,7 +10,7 @@ use std::{
 };
 
 use angelia_core::{
-    model::{Failure, FailureKind, SessionId, SessionSpec},
+    model::{Failure, FailureKind, SessionId, SessionSpec, TokenPrice},
     ports::Clock,
     redact::Redactor,
     task::TaskGroup,
@@ -39,6 +39,8 @@ pub struct ExecutorHost {
     pub clock: Arc<dyn Clock>,
     /// The path of our own program, for agents that are built into it.
     pub current_exe: PathBuf,
+    /// The owner's prices by model id; they override those that an executor knows.
+    pub prices: Arc<BTreeMap<Arc<str>, TokenPrice>>,
     /// Whether to keep warm processes: yes for a daemon, no for a single command.
     pub keep_warm: bool,
 }

@@ -236,6 +236,7 @@ fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost
         tasks: TaskGroup::new(),
         clock,
         current_exe,
+        prices: Arc::new(app.config.prices()),
         keep_warm,
     })
 }

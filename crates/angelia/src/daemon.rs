@@ -60,6 +60,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
         allowed_origins: app.config.http().allowed_origins.clone(),
         models,
         recent_requests: RecentRequests::default(),
+        caller_limits: app.config.caller_limits(),
         metrics: Metrics::default(),
         tasks: doors.clone(),
         bus: bus.as_ref().map(OpenBus::api),

@@ -1,11 +1,24 @@
 //! Counts how much of its budgets (time, tool calls, cost) a turn has used.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
+use super::spend::SpendReservation;
 use crate::model::{Budgets, EventKind};
+
+/// Returns the lower one of two optional limits.
+pub(super) fn lower_limit(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
 
 pub(super) struct BudgetMeter {
     budgets: Budgets,
+    /// The turn's share of what its caller may spend.
+    spend: Option<Arc<SpendReservation>>,
     started_at: Instant,
     tool_calls: u32,
     /// Cost of the finished segments; `segment_cost_usd` has the cost of the running one.
@@ -14,9 +27,14 @@ pub(super) struct BudgetMeter {
 }
 
 impl BudgetMeter {
-    pub(super) const fn new(budgets: Budgets, now: Instant) -> Self {
+    pub(super) const fn new(
+        budgets: Budgets,
+        spend: Option<Arc<SpendReservation>>,
+        now: Instant,
+    ) -> Self {
         Self {
             budgets,
+            spend,
             started_at: now,
             tool_calls: 0,
             earlier_cost_usd: 0.0,
@@ -42,17 +60,30 @@ impl BudgetMeter {
             }
             EventKind::Usage(usage) => {
                 self.segment_cost_usd = usage.cost_usd.unwrap_or(self.segment_cost_usd);
-                self.is_cost_budget_used_up().then_some("max_cost_usd")
+                let has_room =
+                    self.spend.as_ref().is_none_or(|spend| spend.set_cost(self.cost_usd()));
+                if !has_room {
+                    return Some("max_cost_usd_per_day");
+                }
+                self.is_over_cost_budget().then_some("max_cost_usd")
             }
             _ => None,
         }
     }
 
-    /// Whether the whole turn has used up its cost budget; such a turn is not resumed.
+    fn cost_usd(&self) -> f64 {
+        self.earlier_cost_usd + self.segment_cost_usd
+    }
+
+    fn is_over_cost_budget(&self) -> bool {
+        self.budgets.cost_usd.is_some_and(|limit| self.cost_usd() >= limit)
+    }
+
+    /// Whether the whole turn has used up its own cost budget or what its caller may spend; such a
+    /// turn is not resumed.
     pub(super) fn is_cost_budget_used_up(&self) -> bool {
-        self.budgets
-            .cost_usd
-            .is_some_and(|limit| self.earlier_cost_usd + self.segment_cost_usd >= limit)
+        self.is_over_cost_budget()
+            || self.spend.as_ref().is_some_and(|spend| spend.spendable_usd() <= 0.0)
     }
 
     /// Time at which the segment's time budget ends.

@@ -11,6 +11,7 @@ use super::{
     quota::ExhaustedQuotas,
     session_actor::SessionHandle,
     session_command::SessionCommand,
+    spend::SpendLedger,
     turn_log::{LogCounts, TurnLog, TurnLogs},
 };
 use crate::{
@@ -30,6 +31,7 @@ pub(super) struct EngineState {
     pub(super) tasks: TaskGroup,
     pub(super) agent_slots: AgentSlots,
     pub(super) quotas: ExhaustedQuotas,
+    pub(super) spend: Arc<SpendLedger>,
     /// Ids of sessions that have changed.
     pub(super) changes: broadcast::Sender<SessionId>,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
@@ -45,6 +47,7 @@ impl EngineState {
         Self {
             agent_slots: AgentSlots::new(parts.limits.max_live_agents),
             quotas: ExhaustedQuotas::default(),
+            spend: Arc::default(),
             changes: broadcast::Sender::new(MAX_CHANGE_LAG),
             store: parts.store,
             clock: parts.clock,

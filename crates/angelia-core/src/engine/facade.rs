@@ -13,6 +13,7 @@ use super::{
     engine_state::EngineState,
     idempotency::RequestKey,
     session_command::{SessionCommand, SubmitCommand},
+    spend::SpendLimit,
     turn_log::{TurnLog, TurnWatch},
 };
 use crate::{
@@ -90,11 +91,13 @@ pub struct Submission {
     pub key: Option<RequestKey>,
     /// Indexes the new turn under this hash ([`Engine::find_by_history`]).
     pub history_hash: Option<[u8; 32]>,
+    /// What the caller of the turn may spend. The turn is refused if all of it is spent or reserved.
+    pub spend_limit: Option<SpendLimit>,
 }
 
 impl Submission {
     pub const fn new(session: SessionId, input: Vec<Content>, options: TurnOptions) -> Self {
-        Self { session, input, options, key: None, history_hash: None }
+        Self { session, input, options, key: None, history_hash: None, spend_limit: None }
     }
 }
 
@@ -168,7 +171,7 @@ impl Engine {
 
     /// Like [`Engine::submit`], with all options of a [`Submission`].
     pub async fn submit_with(&self, new: Submission) -> Result<SubmittedTurn, EngineError> {
-        let Submission { session, input, options, key, history_hash } = new;
+        let Submission { session, input, options, key, history_hash, spend_limit } = new;
         let created_at = self.shared.clock.now();
         let claim = key.map(|key| key.into_claim(created_at, session, &input));
         let turn = TurnId::from_uuid(self.shared.clock.fresh_uuid());
@@ -179,7 +182,7 @@ impl Engine {
         let watch = TurnWatch::live(Arc::clone(&log), Arc::clone(&self.shared.store), 0);
         let answer = loop {
             let (reply, answer) = oneshot::channel();
-            let command = SubmitCommand { new_turn, log: Arc::clone(&log), reply };
+            let command = SubmitCommand { new_turn, spend_limit, log: Arc::clone(&log), reply };
             let actor = match self.shared.existing_actor(session) {
                 Some(actor) => actor,
                 None => self.shared.get_or_start_actor(session).await?,

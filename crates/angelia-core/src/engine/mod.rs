@@ -21,6 +21,7 @@
 //!   messages for the agent that takes over.
 //! - `respec`: changes to the specification of a session.
 //! - [`Gauges`]: current numbers for metrics.
+//! - `spend`: reserves money for turns of callers with a spending limit.
 //! - `agent_slots`: limits the number of live agents and evicts idle ones.
 //! - [`rules`]: decides what happens to a bus message on arrival.
 //! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
@@ -42,6 +43,7 @@ mod segment_runner;
 mod session_actor;
 mod session_command;
 mod sessions;
+mod spend;
 mod transcript;
 mod turn_log;
 mod turn_runner;
@@ -56,5 +58,6 @@ pub use idempotency::RequestKey;
 pub use quota::PARKED_NOTICE;
 pub use segment_runner::AWAITING_TOOL_RESULT_NOTICE;
 pub use sessions::{NewestTurn, TurnStage};
+pub use spend::SpendLimit;
 pub use turn_log::{EventBatch, TurnWatch};
 pub use watchdog::{STATE_TABLE, StateLimit, StateRow};

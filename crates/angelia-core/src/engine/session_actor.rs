@@ -10,16 +10,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    budget::lower_limit,
     engine_state::EngineState,
     facade::{EngineError, SubmitReply},
     recorder::Recorder,
     session_command::{SessionCommand, SubmitCommand},
+    spend::{SpendLimit, SpendReservation},
     turn_log::TurnLog,
 };
 use crate::{
     model::{
         AgentStart, EventKind, LaunchFingerprint, Outcome, SessionId, SessionRecord, Turn, TurnId,
-        TurnRecord, TurnState, TurnStatus,
+        TurnOptions, TurnRecord, TurnState, TurnStatus,
     },
     ports::{Agent, ClaimOutcome, Lease, StoreError},
 };
@@ -113,6 +115,9 @@ pub(super) struct SessionActor {
 pub(super) struct QueuedTurn {
     pub(super) turn: Turn,
     pub(super) log: Arc<TurnLog>,
+    /// The turn's own cost limit. The recorded one also counts what its caller could still spend.
+    pub(super) max_cost_usd: Option<f64>,
+    pub(super) spend: Option<Arc<SpendReservation>>,
     /// The turn has run before and waits for a quota until then.
     pub(super) parked_until: Option<Timestamp>,
 }
@@ -124,7 +129,8 @@ impl QueuedTurn {
             _ => None,
         };
         let log = TurnLog::new(record.id, record.session);
-        Self { turn: record.into(), log, parked_until }
+        let max_cost_usd = record.options.max_cost_usd;
+        Self { turn: record.into(), log, max_cost_usd, spend: None, parked_until }
     }
 }
 
@@ -217,11 +223,24 @@ impl SessionActor {
 
     /// Commits a new turn and queues it, unless an earlier request with the same key created one.
     async fn accept_turn(&mut self, submit: SubmitCommand, idle: bool) {
-        let SubmitCommand { mut new_turn, log, reply } = submit;
-        if let Err(refused) = self.check_can_accept() {
-            // The submitter may have disconnected.
-            let _gone = reply.send(Err(refused));
-            return;
+        let SubmitCommand { mut new_turn, spend_limit, log, reply } = submit;
+        let spend = match self.check_can_accept() {
+            Ok(()) => self.reserve_spend(&new_turn.record.options, spend_limit).await,
+            Err(refused) => Err(refused),
+        };
+        let spend = match spend {
+            Ok(spend) => spend,
+            Err(refused) => {
+                // The submitter may have disconnected.
+                let _gone = reply.send(Err(refused));
+                return;
+            }
+        };
+        let options = &mut new_turn.record.options;
+        let max_cost_usd = options.max_cost_usd;
+        if let Some(spend) = &spend {
+            // Work that the turn delegates is limited by the record.
+            options.max_cost_usd = lower_limit(max_cost_usd, Some(spend.spendable_usd()));
         }
         let running = idle && self.queue.is_empty();
         if running {
@@ -234,7 +253,13 @@ impl SessionActor {
         let accepted = match self.shared.store.create_turn(&self.lease, &new_turn).await {
             Ok(ClaimOutcome::New) => {
                 let turn = new_turn.record.into();
-                self.queue.push_back(QueuedTurn { turn, log, parked_until: None });
+                self.queue.push_back(QueuedTurn {
+                    turn,
+                    log,
+                    max_cost_usd,
+                    spend,
+                    parked_until: None,
+                });
                 Ok(if running { SubmitReply::Running } else { SubmitReply::Queued })
             }
             Ok(ClaimOutcome::Repeats(known)) => Ok(SubmitReply::AlreadySubmitted(known)),
@@ -248,6 +273,21 @@ impl SessionActor {
             self.shared.remove_log(turn);
         }
         let _gone = reply.send(accepted);
+    }
+
+    /// Reserves money for a turn whose caller has a spending limit.
+    async fn reserve_spend(
+        &mut self,
+        options: &TurnOptions,
+        limit: Option<SpendLimit>,
+    ) -> Result<Option<Arc<SpendReservation>>, EngineError> {
+        let (Some(caller), Some(limit)) = (&options.caller, limit) else {
+            return Ok(None);
+        };
+        let own_limit = lower_limit(self.record.spec.budgets.cost_usd, options.max_cost_usd);
+        let EngineState { store, clock, spend, .. } = &*self.shared;
+        let ports = (&**store, &**clock);
+        spend.reserve(ports, caller, limit, own_limit).await.map(Some)
     }
 
     fn check_can_accept(&self) -> Result<(), EngineError> {

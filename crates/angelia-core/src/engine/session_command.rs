@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::{
     facade::{EngineError, SubmitReply},
     respec::Respec,
+    spend::SpendLimit,
     turn_log::TurnLog,
 };
 use crate::{
@@ -53,6 +54,7 @@ pub(super) enum SessionCommand {
 /// A turn to accept.
 pub(super) struct SubmitCommand {
     pub(super) new_turn: NewTurn,
+    pub(super) spend_limit: Option<SpendLimit>,
     pub(super) log: Arc<TurnLog>,
     pub(super) reply: oneshot::Sender<Result<SubmitReply, EngineError>>,
 }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    budget::BudgetMeter,
+    budget::{BudgetMeter, lower_limit},
     quota::{NextStep, ParkEnd},
     recorder::Recorder,
     session_actor::{LiveAgent, QueuedTurn, SessionActor},
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     model::{
         Content, EventKind, Failure, FailureKind, Notice, NoticeLevel, Outcome, Turn, TurnId,
-        TurnOptions, TurnStatus,
+        TurnStatus,
     },
     ports::{AgentOutcome, OpenRequest, StoreError},
 };
@@ -31,16 +31,13 @@ pub(super) struct TurnGovernor {
 }
 
 impl TurnGovernor {
-    fn new(actor: &SessionActor, options: &TurnOptions, now: Instant) -> Self {
+    fn new(actor: &SessionActor, queued: &QueuedTurn, now: Instant) -> Self {
         let spec = &actor.record.spec;
         let mut budgets = spec.budgets.clone();
-        budgets.cost_usd = match (budgets.cost_usd, options.max_cost_usd) {
-            (Some(profile), Some(caller)) => Some(profile.min(caller)),
-            (profile, caller) => profile.or(caller),
-        };
+        budgets.cost_usd = lower_limit(budgets.cost_usd, queued.max_cost_usd);
         Self {
             watchdog: Watchdog::new(spec.timeouts.clone(), now),
-            meter: BudgetMeter::new(budgets, now),
+            meter: BudgetMeter::new(budgets, queued.spend.clone(), now),
         }
     }
 
@@ -120,7 +117,7 @@ impl SessionActor {
                 ParkEnd::ShuttingDown => return Ok(None),
             }
         }
-        let mut governor = TurnGovernor::new(self, &turn.options, Instant::now());
+        let mut governor = TurnGovernor::new(self, queued, Instant::now());
         let mut resumes = 0;
         loop {
             let end = self.run_segment(&input, recorder, &mut governor).await;

@@ -39,7 +39,7 @@ pub use session::{ExternalName, SessionRecord};
 pub use spec::{Billing, CallerTool, Mode, SessionSpec, SystemPrompt, ToolSet};
 pub use tool::{ToolCall, ToolClass, ToolResult};
 pub use turn::{Turn, TurnOptions, TurnOrigin, TurnRecord, TurnState};
-pub use usage::{ContextWindow, Usage};
+pub use usage::{ContextWindow, TokenPrice, Usage};
 
 /// JSON text of the agent, byte for byte, shared without copying.
 pub type RawJson = std::sync::Arc<serde_json::value::RawValue>;

@@ -18,6 +18,28 @@ pub struct Usage {
     pub context: Option<ContextWindow>,
 }
 
+/// What the tokens of a model cost, in US dollars per million.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenPrice {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: f64,
+}
+
+impl TokenPrice {
+    #[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+    pub fn cost_usd(&self, usage: &Usage) -> f64 {
+        let parts = [
+            (usage.input_tokens, self.input),
+            (usage.output_tokens, self.output),
+            (usage.cache_read_tokens, self.cache_read),
+            (usage.cache_write_tokens, self.cache_write),
+        ];
+        parts.iter().map(|(tokens, price)| *tokens as f64 * price).sum::<f64>() / 1e6
+    }
+}
+
 /// How full the model's context window is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextWindow {

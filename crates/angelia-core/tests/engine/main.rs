@@ -14,5 +14,6 @@ mod hot;
 mod life;
 mod quota;
 mod recovery;
+mod spend;
 mod store_failure;
 mod watching;

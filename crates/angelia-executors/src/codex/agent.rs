@@ -58,6 +58,8 @@ pub(super) struct CodexAgentSettings {
     pub(super) clock: Arc<dyn Clock>,
     /// Codex reported no login when the thread was opened.
     pub(super) logged_out: bool,
+    /// The profile's cost limit of a turn.
+    pub(super) max_cost_usd: Option<f64>,
 }
 
 impl CodexAgent {

@@ -16,6 +16,7 @@ use super::{
     app_server::{AppServer, CodexCallError},
     app_server_pool::AppServerPool,
     launch, mcp,
+    prices::ModelPrices,
     probe::{self, CodexProber},
     protocol::outgoing::Delete,
     sandbox_cleanup::{self, WritableRoots},
@@ -287,6 +288,7 @@ impl CodexExecutor {
                 LoginState::LoggedIn { lane } => lane.clone(),
                 _ => None,
             },
+            prices: ModelPrices::new(Arc::clone(&self.host.prices)),
             zone: TimeZone::system(),
         });
         let (permissions, approval_policy) = launch::turn_permissions(spec);
@@ -299,6 +301,7 @@ impl CodexExecutor {
                 output_schema: spec.output_schema.clone(),
                 clock: Arc::clone(&self.host.clock),
                 logged_out: *login == LoginState::LoggedOut,
+                max_cost_usd: spec.budgets.cost_usd,
             },
             self.roots.register(Self::writable_folders(recipe)),
         );

@@ -11,7 +11,7 @@
 //! - `executor`: implements the [`Executor`] port.
 //! - [`user_config`]: edits the user's own `config.toml` of Codex.
 //! - [`protocol`]: the JSON of both directions. [`translate`]: Codex's messages as events. Pure.
-//! - `approval`, `failure`, `patch`, `shell`, `tool`, `usage`: parts of the translation.
+//! - `approval`, `failure`, `patch`, `prices`, `shell`, `tool`, `usage`: parts of the translation.
 
 mod agent;
 mod app_server;
@@ -24,6 +24,7 @@ mod launch;
 mod locate;
 mod mcp;
 mod patch;
+mod prices;
 mod probe;
 mod process_guard;
 pub mod protocol;
@@ -39,6 +40,8 @@ pub mod user_config;
 use std::sync::Arc;
 
 use angelia_core::ports::Executor;
+
+pub use prices::ModelPrices;
 
 use crate::Registration;
 

@@ -50,6 +50,9 @@ impl TurnProtocol for CodexAgent {
         if let Some(failure) = self.login_failure().await {
             return Err(failure);
         }
+        if self.settings.max_cost_usd.or(turn.options.max_cost_usd).is_some() {
+            self.translator.ensure_priced()?;
+        }
         self.translator.begin_turn();
         self.stop_requested = false;
         let input = match self.inject_if_too_long(&turn.input).await {

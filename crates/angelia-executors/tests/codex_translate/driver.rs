@@ -10,6 +10,7 @@ use angelia_core::{
     ports::{AgentEvent, AgentOutcome},
 };
 use angelia_executors::codex::{
+    ModelPrices,
     protocol::{
         message::{RequestId, Route},
         response::ThreadInfo,
@@ -56,6 +57,7 @@ pub(crate) fn context(thread: &str) -> CodexContext {
         },
         own_servers: vec!["angelia".into()],
         lane: None,
+        prices: ModelPrices::none(),
         zone: TimeZone::UTC,
     }
 }

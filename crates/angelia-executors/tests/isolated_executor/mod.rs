@@ -58,6 +58,7 @@ impl IsolatedExecutor {
             tasks: TaskGroup::new(),
             clock: Arc::new(SystemClock),
             current_exe: "/nonexistent".into(),
+            prices: Arc::default(),
             keep_warm: false,
         };
         change(&isolated, &mut host);

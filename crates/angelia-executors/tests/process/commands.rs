@@ -31,6 +31,7 @@ fn commands() -> ShellCommands {
         tasks: TaskGroup::new(),
         clock: Arc::new(SystemClock),
         current_exe: "/nonexistent".into(),
+        prices: Arc::default(),
         keep_warm: false,
     })
 }

@@ -10,7 +10,11 @@ use axum::{
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
-use super::{ErrorKind, HttpError, dialect::json::parse_object};
+use super::{
+    ErrorKind, HttpError,
+    caller_limits::{BodyQuota, BodyReservation},
+    dialect::json::parse_object,
+};
 
 /// The product limit for the body of a request.
 const MAX_BODY_BYTES: usize = 64 << 20;
@@ -30,38 +34,51 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = HttpError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, HttpError> {
-        let BodyBytes(bytes) = BodyBytes::from_request(request, state).await?;
+        let BodyBytes { bytes, .. } = BodyBytes::from_request(request, state).await?;
         let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
         parse_object(bytes).map(Self).map_err(|error| HttpError::invalid(error.to_string()))
     }
 }
 
 /// Extracts the body as it is.
-pub(super) struct BodyBytes(pub(super) Bytes);
+pub(super) struct BodyBytes {
+    pub(super) bytes: Bytes,
+    /// Counts the body for its caller as long as it, or what it was decoded into, is in memory.
+    pub(super) reservation: Option<BodyReservation>,
+}
 
 impl<S: Sync> FromRequest<S> for BodyBytes {
     type Rejection = HttpError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, HttpError> {
         let (parts, body) = request.into_parts();
-        read_body(&parts.headers, body).await.map(Self)
+        let mut reservation = parts.extensions.get::<BodyQuota>().map(BodyQuota::open);
+        let bytes = read_body(&parts.headers, body, reservation.as_mut()).await?;
+        Ok(Self { bytes, reservation })
     }
 }
 
 /// Reads the body within its limits of size and time.
-async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, HttpError> {
+async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    reservation: Option<&mut BodyReservation>,
+) -> Result<Bytes, HttpError> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > MAX_DISCARDED_BYTES) {
         return Err(too_large());
     }
-    tokio::time::timeout(BODY_TIMEOUT, collect_limited(body))
+    tokio::time::timeout(BODY_TIMEOUT, collect_limited(body, reservation))
         .await
         .map_err(|_elapsed| HttpError::new(ErrorKind::TooSlow, "the body did not arrive in time"))?
 }
 
-async fn collect_limited(mut body: Body) -> Result<Bytes, HttpError> {
+async fn collect_limited(
+    mut body: Body,
+    mut reservation: Option<&mut BodyReservation>,
+) -> Result<Bytes, HttpError> {
     let mut bytes = Vec::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
@@ -73,6 +90,9 @@ async fn collect_limited(mut body: Body) -> Result<Bytes, HttpError> {
         };
         length += data.len();
         if length <= MAX_BODY_BYTES {
+            if let Some(reservation) = reservation.as_deref_mut() {
+                reservation.grow(data.len())?;
+            }
             bytes.extend_from_slice(&data);
         } else if length <= MAX_DISCARDED_BYTES {
             // Too large: free the memory, and keep reading so that the client gets the error.

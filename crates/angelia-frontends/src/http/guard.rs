@@ -16,6 +16,9 @@ use super::{
 };
 use crate::socket::Peer;
 
+/// The path that anybody may ask for, without a token.
+pub(super) const OPEN_PATH: &str = "/healthz";
+
 /// The connection that a request came in on.
 #[derive(Clone, Copy, Debug)]
 pub enum ConnectionSource {
@@ -74,7 +77,7 @@ fn admit(state: &ApiState, request: &Request) -> Result<Principal, HttpError> {
             check_host(state, request, *local)?;
             check_origin(state, headers, Some(*local))?;
             let path = request.uri().path();
-            let open = request.method() == Method::GET && path == "/healthz";
+            let open = request.method() == Method::GET && path == OPEN_PATH;
             if open || offered_tokens(headers).any(|token| state.token.matches(token)) {
                 return Ok(Principal::owner());
             }

@@ -4,12 +4,17 @@
 use std::{
     fmt,
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
+use angelia_core::engine::SpendLimit;
 use sha2::{Digest as _, Sha256};
 
 /// The name of the owner as a caller.
 pub(super) const OWNER: &str = "owner";
+
+/// The period of `max_cost_usd_per_day`.
+const DAY: Duration = Duration::from_hours(24);
 
 /// A key that the owner gave to another user or program; `angelia keys add` creates it.
 #[derive(Clone)]
@@ -109,6 +114,12 @@ impl Principal {
     /// Returns whether a turn that was recorded with this caller name belongs to this principal.
     pub(super) fn owns_turn_of(&self, caller: Option<&str>) -> bool {
         caller == self.recorded_name().as_deref()
+    }
+
+    /// Returns what the turns of this principal may cost; `None`: they are not limited.
+    pub(super) fn spend_limit(&self) -> Option<SpendLimit> {
+        let usd = self.grant.max_cost_usd_per_day?;
+        Some(SpendLimit { usd, period: DAY })
     }
 
     fn for_key(key: &AccessKey) -> Self {

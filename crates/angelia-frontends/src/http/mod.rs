@@ -6,6 +6,7 @@
 //! - [`router`]: maps paths to handlers; also for tests without a socket.
 //! - `guard`: authenticates requests; `keys`: the principals and their keys. `early_errors`: errors
 //!   from before a dialect is chosen, in the format the client expects.
+//! - `caller_limits`: what one caller may take of the daemon.
 //! - `body`: reads the body and the query of a request; `idempotency`: its key; [`HttpError`]: the
 //!   error responses; `sse`: what all event streams have in common.
 //! - [`resources`]: sessions, turns and approvals as clients see them.
@@ -15,6 +16,7 @@
 pub mod anthropic;
 mod api;
 mod body;
+mod caller_limits;
 pub mod dialect;
 mod early_errors;
 mod error;
@@ -41,6 +43,7 @@ pub use api::{
     BusApi, DecisionBody, IDEMPOTENCY_WINDOW, InterruptBody, NewSessionBody, REPEAT_HEADER,
     TurnBody, TurnInput,
 };
+pub use caller_limits::CallerLimits;
 pub use error::{ErrorBody, ErrorDetail, ErrorKind, HttpError};
 pub use guard::ConnectionSource;
 pub use health::HealthStatus;
@@ -70,6 +73,7 @@ pub fn router(state: Arc<ApiState>) -> Router {
         .merge(anthropic::probes())
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::wrong_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), caller_limits::apply))
         .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::authenticate))
         .layer(middleware::from_fn_with_state(Arc::clone(&state), metrics::count_request))
         .with_state(state)

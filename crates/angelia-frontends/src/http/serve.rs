@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::{ApiState, ConnectionSource, router};
+use super::{ApiState, ConnectionSource, caller_limits::ConnectionCaller, router};
 use crate::socket::Peer;
 
 /// The maximum number of connections of one listener; further clients wait to be accepted. Each
@@ -30,6 +30,10 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The time for a request head to arrive, also for the next one on a connection that is kept open.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The time for a TCP client to send a request with a valid key. Without this, strangers could hold
+/// all connections.
+const IDENTIFICATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time for running requests to finish when the daemon stops. Meanwhile the engine ends their
 /// turns, and the clients see that.
@@ -103,8 +107,8 @@ async fn accept_connections<L: Listener>(listener: L, router: Router, tasks: Tas
                 continue;
             }
         };
-        let caller = match L::connection_source(&stream) {
-            Ok(caller) => caller,
+        let source = match L::connection_source(&stream) {
+            Ok(source) => source,
             Err(error) => {
                 tracing::debug!(%error, "a connection closed before it was served");
                 continue;
@@ -113,7 +117,7 @@ async fn accept_connections<L: Listener>(listener: L, router: Router, tasks: Tas
         let stop = tasks.stop_token().clone();
         let router = router.clone();
         tasks.spawn(async move {
-            serve_connection(stream, caller, router, stop).await;
+            serve_connection(stream, source, router, stop).await;
             drop(place);
         });
     }
@@ -121,14 +125,20 @@ async fn accept_connections<L: Listener>(listener: L, router: Router, tasks: Tas
 
 async fn serve_connection<S>(
     stream: S,
-    caller: ConnectionSource,
+    source: ConnectionSource,
     router: Router,
     stop: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let connection_caller = ConnectionCaller::default();
+    let needs_key = matches!(source, ConnectionSource::Tcp(_));
+    let identified = connection_caller.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(caller);
+        request.extensions_mut().insert(source);
+        if needs_key {
+            request.extensions_mut().insert(connection_caller.clone());
+        }
         router.clone().oneshot(request.map(Body::new))
     });
     let connection = http1::Builder::new()
@@ -138,8 +148,18 @@ async fn serve_connection<S>(
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
+    let unidentified = async {
+        tokio::time::sleep(IDENTIFICATION_TIMEOUT).await;
+        if !needs_key || identified.is_known() {
+            std::future::pending::<()>().await;
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = unidentified => {
+            tracing::debug!("closed a connection that sent no request with a key");
+            return;
+        }
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(DRAIN_TIMEOUT, connection).await {

@@ -7,7 +7,7 @@ use axum::extract::State;
 use sha2::{Digest, Sha256};
 
 use super::{
-    BusApi,
+    BusApi, CallerLimits,
     dialect::{ModelSettings, RecentRequests},
     keys,
     metrics::Metrics,
@@ -34,6 +34,7 @@ pub struct ApiState {
     /// Recent requests to the model APIs.
     pub recent_requests: RecentRequests,
     pub metrics: Metrics,
+    pub caller_limits: CallerLimits,
     /// Runs work that outlives its request; stopped together with the listeners.
     pub tasks: TaskGroup,
     /// The bus, if this daemon has one.

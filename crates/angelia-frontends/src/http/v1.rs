@@ -15,6 +15,7 @@ use super::{
     ApiState, ErrorKind, HttpError, Principal,
     anthropic::{self, MessagesDialect},
     body::BodyBytes,
+    caller_limits::BodyReservation,
     dialect::{
         self, ModelRequest, RecordedAnswer, error_response, json_response, load_recorded_answer,
     },
@@ -28,6 +29,11 @@ use super::{
 
 /// A body, or the reason why it could not be read, which each dialect reports in its own format.
 type RequestBody = Result<BodyBytes, HttpError>;
+
+/// Takes the reservation out of a body: it must last as long as the decoded request.
+fn take_reservation(body: &mut RequestBody) -> Option<BodyReservation> {
+    body.as_mut().ok()?.reservation.take()
+}
 
 pub(super) fn routes() -> Router<Arc<ApiState>> {
     Router::new()
@@ -45,15 +51,16 @@ async fn messages(
     State(state): SharedState,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    body: RequestBody,
+    mut body: RequestBody,
 ) -> Response {
-    let decoded = body.and_then(|body| anthropic::decode(&body.0));
-    dialect::serve(state, principal, &headers, decoded).await
+    let reservation = take_reservation(&mut body);
+    let decoded = body.and_then(|body| anthropic::decode(&body.bytes));
+    dialect::serve(state, principal, &headers, decoded, reservation).await
 }
 
 /// Estimates the tokens of a request without running a model.
 async fn count_tokens(body: RequestBody) -> Response {
-    match body.and_then(|body| Ok(anthropic::count_tokens(&body.0)?)) {
+    match body.and_then(|body| Ok(anthropic::count_tokens(&body.bytes)?)) {
         Ok(json) => json_response(json),
         Err(error) => error_response::<MessagesDialect>(&error),
     }
@@ -63,20 +70,22 @@ async fn chat_completions(
     State(state): SharedState,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    body: RequestBody,
+    mut body: RequestBody,
 ) -> Response {
-    let decoded = body.and_then(|body| Ok(chat::decode(&body.0)?));
-    dialect::serve(state, principal, &headers, decoded).await
+    let reservation = take_reservation(&mut body);
+    let decoded = body.and_then(|body| Ok(chat::decode(&body.bytes)?));
+    dialect::serve(state, principal, &headers, decoded, reservation).await
 }
 
 async fn create_response(
     State(state): SharedState,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    body: RequestBody,
+    mut body: RequestBody,
 ) -> Response {
+    let reservation = take_reservation(&mut body);
     let decoded = decode_response_request(&state, &principal, body).await;
-    dialect::serve(state, principal, &headers, decoded).await
+    dialect::serve(state, principal, &headers, decoded, reservation).await
 }
 
 /// Decodes a request, with the items of earlier answers that it only refers to.
@@ -85,7 +94,7 @@ async fn decode_response_request(
     principal: &Principal,
     body: RequestBody,
 ) -> Result<(ModelRequest, ResponsesDialect), HttpError> {
-    let BodyBytes(body) = body?;
+    let BodyBytes { bytes: body, .. } = body?;
     let mut known = HashMap::new();
     for id in responses::references(&body)? {
         let (turn, part) = (id.response.turn, id.response.part);

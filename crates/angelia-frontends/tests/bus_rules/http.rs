@@ -8,7 +8,7 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_frontends::http::{
-    ApiState, BusApi, ConnectionSource, Metrics, OwnerToken,
+    ApiState, BusApi, CallerLimits, ConnectionSource, Metrics, OwnerToken,
     dialect::{ModelSettings, RecentRequests},
     router,
 };
@@ -56,6 +56,7 @@ fn bus_api_harness(with_bus: bool) -> BusApiHarness {
         allowed_origins: Vec::new(),
         models: ModelSettings::default(),
         recent_requests: RecentRequests::default(),
+        caller_limits: CallerLimits::default(),
         metrics: Metrics::default(),
         tasks: tasks.clone(),
         bus: with_bus.then(|| BusApi {

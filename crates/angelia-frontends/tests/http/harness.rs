@@ -25,7 +25,7 @@ use angelia_core::{
 };
 use angelia_frontends::{
     http::{
-        ApiState, ConnectionSource, Metrics, OwnerToken,
+        ApiState, CallerLimits, ConnectionSource, Metrics, OwnerToken,
         dialect::{ModelSettings, RecentRequests},
         router,
     },
@@ -98,6 +98,7 @@ impl ApiHarness {
             allowed_origins: vec!["https://app.example".to_owned()],
             models: ModelSettings::default(),
             recent_requests: RecentRequests::default(),
+            caller_limits: CallerLimits::default(),
             metrics: Metrics::default(),
             tasks: TaskGroup::new(),
             bus: None,

@@ -145,12 +145,68 @@ async fn a_giant_body_is_answered_although_the_client_writes_first() {
 async fn a_head_that_never_ends_is_given_up() {
     let served = RunningServer::start().await;
     let mut stream = served.tcp().await;
+    let first = keep_alive(&served.request_text("GET", "/api/sessions", ""));
+    assert_eq!(ask(&mut stream, &first).await, 200);
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: ").await.unwrap();
     let began = tokio::time::Instant::now();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(29));
     assert!(began.elapsed() < Duration::from_mins(1));
+}
+
+/// A stranger cannot hold a connection: only a valid key makes it the caller's.
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_key_is_closed_after_five_seconds() {
+    let served = RunningServer::start().await;
+    let half = "GET /healthz HTTP/1.1\r\nhost: ".to_owned();
+    let open = served.request_text("GET", "/healthz", "");
+    let wrong = served.request_text("GET", "/api/sessions", "").replace(TOKEN, "wrong");
+    for text in [half, keep_alive(&open), keep_alive(&wrong)] {
+        let mut stream = served.tcp().await;
+        let began = tokio::time::Instant::now();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        let took = began.elapsed().as_secs();
+        assert!((4..=6).contains(&took), "{took} s: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_has_a_limited_number_of_connections() {
+    let served = RunningServer::start().await;
+    let request = keep_alive(&served.request_text("GET", "/api/sessions", ""));
+    let mut open = Vec::new();
+    for _ in 0..64 {
+        let mut stream = served.tcp().await;
+        assert_eq!(ask(&mut stream, &request).await, 200);
+        open.push(stream);
+    }
+    assert_eq!(ask(&mut served.tcp().await, &request).await, 429);
+    assert_eq!(ask(&mut open[0], &request).await, 200, "those that are open go on");
+    assert_eq!(ask(&mut served.unix().await, &request).await, 200, "the socket has no limit");
+    drop(open);
+    // The server notices the end of a connection a moment later.
+    let freed = async {
+        while ask(&mut served.tcp().await, &request).await != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(DEADLINE, freed).await.unwrap();
+}
+
+fn keep_alive(request: &str) -> String {
+    request.replace("connection: close\r\n", "")
+}
+
+/// Sends a request on a connection that stays open, and returns the status.
+async fn ask(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin), request: &str) -> u16 {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut piece = [0; 65536];
+    let length = timeout(DEADLINE, stream.read(&mut piece)).await.unwrap().unwrap();
+    let head = String::from_utf8_lossy(&piece[..length]).into_owned();
+    head.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_frontends::http::{
-    AccessKey, AllowedModels, ApiState, ConnectionSource, Grant, Metrics, OwnerToken,
+    AccessKey, AllowedModels, ApiState, CallerLimits, ConnectionSource, Grant, Metrics, OwnerToken,
     dialect::{ModelFamily, ModelSettings, RecentRequests},
     router,
 };
@@ -92,6 +92,7 @@ impl ModelApiHarness {
             bus: None,
             models,
             recent_requests: RecentRequests::default(),
+            caller_limits: CallerLimits::default(),
             metrics: Metrics::default(),
             tasks: TaskGroup::new(),
         });

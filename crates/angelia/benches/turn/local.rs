@@ -79,6 +79,7 @@ impl InProcessEngine {
             tasks: tasks.clone(),
             clock: Arc::clone(&clock),
             current_exe: crate::daemon::PROGRAM.into(),
+            prices: Arc::default(),
             keep_warm: spec.warm > 0,
         };
         let kinds = angelia_executors::EXECUTORS.iter();

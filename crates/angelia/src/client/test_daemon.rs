@@ -14,7 +14,7 @@ use angelia_core::{
 };
 use angelia_frontends::{
     http::{
-        ApiState, Metrics, OwnerToken, TurnBody, TurnInput,
+        ApiState, CallerLimits, Metrics, OwnerToken, TurnBody, TurnInput,
         dialect::{ModelSettings, RecentRequests},
         serve_unix,
     },
@@ -81,6 +81,7 @@ impl TestDaemon {
             allowed_origins: Vec::new(),
             models: ModelSettings::default(),
             recent_requests: RecentRequests::default(),
+            caller_limits: CallerLimits::default(),
             metrics: Metrics::default(),
             tasks: TaskGroup::new(),
             bus: None,

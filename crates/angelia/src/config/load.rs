@@ -3,7 +3,8 @@
 
 use std::{cell::RefCell, collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc};
 
-use angelia_core::ports::ProfileSummary;
+use angelia_core::{model::TokenPrice, ports::ProfileSummary};
+use angelia_frontends::http::CallerLimits;
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -177,6 +178,17 @@ impl Config {
 
     pub(crate) const fn http(&self) -> &Http {
         &self.effective.http
+    }
+
+    pub(crate) fn caller_limits(&self) -> CallerLimits {
+        let limits = &self.effective.limits;
+        CallerLimits::new(limits.connections_per_caller.0 as usize, limits.bodies_bytes.to_usize())
+    }
+
+    /// Returns the owner's prices by model id.
+    pub(crate) fn prices(&self) -> BTreeMap<Arc<str>, TokenPrice> {
+        let prices = self.effective.prices.iter();
+        prices.map(|(model, price)| (Arc::clone(&model.0), price.into())).collect()
     }
 
     pub(crate) fn mcp_servers(&self) -> &BTreeMap<ServerName, McpServer> {

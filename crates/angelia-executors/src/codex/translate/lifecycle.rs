@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use angelia_core::{
-    model::{EventKind, Failure, FailureKind, Plan, PlanItem, PlanStatus, TurnStatus, Usage},
+    model::{
+        EventKind, Failure, FailureKind, Plan, PlanItem, PlanStatus, TokenPrice, TurnStatus, Usage,
+    },
     ports::{AgentEvent, AgentOutcome},
 };
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::{CodexTranslator, MessageOwner, emit_event, emit_native};
+use super::{CodexTranslator, MessageOwner, emit_event, emit_native, turn::CodexTurn};
 use crate::{
     codex::{
         failure::{CodexFailureContext, ReportedError},
@@ -181,16 +183,32 @@ impl CodexTranslator {
             _ => ("no result", false),
         };
         turn.tools.close_all(why, ran_on, out);
-        if let Some(diff) = turn.diff {
-            emit_native("turn/diff/updated", &diff, out);
+        if let Some(diff) = &turn.diff {
+            emit_native("turn/diff/updated", diff, out);
         }
-        let usage = turn.usage.to_usage(self.context.lane.clone(), self.prefix_sha256());
-        let context = turn.context_window;
-        emit_event(EventKind::Usage(Usage { context, ..usage }), out);
+        emit_event(EventKind::Usage(self.usage_of(&turn)), out);
         if let Some(id) = turn.id {
             self.past_turns.add(&id);
         }
         ended
+    }
+
+    /// Returns the usage of a turn so far, with its cost if the price of the model is known.
+    pub(super) fn usage_of(&self, turn: &CodexTurn) -> Usage {
+        let mut usage = turn.usage.to_usage(self.context.lane.clone(), self.prefix_sha256());
+        usage.context = turn.context_window;
+        usage.cost_usd = self.price().map(|price| price.cost_usd(&usage));
+        usage
+    }
+
+    /// Returns the price of the current model. The work of sub-agents is counted by it too.
+    pub(super) fn price(&self) -> Option<TokenPrice> {
+        self.context.prices.price_of(self.model.as_deref()?)
+    }
+
+    /// Fails if a cost limit cannot be kept because the model has no price.
+    pub(crate) fn ensure_priced(&self) -> Result<(), Failure> {
+        self.context.prices.ensure_priced(self.model.as_deref())
     }
 
     fn prefix_sha256(&self) -> Option<Arc<str>> {

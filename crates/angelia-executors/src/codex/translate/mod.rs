@@ -72,6 +72,7 @@ use serde_json::value::RawValue;
 pub use self::silent::SILENT;
 use self::{past_turns::PastTurns, sub_agents::SubAgents, turn::CodexTurn};
 use super::{
+    ModelPrices,
     approval::PendingServerRequests,
     protocol::{
         message::{RequestId, Route},
@@ -109,6 +110,7 @@ pub struct CodexContext {
     pub own_servers: Vec<Arc<str>>,
     /// The billing lane, from `account/read`.
     pub lane: Option<Arc<str>>,
+    pub prices: ModelPrices,
     /// The time zone in which Codex writes times for people.
     pub zone: TimeZone,
 }

@@ -1,13 +1,13 @@
 //! Handles retries, limits, usage, warnings and other notifications beside the actual work.
 
 use angelia_core::{
-    model::NoticeLevel,
+    model::{EventKind, NoticeLevel},
     ports::{Activity, AgentEvent},
 };
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::{CodexTranslator, MessageOwner, emit_native, emit_notice, silent::IGNORED};
+use super::{CodexTranslator, MessageOwner, emit_event, emit_native, emit_notice, silent::IGNORED};
 use crate::{
     codex::{
         failure::ReportedError,
@@ -110,6 +110,12 @@ impl CodexTranslator {
             if whose == MessageOwner::OurTurn {
                 turn.context_window = context_window(usage);
             }
+        }
+        // The engine ends a turn whose cost exceeds its limit after the response that did so.
+        if self.price().is_some()
+            && let Some(turn) = &self.turn
+        {
+            emit_event(EventKind::Usage(self.usage_of(turn)), out);
         }
     }
 

@@ -7,7 +7,7 @@ use axum::{http::HeaderMap, response::Response};
 use super::{
     Dialect, ModelRequest, answer::LiveAnswer, matching, request::ResolvedRequest, respond,
 };
-use crate::http::{ApiState, HttpError, Principal};
+use crate::http::{ApiState, HttpError, Principal, caller_limits::BodyReservation};
 
 /// Serves a request that the dialect has decoded, or answers with the reason why it could not.
 pub(in crate::http) async fn serve<D: Dialect>(
@@ -15,11 +15,13 @@ pub(in crate::http) async fn serve<D: Dialect>(
     principal: Principal,
     headers: &HeaderMap,
     decoded: Result<(ModelRequest, D), HttpError>,
+    reservation: Option<BodyReservation>,
 ) -> Response {
     let caller = Arc::clone(&principal.name);
     let started = async {
         let (body, dialect) = decoded?;
-        let request = ResolvedRequest::resolve(state, principal, headers, body).await?;
+        let mut request = ResolvedRequest::resolve(state, principal, headers, body).await?;
+        request.reservation = reservation;
         let request = Arc::new(request);
         let turn = matching::attach(&request).await?;
         Ok((LiveAnswer::new(request, turn), dialect))

@@ -29,6 +29,7 @@ pub(crate) fn sender_commands(environment: &Environment) -> Result<ShellCommands
         tasks: TaskGroup::new(),
         clock: Arc::new(SystemClock),
         current_exe: std::env::current_exe().map_err(CommandError::internal)?,
+        prices: Arc::default(),
         keep_warm: false,
     }))
 }

@@ -7,6 +7,7 @@ mod choices;
 mod http;
 mod mcp;
 mod period;
+mod prices;
 mod profile;
 mod values;
 
@@ -18,13 +19,15 @@ use std::{
 pub(crate) use bridge::{BridgeProfile, Hermes};
 pub(crate) use bus::BusSettings;
 pub(crate) use choices::{Billing, ExecutorName, Mode, Permission, Trust};
-pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, is_key_name};
+pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, ModelId, is_key_name};
 pub(crate) use mcp::{McpServer, ServerName};
 pub(crate) use period::{Limit, Period};
+pub(crate) use prices::ModelPrice;
 pub(crate) use profile::{ExecutorDefaults, Profile};
 pub(crate) use values::{
-    AgentCommand, BoundedCount, Dollars, FixedPath, ListenAddress, PassedVariable, ProfileName,
-    ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting, VariableName, expand_home,
+    AgentCommand, BoundedCount, ByteSize, Dollars, FixedPath, ListenAddress, PassedVariable,
+    ProfileName, ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting, VariableName,
+    expand_home,
 };
 
 use super::setting::settings;
@@ -42,8 +45,13 @@ settings! {
         sessions: Sessions = Sessions::default(),
         /// The model APIs under `/v1`, and who may use them.
         http: Http = Http::default(),
+        /// How much one caller may take of this machine.
+        limits: Limits = Limits::default(),
         /// The message bus: what it keeps, and for how long.
         bus: BusSettings = BusSettings::default(),
+        /// What models cost, by id, where the agent reports no cost (Codex); overrides the built-in
+        /// prices.
+        prices: BTreeMap<ModelId, ModelPrice> = BTreeMap::new(),
         /// MCP servers given to every agent, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
         /// Hermes's block, for people who come from Hermes; it becomes the profile of this name.
@@ -60,6 +68,16 @@ settings! {
         codex: ExecutorDefaults = ExecutorDefaults::default(),
         /// For profiles that run an ACP agent.
         acp: ExecutorDefaults = ExecutorDefaults::default(),
+    }
+}
+
+settings! {
+    /// How much one caller may take of this machine.
+    Limits {
+        /// The bytes of all request bodies in memory at once; one caller may have a quarter.
+        bodies_bytes: ByteSize = ByteSize::mebibytes(512),
+        /// The connections that one caller may have open over TCP.
+        connections_per_caller: BoundedCount<1, 4096> = BoundedCount(64),
     }
 }
 

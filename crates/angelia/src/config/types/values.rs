@@ -32,6 +32,53 @@ impl<const MIN: u32, const MAX: u32> Setting for BoundedCount<MIN, MAX> {
     }
 }
 
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ByteSize(pub(crate) u64);
+
+/// The accepted units, the largest first.
+const BYTE_UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+impl ByteSize {
+    pub(crate) const fn mebibytes(number: u64) -> Self {
+        Self(number << 20)
+    }
+
+    /// Returns the number for an index or a length in memory.
+    pub(crate) fn to_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl Serialize for ByteSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let unit = BYTE_UNITS.iter().find(|(_, bytes)| self.0.is_multiple_of(*bytes));
+        match unit {
+            Some((unit, bytes)) => {
+                serializer.collect_str(&format_args!("{}{unit}", self.0 / bytes))
+            }
+            None => serializer.serialize_u64(self.0),
+        }
+    }
+}
+
+inline_schema!(ByteSize, {
+    "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[1-9][0-9]*(KiB|MiB|GiB)$"}],
+});
+
+impl TextSetting for ByteSize {
+    const EXPECTS: &'static str = "a number of bytes, such as 64MiB";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (number, unit) = BYTE_UNITS
+            .iter()
+            .find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)))
+            .unwrap_or((text, 1));
+        let bytes = number.trim_end().parse::<u64>().ok()?.checked_mul(unit)?;
+        (bytes > 0).then_some(Self(bytes))
+    }
+}
+
 /// An amount of money.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Dollars(pub(crate) f64);

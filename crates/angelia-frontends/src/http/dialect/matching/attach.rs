@@ -196,6 +196,7 @@ async fn submit(
     let submission = Submission {
         key: repeats::request_key(request),
         history_hash: Some(repeats::content_hash(request)),
+        spend_limit: request.principal.spend_limit(),
         ..Submission::new(session, input, request.options.clone())
     };
     let submitted = engine.submit_with(submission).await;

@@ -5,8 +5,8 @@
 //!   helpers of the decoders.
 //! - [`ResolvedRequest`]: the request with everything derived from it, by way of
 //! - `hints` (the headers that name a session or mark a repeat), `conversation` (history and new
-//!   messages), `target` (what the model id stands for, and for whom), `session_spec` (the session
-//!   to launch) and `spend_limit` (what the key may still cost).
+//!   messages), `target` (what the model id stands for, and for whom) and `session_spec` (the
+//!   session to launch).
 
 /// Images, and content that is carried as marked text.
 pub mod content;
@@ -17,7 +17,6 @@ pub mod json;
 mod model_request;
 mod resolved;
 mod session_spec;
-mod spend_limit;
 mod target;
 
 pub(super) use conversation::{RequestConversation, render_history};

@@ -9,10 +9,12 @@ use angelia_core::{
 use axum::http::HeaderMap;
 
 use super::{
-    InvalidRequest, ModelRequest, RequestConversation, RequestHints, session_spec, spend_limit,
-    target,
+    InvalidRequest, ModelRequest, RequestConversation, RequestHints, session_spec, target,
 };
-use crate::http::{ApiState, HttpError, Principal, dialect::answer::AnswerConstraint};
+use crate::http::{
+    ApiState, HttpError, Principal, caller_limits::BodyReservation,
+    dialect::answer::AnswerConstraint,
+};
 
 #[derive(Debug)]
 pub(in crate::http) struct ResolvedRequest {
@@ -26,6 +28,8 @@ pub(in crate::http) struct ResolvedRequest {
     pub(in crate::http) capabilities: ExecutorCapabilities,
     pub(in crate::http) constraint: AnswerConstraint,
     pub(in crate::http) options: TurnOptions,
+    /// Counts the body for its caller as long as the request is in memory.
+    pub(in crate::http) reservation: Option<BodyReservation>,
 }
 
 impl ResolvedRequest {
@@ -48,7 +52,6 @@ impl ResolvedRequest {
         let constraint = AnswerConstraint::from_request(&body)?;
         let options = TurnOptions {
             caller: principal.recorded_name(),
-            max_cost_usd: spend_limit::remaining_usd(&state, &principal).await?,
             ..TurnOptions::new(TurnOrigin::Remote)
         };
         Ok(Self {
@@ -61,6 +64,7 @@ impl ResolvedRequest {
             capabilities,
             constraint,
             options,
+            reservation: None,
         })
     }
 

@@ -1,0 +1,183 @@
+//! Reserves money for the turns of callers that have a spending limit.
+//!
+//! The store knows what finished turns have cost. Turns that run at the same time would all see the
+//! same free amount there, so each of them reserves a share before it is accepted. The reservation
+//! grows while the limit has room, and is settled when the turn has ended and its cost is stored.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+
+use super::facade::EngineError;
+use crate::{
+    model::{Failure, FailureKind},
+    ports::{Clock, Store},
+};
+
+/// The part of the limit that a turn without a limit of its own reserves.
+const DEFAULT_SHARE: f64 = 0.1;
+
+/// Less than this is nothing: sums of floats leave such rests.
+const SMALLEST_USD: f64 = 1e-6;
+
+/// When to try again after the limit was reached: the oldest turns leave the period only slowly, but
+/// a running turn may end at any time.
+const RETRY_WHEN_SPENT: Duration = Duration::from_hours(1);
+const RETRY_WHEN_RESERVED: Duration = Duration::from_secs(10);
+
+/// What a caller may spend within a period.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpendLimit {
+    pub usd: f64,
+    /// The period that ends now.
+    pub period: Duration,
+}
+
+/// The reservations of all callers.
+#[derive(Debug, Default)]
+pub(super) struct SpendLedger {
+    accounts: Mutex<HashMap<Arc<str>, SpendAccount>>,
+}
+
+/// The spending of one caller.
+#[derive(Debug, Default)]
+struct SpendAccount {
+    /// Cost of the finished turns: as last read from the store, plus what was settled since.
+    spent_usd: f64,
+    reserved_usd: f64,
+    open_reservations: usize,
+    /// Number of settled reservations. A change tells that `spent_usd` of the store is outdated.
+    settlements: u64,
+}
+
+impl SpendAccount {
+    /// What is neither spent nor reserved; negative if turns have cost more than the limit.
+    fn free_usd(&self, limit: SpendLimit) -> f64 {
+        limit.usd - self.spent_usd - self.reserved_usd
+    }
+}
+
+impl SpendLedger {
+    /// Reserves money for one turn: `wanted_usd`, or a share of the limit, and at most what is
+    /// free. Fails if nothing is free.
+    pub(super) async fn reserve(
+        self: &Arc<Self>,
+        (store, clock): (&dyn Store, &dyn Clock),
+        caller: &Arc<str>,
+        limit: SpendLimit,
+        wanted_usd: Option<f64>,
+    ) -> Result<Arc<SpendReservation>, EngineError> {
+        let amount = loop {
+            let settlements = self.settlements(caller);
+            let since = clock.now().checked_sub(limit.period).unwrap_or(jiff::Timestamp::MIN);
+            let spent_usd = store.cost_since(caller, since).await?;
+            let mut accounts = self.accounts.lock();
+            let account = accounts.entry(Arc::clone(caller)).or_default();
+            if account.settlements != settlements {
+                // A turn has ended between the two reads, so its cost may be in neither.
+                continue;
+            }
+            account.spent_usd = spent_usd;
+            let free_usd = account.free_usd(limit);
+            if free_usd < SMALLEST_USD {
+                return Err(limit_reached(account, limit).into());
+            }
+            let amount = wanted_usd.unwrap_or(limit.usd * DEFAULT_SHARE).min(free_usd);
+            account.reserved_usd += amount;
+            account.open_reservations += 1;
+            break amount;
+        };
+        Ok(Arc::new(SpendReservation {
+            ledger: Arc::clone(self),
+            caller: Arc::clone(caller),
+            limit,
+            amounts: Mutex::new(ReservedAmounts { reserved_usd: amount, cost_usd: 0.0 }),
+        }))
+    }
+
+    /// Number of turns of this caller that have been settled.
+    fn settlements(&self, caller: &Arc<str>) -> u64 {
+        self.accounts.lock().get(caller).map_or(0, |account| account.settlements)
+    }
+}
+
+fn limit_reached(account: &SpendAccount, limit: SpendLimit) -> Failure {
+    let message = format!(
+        "this key has used what it may cost in {} hours: ${:.2} of ${:.2} are spent, ${:.2} are \
+         reserved for its running turns",
+        limit.period.as_secs() / 3600,
+        account.spent_usd,
+        limit.usd,
+        account.reserved_usd,
+    );
+    let mut failure = Failure::new(FailureKind::RateLimited, message)
+        .with_hint("wait, or ask the owner to raise `max_cost_usd_per_day` in http.keys");
+    let is_spent = account.spent_usd >= limit.usd;
+    failure.retry_after = Some(if is_spent { RETRY_WHEN_SPENT } else { RETRY_WHEN_RESERVED });
+    failure
+}
+
+/// Money that is reserved for one turn. Dropping it settles the account, so it must be dropped after
+/// the turn's cost is stored.
+#[derive(Debug)]
+pub(super) struct SpendReservation {
+    ledger: Arc<SpendLedger>,
+    caller: Arc<str>,
+    limit: SpendLimit,
+    amounts: Mutex<ReservedAmounts>,
+}
+
+#[derive(Debug)]
+struct ReservedAmounts {
+    reserved_usd: f64,
+    /// Cost of the turn so far.
+    cost_usd: f64,
+}
+
+impl SpendReservation {
+    /// Sets the cost of the turn so far, and reserves more if it exceeds the reservation. Returns
+    /// whether the reservation still covers the cost.
+    pub(super) fn set_cost(&self, cost_usd: f64) -> bool {
+        let mut amounts = self.amounts.lock();
+        amounts.cost_usd = cost_usd;
+        if cost_usd < amounts.reserved_usd {
+            return true;
+        }
+        let mut accounts = self.ledger.accounts.lock();
+        let Some(account) = accounts.get_mut(&self.caller) else {
+            return false;
+        };
+        let missing = cost_usd - amounts.reserved_usd;
+        let has_room = account.free_usd(self.limit) > missing;
+        // The money is spent, whether there was room for it or not.
+        account.reserved_usd += missing;
+        amounts.reserved_usd = cost_usd;
+        has_room
+    }
+
+    /// What the turn can still spend: the rest of its reservation and what is free.
+    pub(super) fn spendable_usd(&self) -> f64 {
+        let amounts = self.amounts.lock();
+        let accounts = self.ledger.accounts.lock();
+        let free = accounts.get(&self.caller).map_or(0.0, |account| account.free_usd(self.limit));
+        amounts.reserved_usd - amounts.cost_usd + free
+    }
+}
+
+impl Drop for SpendReservation {
+    fn drop(&mut self) {
+        let amounts = self.amounts.get_mut();
+        let mut accounts = self.ledger.accounts.lock();
+        let Some(account) = accounts.get_mut(&self.caller) else {
+            return;
+        };
+        account.spent_usd += amounts.cost_usd;
+        account.reserved_usd -= amounts.reserved_usd;
+        account.settlements += 1;
+        account.open_reservations -= 1;
+        if account.open_reservations == 0 {
+            // Sums of floats leave a rest.
+            account.reserved_usd = 0.0;
+        }
+    }
+}

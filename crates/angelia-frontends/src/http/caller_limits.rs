@@ -1,0 +1,225 @@
+//! Limits what one caller takes of the daemon: its connections, and the bytes of its request bodies
+//! that are in memory. A greedy caller is told to wait; the others do not notice it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use axum::{extract::Request, middleware::Next, response::Response};
+use parking_lot::Mutex;
+
+use super::{ErrorKind, HttpError, Principal, early_errors, guard::OPEN_PATH, state::SharedState};
+
+/// The part of all bodies that one caller may have.
+const CALLER_SHARE: usize = 4;
+
+/// When a caller that was refused should try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The usage of all callers and its limits. Clones share it.
+#[derive(Clone, Debug)]
+pub struct CallerLimits {
+    connections_per_caller: usize,
+    bodies_bytes: usize,
+    usage: Arc<Mutex<LimitedUsage>>,
+}
+
+#[derive(Debug, Default)]
+struct LimitedUsage {
+    bodies_bytes: usize,
+    callers: HashMap<Arc<str>, CallerUsage>,
+}
+
+#[derive(Debug, Default)]
+struct CallerUsage {
+    connections: usize,
+    bodies_bytes: usize,
+}
+
+impl LimitedUsage {
+    fn caller(&mut self, name: &Arc<str>) -> &mut CallerUsage {
+        self.callers.entry(Arc::clone(name)).or_default()
+    }
+
+    fn forget_if_unused(&mut self, name: &Arc<str>) {
+        if self.callers.get(name).is_some_and(|u| u.connections == 0 && u.bodies_bytes == 0) {
+            self.callers.remove(name);
+        }
+    }
+}
+
+impl Default for CallerLimits {
+    fn default() -> Self {
+        Self::new(64, 512 << 20)
+    }
+}
+
+impl CallerLimits {
+    pub fn new(connections_per_caller: usize, bodies_bytes: usize) -> Self {
+        Self { connections_per_caller, bodies_bytes, usage: Arc::default() }
+    }
+
+    fn open_connection(&self, caller: &Arc<str>) -> Result<CallerConnection, HttpError> {
+        let mut usage = self.usage.lock();
+        let connections = &mut usage.caller(caller).connections;
+        if *connections >= self.connections_per_caller {
+            let message = format!("this caller already has {connections} connections open");
+            return Err(busy(message, "close idle connections, or send one after another"));
+        }
+        *connections += 1;
+        Ok(CallerConnection { limits: self.clone(), caller: Arc::clone(caller) })
+    }
+
+    /// Returns an empty reservation for the body of a request of this caller.
+    fn open_body(&self, caller: &Arc<str>) -> BodyReservation {
+        BodyReservation { limits: self.clone(), caller: Arc::clone(caller), bytes: 0 }
+    }
+}
+
+fn busy(message: String, hint: &str) -> HttpError {
+    let mut error = HttpError::new(ErrorKind::Busy, message).with_hint(hint);
+    error.retry_after = Some(RETRY_AFTER);
+    error
+}
+
+/// Counts a connection for its caller until it is dropped.
+#[derive(Debug)]
+struct CallerConnection {
+    limits: CallerLimits,
+    caller: Arc<str>,
+}
+
+impl Drop for CallerConnection {
+    fn drop(&mut self) {
+        let mut usage = self.limits.usage.lock();
+        usage.caller(&self.caller).connections -= 1;
+        usage.forget_if_unused(&self.caller);
+    }
+}
+
+/// The caller of a TCP connection, known after its first authenticated request. The listener
+/// attaches it to every request of the connection and drops it with the connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConnectionCaller(Arc<OnceLock<CallerConnection>>);
+
+impl ConnectionCaller {
+    pub(super) fn is_known(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Counts the connection for this caller, unless it is counted already.
+    fn identify(&self, limits: &CallerLimits, caller: &Arc<str>) -> Result<(), HttpError> {
+        if self.0.get().is_none() {
+            // A connection has one request at a time, so nothing else can set it meanwhile.
+            let _first = self.0.set(limits.open_connection(caller)?);
+        }
+        Ok(())
+    }
+}
+
+/// Counts the bytes of a request's body until it is dropped.
+#[derive(Debug)]
+pub(super) struct BodyReservation {
+    limits: CallerLimits,
+    caller: Arc<str>,
+    bytes: usize,
+}
+
+impl BodyReservation {
+    /// Counts further bytes, or refuses them.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), HttpError> {
+        let limit = self.limits.bodies_bytes;
+        let mut usage = self.limits.usage.lock();
+        let of_all = usage.bodies_bytes + bytes;
+        let of_caller = usage.caller(&self.caller).bodies_bytes + bytes;
+        if of_all > limit || of_caller > limit / CALLER_SHARE {
+            let message = "too many request bodies are in flight";
+            return Err(busy(message.to_owned(), "send fewer large requests at once"));
+        }
+        usage.bodies_bytes = of_all;
+        usage.caller(&self.caller).bodies_bytes = of_caller;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for BodyReservation {
+    fn drop(&mut self) {
+        let mut usage = self.limits.usage.lock();
+        usage.bodies_bytes -= self.bytes;
+        usage.caller(&self.caller).bodies_bytes -= self.bytes;
+        usage.forget_if_unused(&self.caller);
+    }
+}
+
+/// Hands the reservation of a request to the code that reads its body.
+#[derive(Clone, Debug)]
+pub(super) struct BodyQuota(CallerLimits, Arc<str>);
+
+impl BodyQuota {
+    pub(super) fn open(&self) -> BodyReservation {
+        self.0.open_body(&self.1)
+    }
+}
+
+/// Applies the limits to an authenticated request.
+pub(super) async fn apply(
+    axum::extract::State(state): SharedState,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let extensions = request.extensions();
+    let caller = extensions.get::<Principal>().map(|principal| Arc::clone(&principal.name));
+    // The open path needs no key, so a request to it does not tell who the caller is.
+    let Some(caller) = caller.filter(|_| request.uri().path() != OPEN_PATH) else {
+        return next.run(request).await;
+    };
+    if let Some(connection) = extensions.get::<ConnectionCaller>()
+        && let Err(error) = connection.identify(&state.caller_limits, &caller)
+    {
+        return early_errors::error_response(&request, error);
+    }
+    request.extensions_mut().insert(BodyQuota(state.caller_limits.clone(), caller));
+    next.run(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_has_its_share_and_gets_it_back() {
+        let limits = CallerLimits::new(2, 1000);
+        let (greedy, polite): (Arc<str>, Arc<str>) = ("greedy".into(), "polite".into());
+        let mut body = limits.open_body(&greedy);
+        body.grow(250).unwrap();
+        assert!(limits.open_body(&greedy).grow(1).is_err());
+        limits.open_body(&polite).grow(250).unwrap();
+        drop(body);
+        limits.open_body(&greedy).grow(250).unwrap();
+        let connections: Vec<_> =
+            (0..2).map(|_| limits.open_connection(&greedy).unwrap()).collect();
+        assert!(limits.open_connection(&greedy).is_err());
+        limits.open_connection(&polite).unwrap();
+        drop(connections);
+        limits.open_connection(&greedy).unwrap();
+        assert!(limits.usage.lock().callers.is_empty());
+    }
+
+    #[test]
+    fn all_bodies_together_are_limited() {
+        let limits = CallerLimits::new(2, 1000);
+        let bodies: Vec<_> = (0..4)
+            .map(|n| {
+                let mut body = limits.open_body(&format!("caller {n}").into());
+                body.grow(250).unwrap();
+                body
+            })
+            .collect();
+        assert!(limits.open_body(&"another".into()).grow(1).is_err());
+        drop(bodies);
+        limits.open_body(&"another".into()).grow(250).unwrap();
+    }
+}
