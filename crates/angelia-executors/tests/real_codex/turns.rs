@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{Content, TurnStatus},
+    model::{Content, EventKind, FailureKind, TokenPrice, TurnStatus},
     ports::{AgentEvent, TurnControl},
 };
 
@@ -135,5 +135,41 @@ async fn real_a_dropped_agent_stops_working() {
     assert_eq!(session.prompt("ECHO:hello").await.answer(), "hello");
     assert_eq!(lab.servers().len(), 1);
     tokio::time::timeout(Duration::from_secs(30), session.close()).await.unwrap();
+    lab.close().await;
+}
+
+/// Codex reports tokens only; the price makes a cost of them after every response, so that a limit
+/// ends the turn behind the response that exceeded it.
+#[tokio::test]
+async fn real_a_turn_has_a_cost_and_one_without_a_price_is_refused_under_a_limit() {
+    let lab = CodexHarness::new();
+    let mut session = lab.open(&lab.unattended()).await;
+    let heard = session.prompt(&exec("true")).await;
+    let costs: Vec<f64> = heard
+        .agent_events
+        .iter()
+        .filter_map(|event| match event {
+            AgentEvent::Event(EventKind::Usage(usage)) => usage.cost_usd,
+            _ => None,
+        })
+        .collect();
+    assert!(costs.len() >= 3, "one per response, and the last: {costs:?}");
+    assert!(costs[0] > 0.0 && costs[0] < costs[1], "{costs:?}");
+    let usage = heard.usage();
+    let price = TokenPrice { input: 5.0, output: 30.0, cache_read: 0.5, cache_write: 6.25 };
+    assert!((usage.cost_usd.unwrap() - price.cost_usd(usage)).abs() < 1e-9, "{usage:?}");
+    session.close().await;
+
+    let mut unknown = lab.spec();
+    unknown.model = Some("gpt-unheard-of".into());
+    unknown.budgets.cost_usd = Some(1.0);
+    let mut session = lab.open(&unknown).await;
+    let before = lab.server.model_requests().len();
+    let heard = session.prompt("ECHO:never").await;
+    let failure = heard.outcome.status.failure().unwrap();
+    assert_eq!(failure.kind, FailureKind::Invalid);
+    assert!(failure.message.contains("gpt-unheard-of"), "{failure:?}");
+    assert_eq!(lab.server.model_requests().len(), before, "nothing was asked");
+    session.close().await;
     lab.close().await;
 }

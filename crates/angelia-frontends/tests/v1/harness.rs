@@ -99,6 +99,14 @@ impl ModelApiHarness {
         Self { router: router(Arc::clone(&state)), state, control: strings }
     }
 
+    /// Returns the same daemon with other limits for callers.
+    pub(crate) fn with_caller_limits(self, caller_limits: CallerLimits) -> Self {
+        drop(self.router);
+        let state = Arc::into_inner(self.state).expect("nothing else uses the state");
+        let state = Arc::new(ApiState { caller_limits, ..state });
+        Self { router: router(Arc::clone(&state)), state, control: self.control }
+    }
+
     /// Returns a second daemon on the same store, with an empty memory.
     pub(crate) fn restarted(self) -> Self {
         let models = self.state.models.clone();

@@ -1,7 +1,7 @@
 //! Access to models and agents by API key.
 
 use angelia_core::{engine::EngineLimits, model::Usage};
-use angelia_frontends::http::{AllowedModels, Grant};
+use angelia_frontends::http::{AllowedModels, CallerLimits, Grant};
 use axum::body::Body;
 
 use crate::harness::{ModelApiHarness, ModelApiRequest, full_grant, get, key, user};
@@ -83,6 +83,64 @@ async fn a_key_has_what_it_allows_and_no_more_than_it_may_cost() {
     let answer = stage.send_and_wait(&ask).await;
     assert_eq!(answer.status, 429);
     assert!(answer.error().contains("max_cost_usd_per_day"), "{answer:?}");
+}
+
+/// Requests at once would all see the same free money, so each reserves a share of it.
+#[tokio::test]
+async fn requests_at_once_do_not_overrun_what_a_key_may_cost() {
+    let stage = stage(true);
+    let requests: Vec<_> = (0..24)
+        .map(|n| ModelApiRequest::new([user(&format!("at once {n}"))]).with_token("key-narrow"))
+        .map(|ask| stage.send(&ask))
+        .collect();
+    let mut runs = Vec::new();
+    for _ in 0..10 {
+        runs.push(stage.run().await);
+    }
+    for run in runs {
+        let usage = Usage { cost_usd: Some(0.04), ..Usage::default() };
+        let event = angelia_core::model::EventKind::Usage(usage);
+        run.emit(vec![angelia_core::ports::AgentEvent::Event(event)]).await;
+        run.complete("done");
+    }
+    let mut statuses = Vec::new();
+    for request in requests {
+        let answer = request.await.unwrap();
+        if answer.status == 429 {
+            assert!(answer.error().contains("reserved"), "{answer:?}");
+            assert_eq!(answer.headers["retry-after"], "10");
+        }
+        statuses.push(answer.status.as_u16());
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [[200].repeat(10), [429].repeat(14)].concat());
+    // Ten turns have cost 0.4 of 0.5 dollars, so there is room again.
+    stage.run_turn(&ModelApiRequest::new([user("later")]).with_token("key-narrow"), "y").await;
+}
+
+/// One caller may have a quarter of all request bodies that are in memory.
+#[tokio::test]
+async fn large_requests_of_one_key_wait_and_those_of_another_do_not() {
+    let stage = ModelApiHarness::with_settings(
+        |models| {
+            let keys = ["greedy", "polite"];
+            models.keys =
+                keys.map(|name| key(name, &format!("key-{name}"), full_grant())).to_vec().into();
+        },
+        EngineLimits::default(),
+    )
+    .with_caller_limits(CallerLimits::new(64, 4 << 20));
+    let large = "x".repeat(700_000);
+    let ask = |name: &str| ModelApiRequest::new([user(&large)]).with_token(&format!("key-{name}"));
+    let first = stage.send(&ask("greedy"));
+    let run = stage.run().await;
+    let refused = stage.send_and_wait(&ask("greedy")).await;
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert!(refused.error().contains("in flight"), "{refused:?}");
+    stage.run_turn(&ask("polite"), "y").await;
+    run.complete("done");
+    assert_eq!(first.await.unwrap().status, 200);
+    stage.run_turn(&ask("greedy"), "y").await;
 }
 
 #[tokio::test]
