@@ -63,11 +63,15 @@ http:
   utility_profile: null
   disconnect_grace: 10s
   idempotency_window: 1d
+limits:
+  bodies_bytes: 512MiB
+  connections_per_caller: 64
 bus:
   hermes_socket: true
   message_ttl: 7d
   max_queued: 10000
   dedupe_window: 2m
+prices: {}
 mcp_servers: {}
 ";
 
