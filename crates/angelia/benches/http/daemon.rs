@@ -11,8 +11,12 @@ use std::{
 use angelia_testkit::benchmark::{BenchHome, MeasuredProcess};
 use anyhow::{Result, bail};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
-use crate::client::ApiClient;
+use crate::{
+    client::ApiClient,
+    shares::{GREEDY_KEY, POLITE_KEY},
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_angelia");
 
@@ -31,10 +35,16 @@ pub(crate) struct ServeDaemon {
 impl ServeDaemon {
     /// Starts a daemon with one profile, which runs the agent program of this home.
     pub(crate) fn start(place: &BenchHome) -> Result<Self> {
+        let keys = [("polite", POLITE_KEY), ("greedy", GREEDY_KEY)].map(|(name, key)| {
+            let sha256 = hex::encode(Sha256::digest(key));
+            json!({"name": name, "sha256": sha256, "agent_mode": true})
+        });
         let config = json!({
             "listen": "127.0.0.1:0",
             "profiles": {PROFILE: place.profile(0)},
-            "http": {"agent_mode": true},
+            "http": {"agent_mode": true, "keys": keys},
+            // The load of the benchmarks is one caller's.
+            "limits": {"connections_per_caller": 256},
             "sessions": {"max_live": 128},
         });
         let mut command = place.configured_command(PROGRAM, "daemon", &config)?;
@@ -71,6 +81,10 @@ impl ServeDaemon {
 
     pub(crate) fn client(&self) -> Result<ApiClient> {
         ApiClient::connect(self.address, &self.token)
+    }
+
+    pub(crate) fn client_of_key(&self, key: &str) -> Result<ApiClient> {
+        ApiClient::connect(self.address, key)
     }
 
     pub(crate) fn pid(&self) -> u32 {

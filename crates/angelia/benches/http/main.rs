@@ -3,6 +3,7 @@
 //! - [`hot`]: the first text of a hot turn over `/v1/messages`, beside the same program driven
 //!   directly; with the real Claude Code and with an instant stand-in.
 //! - [`load`]: the throughput of whole turns, cheap requests and deltas on two cores.
+//! - [`shares`]: how much a greedy key disturbs a polite one.
 //! - [`litellm`]: the same client at the `LiteLLM` proxy in front of a scripted model.
 //! - [`daemon`], [`client`]: `angelia serve` as users run it, and its TCP client.
 //!
@@ -15,6 +16,7 @@ mod direct;
 mod hot;
 mod litellm;
 mod load;
+mod shares;
 
 use std::time::Duration;
 
@@ -30,7 +32,7 @@ struct Timing {
     end: Duration,
 }
 
-const PARTS: [&str; 4] = ["real", "fake", "load", "litellm"];
+const PARTS: [&str; 5] = ["real", "fake", "load", "shares", "litellm"];
 
 fn main() -> Result<()> {
     let options = BenchOptions::read(&PARTS, &[])?;
@@ -41,6 +43,9 @@ fn main() -> Result<()> {
     }
     if wants("load") {
         load::measure(&mut report, options.rounds.unwrap_or(3))?;
+    }
+    if wants("shares") {
+        shares::measure(&mut report, options.rounds.unwrap_or(5))?;
     }
     if wants("litellm") {
         litellm::measure(options.rounds.unwrap_or(3))?;
