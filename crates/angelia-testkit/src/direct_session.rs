@@ -16,7 +16,8 @@ use angelia_core::{
         TurnOptions, TurnOrigin, TurnStatus, Usage, Verdict,
     },
     ports::{
-        Agent, AgentEvent, AgentOutcome, EventSender, Executor, OpenRequest, TurnControl, TurnIo,
+        Agent, AgentEvent, AgentOutcome, ConversationError, EventSender, Executor, OpenRequest,
+        TurnControl, TurnIo,
     },
 };
 use tokio::{
@@ -81,6 +82,20 @@ impl DirectSession {
         let opening = OpenRequest { session: id, spec, native };
         let agent = timeout(DEADLINE, executor.open(opening)).await.unwrap()?;
         Ok(Self { id, agent })
+    }
+
+    /// Returns why the conversation `native` could not be resumed.
+    pub async fn open_error(
+        executor: &dyn Executor,
+        spec: &SessionSpec,
+        native: &NativeSessionId,
+    ) -> ConversationError {
+        let session = SessionId::from_uuid(Uuid::now_v7());
+        let opening = OpenRequest { session, spec, native: Some(native) };
+        match timeout(DEADLINE, executor.open(opening)).await.unwrap() {
+            Ok(_) => panic!("the conversation {native} was resumed"),
+            Err(error) => error,
+        }
     }
 
     pub async fn prompt(&mut self, text: &str) -> TurnOutput {

@@ -5,7 +5,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -15,8 +15,8 @@ use angelia_core::{
         AgentStart, EventKind, Failure, NativeSessionId, SessionSpec, TextChannel, Turn, TurnStatus,
     },
     ports::{
-        Agent, AgentEvent, AgentOutcome, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth,
-        InstalledAgent, LoginState, OpenRequest, TurnIo,
+        Agent, AgentEvent, AgentOutcome, BoxFuture, ConversationError, Executor,
+        ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnIo,
     },
 };
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -32,6 +32,7 @@ pub struct ManualExecutor {
 struct AgentCounters {
     opened: AtomicUsize,
     closed: AtomicUsize,
+    conversations_lost: AtomicBool,
 }
 
 /// The test's end of a [`ManualExecutor`]: receives the turns its agents are asked to run.
@@ -78,6 +79,11 @@ impl ExecutorControl {
     /// Returns a turn that an agent has already been asked to run, without waiting.
     pub fn try_next_turn(&self) -> Option<ManualTurn> {
         self.turns.try_lock().ok()?.try_recv().ok()
+    }
+
+    /// Makes the executor forget its conversations: none can be resumed or copied any more.
+    pub fn lose_conversations(&self) {
+        self.counts.conversations_lost.store(true, Ordering::SeqCst);
     }
 
     pub fn opened_agents(&self) -> usize {
@@ -175,7 +181,10 @@ impl Executor for ManualExecutor {
     fn open<'a>(
         &'a self,
         opening: OpenRequest<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, ConversationError>> {
+        if opening.native.is_some() && self.counts.conversations_lost.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(ConversationError::Lost) });
+        }
         self.counts.opened.fetch_add(1, Ordering::SeqCst);
         let agent = ManualAgent {
             turns: self.turns.clone(),
@@ -193,8 +202,14 @@ impl Executor for ManualExecutor {
         &'a self,
         _spec: &'a SessionSpec,
         native: &'a NativeSessionId,
-    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
-        Box::pin(async move { Ok(NativeSessionId::new(format!("{native}-fork"))) })
+    ) -> BoxFuture<'a, Result<NativeSessionId, ConversationError>> {
+        let is_lost = self.counts.conversations_lost.load(Ordering::SeqCst);
+        Box::pin(async move {
+            if is_lost {
+                return Err(ConversationError::Lost);
+            }
+            Ok(NativeSessionId::new(format!("{native}-fork")))
+        })
     }
 
     fn delete_conversation<'a>(

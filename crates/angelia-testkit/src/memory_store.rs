@@ -11,12 +11,12 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
-        TurnState,
+        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
+        TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page, PendingCommit,
-        Store, StoreError, StoreFuture,
+        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page,
+        PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
     },
 };
 use jiff::Timestamp;
@@ -143,6 +143,10 @@ impl Store for MemoryStore {
         self.run(|kept| kept.create_turn(lease, new))
     }
 
+    fn check_claim<'a>(&'a self, claim: &'a RequestClaim) -> StoreFuture<'a, ClaimOutcome> {
+        self.run(|kept| Ok(kept.find_claim(claim).unwrap_or(ClaimOutcome::New)))
+    }
+
     fn set_turn_state<'a>(
         &'a self,
         lease: &'a Lease,
@@ -263,6 +267,23 @@ impl Store for MemoryStore {
                 .filter(|record| record.updated_at < before && is_quiet(record.id))
                 .cloned()
                 .collect())
+        })
+    }
+
+    fn record_audit(&self, entry: AuditEntry) -> StoreFuture<'_, ()> {
+        self.run(|kept| {
+            let number = kept.audit.len() as u64 + 1;
+            kept.audit.push(AuditRecord { number, entry });
+            Ok(())
+        })
+    }
+
+    fn audit(&self, query: AuditQuery) -> StoreFuture<'_, Vec<AuditRecord>> {
+        self.run(|kept| {
+            let rows = kept.audit.iter().rev();
+            let rows = rows.filter(|row| query.before.is_none_or(|before| row.number < before));
+            let rows = rows.filter(|row| query.since.is_none_or(|since| row.entry.at >= since));
+            Ok(rows.take(query.limit).cloned().collect())
         })
     }
 

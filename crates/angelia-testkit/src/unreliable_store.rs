@@ -9,12 +9,12 @@ use std::sync::{
 
 use angelia_core::{
     model::{
-        ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
-        TurnState,
+        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
+        TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page, PendingCommit,
-        Store, StoreError, StoreFuture,
+        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page,
+        PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
     },
 };
 use jiff::Timestamp;
@@ -116,6 +116,10 @@ impl Store for UnreliableStore {
         self.unless_failing(|store| store.create_turn(lease, new))
     }
 
+    fn check_claim<'a>(&'a self, claim: &'a RequestClaim) -> StoreFuture<'a, ClaimOutcome> {
+        self.unless_failing(|store| store.check_claim(claim))
+    }
+
     fn set_turn_state<'a>(
         &'a self,
         lease: &'a Lease,
@@ -171,6 +175,14 @@ impl Store for UnreliableStore {
 
     fn stale_sessions(&self, before: Timestamp) -> StoreFuture<'_, Vec<SessionRecord>> {
         self.unless_failing(|store| store.stale_sessions(before))
+    }
+
+    fn record_audit(&self, entry: AuditEntry) -> StoreFuture<'_, ()> {
+        self.unless_failing(|store| store.record_audit(entry))
+    }
+
+    fn audit(&self, query: AuditQuery) -> StoreFuture<'_, Vec<AuditRecord>> {
+        self.unless_failing(|store| store.audit(query))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

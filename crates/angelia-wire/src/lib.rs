@@ -7,6 +7,7 @@
 //! - [`jsonrpc`]: requests, responses and notifications, one per line.
 //! - [`frame`]: length-prefixed frames, for the bus.
 //! - [`sse`]: server-sent events, for the HTTP interfaces.
+//! - [`near_json`]: JSON of callers whose JSON library is not strict.
 //! - [`limits`]: how much memory a peer can make us hold.
 //!
 //! Two rules hold throughout. However a stream is cut into reads, the frames are the same; and no
@@ -18,4 +19,5 @@ pub mod frame;
 pub mod jsonrpc;
 pub mod limits;
 pub mod ndjson;
+pub mod near_json;
 pub mod sse;

@@ -12,6 +12,7 @@ use angelia_backends::{
 };
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
+    model::{AuditAction, AuditActor, AuditEntry},
     ports::{
         BoxFuture, Clock, CommandOutput, CommandRunner, CommandSpec, CommandStartError, Executor,
         Store,
@@ -21,12 +22,19 @@ use angelia_core::{
 };
 use angelia_executors::{
     ExecutorHost,
-    process::{HomeId, OwnerId, ShellCommands, session_binding, sweep::sweep_dead_owners},
+    process::{
+        HomeId, OwnerId, ShellCommands, owner_watch::OwnerWatch, session_binding,
+        sweep::sweep_dead_owners,
+    },
 };
 use angelia_frontends::turn_service::{EngineTurns, SpecOverrides, TurnService};
+use jiff::Timestamp;
 
 use crate::{
-    cli::error::{CommandError, Exit},
+    cli::{
+        error::{CommandError, Exit},
+        print,
+    },
     clock::SystemClock,
     config::{Config, ConfigErrors, Environment, Home, HomeError},
     profiles::ConfiguredProfiles,
@@ -85,12 +93,36 @@ impl HomeStore {
     /// Opens the store. `command` names this process to other processes that wait for one of its
     /// sessions.
     pub(crate) fn open(app: &App, command: &'static str) -> Result<Self, CommandError> {
-        app.home.prepare()?;
-        let owners = OwnerRegistry::new(app.home.owners_dir());
+        Self::open_in(&app.home, command)
+    }
+
+    pub(crate) fn open_in(home: &Home, command: &'static str) -> Result<Self, CommandError> {
+        home.prepare()?;
+        let owners = OwnerRegistry::new(home.owners_dir());
         let owner = Arc::new(owners.register(command).map_err(CommandError::internal)?);
-        let store = SqliteStore::open(&app.home.state_db(), Arc::clone(&owner))
+        let store = SqliteStore::open(&home.state_db(), Arc::clone(&owner))
             .map_err(CommandError::internal)?;
         Ok(Self { owner, store: Arc::new(store) })
+    }
+
+    /// Adds a row to the audit for something that the owner has done with a command. What has been
+    /// done stays done, so a row that cannot be written is only reported.
+    pub(crate) async fn record_audit(home: &Home, action: AuditAction, subject: String) {
+        let entry = AuditEntry {
+            at: Timestamp::now(),
+            actor: AuditActor::Terminal,
+            action,
+            subject: subject.into(),
+        };
+        let recorded = async {
+            let opened = Self::open_in(home, "show")?;
+            opened.store.record_audit(entry).await?;
+            opened.store.close().await;
+            Ok::<_, CommandError>(())
+        };
+        if let Err(error) = recorded.await {
+            print::note(&format!("this is missing in the audit: {error}"));
+        }
     }
 }
 
@@ -104,6 +136,8 @@ pub(crate) struct LocalEngine {
     pub(crate) commands: Arc<dyn CommandRunner>,
     /// The tasks that write the files of `sessions.snapshots`.
     snapshots: TaskGroup,
+    /// Ends the agents if this process is killed.
+    _watch: Option<OwnerWatch>,
 }
 
 impl LocalEngine {
@@ -125,6 +159,7 @@ impl LocalEngine {
         let HomeStore { owner, store } = opened;
         let owners = owner.registry().clone();
         let host = executor_host(app, owner.id(), keep_warm)?;
+        let watch = watch_owner(&host);
         let tasks = host.tasks.clone();
         let home_id = host.home_id.clone();
         let ledger = host.ledger.clone();
@@ -155,7 +190,7 @@ impl LocalEngine {
             crate::snapshots::spawn_writer(&engine, app.home.snapshots_dir(), &snapshots);
         }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
-        Ok(Self { engine, store, profiles, tasks, commands, snapshots })
+        Ok(Self { engine, store, profiles, tasks, commands, snapshots, _watch: watch })
     }
 
     /// Returns the turns of this engine. `overrides` change the specification of new sessions.
@@ -184,7 +219,8 @@ pub(crate) fn standalone_commands(
         .register(command)
         .map_err(CommandError::internal)?;
     let host = executor_host(app, owner.id(), false)?;
-    Ok(Arc::new(OwnedCommands { commands: ShellCommands::new(host), _owner: owner }))
+    let watch = watch_owner(&host);
+    Ok(Arc::new(OwnedCommands { commands: ShellCommands::new(host), _owner: owner, _watch: watch }))
 }
 
 /// Commands with the lock of their owner: without it another angelia would end their processes as
@@ -192,6 +228,7 @@ pub(crate) fn standalone_commands(
 struct OwnedCommands {
     commands: ShellCommands,
     _owner: OwnerLock,
+    _watch: Option<OwnerWatch>,
 }
 
 impl CommandRunner for OwnedCommands {
@@ -202,6 +239,14 @@ impl CommandRunner for OwnedCommands {
     fn is_program(&self, path: &str) -> bool {
         self.commands.is_program(path)
     }
+}
+
+/// Starts the watcher of this process. Without one, a killed process leaves its agents to the next
+/// start.
+fn watch_owner(host: &ExecutorHost) -> Option<OwnerWatch> {
+    OwnerWatch::start(&host.current_exe, &host.home_id, &host.owner_id, &host.ledger)
+        .inspect_err(|error| tracing::warn!(%error, "the watcher of this process did not start"))
+        .ok()
 }
 
 fn build_executors(host: &ExecutorHost) -> Vec<Arc<dyn Executor>> {

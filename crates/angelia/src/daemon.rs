@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use angelia_core::{
+    model::{AuditAction, AuditActor},
     ports::{ProfileRequest, Profiles as _},
     task::TaskGroup,
 };
@@ -49,7 +50,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     let doors = TaskGroup::new();
     let bus = open::open_for_serve(app, &doors).await;
     let models = model_apis::model_settings(&app.config);
-    key_reload::spawn_reload(app, models.keys.clone(), &doors);
+    key_reload::spawn_reload(app, models.keys.clone(), local.engine.clone(), &doors);
     let state = Arc::new(ApiState {
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
@@ -67,7 +68,10 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     });
     http::serve_tcp(tcp, Arc::clone(&state), &doors);
     http::serve_unix(unix, state, &doors);
-    announce(app, address)?;
+    for exposed in announce(app, address)? {
+        let terminal = AuditActor::Terminal;
+        local.engine.record_audit(terminal, AuditAction::Exposure, exposed).await;
+    }
     let bus = match bus {
         Some(bus) => {
             hosting::spawn_hooks(
@@ -157,7 +161,7 @@ fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
 }
 
 /// Writes the address to `http.addr`, for programs, and to the log, for people.
-fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
+fn announce(app: &App, address: SocketAddr) -> Result<Vec<String>, CommandError> {
     // Renamed into place, so that a reader never sees a half-written file.
     let draft = app.home.http_addr_file().with_extension("draft");
     let written = std::fs::write(&draft, format!("{address}\n"));
@@ -170,11 +174,10 @@ fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
     })?;
     tracing::info!("listening on http://{address} and {}", app.home.socket().display());
     tracing::info!("the owner's token is in {}", app.home.token_file().display());
-    exposure::announce(app, address);
     for warning in app.config.warnings() {
         tracing::warn!("{warning}");
     }
-    Ok(())
+    Ok(exposure::announce(app, address))
 }
 
 /// Starts agents in advance for profiles that have a `cwd`; for the others the pool learns from

@@ -57,17 +57,19 @@ pub(crate) fn check(app: &App, address: SocketAddr) -> Result<(), CommandError> 
     Err(CommandError::new(Exit::Config, message).with_hint(hint))
 }
 
-/// Logs what is exposed to whom.
-pub(crate) fn announce(app: &App, address: SocketAddr) {
+/// Logs what is exposed to whom. Returns what is exposed for the first time.
+pub(crate) fn announce(app: &App, address: SocketAddr) -> Vec<String> {
     let exposed = current_exposures(app, address);
     let path = app.home.run_dir().join("exposed");
     let known = fs::read_to_string(&path).unwrap_or_default();
     let known: BTreeSet<&str> = known.lines().collect();
+    let mut new = Vec::new();
     for one in &exposed {
         if known.contains(one.kind.as_str()) {
             tracing::info!("{one}");
         } else {
             tracing::warn!("{one}");
+            new.push(one.to_string());
         }
     }
     // Only the current kinds are stored: one that was off for a while is new again.
@@ -76,6 +78,7 @@ pub(crate) fn announce(app: &App, address: SocketAddr) {
     if let Err(error) = fs::write(&path, now.join("\n") + "\n") {
         tracing::debug!(%error, "cannot record what is exposed");
     }
+    new
 }
 
 fn current_exposures(app: &App, address: SocketAddr) -> Vec<Exposure> {

@@ -1,9 +1,19 @@
 //! The turns of a home: those of its daemon, if there is a compatible one, else those of an engine
-//! in this process.
+//! in this process. A command that outlives the daemon works on by itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use angelia_frontends::turn_service::{SpecOverrides, TurnService};
+use angelia_core::model::{ApprovalId, Decision, SessionId, TurnId};
+use angelia_frontends::{
+    http::{
+        NewSessionBody,
+        resources::{SessionResource, TurnResource},
+    },
+    turn_service::{
+        AcceptedTurn, ServiceFuture, SpecOverrides, TurnErrorKind, TurnEventSource, TurnService,
+        TurnServiceError, TurnSubmission,
+    },
+};
 
 use crate::{
     assemble::{App, LocalEngine},
@@ -13,8 +23,7 @@ use crate::{
 
 pub(crate) struct HomeTurns {
     pub(crate) service: Arc<dyn TurnService>,
-    /// The engine that was started for this command.
-    local: Option<LocalEngine>,
+    switch: Arc<ServiceSwitch>,
 }
 
 impl HomeTurns {
@@ -26,13 +35,24 @@ impl HomeTurns {
         keep_warm: bool,
         overrides: SpecOverrides,
     ) -> Result<Self, CommandError> {
-        if overrides == SpecOverrides::default()
-            && let Some(daemon) = find_daemon(app).await
-        {
-            return Ok(Self { service: Arc::new(daemon), local: None });
-        }
-        let local = LocalEngine::start(app, command, keep_warm).await?;
-        Ok(Self { service: local.turns(overrides), local: Some(local) })
+        let is_plain = overrides == SpecOverrides::default();
+        let daemon = if is_plain { find_daemon(app).await } else { None };
+        let (local, current) = match daemon {
+            Some(daemon) => (None, Arc::new(daemon) as Arc<dyn TurnService>),
+            None => {
+                let local = LocalEngine::start(app, command, keep_warm).await?;
+                let turns = local.turns(overrides);
+                (Some(local), turns)
+            }
+        };
+        let switch = Arc::new(ServiceSwitch {
+            app: Arc::clone(app),
+            command,
+            keep_warm,
+            current: Mutex::new(current),
+            local: tokio::sync::Mutex::new(local),
+        });
+        Ok(Self { service: Arc::clone(&switch) as _, switch })
     }
 
     /// Opens the turns for the time of some work.
@@ -52,9 +72,137 @@ impl HomeTurns {
 
     /// Stops the engine that was started for this command.
     pub(crate) async fn close(self) {
-        if let Some(local) = self.local {
+        if let Some(local) = self.switch.local.lock().await.take() {
             local.stop().await;
         }
+    }
+}
+
+/// Passes every request to the daemon, and once the daemon is gone, to the next one or to an engine
+/// of this process.
+struct ServiceSwitch {
+    app: Arc<App>,
+    command: &'static str,
+    keep_warm: bool,
+    current: Mutex<Arc<dyn TurnService>>,
+    /// The engine that was started for this command. Locked while another service is looked for.
+    local: tokio::sync::Mutex<Option<LocalEngine>>,
+}
+
+impl ServiceSwitch {
+    fn current(&self) -> Arc<dyn TurnService> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Calls the current service, and its successor if there is no daemon any more. A request that
+    /// a dying daemon may have received is not sent again.
+    async fn call<'a, T>(
+        &self,
+        request: impl Fn(Arc<dyn TurnService>) -> ServiceFuture<'a, T>,
+    ) -> Result<T, TurnServiceError> {
+        let service = self.current();
+        match request(Arc::clone(&service)).await {
+            Err(error) if error.kind == TurnErrorKind::Unreachable => {
+                request(self.replace(&service, error).await?).await
+            }
+            answered => answered,
+        }
+    }
+
+    /// Returns the service that replaces one that cannot be reached.
+    async fn replace(
+        &self,
+        lost: &Arc<dyn TurnService>,
+        error: TurnServiceError,
+    ) -> Result<Arc<dyn TurnService>, TurnServiceError> {
+        let mut local = self.local.lock().await;
+        let current = self.current();
+        if !Arc::ptr_eq(&current, lost) {
+            // Another request has replaced it meanwhile.
+            return Ok(current);
+        }
+        let next: Arc<dyn TurnService> = match find_daemon(&self.app).await {
+            Some(daemon) => Arc::new(daemon),
+            None => {
+                print::note(
+                    "angelia: the daemon has stopped; working without it\n  hint: `angelia serve` \
+                     starts it again",
+                );
+                let started = LocalEngine::start(&self.app, self.command, self.keep_warm).await;
+                let engine = started.map_err(|reason| error.with_hint(reason.to_string()))?;
+                let turns = engine.turns(SpecOverrides::default());
+                *local = Some(engine);
+                turns
+            }
+        };
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&next);
+        Ok(next)
+    }
+}
+
+/// Requests that begin something are switched over. The others are about a turn of the service that
+/// runs it, and no other can serve them.
+impl TurnService for ServiceSwitch {
+    fn is_shared(&self) -> bool {
+        self.current().is_shared()
+    }
+
+    fn session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(self.call(move |service| Box::pin(async move { service.session(id).await })))
+    }
+
+    fn find_session<'a>(&'a self, name: &'a str) -> ServiceFuture<'a, Option<SessionResource>> {
+        Box::pin(
+            self.call(move |service| Box::pin(async move { service.find_session(name).await })),
+        )
+    }
+
+    fn create_session(
+        &self,
+        new: NewSessionBody,
+        at_terminal: bool,
+    ) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(self.call(move |service| {
+            let new = new.clone();
+            Box::pin(async move { service.create_session(new, at_terminal).await })
+        }))
+    }
+
+    fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(self.call(move |service| Box::pin(async move { service.fork_session(id).await })))
+    }
+
+    fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()> {
+        Box::pin(
+            self.call(move |service| Box::pin(async move { service.delete_session(id).await })),
+        )
+    }
+
+    fn submit(&self, new: TurnSubmission) -> ServiceFuture<'_, AcceptedTurn> {
+        Box::pin(self.call(move |service| {
+            let new = new.clone();
+            Box::pin(async move { service.submit(new).await })
+        }))
+    }
+
+    fn watch(&self, turn: TurnId) -> ServiceFuture<'_, Box<dyn TurnEventSource>> {
+        let service = self.current();
+        Box::pin(async move { service.watch(turn).await })
+    }
+
+    fn turn(&self, id: TurnId) -> ServiceFuture<'_, TurnResource> {
+        let service = self.current();
+        Box::pin(async move { service.turn(id).await })
+    }
+
+    fn interrupt(&self, turn: TurnId, kill: bool) -> ServiceFuture<'_, ()> {
+        let service = self.current();
+        Box::pin(async move { service.interrupt(turn, kill).await })
+    }
+
+    fn decide(&self, approval: ApprovalId, decision: Decision) -> ServiceFuture<'_, ()> {
+        let service = self.current();
+        Box::pin(async move { service.decide(approval, decision).await })
     }
 }
 

@@ -5,12 +5,9 @@ mod tests;
 
 use std::{
     fs,
-    io::{IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -37,7 +34,10 @@ use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::{
     assemble::{App, LocalEngine},
-    cli::error::CommandError,
+    cli::{
+        error::CommandError,
+        print::{self, show_controls},
+    },
     clock::SystemClock,
     config::Environment,
     delegation::BusProfiles,
@@ -49,34 +49,54 @@ pub(crate) const ENDPOINT_VARIABLE: &str = "HERMES_BUS_ENDPOINT";
 /// The delay before a lost endpoint name is claimed again.
 const RECLAIM_DELAY: Duration = Duration::from_secs(5);
 
+/// Where a screen shows notices about the bus itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoticeTarget {
+    /// The daemon's log.
+    Log,
+    /// The terminal of a command, whose log has only errors.
+    Stderr,
+}
+
 /// Prints lines for people to standard output, where they watch `serve` and `bus listen`.
 #[derive(Debug)]
 pub(crate) struct TerminalScreen {
     ink: ColourMode,
-    is_closed: AtomicBool,
+    notices: NoticeTarget,
+    /// Why a line could not be printed.
+    error: Mutex<Option<io::Error>>,
 }
 
 impl TerminalScreen {
-    pub(crate) fn new(environment: &Environment) -> Self {
+    pub(crate) fn new(environment: &Environment, notices: NoticeTarget) -> Self {
         let coloured =
             std::io::stdout().is_terminal() && environment.non_empty("NO_COLOR").is_none();
         Self {
             ink: if coloured { ColourMode::Colour } else { ColourMode::Plain },
-            is_closed: AtomicBool::new(false),
+            notices,
+            error: Mutex::default(),
         }
     }
 
     pub(crate) fn print_line(&self, line: &str) {
         let mut out = std::io::stdout().lock();
-        let written = writeln!(out, "{line}").and_then(|()| out.flush());
-        if written.is_err() {
-            self.is_closed.store(true, Ordering::Relaxed);
+        if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
+            *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
     }
 
-    /// Returns whether a line could not be printed: standard output is closed.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
+    /// Prints a message as it came.
+    pub(crate) fn show_message(&self, message: &str) {
+        if std::io::stdout().is_terminal() {
+            self.print_line(&show_controls(message));
+        } else {
+            self.print_line(message);
+        }
+    }
+
+    /// Returns the error if a line could not be printed.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -90,7 +110,10 @@ impl Screen for TerminalScreen {
     }
 
     fn show_notice(&self, line: &str) {
-        tracing::warn!("{line}");
+        match self.notices {
+            NoticeTarget::Log => tracing::warn!("{line}"),
+            NoticeTarget::Stderr => print::note(line),
+        }
     }
 }
 
@@ -160,7 +183,7 @@ pub(crate) fn endpoint_name(
         }
         _ => None,
     };
-    let (rules, _reported_with_the_first_message) = rules.current();
+    let rules = rules.without_reports();
     let hints = EndpointHints {
         variable: text(ENDPOINT_VARIABLE),
         rules: rules.endpoint.as_deref(),
@@ -177,7 +200,7 @@ pub(crate) async fn host_endpoint(
     bus: &Arc<dyn Bus>,
     tasks: &TaskGroup,
 ) -> Result<(), CommandError> {
-    let screen = Arc::new(TerminalScreen::new(&app.environment));
+    let screen = Arc::new(TerminalScreen::new(&app.environment, NoticeTarget::Log));
     let home = app.home.dir().to_owned();
     let commands = Arc::clone(&local.commands);
     let reactor = build_reactor(&app.environment, home, commands, screen, tasks);
@@ -186,6 +209,8 @@ pub(crate) async fn host_endpoint(
     if left > 0 {
         tracing::info!(texts = left, "sending texts that had not reached their channel");
     }
+    // A broken file is reported now, and not only when the first message comes.
+    reactor.current_rules();
     let Some(name) = endpoint_name(&app.environment, &reactor.rules, true) else {
         return Ok(());
     };

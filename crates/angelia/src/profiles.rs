@@ -162,7 +162,10 @@ mod tests {
 
     use angelia_core::{
         model::NativeSessionId,
-        ports::{Agent, ExecutorCapabilities, ExecutorHealth, InstalledAgent, OpenRequest},
+        ports::{
+            Agent, ConversationError, ExecutorCapabilities, ExecutorHealth, InstalledAgent,
+            OpenRequest,
+        },
     };
 
     use super::*;
@@ -191,7 +194,7 @@ mod tests {
         fn open<'a>(
             &'a self,
             _: OpenRequest<'a>,
-        ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+        ) -> BoxFuture<'a, Result<Box<dyn Agent>, ConversationError>> {
             unreachable!("the test only probes")
         }
 
@@ -201,7 +204,7 @@ mod tests {
             &'a self,
             _: &'a SessionSpec,
             _: &'a NativeSessionId,
-        ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+        ) -> BoxFuture<'a, Result<NativeSessionId, ConversationError>> {
             unreachable!("the test only probes")
         }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use angelia_core::{
     engine::EngineError,
     model::{ApprovalId, SessionId, TurnId},
-    ports::{ApprovalFilter, Page, Store},
+    ports::{ApprovalFilter, AuditQuery, Page, Store},
 };
 use angelia_frontends::{
-    http::resources::{ApprovalResource, SessionResource, TurnResource},
+    http::resources::{ApprovalResource, AuditResource, SessionResource, TurnResource},
     turn_service::TurnService,
 };
 
@@ -51,6 +51,17 @@ impl Records {
                 Some(session) => Ok((&session).into()),
                 None => Err(EngineError::NotFound("session").into()),
             },
+        }
+    }
+
+    /// Returns rows of the audit.
+    pub(crate) async fn audit(
+        &self,
+        query: AuditQuery,
+    ) -> Result<Vec<AuditResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => Ok(daemon.audit(query).await?),
+            Self::Store(store) => Ok(store.audit(query).await?.iter().map(Into::into).collect()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Project rules that the compiler does not check. Each rule is a function from text to problems,
 //! with its own tests.
 
+mod checklist;
 mod code_lines;
 mod crates;
 mod files;
@@ -53,6 +54,7 @@ pub(crate) fn check() -> Result<usize> {
         problems.extend(crates::check(source));
     }
     problems.extend(type_names::check(&sources));
+    problems.extend(checklist::check(&sources));
     problems.extend(links::check(&sources, &|path| root.join(path).exists()));
     for problem in &problems {
         eprintln!("{}:{}: {}", problem.path, problem.line, problem.message);

@@ -3,13 +3,16 @@
 use std::{io, sync::Arc};
 
 use angelia_core::{
-    model::{EndpointName, bus::BusMessage},
+    model::{
+        EndpointName,
+        bus::{BusMessage, Destination},
+    },
     ports::{
         BoxFuture, Bus, BusInbox, Clock,
         bus::{
             AttachError, AttachRequest, BusCounts, BusDelivery, BusError, BusPosition, DeadLetter,
-            DeliveryNotifier, EndpointState, InboxError, PendingReceipts, PublishError, Receipt,
-            Receipts,
+            DeliveryNotifier, EndpointState, InboxError, PendingReceipts, Presence, PublishError,
+            Receipt, Receipts,
         },
     },
 };
@@ -20,8 +23,10 @@ use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
 use super::{
+    dedupe::hash_body,
     index::{
-        BusIndex, DeadEntry, DeliveryNotice, EndpointSlot, LogLocation, ReservedMessage, TakeResult,
+        BusIndex, DeadEntry, DeliveryNotice, EndpointSlot, LogLocation, ReservedMessage,
+        TakeResult, Targets, too_large,
     },
     local::LogStorage,
 };
@@ -72,15 +77,21 @@ impl BusCore {
         let dead = dead.ok_or(BusError::NotFound)?;
         let mut message = self.read_dead_letter(position, &dead).await?;
         // A broadcast is sent again only to the endpoint that did not receive it.
-        message.to = angelia_core::model::bus::Destination::Endpoint(dead.to);
-        let mut outgoing = self.index.lock().reserve(message);
+        message.to = Destination::Endpoint(dead.to);
+        let body_hash = hash_body(&message);
+        let mut outgoing = self.index.lock().reserve(message, body_hash);
         outgoing.skip_dedupe = true;
         let mut receipts = self.store(vec![outgoing], None).await.await;
         let receipt = match receipts.pop() {
             Some(Ok(receipt)) => receipt,
             Some(Err(PublishError::Storage(error))) => return Err(error),
             Some(Err(PublishError::Full { to, .. })) => return Err(BusError::Full(to)),
-            Some(Err(PublishError::TooLarge { .. })) | None => return Err(BusError::NotFound),
+            Some(Err(refusal @ PublishError::BusFull { .. })) => {
+                return Err(BusError::Failed { message: refusal.to_string() });
+            }
+            Some(Err(PublishError::TooLarge { .. } | PublishError::IdReused { .. })) | None => {
+                return Err(BusError::NotFound);
+            }
         };
         self.discard(position);
         Ok(receipt)
@@ -126,12 +137,41 @@ impl Bus for BusCore {
     ) -> BoxFuture<'_, PendingReceipts> {
         Box::pin(async move {
             self.wait_for_room(&messages).await;
+            // Hashed before the lock is taken.
+            let hashes: Vec<u64> = messages.iter().map(hash_body).collect();
             let outgoing = {
                 let mut index = self.index.lock();
-                let outgoing = messages.into_iter().map(|message| index.reserve(message));
-                outgoing.collect()
+                let hashed = messages.into_iter().zip(hashes);
+                hashed.map(|(message, hash)| index.reserve(message, hash)).collect()
             };
             self.store(outgoing, watch).await
+        })
+    }
+
+    fn store_dead_letter(
+        &self,
+        message: BusMessage,
+        reason: String,
+    ) -> BoxFuture<'_, Result<(), PublishError>> {
+        Box::pin(async move {
+            let Destination::Endpoint(to) = message.to.clone() else {
+                // As everywhere, a broadcast that reaches nobody is accepted and not stored.
+                return Ok(());
+            };
+            let targets = match too_large(&message) {
+                Some(refusal) => Targets::Refused(refusal),
+                None => Targets::DeadLetter { to, reason },
+            };
+            let outgoing = ReservedMessage {
+                body_hash: hash_body(&message),
+                message,
+                targets,
+                presence: Presence::NeverSeen,
+                skip_dedupe: false,
+            };
+            let mut receipts = self.store(vec![outgoing], None).await.await;
+            let receipt = receipts.pop().unwrap_or(Err(PublishError::Storage(BusError::Closed)));
+            receipt.map(drop)
         })
     }
 
@@ -169,6 +209,10 @@ impl Bus for BusCore {
         standing
             .and_then(|standing| standing.token)
             .is_some_and(|wanted| wanted == hash_token(token))
+    }
+
+    fn presence(&self, name: &EndpointName) -> Presence {
+        self.index.lock().presence(name)
     }
 
     fn listeners(&self) -> Vec<(EndpointName, Uuid)> {

@@ -1,15 +1,17 @@
 //! Recognises a message that was accepted before within the dedupe window.
 //!
-//! Only a keyed 128-bit hash of each message is kept, in two generations: the older one is dropped
+//! Only a keyed 128-bit hash of each message and a hash of its body are kept, in two generations: the older one is dropped
 //! when the newer one has grown old or large. A flood beyond [`MAX_GENERATION_MESSAGES`] shortens
 //! the window instead of using up all memory.
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState},
+    hash::{BuildHasher as _, DefaultHasher, Hash as _, Hasher as _, RandomState},
 };
 
 use angelia_core::model::bus::BusMessage;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::limits::BusLimits;
 
@@ -19,9 +21,41 @@ const MAX_GENERATION_MESSAGES: usize = 250_000;
 pub(super) struct DedupeFilter {
     window_ms: i64,
     hashers: [RandomState; 2],
-    current: HashMap<u128, i64>,
-    previous: HashMap<u128, i64>,
+    current: HashMap<u128, AcceptedMessage>,
+    previous: HashMap<u128, AcceptedMessage>,
     current_since: i64,
+}
+
+/// Returns a hash of the body as it is written, by which a repeated message is told from another
+/// message with the same id. A sender may write a new `ts` when it sends a message again, so the
+/// rest of the envelope does not count.
+pub(super) fn hash_body(message: &BusMessage) -> u64 {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        body: Option<&'a RawValue>,
+    }
+    let mut hasher = DefaultHasher::new();
+    match serde_json::from_slice::<Envelope<'_>>(&message.envelope) {
+        Ok(Envelope { body }) => body.map(RawValue::get).hash(&mut hasher),
+        Err(_unreadable) => message.envelope.hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct AcceptedMessage {
+    /// Unix milliseconds.
+    at: i64,
+    body_hash: u64,
+}
+
+/// What an earlier message says about one with the same id, sender and receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EarlierMessage {
+    None,
+    Same,
+    OtherBody,
 }
 
 impl DedupeFilter {
@@ -47,12 +81,16 @@ impl DedupeFilter {
         half(&self.hashers[0]) << 64 | half(&self.hashers[1])
     }
 
-    pub(super) fn contains(&self, key: u128, now: i64) -> bool {
-        let at = self.current.get(&key).or_else(|| self.previous.get(&key));
-        at.is_some_and(|at| now.saturating_sub(*at) < self.window_ms)
+    pub(super) fn find(&self, key: u128, body_hash: u64, now: i64) -> EarlierMessage {
+        let earlier = self.current.get(&key).or_else(|| self.previous.get(&key));
+        match earlier.filter(|earlier| now.saturating_sub(earlier.at) < self.window_ms) {
+            None => EarlierMessage::None,
+            Some(earlier) if earlier.body_hash == body_hash => EarlierMessage::Same,
+            Some(_) => EarlierMessage::OtherBody,
+        }
     }
 
-    pub(super) fn insert(&mut self, key: u128, at: i64) {
+    pub(super) fn insert(&mut self, key: u128, body_hash: u64, at: i64) {
         if self.window_ms == 0 {
             return;
         }
@@ -63,7 +101,7 @@ impl DedupeFilter {
         if self.current.is_empty() {
             self.current_since = at;
         }
-        self.current.insert(key, at);
+        self.current.insert(key, AcceptedMessage { at, body_hash });
     }
 
     /// Drops hashes that have outlived the window, so that an idle bus uses little memory.

@@ -90,6 +90,49 @@ async fn space_is_given_back_around_a_message_that_waits() {
     assert_eq!(bus.counts().queued, 1);
 }
 
+/// Folders at the names of the next segments make every attempt to create one fail, as a full disk
+/// does.
+#[tokio::test]
+async fn space_is_given_back_after_copying_has_failed() {
+    let place = TempBus::new();
+    let wish = TestBusConfig::default();
+    let bus = place.open(&wish);
+    let mut inbox = attach(&bus, "r").await;
+    for number in 0..115 {
+        let id = number.to_string();
+        let to = if number % 5 == 0 { "away" } else { "r" };
+        publish_accepted(&bus, message_of_size(to, &id, MIB)).await;
+        if to == "r" {
+            let got = take_deliveries(&mut inbox, 1).await;
+            inbox.ack(&positions(&got));
+        }
+    }
+    let log = place.path().join("log");
+    let names = fs::read_dir(&log).unwrap().map(|file| file.unwrap().path());
+    let numbers = names.filter_map(|path| {
+        let stem = path.file_stem()?.to_str()?;
+        u64::from_str_radix(stem, 16).ok()
+    });
+    let last = numbers.max().unwrap();
+    let blocks: Vec<_> =
+        (last + 1..last + 50).map(|number| log.join(format!("{number:016x}.log"))).collect();
+    for block in &blocks {
+        fs::create_dir(block).unwrap();
+    }
+    wish.clock.advance(wish.dedupe_window);
+    let before = disk_bytes(&place);
+    publish_accepted(&bus, message("s", "r", "wakes the writer")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(disk_bytes(&place) > before / 2, "nothing could be copied");
+    for block in &blocks {
+        fs::remove_dir(block).unwrap();
+    }
+    wait_until("given back", || disk_bytes(&place) < 80 * MIB as u64).await;
+    let mut away = attach(&bus, "away").await;
+    let expected: Vec<String> = (0..23).map(|n| (n * 5).to_string()).collect();
+    assert_eq!(ids(&take_deliveries(&mut away, 23).await), expected);
+}
+
 #[tokio::test]
 async fn a_quiet_bus_is_small_again() {
     let place = TempBus::new();

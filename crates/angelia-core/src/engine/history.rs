@@ -1,8 +1,9 @@
 //! Rebuilds a session's conversation from the recorded events as messages with roles: for an agent
-//! that takes over from another, and for readers.
+//! that takes over from another or has lost its own, and for readers.
 
 use std::sync::Arc;
 
+use super::transcript::UNFINISHED_TOOL_OUTPUT;
 use crate::{
     model::{
         BlockId, Content, EventKind, HistoryMessage, MessagePart, Role, SessionRecord, TextChannel,
@@ -46,7 +47,11 @@ pub(super) async fn messages_before(
         }
         turns.retain(|turn: &TurnRecord| told.is_none_or(|told| turn.id.as_uuid() > told));
         for turn in turns.iter().rev() {
-            append_turn(store, turn, &mut messages).await?;
+            let parts = answer_parts(&events_of(store, turn.id).await?);
+            // Skip a turn without any answer: there is nothing to continue from its input.
+            if !parts.is_empty() {
+                append_turn(turn, parts, &mut messages);
+            }
         }
     }
     Ok(messages)
@@ -64,33 +69,44 @@ pub(super) async fn last_turn_before(
     Ok(last.or(session.spec.history_until))
 }
 
-async fn append_turn(
+/// Appends the input and the answer so far of a turn that another segment will continue.
+pub(super) async fn append_unfinished_turn(
     store: &dyn Store,
-    turn: &TurnRecord,
+    turn: TurnId,
     messages: &mut Vec<HistoryMessage>,
 ) -> Result<(), StoreError> {
-    let mut events = Vec::new();
-    loop {
-        let after = events.last().map_or(0, |event: &TurnEvent| event.seq);
-        let page = store.replay(turn.id, after, PAGE).await?;
-        if page.is_empty() {
-            break;
-        }
-        events.extend(page);
-    }
-    let answered = answer_parts(&events);
-    // Skip a turn without any answer: there is nothing to continue from its input.
-    if !answered.is_empty() {
-        push_parts(messages, Role::User, turn.input.iter().cloned().map(MessagePart::Content));
-        for (role, part) in answered {
-            push_parts(messages, role, [part]);
-        }
-    }
+    let events = events_of(store, turn).await?;
+    let turn = store.turn(turn).await?.ok_or(StoreError::NotFound("turn"))?;
+    append_turn(&turn, answer_parts(&events), messages);
     Ok(())
 }
 
+async fn events_of(store: &dyn Store, turn: TurnId) -> Result<Vec<TurnEvent>, StoreError> {
+    let mut events = Vec::new();
+    loop {
+        let after = events.last().map_or(0, |event: &TurnEvent| event.seq);
+        let page = store.replay(turn, after, PAGE).await?;
+        if page.is_empty() {
+            return Ok(events);
+        }
+        events.extend(page);
+    }
+}
+
+fn append_turn(
+    turn: &TurnRecord,
+    answer: Vec<(Role, MessagePart)>,
+    messages: &mut Vec<HistoryMessage>,
+) {
+    push_parts(messages, Role::User, turn.input.iter().cloned().map(MessagePart::Content));
+    for (role, part) in answer {
+        push_parts(messages, role, [part]);
+    }
+}
+
 /// Converts the events of one turn to message parts: text and tool calls as the assistant, tool
-/// results as the user.
+/// results as the user. As the model APIs demand, the results of all calls of a message follow that
+/// message, and no call is without a result.
 fn answer_parts(events: &[TurnEvent]) -> Vec<(Role, MessagePart)> {
     let whole = |wanted: BlockId| {
         events.iter().rev().find_map(|event| match &event.kind {
@@ -99,7 +115,7 @@ fn answer_parts(events: &[TurnEvent]) -> Vec<(Role, MessagePart)> {
         })
     };
     let mut told: Vec<BlockId> = Vec::new();
-    let mut open: Vec<ToolId> = Vec::new();
+    let mut open: Vec<&ToolId> = Vec::new();
     let mut parts = Vec::new();
     for event in events {
         match &event.kind {
@@ -115,7 +131,7 @@ fn answer_parts(events: &[TurnEvent]) -> Vec<(Role, MessagePart)> {
             }
             // Calls of a sub-agent are covered by the result of the call that started it.
             EventKind::ToolCall(call) if call.parent.is_none() => {
-                open.push(call.id.clone());
+                open.push(&call.id);
                 let part = MessagePart::ToolUse {
                     id: call.id.clone(),
                     name: Arc::clone(&call.name),
@@ -123,19 +139,28 @@ fn answer_parts(events: &[TurnEvent]) -> Vec<(Role, MessagePart)> {
                 };
                 parts.push((Role::Assistant, part));
             }
-            EventKind::ToolResult(result) if open.contains(&result.id) => {
-                open.retain(|id| *id != result.id);
-                let part = MessagePart::ToolResult {
-                    id: result.id.clone(),
-                    ok: result.ok,
-                    content: vec![Content::Text(Arc::clone(&result.output))],
-                };
-                parts.push((Role::User, part));
+            EventKind::ToolResult(result) if open.contains(&&result.id) => {
+                parts.extend(open.drain(..).map(|id| tool_result(events, id)));
             }
             _ => {}
         }
     }
+    parts.extend(open.drain(..).map(|id| tool_result(events, id)));
     parts
+}
+
+/// Returns the result of a call. A process that was killed has left calls without one.
+fn tool_result(events: &[TurnEvent], id: &ToolId) -> (Role, MessagePart) {
+    let result = events.iter().find_map(|event| match &event.kind {
+        EventKind::ToolResult(result) if result.id == *id => Some(result),
+        _ => None,
+    });
+    let (ok, output) = match result {
+        Some(result) => (result.ok, Arc::clone(&result.output)),
+        None => (false, UNFINISHED_TOOL_OUTPUT.into()),
+    };
+    let content = vec![Content::Text(output)];
+    (Role::User, MessagePart::ToolResult { id: id.clone(), ok, content })
 }
 
 /// Appends parts to the last message if it has the same role, else starts a new message.

@@ -10,15 +10,18 @@
 //! - `session_actor`: the actor that owns a session's lease, queue and live agent.
 //! - `session_command`: the commands that such an actor takes.
 //! - `turn_runner`: runs one turn from its first event to its outcome, in one or more segments.
+//! - `agent_opening`: opens an agent for a turn; carries the record over if the agent has lost its
+//!   conversation.
 //! - `segment_runner`: runs one segment: drives the agent and records its events.
 //! - `watchdog`: the state of a turn and its timeouts; `budget`: its budgets.
 //! - `approvals`: permission rules, pending approvals and their decisions.
+//! - `audit`: who has decided, changed, deleted or exposed something.
 //! - `recorder`: numbers events, and commits those that must be committed before they are shown.
 //! - `transcript`: the answer so far, and the blocks and tool calls that are still open.
 //! - `turn_log`: the events of running turns in memory, and how viewers follow them.
 //! - `idempotency`: the key under which a request runs at most once.
 //! - `quota`: fallback and parking when a quota is exhausted; `history`: the conversation as
-//!   messages for the agent that takes over.
+//!   messages for an agent that does not have it.
 //! - `respec`: changes to the specification of a session.
 //! - [`Gauges`]: current numbers for metrics.
 //! - `spend`: reserves money for turns of callers with a spending limit.
@@ -26,8 +29,10 @@
 //! - [`rules`]: decides what happens to a bus message on arrival.
 //! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
 
+mod agent_opening;
 mod agent_slots;
 mod approvals;
+mod audit;
 mod budget;
 mod engine_state;
 mod facade;
@@ -49,6 +54,7 @@ mod turn_log;
 mod turn_runner;
 mod watchdog;
 
+pub use agent_opening::{HISTORY_CARRIED_NOTICE, RESUME_LOST_NOTICE};
 pub use facade::{
     Engine, EngineError, EngineLimits, EngineParts, NewSession, SteerOutcome, Submission,
     SubmittedTurn,
@@ -59,5 +65,6 @@ pub use quota::PARKED_NOTICE;
 pub use segment_runner::AWAITING_TOOL_RESULT_NOTICE;
 pub use sessions::{NewestTurn, TurnStage};
 pub use spend::SpendLimit;
+pub use transcript::TurnTranscript;
 pub use turn_log::{EventBatch, TurnWatch};
 pub use watchdog::{STATE_TABLE, StateLimit, StateRow};

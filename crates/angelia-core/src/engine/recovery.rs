@@ -12,7 +12,10 @@ use super::{
     turn_log::TurnLog,
 };
 use crate::{
-    model::{EventKind, Failure, FailureKind, Outcome, TurnRecord, TurnStatus, Verdict},
+    model::{
+        AuditAction, AuditActor, EventKind, Failure, FailureKind, Outcome, TurnRecord, TurnStatus,
+        Verdict,
+    },
     ports::{Lease, StoreError},
 };
 
@@ -92,7 +95,11 @@ impl Engine {
         let mut removed = 0;
         for session in self.shared.store.stale_sessions(before).await? {
             match self.delete_session(session.id).await {
-                Ok(()) => removed += 1,
+                Ok(()) => {
+                    removed += 1;
+                    let subject = format!("session {}, unused since {before}", session.id);
+                    self.record_audit(AuditActor::Terminal, AuditAction::Deletion, subject).await;
+                }
                 Err(error) => {
                     tracing::warn!(session = %session.id, %error, "stale session was not removed");
                 }

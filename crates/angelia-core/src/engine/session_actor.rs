@@ -23,7 +23,7 @@ use crate::{
         AgentStart, EventKind, LaunchFingerprint, Outcome, SessionId, SessionRecord, Turn, TurnId,
         TurnOptions, TurnRecord, TurnState, TurnStatus,
     },
-    ports::{Agent, ClaimOutcome, Lease, StoreError},
+    ports::{Agent, ClaimOutcome, Lease, NewTurn, Store, StoreError},
 };
 
 const MAX_QUEUED_COMMANDS: usize = 32;
@@ -231,8 +231,9 @@ impl SessionActor {
         let spend = match spend {
             Ok(spend) => spend,
             Err(refused) => {
+                let answer = answer_without_room(&*self.shared.store, &new_turn, refused).await;
                 // The submitter may have disconnected.
-                let _gone = reply.send(Err(refused));
+                let _gone = reply.send(answer);
                 return;
             }
         };
@@ -440,5 +441,25 @@ impl SessionActor {
 
     pub(super) fn id(&self) -> SessionId {
         self.record.id
+    }
+}
+
+/// Answers a request that cannot be queued, or whose caller has no money left. A repeat needs
+/// neither: its turn exists.
+async fn answer_without_room(
+    store: &dyn Store,
+    new_turn: &NewTurn,
+    refused: EngineError,
+) -> Result<SubmitReply, EngineError> {
+    let Some(claim) = &new_turn.claim else {
+        return Err(refused);
+    };
+    if !matches!(refused, EngineError::QueueFull { .. } | EngineError::Failed(_)) {
+        return Err(refused);
+    }
+    match store.check_claim(claim).await? {
+        ClaimOutcome::New => Err(refused),
+        ClaimOutcome::Repeats(known) => Ok(SubmitReply::AlreadySubmitted(known)),
+        ClaimOutcome::Conflicts(known) => Err(EngineError::KeyReused(known)),
     }
 }

@@ -10,8 +10,8 @@ use super::{
     history,
 };
 use crate::{
-    model::{ExternalName, HistoryMessage, SessionId, SessionRecord, TurnId, TurnState},
-    ports::{Page, StoreError},
+    model::{ExternalName, Failure, HistoryMessage, SessionId, SessionRecord, TurnId, TurnState},
+    ports::{ConversationError, Page, StoreError},
 };
 
 #[derive(Clone, Debug)]
@@ -131,15 +131,28 @@ impl Engine {
     pub async fn fork_session(&self, id: SessionId) -> Result<SessionRecord, EngineError> {
         let parent = self.session(id).await?;
         let executor = self.shared.executor(&parent.spec.executor)?;
-        let native = match &parent.native {
-            Some(native) => Some(executor.fork(&parent.spec, native).await?),
-            None => None,
+        let copied = match &parent.native {
+            Some(native) => executor.fork(&parent.spec, native).await.map(Some),
+            None => Ok(None),
+        };
+        let mut spec = parent.spec.clone();
+        let native = match copied {
+            Ok(native) => native,
+            // The agent no longer has the conversation: the fork starts from the record.
+            Err(ConversationError::Lost) if executor.capabilities().carry_history => {
+                let (store, end) = (&*self.shared.store, TurnId::from_uuid(Uuid::max()));
+                spec.history = history::messages_before(store, &parent, end).await?;
+                spec.history_until = history::last_turn_before(store, &parent, end).await?;
+                None
+            }
+            Err(error) => return Err(Failure::from(error).into()),
         };
         let now = self.shared.clock.now();
         let session = SessionRecord {
             id: SessionId::from_uuid(self.shared.clock.fresh_uuid()),
             created_at: now,
             updated_at: now,
+            spec,
             native,
             forked_from: Some(id),
             revision: 0,

@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use crate::model::{BlockId, EventKind, TextChannel, ToolId, ToolResult};
 
-#[derive(Default)]
-pub(super) struct TurnTranscript {
+/// Result of a tool call that the turn left open.
+pub(super) const UNFINISHED_TOOL_OUTPUT: &str = "the turn ended before the tool did";
+
+#[derive(Debug, Default)]
+pub struct TurnTranscript {
     blocks: Vec<TextBlock>,
     open_tools: Vec<ToolId>,
     has_called_tool: bool,
 }
 
+#[derive(Debug)]
 struct TextBlock {
     id: BlockId,
     channel: TextChannel,
@@ -19,7 +23,7 @@ struct TextBlock {
 }
 
 impl TurnTranscript {
-    pub(super) fn apply(&mut self, kind: &EventKind) {
+    pub fn apply(&mut self, kind: &EventKind) {
         match kind {
             EventKind::Delta { block, channel, text } => {
                 self.block(*block, *channel).text.push_str(text);
@@ -51,7 +55,7 @@ impl TurnTranscript {
     }
 
     /// Events that complete the open blocks and tool calls.
-    pub(super) fn closing_events(&self) -> Vec<EventKind> {
+    pub fn closing_events(&self) -> Vec<EventKind> {
         let blocks =
             self.blocks.iter().filter(|block| !block.is_complete).map(|block| EventKind::Block {
                 block: block.id,
@@ -59,14 +63,14 @@ impl TurnTranscript {
                 text: block.text.as_str().into(),
             });
         let tools = self.open_tools.iter().map(|id| {
-            let output = "the turn ended before the tool did".into();
+            let output = UNFINISHED_TOOL_OUTPUT.into();
             EventKind::ToolResult(ToolResult { id: id.clone(), ok: false, output })
         });
         blocks.chain(tools).collect()
     }
 
     /// The answer: complete blocks, and the deltas of a block that is still open.
-    pub(super) fn answer(&self) -> Arc<str> {
+    pub fn answer(&self) -> Arc<str> {
         let mut text = String::new();
         for block in &self.blocks {
             if block.channel == TextChannel::Answer && !block.text.is_empty() {

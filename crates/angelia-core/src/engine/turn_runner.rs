@@ -1,7 +1,7 @@
 //! Runs one turn from its first event to its outcome: opens or reuses an agent, runs a segment, and
 //! continues with further segments after a budget or a quota ended one.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -18,7 +18,7 @@ use crate::{
         Content, EventKind, Failure, FailureKind, Notice, NoticeLevel, Outcome, Turn, TurnId,
         TurnStatus,
     },
-    ports::{AgentOutcome, OpenRequest, StoreError},
+    ports::{AgentOutcome, StoreError},
 };
 
 /// Input of a segment that continues a turn.
@@ -47,7 +47,7 @@ impl TurnGovernor {
         Some(self.meter.time_budget_ends_at()? + self.watchdog.total_pause()?)
     }
 
-    fn restart(&mut self, now: Instant) {
+    pub(super) fn restart(&mut self, now: Instant) {
         self.watchdog.restart(now);
         self.meter.restart(now);
     }
@@ -167,7 +167,7 @@ impl SessionActor {
         }
         let ready = match self.reusable_agent().await {
             Some(live) => Ok(live),
-            None => self.open_agent(turn, governor).await,
+            None => self.open_agent(turn, recorder, governor).await,
         };
         match ready {
             Ok(live) => self.drive_agent(live, turn, recorder, governor).await,
@@ -189,35 +189,8 @@ impl SessionActor {
         None
     }
 
-    async fn open_agent(
-        &mut self,
-        turn: &Turn,
-        governor: &mut TurnGovernor,
-    ) -> Result<LiveAgent, AgentOutcome> {
-        let fingerprint = self.fingerprint.clone();
-        let live = self.shared.agent_slots.clone();
-        let place = self.unless_interrupted(turn.id, None, async { live.acquire().await }).await?;
-        let Some(place) = place else {
-            return Err(interrupted_outcome("angelia is shutting down"));
-        };
-        // The wait for a slot does not count: the timeouts start here.
-        governor.restart(Instant::now());
-        let shared = Arc::clone(&self.shared);
-        let record = self.record.clone();
-        let opening = async {
-            let executor = shared.executor(&record.spec.executor)?;
-            let native = record.native.as_ref().filter(|_| record.spec.resume);
-            let opening = OpenRequest { session: record.id, spec: &record.spec, native };
-            executor.open(opening).await
-        };
-        let rings = governor.watchdog.next_timeout();
-        let opened = self.unless_interrupted(turn.id, Some(rings), opening).await?;
-        let agent = opened.map_err(AgentOutcome::failed)?;
-        Ok(LiveAgent { agent, fingerprint, slot: place })
-    }
-
     /// Awaits a step before the agent runs; ends it on an interrupt, a shutdown or a timeout.
-    async fn unless_interrupted<T>(
+    pub(super) async fn unless_interrupted<T>(
         &mut self,
         turn: TurnId,
         rings: Option<(Instant, StateTimeout)>,

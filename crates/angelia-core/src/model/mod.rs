@@ -2,6 +2,7 @@
 //! stdio) owns its format and derives it for both directions.
 
 mod approval;
+mod audit;
 pub mod bus;
 mod content;
 mod event;
@@ -21,6 +22,7 @@ pub use approval::{
     Approval, ApprovalKind, ApprovalRecord, ApprovalRequest, Decision, Question, QuestionAnswer,
     QuestionOption, Resolution, Verdict,
 };
+pub use audit::{AuditAction, AuditActor, AuditEntry, AuditRecord, UnknownAuditWord};
 pub use bus::{EndpointName, MessageId};
 pub use content::{Content, HistoryMessage, MessagePart, Role};
 pub use event::{

@@ -27,12 +27,23 @@ pub trait Bus: Send + Sync + 'static {
         watch: Option<DeliveryNotifier>,
     ) -> BoxFuture<'_, PendingReceipts>;
 
+    /// Stores a message to an endpoint that will never receive it as a dead letter at once, so that
+    /// its text is kept and can be sent again.
+    fn store_dead_letter(
+        &self,
+        message: BusMessage,
+        reason: String,
+    ) -> BoxFuture<'_, Result<(), PublishError>>;
+
     /// Makes the caller the receiver for a name. Waiting messages come first, oldest first.
     fn attach(&self, claim: AttachRequest)
     -> BoxFuture<'_, Result<Box<dyn BusInbox>, AttachError>>;
 
     /// Whether the name is protected by exactly this token; `false` if it has none.
     fn verify_token(&self, name: &str, token: &str) -> bool;
+
+    /// Whether somebody listens under the name, or ever has.
+    fn presence(&self, name: &EndpointName) -> Presence;
 
     /// Returns every endpoint with a listener, sorted by name; cheap.
     fn listeners(&self) -> Vec<(EndpointName, Uuid)>;
@@ -136,7 +147,7 @@ pub struct Receipt {
     pub repeated: bool,
 }
 
-/// Whether the receiver was there when the message was accepted.
+/// Whether a receiver is there: for a receipt, when its message was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Listening,
@@ -151,8 +162,15 @@ pub enum Presence {
 pub enum PublishError {
     #[error("{to} has {queued} messages waiting and takes no more until some are received")]
     Full { to: EndpointName, queued: usize },
+    #[error("{queued} messages wait on the bus, and it takes no more until some are received")]
+    BusFull { queued: usize },
     #[error("a message of {size} bytes is larger than the bus takes ({limit})")]
     TooLarge { size: usize, limit: usize },
+    #[error(
+        "the id {id} was used a moment ago for a message with another body; give each message an \
+         id of its own"
+    )]
+    IdReused { id: MessageId },
     #[error("{0}")]
     Storage(BusError),
 }

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::BoxFuture;
 use crate::model::{
-    ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId, SessionId,
-    SessionSpec, ToolId, Turn, TurnStatus,
+    ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind, NativeSessionId,
+    SessionId, SessionSpec, ToolId, Turn, TurnStatus,
 };
 
 /// A kind of agent that Angelia can drive.
@@ -26,7 +26,7 @@ pub trait Executor: Send + Sync + 'static {
     fn open<'a>(
         &'a self,
         opening: OpenRequest<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>>;
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, ConversationError>>;
 
     /// Starts processes for this specification in advance, as many as it asks for. Returns at once.
     fn warm_up(&self, spec: &SessionSpec);
@@ -36,7 +36,7 @@ pub trait Executor: Send + Sync + 'static {
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
-    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>>;
+    ) -> BoxFuture<'a, Result<NativeSessionId, ConversationError>>;
 
     /// Deletes the agent's own transcript of a conversation.
     fn delete_conversation<'a>(
@@ -47,6 +47,26 @@ pub trait Executor: Send + Sync + 'static {
 
     /// Ends every process that was started in advance.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Why an agent's own conversation could not be continued or copied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConversationError {
+    /// The agent no longer has the conversation. The engine has a record of it and can start
+    /// another one from there.
+    #[error("the agent no longer has this conversation")]
+    Lost,
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl From<ConversationError> for Failure {
+    fn from(error: ConversationError) -> Self {
+        match error {
+            ConversationError::Failed(failure) => failure,
+            ConversationError::Lost => Self::new(FailureKind::Agent, error.to_string()),
+        }
+    }
 }
 
 /// A request to open an agent.

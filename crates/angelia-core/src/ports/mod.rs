@@ -21,13 +21,14 @@ pub use clock::Clock;
 pub use commands::{CommandOutput, CommandProgram, CommandRunner, CommandSpec, CommandStartError};
 pub use deliveries::{ChannelDelivery, DeliveryState, DeliveryStore};
 pub use executor::{
-    Activity, Agent, AgentEvent, AgentOutcome, EventSender, Executor, ExecutorCapabilities,
-    ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnControl, TurnIo,
+    Activity, Agent, AgentEvent, AgentOutcome, ConversationError, EventSender, Executor,
+    ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnControl,
+    TurnIo,
 };
 pub use profiles::{ExecutorTarget, ProfileRequest, ProfileSummary, Profiles};
 pub use store::{
-    ApprovalFilter, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, NewTurn, Page, PendingCommit,
-    RequestClaim, Store, StoreError, StoreFuture,
+    ApprovalFilter, AuditQuery, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, NewTurn, Page,
+    PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
 };
 
 /// A boxed future for trait objects. There are too few async traits to need a macro.

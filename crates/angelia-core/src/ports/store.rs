@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 use super::BoxFuture;
 use crate::model::{
-    ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
-    TurnState,
+    ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
+    TurnEvent, TurnId, TurnRecord, TurnState,
 };
 
 /// The return type of every method of a store.
@@ -59,6 +59,9 @@ pub trait Store: Send + Sync + 'static {
         lease: &'a Lease,
         new: &'a NewTurn,
     ) -> StoreFuture<'a, ClaimOutcome>;
+
+    /// Returns what [`Store::create_turn`] would answer to this claim, and creates nothing.
+    fn check_claim<'a>(&'a self, claim: &'a RequestClaim) -> StoreFuture<'a, ClaimOutcome>;
 
     /// Changes the state of an unfinished turn. A turn is finished by its `Finished` event instead.
     fn set_turn_state<'a>(
@@ -111,6 +114,13 @@ pub trait Store: Send + Sync + 'static {
     /// Sessions without a change or a turn since `before` and without unfinished turns: candidates
     /// for removal. Oldest first.
     fn stale_sessions(&self, before: Timestamp) -> StoreFuture<'_, Vec<SessionRecord>>;
+
+    /// Adds a row to the audit. Rows are numbered in the order in which they are added, and are
+    /// never changed or deleted.
+    fn record_audit(&self, entry: AuditEntry) -> StoreFuture<'_, ()>;
+
+    /// Lists the audit, newest row first.
+    fn audit(&self, query: AuditQuery) -> StoreFuture<'_, Vec<AuditRecord>>;
 
     /// Waits until everything queued is on disk, and closes the store.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -201,6 +211,22 @@ pub struct HistoryEntry {
 pub enum ApprovalFilter {
     Pending,
     All,
+}
+
+/// Which rows of the audit to list.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditQuery {
+    /// Only rows from this time on.
+    pub since: Option<Timestamp>,
+    /// Only rows with a smaller number; `None`: from the newest.
+    pub before: Option<u64>,
+    pub limit: usize,
+}
+
+impl AuditQuery {
+    pub const fn newest(limit: usize) -> Self {
+        Self { since: None, before: None, limit }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,7 @@ mod governance;
 mod harness;
 mod hot;
 mod life;
+mod lost_conversation;
 mod quota;
 mod recovery;
 mod spend;

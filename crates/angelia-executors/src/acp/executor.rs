@@ -7,8 +7,8 @@ use angelia_core::{
         Content, Failure, FailureKind, NativeSessionId, NoticeLevel, SessionSpec, SystemPrompt,
     },
     ports::{
-        Agent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, InstalledAgent,
-        LoginState, OpenRequest,
+        Agent, BoxFuture, ConversationError, Executor, ExecutorCapabilities, ExecutorHealth,
+        InstalledAgent, LoginState, OpenRequest,
     },
 };
 
@@ -78,7 +78,7 @@ impl Executor for AcpExecutor {
     fn open<'a>(
         &'a self,
         opening: OpenRequest<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, ConversationError>> {
         Box::pin(async move {
             let native = opening.native.filter(|_| opening.spec.resume);
             // A pooled agent has a new conversation, so it cannot serve a resumed session.
@@ -111,11 +111,11 @@ impl Executor for AcpExecutor {
         &'a self,
         _spec: &'a SessionSpec,
         _native: &'a NativeSessionId,
-    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+    ) -> BoxFuture<'a, Result<NativeSessionId, ConversationError>> {
         Box::pin(async move {
             let message = "an ACP agent cannot copy a conversation";
-            Err(Failure::new(FailureKind::Invalid, message)
-                .with_hint("start a new session, or use another `executor`"))
+            let hint = "start a new session, or use another `executor`";
+            Err(Failure::new(FailureKind::Invalid, message).with_hint(hint).into())
         })
     }
 
@@ -219,14 +219,6 @@ impl AcpExecutor {
                 ));
             }
         }
-        if conversation.resume_lost {
-            let agent = running.agent.name();
-            let text = format!(
-                "{agent} no longer has this conversation, or cannot resume it; it starts a new one \
-                 and does not know what was said before"
-            );
-            startup_events.push(notice_event(NoticeLevel::Warning, "resume_lost", text));
-        }
         let mut translator = AcpTranslator::new(AcpContext {
             profile: Arc::clone(&spec.profile),
             executor: NAME.into(),
@@ -268,6 +260,6 @@ fn is_poolable(spec: &SessionSpec) -> bool {
 fn pool_starter(host: ExecutorHost, spec: SessionSpec) -> ProcessStarter<AcpSession> {
     Arc::new(move || {
         let (host, spec) = (host.clone(), spec.clone());
-        Box::pin(async move { start::open_session(&host, &spec, None).await })
+        Box::pin(async move { Ok(start::open_session(&host, &spec, None).await?) })
     })
 }

@@ -1,9 +1,8 @@
 //! Starts an agent and opens a conversation, either a new one or one to resume.
 //!
 //! ```text
-//!  spawn ─► initialize ─► session/resume, else session/load ─┐ lost
-//!                    └──► session/new ◄──────────────────────┘
-//!                          └─► mode, model ─► open
+//!  spawn ─► initialize ─► session/resume, else session/load ─┬─► mode, model ─► open
+//!                    └──► session/new ───────────────────────┘
 //! ```
 
 use std::{sync::Arc, time::Duration};
@@ -11,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use agent_client_protocol_schema::v1::McpServer;
 use angelia_core::{
     model::{Failure, FailureKind, NativeSessionId, SessionSpec},
-    ports::BoxFuture,
+    ports::{BoxFuture, ConversationError},
 };
 use serde_json::value::RawValue;
 
@@ -69,8 +68,6 @@ pub(super) struct AcpConversation {
     pub(super) session: NativeSessionId,
     pub(super) model: Option<Arc<str>>,
     pub(super) resumed: bool,
-    /// The conversation should have been resumed, but the agent no longer has it.
-    pub(super) resume_lost: bool,
 }
 
 impl AcpProcess {
@@ -139,13 +136,12 @@ pub(super) async fn start_process(
     }
 }
 
-/// Starts an agent and resumes the conversation `native`, or opens a new one if there is none or
-/// the agent cannot resume it.
+/// Starts an agent and resumes the conversation `native`, or opens a new one if there is none.
 pub(super) async fn open_session(
     host: &ExecutorHost,
     spec: &SessionSpec,
     native: Option<&NativeSessionId>,
-) -> Result<AcpSession, Failure> {
+) -> Result<AcpSession, ConversationError> {
     launch::check_spec(spec)?;
     let running = start_process(host, spec).await?;
     let mut opener = SessionOpener { host, spec, process: running, usage_updates: Vec::new() };
@@ -155,9 +151,9 @@ pub(super) async fn open_session(
             conversation,
             usage_updates: opener.usage_updates,
         }),
-        Err(failure) => {
+        Err(error) => {
             opener.process.close().await;
-            Err(failure)
+            Err(error)
         }
     }
 }
@@ -170,25 +166,23 @@ struct SessionOpener<'a> {
 }
 
 impl SessionOpener<'_> {
-    async fn open(&mut self, native: Option<&NativeSessionId>) -> Result<AcpConversation, Failure> {
+    async fn open(
+        &mut self,
+        native: Option<&NativeSessionId>,
+    ) -> Result<AcpConversation, ConversationError> {
         let servers = self.mcp_servers()?;
-        let earlier = match native {
-            Some(native) => self.resume(native, &servers).await?,
-            None => None,
-        };
-        let resumed = earlier.is_some();
-        let opened = match earlier {
-            Some(opened) => opened,
+        let opened = match native {
+            Some(native) => self.resume(native, servers).await?,
             None => self.new_session(servers).await?,
         };
         let Some(session) = opened.session.clone() else {
             let agent = self.process.agent.name();
             let message = format!("{agent} opened a conversation without a session id");
-            return Err(Failure::new(FailureKind::Agent, message));
+            return Err(Failure::new(FailureKind::Agent, message).into());
         };
         self.set_mode(&session, opened.mode.as_ref()).await?;
         let model = self.set_model(&session, opened.model.as_ref()).await?;
-        Ok(AcpConversation { session, model, resumed, resume_lost: native.is_some() && !resumed })
+        Ok(AcpConversation { session, model, resumed: native.is_some() })
     }
 
     fn mcp_servers(&self) -> Result<Vec<McpServer>, Failure> {
@@ -229,38 +223,38 @@ impl SessionOpener<'_> {
         }
     }
 
-    /// Resumes a conversation. `None`: the agent cannot resume, or no longer has it.
+    /// Resumes a conversation. It is lost if the agent no longer has it or cannot resume any.
     async fn resume(
         &mut self,
         native: &NativeSessionId,
-        servers: &[McpServer],
-    ) -> Result<Option<AcpSessionInfo>, Failure> {
+        servers: Vec<McpServer>,
+    ) -> Result<AcpSessionInfo, ConversationError> {
         let (id, cwd) = (native.as_str(), &self.spec.cwd);
         // `session/resume` comes first, because it does not replay the conversation.
         let mut ways = Vec::new();
         if self.process.agent.can_resume {
-            ways.push(AcpCall::resume(id, cwd, servers.to_vec()));
+            ways.push(AcpCall::resume(id, cwd, servers.clone()));
         }
         if self.process.agent.can_load {
-            ways.push(AcpCall::load(id, cwd, servers.to_vec()));
+            ways.push(AcpCall::load(id, cwd, servers));
         }
         for call in ways {
             match self.call(&call, OPEN_LIMIT).await {
                 Ok(result) => {
                     let mut opened = AcpSessionInfo::of(&result);
                     opened.session = Some(native.clone());
-                    return Ok(Some(opened));
+                    return Ok(opened);
                 }
                 Err(AcpCallError::Refused(refused)) if !is_auth_error(&refused) => {
                     let code = refused.code;
                     tracing::debug!(code, "the agent refused to resume a conversation");
                 }
                 Err(error) => {
-                    return Err(self.call_failure(error, "resume the conversation").await);
+                    return Err(self.call_failure(error, "resume the conversation").await.into());
                 }
             }
         }
-        Ok(None)
+        Err(ConversationError::Lost)
     }
 
     /// Switches the agent to the mode in which it asks, if it has one. The user may have configured

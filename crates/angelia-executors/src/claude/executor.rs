@@ -7,7 +7,8 @@ use angelia_core::{
         Content, Failure, FailureKind, Mode, NativeSessionId, NoticeLevel, SessionSpec, TurnOrigin,
     },
     ports::{
-        Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, OpenRequest,
+        Agent, AgentEvent, BoxFuture, ConversationError, Executor, ExecutorCapabilities,
+        ExecutorHealth, OpenRequest,
     },
 };
 
@@ -69,7 +70,7 @@ impl Executor for StreamExecutor {
     fn open<'a>(
         &'a self,
         opening: OpenRequest<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, ConversationError>> {
         Box::pin(async move {
             let plan = LaunchPlan::new(&self.host, &self.program, opening.spec).await?;
             let mut opened = self.open_conversation(&plan, opening).await?;
@@ -108,15 +109,20 @@ impl Executor for StreamExecutor {
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
-    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+    ) -> BoxFuture<'a, Result<NativeSessionId, ConversationError>> {
         Box::pin(async move {
             let copy = self.host.clock.fresh_uuid();
             let id = native.as_str().to_owned();
-            self.with_transcripts(spec, "copied", move |transcripts, cwd| {
-                transcripts.copy(&id, cwd, copy)
-            })
-            .await?;
-            Ok(NativeSessionId::new(copy.to_string()))
+            let copied = self.with_transcripts(spec, "copied", move |transcripts, cwd| {
+                match transcripts.copy(&id, cwd, copy) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                    copied => copied.map(|()| true),
+                }
+            });
+            match copied.await? {
+                Some(false) => Err(ConversationError::Lost),
+                _ => Ok(NativeSessionId::new(copy.to_string())),
+            }
         })
     }
 
@@ -126,9 +132,13 @@ impl Executor for StreamExecutor {
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         let id = native.as_str().to_owned();
-        Box::pin(self.with_transcripts(spec, "removed", move |transcripts, cwd| {
-            transcripts.remove(&id, cwd)
-        }))
+        Box::pin(async move {
+            self.with_transcripts(spec, "removed", move |transcripts, cwd| {
+                transcripts.remove(&id, cwd)
+            })
+            .await?;
+            Ok(())
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -153,20 +163,21 @@ impl StreamExecutor {
         Ok(self.program.transcripts(&environment))
     }
 
-    /// Runs a blocking operation on the program's own conversation files, off the runtime.
-    async fn with_transcripts(
+    /// Runs a blocking operation on the program's own conversation files, off the runtime. `None`:
+    /// the program keeps no such files.
+    async fn with_transcripts<T: Send + 'static>(
         &self,
         spec: &SessionSpec,
         what: &str,
-        act: impl FnOnce(&TranscriptStore, &Path) -> io::Result<()> + Send + 'static,
-    ) -> Result<(), Failure> {
+        act: impl FnOnce(&TranscriptStore, &Path) -> io::Result<T> + Send + 'static,
+    ) -> Result<Option<T>, Failure> {
         let spec = launch::effective_spec(spec, &empty_folder(&self.host.work_dir)).into_owned();
         let Some(transcripts) = self.transcripts(&spec)? else {
-            return Ok(());
+            return Ok(None);
         };
         let done = tokio::task::spawn_blocking(move || act(&transcripts, &spec.cwd)).await;
         match done {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(done)) => Ok(Some(done)),
             Ok(Err(error)) => Err(transcript_failure(what, &error)),
             Err(error) => Err(Failure::new(FailureKind::Internal, error.to_string())),
         }
@@ -176,38 +187,24 @@ impl StreamExecutor {
         &self,
         plan: &LaunchPlan,
         opening: OpenRequest<'_>,
-    ) -> Result<OpenConversation, Failure> {
+    ) -> Result<OpenConversation, ConversationError> {
         let native = opening.native.filter(|_| plan.spec.resume);
         let Some(native) = native else {
-            return self.start_conversation(plan).await;
+            return Ok(self.start_conversation(plan).await?);
         };
         let transcripts = self.transcripts(&plan.spec)?;
         let known =
             transcripts.is_none_or(|known| known.find(native.as_str(), &plan.spec.cwd).is_some());
-        if known {
-            let conversation = ConversationStart::Resume(native.as_str());
-            match plan.start(conversation).await {
-                Ok(started) => {
-                    return Ok(OpenConversation {
-                        resumed: true,
-                        ..OpenConversation::from_start(started)
-                    });
-                }
-                Err(ProgramStartError::Failed(failure)) => return Err(failure),
-                Err(ProgramStartError::ConversationLost) => {}
-            }
+        if !known {
+            return Err(ConversationError::Lost);
         }
-        let mut opened = self.start_conversation(plan).await?;
-        opened.startup_events.push(notice_event(
-            NoticeLevel::Warning,
-            "resume_lost",
-            format!(
-                "{} no longer has this conversation; it starts anew and does not know what was \
-                 said before",
-                self.program.title()
-            ),
-        ));
-        Ok(opened)
+        match plan.start(ConversationStart::Resume(native.as_str())).await {
+            Ok(started) => {
+                Ok(OpenConversation { resumed: true, ..OpenConversation::from_start(started) })
+            }
+            Err(ProgramStartError::Failed(failure)) => Err(failure.into()),
+            Err(ProgramStartError::ConversationLost) => Err(ConversationError::Lost),
+        }
     }
 
     async fn start_conversation(&self, plan: &LaunchPlan) -> Result<OpenConversation, Failure> {
@@ -242,13 +239,11 @@ impl StreamExecutor {
     async fn import_history(&self, plan: &LaunchPlan) -> Result<OpenConversation, Failure> {
         let id = self.host.clock.fresh_uuid();
         let (carried, at) = (plan.clone(), self.host.clock.now());
-        self.with_transcripts(&plan.spec, "written", move |transcripts, cwd| {
+        self.with_transcripts(&plan.spec, "written", move |transcripts, _| {
             transcripts.write(&ImportedHistory {
                 id,
-                cwd,
                 version: &carried.installation.version,
-                model: carried.spec.model.as_deref(),
-                history: &carried.spec.history,
+                spec: &carried.spec,
                 at,
             })
         })

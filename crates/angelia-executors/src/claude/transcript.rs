@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_core::model::{Content, HistoryMessage, MessagePart, Role};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, Mode, Role, SessionSpec};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ impl TranscriptStore {
 
     /// Writes a conversation that happened elsewhere.
     pub(crate) fn write(&self, carried: &ImportedHistory<'_>) -> io::Result<()> {
-        let folder = self.folder(carried.cwd);
+        let folder = self.folder(&carried.spec.cwd);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         write_new(&folder.join(format!("{}.jsonl", carried.id)), &carried.lines())
     }
@@ -175,12 +175,10 @@ fn remove_if_exists(path: &Path) -> io::Result<()> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImportedHistory<'a> {
     pub(crate) id: Uuid,
-    pub(crate) cwd: &'a Path,
     pub(crate) version: &'a str,
-    /// The model that will continue. The program keeps thinking blocks only if the transcript names
-    /// this model.
-    pub(crate) model: Option<&'a str>,
-    pub(crate) history: &'a [HistoryMessage],
+    /// Has the history, and the model that will continue: the program keeps thinking blocks only if
+    /// the transcript names this model.
+    pub(crate) spec: &'a SessionSpec,
     pub(crate) at: Timestamp,
 }
 
@@ -188,14 +186,14 @@ impl ImportedHistory<'_> {
     fn lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         let mut parent: Option<Uuid> = None;
-        for (place, message) in self.history.iter().enumerate() {
+        for (place, message) in self.spec.history.iter().enumerate() {
             // Derive the uuid from the id, so that the same history gives the same file.
             let uuid = Uuid::from_u128(self.id.as_u128() ^ (place as u128 + 1));
             let row = json!({
                 "parentUuid": parent,
                 "isSidechain": false,
                 "userType": "external",
-                "cwd": self.cwd.to_string_lossy(),
+                "cwd": self.spec.cwd.to_string_lossy(),
                 "sessionId": self.id,
                 "version": self.version,
                 "type": role(message.role),
@@ -211,7 +209,7 @@ impl ImportedHistory<'_> {
     }
 
     fn message(&self, message: &HistoryMessage, place: usize) -> Value {
-        let content: Vec<Value> = message.parts.iter().map(encode_part).collect();
+        let content: Vec<Value> = message.parts.iter().map(|part| self.encode_part(part)).collect();
         match message.role {
             Role::User => json!({"role": "user", "content": content}),
             Role::Assistant => {
@@ -222,13 +220,47 @@ impl ImportedHistory<'_> {
                     "id": format!("msg_{}_{place}", self.id.simple()),
                     "type": "message",
                     "role": "assistant",
-                    "model": self.model.unwrap_or("unknown"),
+                    "model": self.spec.model.as_deref().unwrap_or("unknown"),
                     "content": content,
                     "stop_reason": if calls { "tool_use" } else { "end_turn" },
                     "stop_sequence": null,
                     "usage": {"input_tokens": 0, "output_tokens": 0},
                 })
             }
+        }
+    }
+
+    fn encode_part(&self, part: &MessagePart) -> Value {
+        match part {
+            MessagePart::Content(content) => outgoing::content_block(content),
+            MessagePart::Thinking { text, signature } => json!({
+                "type": "thinking",
+                "thinking": &**text,
+                "signature": signature.as_deref().unwrap_or_default(),
+            }),
+            MessagePart::ToolUse { id, name, input } => json!({
+                "type": "tool_use",
+                "id": id.as_str(),
+                "name": self.tool_name(name),
+                "input": serde_json::from_str::<Value>(input.get()).unwrap_or_default(),
+            }),
+            MessagePart::ToolResult { id, ok, content } => json!({
+                "type": "tool_result",
+                "tool_use_id": id.as_str(),
+                "is_error": !ok,
+                "content": content.iter().map(outgoing::content_block).collect::<Vec<_>>(),
+            }),
+        }
+    }
+
+    /// Returns the name under which the model knows a tool. In agent mode the program has tools of
+    /// its own; every other tool is the caller's.
+    fn tool_name(&self, name: &str) -> String {
+        let is_callers = self.spec.caller_tools.iter().any(|tool| *tool.name == *name);
+        if self.spec.mode == Mode::Agent && !is_callers {
+            caller_tool_names::valid_tool_name(name).into_owned()
+        } else {
+            caller_tool_names::model_tool_name(name)
         }
     }
 }
@@ -267,29 +299,6 @@ const fn role(role: Role) -> &'static str {
     match role {
         Role::User => "user",
         Role::Assistant => "assistant",
-    }
-}
-
-fn encode_part(part: &MessagePart) -> Value {
-    match part {
-        MessagePart::Content(content) => outgoing::content_block(content),
-        MessagePart::Thinking { text, signature } => json!({
-            "type": "thinking",
-            "thinking": &**text,
-            "signature": signature.as_deref().unwrap_or_default(),
-        }),
-        MessagePart::ToolUse { id, name, input } => json!({
-            "type": "tool_use",
-            "id": id.as_str(),
-            "name": caller_tool_names::model_tool_name(name),
-            "input": serde_json::from_str::<Value>(input.get()).unwrap_or_default(),
-        }),
-        MessagePart::ToolResult { id, ok, content } => json!({
-            "type": "tool_result",
-            "tool_use_id": id.as_str(),
-            "is_error": !ok,
-            "content": content.iter().map(outgoing::content_block).collect::<Vec<_>>(),
-        }),
     }
 }
 
@@ -337,12 +346,14 @@ mod tests {
         let cwd = home.path().join("a.b_c é");
         fs::create_dir(&cwd).unwrap();
         let transcripts = TranscriptStore::from_environment(&environment(&[("HOME", home.path())]));
+        let mut spec = SessionSpec::new("claude", &cwd);
+        spec.mode = Mode::Model;
+        spec.model = Some("sonnet".into());
+        spec.history = history();
         let carried = ImportedHistory {
             id: Uuid::from_u128(0x100),
-            cwd: &cwd,
             version: "2.1.325",
-            model: Some("sonnet"),
-            history: &history(),
+            spec: &spec,
             at: Timestamp::UNIX_EPOCH,
         };
         transcripts.write(&carried).unwrap();
@@ -383,6 +394,24 @@ mod tests {
         assert_eq!(transcripts.find(&id, &cwd), None);
         assert!(!path.with_extension("").exists());
         transcripts.remove(&id, &cwd).unwrap();
+    }
+
+    #[test]
+    fn a_call_keeps_the_name_under_which_the_model_made_it() {
+        let mut spec = SessionSpec::new("claude", "/x");
+        let name = |spec: &SessionSpec, name: &str| {
+            let id = Uuid::nil();
+            ImportedHistory { id, version: "1", spec, at: Timestamp::UNIX_EPOCH }.tool_name(name)
+        };
+        spec.caller_tools.push(angelia_core::model::CallerTool {
+            name: "lookup".into(),
+            description: "".into(),
+            input_schema: serde_json::value::RawValue::NULL.to_owned().into(),
+        });
+        assert_eq!(name(&spec, "Bash"), "Bash");
+        assert_eq!(name(&spec, "lookup"), "mcp__client__lookup");
+        spec.mode = Mode::Model;
+        assert_eq!(name(&spec, "Bash"), "mcp__client__Bash");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    model::{Billing, Failure, Mode, NativeSessionId, NoticeLevel, SessionSpec},
+    model::{Billing, Failure, Mode, NativeSessionId, SessionSpec},
     ports::{
-        Agent, AgentEvent, BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth, LoginState,
-        OpenRequest,
+        Agent, BoxFuture, ConversationError, Executor, ExecutorCapabilities, ExecutorHealth,
+        LoginState, OpenRequest,
     },
 };
 use jiff::tz::TimeZone;
@@ -20,7 +20,7 @@ use super::{
     probe::{self, CodexProber},
     protocol::outgoing::Delete,
     sandbox_cleanup::{self, WritableRoots},
-    thread::{CodexThread, ResumeError, ThreadOpenError, ThreadOpener, is_missing_thread},
+    thread::{CodexThread, ThreadOpenError, ThreadOpener, is_missing_thread},
     translate::{CodexContext, CodexTranslator},
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
     host::ExecutorHost,
     pool::{ProcessStarter, WarmPool},
     prompt_prefix::prefix_fingerprint,
-    turn_driver::{DrivenAgent, notice_event},
+    turn_driver::DrivenAgent,
 };
 
 pub(super) const NAME: &str = "codex";
@@ -49,7 +49,6 @@ struct OpenedThread {
     thread: CodexThread,
     resumed: bool,
     warm: bool,
-    startup_events: Vec<AgentEvent>,
 }
 
 impl Executor for CodexExecutor {
@@ -103,7 +102,7 @@ impl Executor for CodexExecutor {
     fn open<'a>(
         &'a self,
         opening: OpenRequest<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, ConversationError>> {
         Box::pin(async move {
             let recipe = ThreadOpener::new(&self.host, &self.prober, opening.spec).await?;
             let native = opening.native.filter(|_| recipe.spec.resume);
@@ -116,7 +115,7 @@ impl Executor for CodexExecutor {
                     Ok(mut open) => {
                         if let Err(failure) = check_billing(recipe.spec.billing, &login) {
                             open.thread.close().await;
-                            return Err(failure);
+                            return Err(failure.into());
                         }
                         open.thread.process_guard.bind_session(&self.host, opening.session);
                         return Ok(self.build_agent(&recipe, open, &login));
@@ -124,7 +123,7 @@ impl Executor for CodexExecutor {
                     // The app-server exited between the lookup and the call: retry once with a new
                     // one.
                     Err(error) if error.is_gone() && !last_try => last_try = true,
-                    Err(error) => return Err(error.into_failure("open a conversation")),
+                    Err(error) => return Err(error.into_conversation_error("open a conversation")),
                 }
             }
         })
@@ -153,12 +152,12 @@ impl Executor for CodexExecutor {
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
-    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+    ) -> BoxFuture<'a, Result<NativeSessionId, ConversationError>> {
         Box::pin(async move {
             let recipe = ThreadOpener::new(&self.host, &self.prober, spec).await?;
             let server = self.servers.get(&self.host, &recipe.server_spec).await?;
             let copied = recipe.fork(&server, native).await;
-            copied.map_err(|error| error.into_failure("copy the conversation"))
+            copied.map_err(|error| error.into_conversation_error("copy the conversation"))
         })
     }
 
@@ -213,20 +212,8 @@ impl CodexExecutor {
         let Some(native) = native else {
             return self.take_or_start_thread(recipe, server).await;
         };
-        match recipe.resume(server, native).await {
-            Ok(thread) => {
-                Ok(OpenedThread { thread, resumed: true, warm: false, startup_events: Vec::new() })
-            }
-            Err(ResumeError::Open(error)) => Err(error),
-            Err(ResumeError::Lost) => {
-                let mut open = self.take_or_start_thread(recipe, server).await?;
-                let text = "Codex no longer has this conversation; it starts anew and does not \
-                            know what was said before";
-                let notice = notice_event(NoticeLevel::Warning, "resume_lost", text.to_owned());
-                open.startup_events.push(notice);
-                Ok(open)
-            }
-        }
+        let thread = recipe.resume(server, native).await?;
+        Ok(OpenedThread { thread, resumed: true, warm: false })
     }
 
     /// Takes a warm thread from the pool, or starts one.
@@ -248,7 +235,7 @@ impl CodexExecutor {
             Some(thread) => thread,
             None => recipe.start(server).await?,
         };
-        Ok(OpenedThread { thread, resumed: false, warm, startup_events: Vec::new() })
+        Ok(OpenedThread { thread, resumed: false, warm })
     }
 
     /// Returns the folders that commands of a thread may write to. Model mode runs no commands.
@@ -305,7 +292,7 @@ impl CodexExecutor {
             },
             self.roots.register(Self::writable_folders(recipe)),
         );
-        Box::new(DrivenAgent::new(agent, open.startup_events))
+        Box::new(DrivenAgent::new(agent, Vec::new()))
     }
 }
 
@@ -320,7 +307,7 @@ fn pool_starter(
         Box::pin(async move {
             let server = servers.get(&host, &recipe.server_spec).await?;
             let started = recipe.start(&server).await;
-            started.map_err(|error| error.into_failure("open a conversation"))
+            started.map_err(|error| error.into_conversation_error("open a conversation").into())
         })
     })
 }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::DirBuilderExt as _, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Failure, FailureKind, LaunchFingerprint, Mode, NativeSessionId, SessionSpec},
-    ports::BoxFuture,
+    ports::{BoxFuture, ConversationError},
 };
 use tokio::time::{Instant, sleep};
 
@@ -121,12 +121,11 @@ impl ThreadOpener {
         &self,
         server: &AppServer,
         native: &NativeSessionId,
-    ) -> Result<CodexThread, ResumeError> {
-        let skills = self.list_skills(server).await.map_err(ThreadOpenError::from)?;
-        let leash = ProcessGuard::new(&self.host).map_err(ThreadOpenError::from)?;
+    ) -> Result<CodexThread, ThreadOpenError> {
+        let skills = self.list_skills(server).await?;
+        let leash = ProcessGuard::new(&self.host)?;
         let settings =
-            launch::thread_settings(&self.spec, leash.mark(), user_extensions(server, &skills))
-                .map_err(ThreadOpenError::from)?;
+            launch::thread_settings(&self.spec, leash.mark(), user_extensions(server, &skills))?;
         let call = ThreadResume { thread_id: native.as_str(), exclude_turns: true, settings };
         let until = Instant::now() + LOCK_WAIT_LIMIT;
         loop {
@@ -138,10 +137,7 @@ impl ThreadOpener {
                         inbox,
                         process_guard: leash,
                     };
-                    return Ok(self.check_instructions(thread).await?);
-                }
-                Err(CodexCallError::Refused(error)) if is_missing_thread(&error.message) => {
-                    return Err(ResumeError::Lost);
+                    return self.check_instructions(thread).await;
                 }
                 // Another process still has the conversation open, probably one that is exiting.
                 Err(CodexCallError::Refused(error))
@@ -149,7 +145,7 @@ impl ThreadOpener {
                 {
                     sleep(RETRY_INTERVAL).await;
                 }
-                Err(error) => return Err(ThreadOpenError::from(error).into()),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -240,24 +236,20 @@ impl ThreadOpenError {
         matches!(self, Self::Call(CodexCallError::Gone))
     }
 
-    pub(super) fn into_failure(self, what: &str) -> Failure {
+    pub(super) fn into_conversation_error(self, what: &str) -> ConversationError {
         match self {
-            Self::Invalid(failure) => failure,
-            Self::Call(error) => error.to_failure(what),
+            Self::Invalid(failure) => failure.into(),
+            Self::Call(CodexCallError::Refused(error)) if is_missing_thread(&error.message) => {
+                ConversationError::Lost
+            }
+            Self::Call(error) => error.to_failure(what).into(),
         }
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ResumeError {
-    #[error("Codex no longer has the conversation")]
-    Lost,
-    #[error(transparent)]
-    Open(#[from] ThreadOpenError),
-}
-
 pub(super) fn is_missing_thread(message: &str) -> bool {
-    ["no rollout found", "thread not found", "invalid thread id"]
+    // The last one is about a file that is there, but empty or damaged.
+    ["no rollout found", "thread not found", "invalid thread id", "failed to read session metadata"]
         .iter()
         .any(|lost| message.contains(lost))
 }

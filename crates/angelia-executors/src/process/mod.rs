@@ -27,6 +27,8 @@
 //! - [`stderr`]: the end of the child's stderr.
 //! - [`mod@terminate`]: the stop sequence above.
 //! - [`sweep`]: ends processes that were left behind, at close and at the next start.
+//! - [`owner_watch`]: a process that ends the agents of an owner that was killed; [`helper`]: the
+//!   hidden subcommand under which it runs.
 //! - [`release`]: re-executes a daemon that an agent started, so that no sweep takes it for a part
 //!   of that agent.
 //! - [`detached`]: starts a daemon that outlives the command that starts it.
@@ -40,8 +42,10 @@ pub mod child;
 pub mod commands;
 pub mod detached;
 pub mod environment;
+pub mod helper;
 pub mod mark;
 mod os;
+pub mod owner_watch;
 pub mod release;
 pub mod run_to_end;
 pub mod session_binding;

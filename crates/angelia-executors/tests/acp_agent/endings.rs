@@ -1,10 +1,10 @@
 //! Interrupts, deaths, and resumed conversations.
 
 use angelia_core::{
-    model::{EventKind, FailureKind, TurnStatus},
-    ports::AgentEvent,
+    model::{EventKind, FailureKind, NativeSessionId, TurnStatus},
+    ports::{AgentEvent, ConversationError},
 };
-use angelia_testkit::direct_session::TurnHandle;
+use angelia_testkit::direct_session::{DirectSession, TurnHandle};
 use serde_json::json;
 
 use crate::harness::{AcpHarness, request_steps};
@@ -77,19 +77,14 @@ async fn a_death_keeps_what_was_said_and_the_next_process_goes_on() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_gone_starts_anew_and_says_so() {
+async fn a_conversation_that_is_gone_is_reported_as_lost() {
     let lab = AcpHarness::new();
-    let gone = angelia_core::model::NativeSessionId::new("gone");
-    let mut session = lab.open_as(&lab.spec(&[]), Some(&gone)).await;
-    let heard = session.prompt("say hello").await;
-    assert!(!heard.started().resumed);
-    assert_eq!(&*heard.notices()[0].code, "resume_lost");
-    session.close().await;
+    let gone = NativeSessionId::new("gone");
+    let error = DirectSession::open_error(&*lab.place.executor, &lab.spec(&[]), &gone).await;
+    assert_eq!(error, ConversationError::Lost);
     // The same holds for an agent that cannot load conversations.
     let spec = lab.spec(&["--greeting", r#"{"agentCapabilities":{}}"#]);
-    let known = angelia_core::model::NativeSessionId::new("fake-session");
-    let mut session = lab.open_as(&spec, Some(&known)).await;
-    let heard = session.prompt("say hello").await;
-    assert_eq!(&*heard.notices()[0].code, "resume_lost");
-    session.close().await;
+    let known = NativeSessionId::new("fake-session");
+    let error = DirectSession::open_error(&*lab.place.executor, &spec, &known).await;
+    assert_eq!(error, ConversationError::Lost);
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use angelia_core::{
     model::{Failure, NativeSessionId, SessionSpec},
-    ports::Executor,
+    ports::{ConversationError, Executor},
 };
 use angelia_executors::{ExecutorHost, claude};
 pub(crate) use angelia_testkit::direct_session::DirectSession;
@@ -75,6 +75,15 @@ impl ClaudeHarness {
         native: Option<&NativeSessionId>,
     ) -> Result<DirectSession, Failure> {
         DirectSession::open(&*self.executor, spec, native).await
+    }
+
+    /// Returns why a conversation could not be resumed.
+    pub(crate) async fn open_error(
+        &self,
+        spec: &SessionSpec,
+        native: &NativeSessionId,
+    ) -> ConversationError {
+        DirectSession::open_error(&*self.executor, spec, native).await
     }
 
     /// Returns the processes that carry this setup's mark.

@@ -1,7 +1,8 @@
 //! Conversations that outlive their process: resumed, lost, carried in, copied, forgotten.
 
-use angelia_core::model::{
-    Content, HistoryMessage, MessagePart, NativeSessionId, Role, SystemPrompt, ToolId,
+use angelia_core::{
+    model::{Content, HistoryMessage, MessagePart, NativeSessionId, Role, SystemPrompt, ToolId},
+    ports::ConversationError,
 };
 use serde_json::{Value, json};
 
@@ -89,25 +90,35 @@ async fn real_new_sessions_have_ids_of_their_own() {
 }
 
 #[tokio::test]
-async fn real_a_lost_conversation_starts_anew_and_says_so() {
+async fn real_a_lost_conversation_is_reported_before_anything_runs() {
     on_both(async |lab| {
-        let mut session = lab.open(&lab.spec()).await;
+        let spec = lab.spec();
+        let mut session = lab.open(&spec).await;
         let native = session.prompt("ECHO:one").await.native_session_id();
         session.close().await;
-        lab.executor.delete_conversation(&lab.spec(), &native).await.unwrap();
+
+        // The file is there, but the program finds no conversation in it.
+        let name = format!("{native}.jsonl");
+        let transcript = find_file(&lab.place.home().join(".claude"), &name).unwrap();
+        std::fs::write(&transcript, "").unwrap();
+        let before = lab.server.model_requests().len();
+        assert_eq!(lab.open_error(&spec, &native).await, ConversationError::Lost);
+
+        lab.executor.delete_conversation(&spec, &native).await.unwrap();
         let left = walk(&lab.place.home().join(".claude"), native.as_str());
         assert_eq!(left, Vec::<String>::new());
-
-        let mut session = lab.resume(&lab.spec(), &native).await;
-        let heard = session.prompt("ECHO:two").await;
-        assert_eq!(heard.answer(), "two");
-        assert_ne!(heard.native_session_id(), native);
-        assert!(!heard.started().resumed);
-        assert_eq!(&*heard.notices()[0].code, "resume_lost");
-        assert_eq!(session.prompt("ECHO:three").await.notices().len(), 0);
-        session.close().await;
+        assert_eq!(lab.open_error(&spec, &native).await, ConversationError::Lost);
+        let copied = lab.executor.fork(&spec, &native).await;
+        assert_eq!(copied.unwrap_err(), ConversationError::Lost);
+        assert_eq!(lab.server.model_requests().len(), before);
     })
     .await;
+}
+
+fn find_file(folder: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().find_map(|entry| {
+        if entry.file_name() == name { Some(entry.path()) } else { find_file(&entry.path(), name) }
+    })
 }
 
 /// Returns every file or folder below `folder` with `text` in its name.

@@ -1,8 +1,15 @@
 //! Conversations that outlive their process: resumed, copied, carried in, lost.
 
-use angelia_core::model::{
-    Content, HistoryMessage, MessagePart, NativeSessionId, Role, SystemPrompt,
+use std::{
+    fs,
+    path::{Path, PathBuf},
 };
+
+use angelia_core::{
+    model::{Content, HistoryMessage, MessagePart, NativeSessionId, Role, SystemPrompt},
+    ports::ConversationError,
+};
+use angelia_testkit::direct_session::DirectSession;
 use serde_json::Value;
 
 use crate::harness::{CodexHarness, exec};
@@ -87,14 +94,45 @@ async fn real_a_history_from_elsewhere_has_its_roles() {
 }
 
 #[tokio::test]
-async fn real_a_lost_conversation_starts_anew_and_says_so() {
+async fn real_a_lost_conversation_is_reported_before_anything_runs() {
     let lab = CodexHarness::new();
-    let lost = NativeSessionId::new("01a1e05a-e137-74e1-9150-7cac91af30f2");
-    let mut session = lab.resume(&lab.spec(), &lost).await;
-    let heard = session.prompt("ECHO:hello").await;
-    assert_eq!(heard.answer(), "hello");
-    assert!(!heard.started().resumed);
-    assert_eq!(&*heard.notices()[0].code, "resume_lost");
-    session.close().await;
+    let spec = lab.spec();
+    let never = NativeSessionId::new("01a1e05a-e137-74e1-9150-7cac91af30f2");
+    let open_error = async |native: &NativeSessionId| {
+        DirectSession::open_error(&*lab.executor, &lab.spec(), native).await
+    };
+    assert_eq!(open_error(&never).await, ConversationError::Lost);
+    assert_eq!(lab.executor.fork(&spec, &never).await.unwrap_err(), ConversationError::Lost);
+
+    // A conversation of an earlier process, whose file somebody has removed or emptied since.
+    for damage in [remove_file as fn(&Path), empty_file] {
+        let mut session = lab.open(&spec).await;
+        let native = session.prompt("ECHO:one").await.native_session_id();
+        session.close().await;
+        lab.executor.close().await;
+        let asked = lab.server.model_requests().len();
+        damage(&find_rollout(&lab.home, native.as_str()).unwrap());
+        assert_eq!(open_error(&native).await, ConversationError::Lost);
+        assert_eq!(lab.server.model_requests().len(), asked);
+    }
     lab.close().await;
+}
+
+fn remove_file(path: &Path) {
+    fs::remove_file(path).unwrap();
+}
+
+fn empty_file(path: &Path) {
+    fs::write(path, "").unwrap();
+}
+
+fn find_rollout(folder: &Path, id: &str) -> Option<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().find_map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("rollout-") && name.contains(id) {
+            Some(entry.path())
+        } else {
+            find_rollout(&entry.path(), id)
+        }
+    })
 }

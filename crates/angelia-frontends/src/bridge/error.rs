@@ -36,7 +36,9 @@ impl From<TurnErrorKind> for BridgeErrorCode {
             TurnErrorKind::NotRunning => Self::NotRunning,
             TurnErrorKind::NotPending => Self::UnknownApproval,
             TurnErrorKind::ShuttingDown => Self::ShuttingDown,
-            TurnErrorKind::Unreachable | TurnErrorKind::BadResponse => Self::Unavailable,
+            TurnErrorKind::Unreachable
+            | TurnErrorKind::ConnectionLost
+            | TurnErrorKind::BadResponse => Self::Unavailable,
         }
     }
 }

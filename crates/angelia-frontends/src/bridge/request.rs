@@ -4,6 +4,7 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 use angelia_core::model::{ApprovalId, Verdict};
+use angelia_wire::near_json::{self, JsonDefect};
 use schemars::JsonSchema;
 use serde::{
     Serialize,
@@ -175,22 +176,27 @@ pub struct BadRequest {
     pub session_id: Option<Arc<str>>,
 }
 
-/// Decodes one line.
+/// Decodes one line. A lone surrogate in it becomes U+FFFD.
 pub fn decode(line: &[u8]) -> Result<BridgeRequest, BadRequest> {
-    let text = match std::str::from_utf8(line) {
-        Ok(text) => text,
-        Err(error) => {
-            let message = format!("the line is not UTF-8 from byte {} on", error.valid_up_to());
-            return Err(unreadable_line(line, BridgeErrorCode::InvalidUtf8, message));
-        }
-    };
+    if let Err(error) = std::str::from_utf8(line) {
+        let message = format!("the line is not UTF-8 from byte {} on", error.valid_up_to());
+        return Err(unreadable_line(line, BridgeErrorCode::InvalidUtf8, message));
+    }
+    let repaired = near_json::repair(line);
+    let text = std::str::from_utf8(&repaired).unwrap_or_default();
     let mut fields = RawFields::default();
     let read = read_fields(text, &mut fields);
     let result = match read {
         Ok(()) => parse_request(&fields),
         Err(error) => Err(RequestError {
             code: BridgeErrorCode::BadJson,
-            message: format!("the line is not one JSON object: {error}"),
+            message: match near_json::find_defect(text.as_bytes()) {
+                Some(JsonDefect { path, what }) if !path.is_empty() => format!("`{path}`: {what}"),
+                Some(JsonDefect { what, .. }) => {
+                    format!("the line is not one JSON object: {what}")
+                }
+                None => format!("the line is not one JSON object: {error}"),
+            },
         }),
     };
     result.map_err(|wrong| fields.bad_request(wrong))

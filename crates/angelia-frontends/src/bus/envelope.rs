@@ -1,5 +1,5 @@
 //! Turns a sender's frame into the envelope that its receiver gets: the same object, with `id` and
-//! `ts` added if they are missing, a truthful `from`, and no token in it.
+//! `ts` added if they are missing, a truthful `from`, no token in it, and no `ack`.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -85,6 +85,10 @@ pub fn decode_message(
     if let Some(token) = fields.token {
         edits.correct("token", token, "null");
     }
+    // What the sender asks of the bus is not for the receiver.
+    if let Some(ack) = fields.ack {
+        edits.remove(ack);
+    }
     Ok(MessageFrame::Message(BusMessage { id, from, verified, to, envelope: edits.apply() }))
 }
 
@@ -147,6 +151,9 @@ fn unix_seconds(now: Timestamp) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
+/// The white space that JSON allows.
+const JSON_BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
+
 /// Edits of a JSON object that leave all other bytes as they were written.
 struct FrameEdits<'a> {
     frame: &'a str,
@@ -162,9 +169,8 @@ impl<'a> FrameEdits<'a> {
     fn set(&mut self, key: &'static str, old: Option<&RawValue>, value: String) {
         match old {
             Some(old) => {
-                // `old` borrows from the frame, so the address gives its offset.
-                let start = old.get().as_ptr().addr() - self.frame.as_ptr().addr();
-                self.replacements.push((start..start + old.get().len(), value));
+                let place = self.place(old);
+                self.replacements.push((place, value));
             }
             None => self.additions.push((key, value)),
         }
@@ -176,17 +182,44 @@ impl<'a> FrameEdits<'a> {
         if old.get() != value {
             self.set(key, Some(old), value.to_owned());
         }
-        let start = old.get().as_ptr().addr() - self.frame.as_ptr().addr();
-        let before = &self.frame[..start];
-        // The last two quotes before the value enclose the key: a quote inside a key is escaped,
-        // and these keys contain none.
-        let mut quotes = before.rmatch_indices('"').map(|(place, _)| place);
-        if let (Some(end), Some(begin)) = (quotes.next(), quotes.next())
-            && &before[begin + 1..end] != key
+        if let Some(place) = self.key_place(old)
+            && &self.frame[place.clone()] != key
         {
-            let place = begin + 1..end;
             self.replacements.push((place, key.to_owned()));
         }
+    }
+
+    /// Removes a key with its value and one comma.
+    fn remove(&mut self, old: &RawValue) {
+        let Some(key) = self.key_place(old) else { return };
+        let value = self.place(old);
+        let before = self.frame[..key.start - 1].trim_end_matches(JSON_BLANKS);
+        if before.ends_with(',') {
+            self.replacements.push((before.len() - 1..value.end, String::new()));
+            return;
+        }
+        // It is the first key, so the comma, if there is one, comes after it.
+        let rest = &self.frame[value.end..];
+        let rest = rest.trim_start_matches(JSON_BLANKS);
+        let rest = rest.strip_prefix(',').map_or(rest, |rest| rest.trim_start_matches(JSON_BLANKS));
+        self.replacements.push((key.start - 1..self.frame.len() - rest.len(), String::new()));
+    }
+
+    /// Returns where a value is in the frame. The value borrows from the frame, so its address
+    /// gives its offset.
+    fn place(&self, value: &RawValue) -> Range<usize> {
+        let start = value.get().as_ptr().addr() - self.frame.as_ptr().addr();
+        start..start + value.get().len()
+    }
+
+    /// Returns where the key of a value is, without its quotes. The last two quotes before the
+    /// value enclose it: a quote inside a key is escaped, and the keys that are asked for contain
+    /// none.
+    fn key_place(&self, value: &RawValue) -> Option<Range<usize>> {
+        let before = &self.frame[..self.place(value).start];
+        let mut quotes = before.rmatch_indices('"').map(|(place, _)| place);
+        let (end, begin) = (quotes.next()?, quotes.next()?);
+        Some(begin + 1..end)
     }
 
     fn apply(mut self) -> Bytes {
@@ -206,7 +239,9 @@ impl<'a> FrameEdits<'a> {
         }
         bytes.extend_from_slice(&frame[copied..end]);
         for (key, value) in self.additions {
-            bytes.extend_from_slice(b", \"");
+            // Only a removal can have left the object empty.
+            let is_empty = bytes.trim_ascii_end().ends_with(b"{");
+            bytes.extend_from_slice(if is_empty { b"\"" } else { b", \"" });
             bytes.extend_from_slice(key.as_bytes());
             bytes.extend_from_slice(b"\": ");
             bytes.extend_from_slice(value.as_bytes());
@@ -269,6 +304,24 @@ mod tests {
         );
         assert!(envelope(&unverified).ends_with(r#""verified":false}"#));
         assert_eq!(unverified.to, Destination::Everyone);
+    }
+
+    #[test]
+    fn what_is_asked_of_the_bus_is_not_passed_on() {
+        let plain = r#"{"type":"message","id":"1","ts":1,"body":{"ack":true}}"#;
+        for frame in [
+            r#"{"type":"message","id":"1","ts":1,"body":{"ack":true},"ack":true}"#,
+            r#"{"ack":true,"type":"message","id":"1","ts":1,"body":{"ack":true}}"#,
+            r#"{ "\u0061ck" : true , "type":"message","id":"1","ts":1,"body":{"ack":true}}"#,
+            "{\"type\":\"message\",\n\"ack\" : [1,2],\"id\":\"1\",\"ts\":1,\"body\":{\"ack\":true}}",
+        ] {
+            let message = read(frame, &MessageSender::Unregistered(false));
+            let passed = envelope(&message).replace("{ ", "{");
+            assert_eq!(passed, plain, "{frame}");
+        }
+        let whole = read(r#"{"ack":true,"token":"t","from":"x"}"#, &registered());
+        let value: serde_json::Value = serde_json::from_slice(&whole.envelope).unwrap();
+        assert_eq!((value.get("ack"), &value["from"]), (None, &"me".into()));
     }
 
     #[test]

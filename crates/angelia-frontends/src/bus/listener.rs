@@ -17,13 +17,10 @@ use tokio::{
 };
 
 use super::{ListenerContext, connection::BusConnection};
-use crate::socket::Peer;
+use crate::socket::{AcceptErrors, Peer};
 
 /// The limit on open connections; further clients wait to be accepted.
 const MAX_CONNECTIONS: usize = 20_000;
-
-/// The pause after a failed `accept`, which nearly always means a lack of file descriptors.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How often to check that the path still leads to our socket.
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -114,9 +111,10 @@ async fn run(mut bound: BoundSocket, door: ListenerContext) {
     let mut looks = interval(PATH_CHECK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_displaced = false;
+    let mut errors = AcceptErrors::default();
     loop {
         tokio::select! {
-            () = accept(&bound.listener, &places, &door) => {}
+            () = accept(&bound.listener, &places, &door, &mut errors) => {}
             _ = looks.tick() => {
                 if !bound.is_ours() {
                     is_displaced = rebind(&mut bound, is_displaced).await;
@@ -152,7 +150,12 @@ async fn rebind(bound: &mut BoundSocket, was_displaced: bool) -> bool {
     }
 }
 
-async fn accept(listener: &UnixListener, places: &Arc<Semaphore>, door: &ListenerContext) {
+async fn accept(
+    listener: &UnixListener,
+    places: &Arc<Semaphore>,
+    door: &ListenerContext,
+    errors: &mut AcceptErrors,
+) {
     // The semaphore is never closed, so this does not fail.
     let Ok(place) = Arc::clone(places).acquire_owned().await else {
         return;
@@ -160,8 +163,7 @@ async fn accept(listener: &UnixListener, places: &Arc<Semaphore>, door: &Listene
     let stream = match listener.accept().await {
         Ok((stream, _)) => stream,
         Err(error) => {
-            tracing::warn!(%error, "cannot accept a connection");
-            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+            errors.wait_after(&error).await;
             return;
         }
     };

@@ -1,6 +1,7 @@
 //! The bus socket. It speaks the protocol of hermes-bus 0.7.0. Clients that set `ack` get more:
 //! `accepted` when a message is synced, `delivered` when its receiver has it, `rejected` with a
-//! reason, and redelivery until a message is acknowledged. `docs/bus.md` describes the frames.
+//! reason, and redelivery until a message is acknowledged. `docs/bus-protocol.md` describes the
+//! frames.
 //!
 //! - `request`, `envelope`, `reply`: the frames; pure.
 //! - `connection`: one client; it cannot delay another one.

@@ -23,8 +23,11 @@ pub(super) fn registered(out: &mut Vec<u8>, endpoint: &str, session: Uuid) {
     write_frame(out, &reply);
 }
 
-pub(super) fn pong(out: &mut Vec<u8>) {
-    write_frame(out, r#"{"type": "pong"}"#);
+/// Writes `pong`. With `acks` it says that the client gets `accepted`, `delivered` and `rejected`,
+/// which only a client that asked for them understands.
+pub(super) fn pong(out: &mut Vec<u8>, acks: bool) {
+    let reply = if acks { r#"{"type": "pong", "ack": true}"# } else { r#"{"type": "pong"}"# };
+    write_frame(out, reply);
 }
 
 pub(super) fn endpoints(out: &mut Vec<u8>, listening: &[(EndpointName, Uuid)]) {
@@ -96,7 +99,8 @@ pub(super) fn displaced(out: &mut Vec<u8>, name: &EndpointName) {
 /// Returns the `reason` of a refusal.
 pub(super) fn reason_code(refusal: &PublishError) -> &'static str {
     match refusal {
-        PublishError::Full { .. } => "full",
+        PublishError::Full { .. } | PublishError::BusFull { .. } => "full",
+        PublishError::IdReused { .. } => "id_reused",
         PublishError::TooLarge { .. } => "too_large",
         PublishError::Storage(BusError::Closed) => "closing",
         PublishError::Storage(_) => "storage",

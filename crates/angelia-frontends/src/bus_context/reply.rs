@@ -1,11 +1,15 @@
-//! Sends an answer to the channel of its messages, else to their sender. An answer that cannot be
-//! sent is shown on the console; nothing is lost silently.
+//! Sends an answer to the channel of its messages, else to their sender. A sender that is away gets
+//! it when it listens again. A sender that has never listened, as a one-shot program, never will:
+//! its answer becomes a dead letter. What cannot be sent is also shown on the console.
 
 use std::sync::Arc;
 
 use angelia_core::{
     model::{EndpointName, MessageId, Outcome, TurnStatus, bus::BusMessage},
-    ports::{Bus, Clock, bus::PublishError},
+    ports::{
+        Bus, Clock,
+        bus::{Presence, PublishError},
+    },
 };
 use serde_json::{json, value::to_raw_value};
 
@@ -82,10 +86,6 @@ impl ReplySender {
 
     async fn send_to_sender(&self, reply: &TurnReply, name: &str) -> Result<(), String> {
         let to = EndpointName::new(name).map_err(|error| error.to_string())?;
-        // A one-shot sender has no endpoint: a message to it would never be read.
-        if !self.bus.endpoints().iter().any(|known| known.name == to) {
-            return Err(format!("nobody listens as `{to}`"));
-        }
         let body = json!({
             "type": "reply",
             "text": reply.text,
@@ -99,6 +99,14 @@ impl ReplySender {
         )]
         let ts = self.clock.now().as_microsecond() as f64 / 1e6;
         let message = BusMessage::compose(&*reply.id, &reply.endpoint, &to, ts, &body);
+        if self.bus.presence(&to) == Presence::NeverSeen {
+            let reason = format!("nobody has ever listened as `{to}`");
+            let stored = self.bus.store_dead_letter(message, reason.clone()).await;
+            return Err(match stored {
+                Ok(()) => format!("{reason}; it is kept (`angelia bus dead`)"),
+                Err(error) => format!("{reason}, and it cannot be kept: {error}"),
+            });
+        }
         let receipts = self.bus.publish(vec![message], None).await.await;
         let refused = receipts.into_iter().find_map(Result::err);
         refused.map_or(Ok(()), |refusal: PublishError| Err(refusal.to_string()))

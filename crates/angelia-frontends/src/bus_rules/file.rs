@@ -1,5 +1,5 @@
-//! Parses `bus-rules.yaml`. Errors name their line. Unknown keys are only warnings, because these
-//! files are often brought from hermes-bus.
+//! Parses `bus-rules.yaml`. Errors name their line. An unknown key is an error: a misspelled
+//! condition would otherwise make its rule match more than its author wrote.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -71,23 +71,22 @@ fn diagnose(error: &Error) -> RuleDiagnostic {
 }
 
 fn build_rules(file: MappingFields<FileKeys>) -> Result<ParsedRules, RuleDiagnostic> {
-    let mut remarks = file.unknown;
+    let keys = file.known()?;
+    let mut remarks = Vec::new();
     let mut rules = Rules::default();
-    if let Some(bus) = file.keys.bus {
-        remarks.extend(bus.unknown);
-        rules.endpoint = bus.keys.endpoint.filter(|name| !name.is_empty()).map(Into::into);
+    if let Some(bus) = keys.bus {
+        rules.endpoint = bus.known()?.endpoint.filter(|name| !name.is_empty()).map(Into::into);
     }
-    for callback in file.keys.callbacks.unwrap_or_default() {
+    for callback in keys.callbacks.unwrap_or_default() {
         let line = callback.referenced.line();
-        remarks.extend(callback.value.unknown);
-        let rule = build_rule(line, callback.value.keys)?;
+        let rule = build_rule(line, callback.value.known()?)?;
         if rule.conditions.is_empty() {
             let what = "this rule matches nothing; give it `match_type`, `from`, `channel`, `text` or `verified`";
             remarks.push(RuleDiagnostic::new(line, what));
         }
         rules.callbacks.push(rule);
     }
-    rules.roles = build_roles(file.keys.role_map.unwrap_or_default());
+    rules.roles = build_roles(keys.role_map.unwrap_or_default());
     Ok(ParsedRules { rules, warnings: remarks })
 }
 
@@ -148,7 +147,15 @@ trait MappingKeys: Default {
 #[derive(Debug)]
 struct MappingFields<K> {
     keys: K,
-    unknown: Vec<RuleDiagnostic>,
+    /// The first unknown key.
+    unknown: Option<RuleDiagnostic>,
+}
+
+impl<K> MappingFields<K> {
+    /// Returns the keys, if all are known.
+    fn known(self) -> Result<K, RuleDiagnostic> {
+        self.unknown.map_or(Ok(self.keys), Err)
+    }
 }
 
 impl<'de, K: MappingKeys> Deserialize<'de> for MappingFields<K> {
@@ -168,12 +175,14 @@ impl<'de, K: MappingKeys> Visitor<'de> for MappingFieldsVisitor<K> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<MappingFields<K>, M::Error> {
         let mut keys = K::default();
-        let mut unknown = Vec::new();
+        let mut unknown = None;
         while let Some(key) = map.next_key::<Spanned<String>>()? {
             if !keys.read_value(&key.value, &mut map)? {
                 map.next_value::<IgnoredAny>()?;
-                let what = format!("`{}` is not a key of {}", key.value, K::DESCRIPTION);
-                unknown.push(RuleDiagnostic::new(key.referenced.line(), what));
+                unknown.get_or_insert_with(|| {
+                    let what = format!("`{}` is not a key of {}", key.value, K::DESCRIPTION);
+                    RuleDiagnostic::new(key.referenced.line(), what)
+                });
             }
         }
         Ok(MappingFields { keys, unknown })

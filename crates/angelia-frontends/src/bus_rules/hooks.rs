@@ -66,7 +66,7 @@ impl Hooks {
                 input: Some(Arc::clone(&input)),
                 timeout: self.launcher.time_limit(),
             };
-            self.launcher.start(format_args!("the hook {path}"), command);
+            self.launcher.start(path, format_args!("the hook {path}"), command);
         }
     }
 }

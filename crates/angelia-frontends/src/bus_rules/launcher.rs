@@ -1,7 +1,10 @@
-//! Runs commands in the background: a few at a time, each with a time limit, each reaped. When too
-//! many are waiting, the next one is not run, and a warning is logged.
+//! Runs commands in the background: a few of each owner at a time, each with a time limit, each
+//! reaped. An owner is a hook or a rule. Each has slots of its own, so that one whose command hangs
+//! holds up no other. When too many commands of an owner are waiting, the next one is not run, and
+//! a warning is logged.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
         Arc,
@@ -14,8 +17,10 @@ use angelia_core::{
     ports::{CommandRunner, CommandSpec},
     task::TaskGroup,
 };
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
+/// The limits for each owner of commands.
 #[derive(Clone, Copy, Debug)]
 pub struct LauncherLimits {
     pub max_running: usize,
@@ -25,7 +30,7 @@ pub struct LauncherLimits {
 
 impl Default for LauncherLimits {
     fn default() -> Self {
-        Self { max_running: 8, max_waiting: 256, time_limit: Duration::from_mins(5) }
+        Self { max_running: 4, max_waiting: 256, time_limit: Duration::from_mins(5) }
     }
 }
 
@@ -33,31 +38,32 @@ impl Default for LauncherLimits {
 pub struct Launcher {
     commands: Arc<dyn CommandRunner>,
     limits: LauncherLimits,
-    slots: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
+    owners: Arc<Mutex<HashMap<Arc<str>, Arc<OwnerSlots>>>>,
     tasks: TaskGroup,
+}
+
+/// The commands of one owner.
+#[derive(Debug)]
+struct OwnerSlots {
+    running: Semaphore,
+    waiting: AtomicUsize,
 }
 
 impl Launcher {
     pub fn new(commands: Arc<dyn CommandRunner>, limits: LauncherLimits, tasks: TaskGroup) -> Self {
-        Self {
-            commands,
-            limits,
-            slots: Arc::new(Semaphore::new(limits.max_running)),
-            waiting: Arc::default(),
-            tasks,
-        }
+        Self { commands, limits, owners: Arc::default(), tasks }
     }
 
     pub fn time_limit(&self) -> Duration {
         self.limits.time_limit
     }
 
-    /// Starts a command in the background; `what` names it in the log. Returns `false` if too many
-    /// commands are waiting already.
-    pub fn start(&self, what: impl fmt::Display, command: CommandSpec) -> bool {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.limits.max_waiting {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+    /// Starts a command of an owner in the background; `what` names it in the log. Returns `false`
+    /// if too many commands of this owner are waiting already.
+    pub fn start(&self, owner: &Arc<str>, what: impl fmt::Display, command: CommandSpec) -> bool {
+        let slots = self.slots_of(owner);
+        if slots.waiting.fetch_add(1, Ordering::Relaxed) >= self.limits.max_waiting {
+            slots.waiting.fetch_sub(1, Ordering::Relaxed);
             tracing::warn!(
                 "{what} is not run: {} commands are waiting already",
                 self.limits.max_waiting
@@ -67,8 +73,8 @@ impl Launcher {
         let what = what.to_string();
         let this = self.clone();
         self.tasks.spawn_until_stopped(async move {
-            let place = this.slots.acquire().await;
-            this.waiting.fetch_sub(1, Ordering::Relaxed);
+            let place = slots.running.acquire().await;
+            slots.waiting.fetch_sub(1, Ordering::Relaxed);
             let ran = this.commands.run(command).await;
             drop(place);
             match ran {
@@ -87,6 +93,21 @@ impl Launcher {
             }
         });
         true
+    }
+
+    fn slots_of(&self, owner: &Arc<str>) -> Arc<OwnerSlots> {
+        let mut owners = self.owners.lock();
+        if let Some(slots) = owners.get(owner) {
+            return Arc::clone(slots);
+        }
+        // The rules may have been edited: owners without commands are removed.
+        owners.retain(|_, slots| Arc::strong_count(slots) > 1);
+        let slots = Arc::new(OwnerSlots {
+            running: Semaphore::new(self.limits.max_running),
+            waiting: AtomicUsize::new(0),
+        });
+        owners.insert(Arc::clone(owner), Arc::clone(&slots));
+        slots
     }
 }
 

@@ -29,6 +29,8 @@ struct LoadedRules {
     /// The version of the file that was read last, also if it could not be used, so that its error
     /// is reported once.
     version: Option<FileVersion>,
+    /// Reports about that version that nobody has taken yet.
+    reports: Vec<RulesReport>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,7 @@ struct FileVersion {
     path: PathBuf,
     modified: Option<SystemTime>,
     length: u64,
+    is_file: bool,
     /// Tells apart files that were replaced within the resolution of `modified`.
     inode: u64,
 }
@@ -54,15 +57,28 @@ impl LiveRules {
         Self { paths, state: Mutex::default() }
     }
 
-    /// Returns the rules for the next message, and reports about their file. Checks the file's
-    /// metadata, and reads the file only if that has changed.
+    /// Returns the rules for the next message, and the reports about their file that were not
+    /// returned before; the caller shows them to the owner.
     pub fn current(&self) -> (Arc<Rules>, Vec<RulesReport>) {
         let mut state = self.state.lock();
+        self.refresh(&mut state);
+        (Arc::clone(&state.rules), std::mem::take(&mut state.reports))
+    }
+
+    /// Returns the rules and leaves the reports for [`Self::current`].
+    pub fn without_reports(&self) -> Arc<Rules> {
+        let mut state = self.state.lock();
+        self.refresh(&mut state);
+        Arc::clone(&state.rules)
+    }
+
+    /// Checks the file's metadata, and reads the file only if that has changed.
+    fn refresh(&self, state: &mut LoadedRules) {
         let version = self.paths.iter().find_map(|path| file_version(path));
         if version == state.version {
-            return (Arc::clone(&state.rules), Vec::new());
+            return;
         }
-        let reports = match &version {
+        state.reports = match &version {
             // A removed file means no rules: the removal is taken as an edit.
             None => {
                 state.rules = Arc::default();
@@ -79,7 +95,6 @@ impl LiveRules {
             },
         };
         state.version = version;
-        (Arc::clone(&state.rules), reports)
     }
 }
 
@@ -104,11 +119,16 @@ fn file_version(path: &Path) -> Option<FileVersion> {
         path: path.to_owned(),
         modified: found.modified().ok(),
         length: found.len(),
+        is_file: found.is_file(),
         inode: found.ino(),
     })
 }
 
 fn read_rules(version: &FileVersion) -> Result<ParsedRules, Box<dyn std::error::Error>> {
+    if !version.is_file {
+        // To read a named pipe would wait for its writer.
+        return Err(io::Error::other("this is not a regular file").into());
+    }
     if version.length > MAX_FILE_BYTES {
         let message = format!("the file is larger than {} MiB", MAX_FILE_BYTES >> 20);
         return Err(io::Error::other(message).into());

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    engine::rules::{ColourMode, RuleInput, strip_terminal_codes},
+    engine::rules::{ColourMode, RuleInput, Rules, strip_terminal_codes},
     model::{EndpointName, bus::BusMessage},
     ports::{Clock, CommandProgram, CommandRunner, CommandSpec},
 };
@@ -52,10 +52,7 @@ impl RuleRunner {
     /// Applies the rules, except for actions that need an agent or a channel.
     pub async fn apply(&self, message: &BusMessage) -> PendingActions {
         let seen = RuleInput::from_message(message, self.clock.now());
-        let (rules, reports) = self.rules.current();
-        for report in reports {
-            self.screen.show_notice(&report.to_string());
-        }
+        let rules = self.current_rules();
         let decision = rules.decide(&seen);
         if let Some(line) = &decision.command {
             let place = decision.line.unwrap_or_default();
@@ -78,6 +75,15 @@ impl RuleRunner {
             }
         }
         left
+    }
+
+    /// Returns the rules in force, and shows the owner what is wrong with their file.
+    pub fn current_rules(&self) -> Arc<Rules> {
+        let (rules, reports) = self.rules.current();
+        for report in reports {
+            self.screen.show_notice(&report.to_string());
+        }
+        rules
     }
 
     async fn render(
@@ -105,7 +111,7 @@ impl RuleRunner {
             timeout: self.launcher.time_limit(),
         };
         let what = format_args!("the command in line {place} of the rules");
-        self.launcher.start(what, command);
+        self.launcher.start(line, what, command);
     }
 }
 

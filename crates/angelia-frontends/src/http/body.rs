@@ -1,7 +1,9 @@
-//! Reads a request: its body as JSON and the query of its URL. Errors name the offending field.
+//! Reads a request: its body as JSON and the query of its URL. Errors name the offending field. What
+//! is no character in a body becomes U+FFFD here, for every path.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
+use angelia_wire::near_json;
 use axum::{
     body::{Body, Bytes},
     extract::{FromRequest, FromRequestParts, Query, Request},
@@ -104,7 +106,15 @@ async fn collect_limited(
     if length > MAX_BODY_BYTES {
         return Err(too_large());
     }
-    Ok(bytes.into())
+    Ok(repaired(bytes.into()))
+}
+
+fn repaired(body: Bytes) -> Bytes {
+    match near_json::repair(&body) {
+        Cow::Borrowed(json) if json.len() == body.len() => body,
+        Cow::Borrowed(json) => body.slice_ref(json),
+        Cow::Owned(json) => json.into(),
+    }
 }
 
 fn too_large() -> HttpError {

@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use angelia_core::model::AuditActor;
 use axum::{
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, header, uri::Authority},
@@ -34,6 +35,15 @@ impl ConnectionSource {
         match self {
             Self::Tcp(_) => false,
             Self::Unix(peer) => headers.contains_key(TERMINAL_HEADER) && !peer.is_agent().await,
+        }
+    }
+
+    /// Returns who acts through this connection, for the audit.
+    pub(super) async fn audit_actor(&self) -> AuditActor {
+        match self {
+            Self::Tcp(_) => AuditActor::Browser,
+            Self::Unix(peer) if peer.is_agent().await => AuditActor::Agent("unknown".into()),
+            Self::Unix(_) => AuditActor::Terminal,
         }
     }
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::{As, DisplayFromStr};
 
 pub use self::approval::{ApprovalResource, ResolutionResource};
+pub use super::api::AuditResource;
 use super::openapi::shapes;
 use crate::event_json::{FailureJson, UsageJson, time::Rfc3339};
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::{ApiState, ConnectionSource, caller_limits::ConnectionCaller, router};
-use crate::socket::Peer;
+use crate::socket::{AcceptErrors, Peer};
 
 /// The maximum number of connections of one listener; further clients wait to be accepted. Each
 /// listener has its own limit, so that a flood on the port does not lock the owner's terminal out
@@ -38,9 +38,6 @@ const IDENTIFICATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time for running requests to finish when the daemon stops. Meanwhile the engine ends their
 /// turns, and the clients see that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The pause after a failed `accept`, which nearly always means that file descriptors ran out.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves all paths on a TCP port until `tasks` stop. Returns at once.
 pub fn serve_tcp(listener: TcpListener, state: Arc<ApiState>, tasks: &TaskGroup) {
@@ -94,6 +91,7 @@ fn serve<L: Listener>(listener: L, state: Arc<ApiState>, tasks: &TaskGroup) {
 
 async fn accept_connections<L: Listener>(listener: L, router: Router, tasks: TaskGroup) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut errors = AcceptErrors::default();
     loop {
         // The semaphore is never closed, so this never fails.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
@@ -102,8 +100,7 @@ async fn accept_connections<L: Listener>(listener: L, router: Router, tasks: Tas
         let stream = match listener.accept().await {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "could not accept a connection");
-                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                errors.wait_after(&error).await;
                 continue;
             }
         };

@@ -1,5 +1,8 @@
-//! Identifies the process at the other end of a Unix socket.
+//! What the listeners share: the process at the other end of a Unix socket, and failures to accept a
+//! connection.
 
+mod accept_errors;
 mod peer;
 
+pub(crate) use accept_errors::AcceptErrors;
 pub use peer::{AGENT_MARK, Peer, inherited_mark};

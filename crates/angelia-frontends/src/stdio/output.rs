@@ -54,6 +54,8 @@ struct OutputStream {
     kind: Option<StreamKind>,
     /// The number of chunks that the thread has not written yet.
     queued_chunks: AtomicUsize,
+    /// Why the stream was given up.
+    error: Mutex<Option<io::Error>>,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ impl StdioOutput {
             kind: StreamKind::of(file.as_fd()),
             file,
             queued_chunks: AtomicUsize::new(0),
+            error: Mutex::default(),
         });
         let (pieces, waiting) =
             mpsc::channel(MAX_QUEUED_CHUNKS + MAX_QUEUED_ANSWERS + MAX_QUEUED_MARKERS);
@@ -81,6 +84,7 @@ impl StdioOutput {
         let work = move || {
             if let Err(error) = written.write_queued(waiting) {
                 tracing::debug!(%error, "stdout has been closed");
+                *written.error.lock() = Some(error);
             }
             closed.cancel();
         };
@@ -147,6 +151,11 @@ impl StdioOutput {
     /// Waits until the host no longer reads our stdout.
     pub async fn closed(&self) {
         self.closed.cancelled().await;
+    }
+
+    /// Returns, once, the error for which the stream was given up.
+    pub fn take_error(&self) -> Option<io::Error> {
+        self.stream.error.lock().take()
     }
 
     /// Waits until everything sent before has been written, at most for `within`.

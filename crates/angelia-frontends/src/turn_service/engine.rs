@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     engine::{Engine, EngineError, EventBatch, NewSession, RequestKey, Submission, TurnWatch},
-    model::{ApprovalId, Decision, SessionId, SessionSpec, ToolPattern, ToolSet, TurnId},
+    model::{
+        ApprovalId, AuditAction, AuditActor, Decision, SessionId, SessionSpec, ToolPattern,
+        ToolSet, TurnId,
+    },
     ports::Profiles,
 };
 use tokio_util::sync::CancellationToken;
@@ -104,7 +107,12 @@ impl TurnService for EngineTurns {
     }
 
     fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()> {
-        Box::pin(async move { Ok(self.engine.delete_session(id).await?) })
+        Box::pin(async move {
+            self.engine.delete_session(id).await?;
+            let subject = format!("session {id}");
+            self.engine.record_audit(AuditActor::Terminal, AuditAction::Deletion, subject).await;
+            Ok(())
+        })
     }
 
     fn submit(&self, new: TurnSubmission) -> ServiceFuture<'_, AcceptedTurn> {
@@ -141,7 +149,12 @@ impl TurnService for EngineTurns {
     }
 
     fn decide(&self, approval: ApprovalId, decision: Decision) -> ServiceFuture<'_, ()> {
-        Box::pin(async move { Ok(self.engine.decide(approval, decision).await?) })
+        Box::pin(async move {
+            let subject = format!("approval {approval}: {}", decision.verdict.as_str());
+            self.engine.decide(approval, decision).await?;
+            self.engine.record_audit(AuditActor::Terminal, AuditAction::Decision, subject).await;
+            Ok(())
+        })
     }
 }
 

@@ -29,8 +29,10 @@ pub enum TurnErrorKind {
     /// The approval is decided already, or its turn is over.
     NotPending,
     ShuttingDown,
-    /// The daemon does not answer.
+    /// There is no daemon: the request was not sent.
     Unreachable,
+    /// The daemon has not answered; it may have received the request.
+    ConnectionLost,
     /// The daemon's answer cannot be understood.
     BadResponse,
 }

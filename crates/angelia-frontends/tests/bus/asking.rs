@@ -48,6 +48,20 @@ async fn a_stranger_may_ask_with_its_message() {
     let mut receiver = stage.connect_with_ack("r").await;
     let got = receiver.expect_frame().await;
     assert_eq!((&got["from"], &got["verified"]), (&json!("somebody"), &json!(false)));
+    assert_eq!(got.get("ack"), None, "that was for the bus");
+}
+
+#[tokio::test]
+async fn a_stranger_may_ask_with_a_ping() {
+    let stage = SocketHarness::new().await;
+    let mut sender = stage.connect().await;
+    assert_eq!(sender.request(json!({"type": "ping"})).await, json!({"type": "pong"}));
+    let pong = sender.request(json!({"type": "ping", "ack": true})).await;
+    assert_eq!(pong, json!({"type": "pong", "ack": true}));
+    assert_eq!(sender.request(message("r", "1")).await["type"], "accepted");
+    // A client of hermes-bus that has registered gets what it knows.
+    let mut old = stage.connect_registered("old").await;
+    assert_eq!(old.request(json!({"type": "ping", "ack": true})).await, json!({"type": "pong"}));
 }
 
 #[tokio::test]
@@ -78,6 +92,11 @@ async fn rejected_says_why() {
     let full = sender.request(message("full", "2")).await;
     assert_eq!((&full["type"], &full["id"]), (&json!("rejected"), &json!("2")));
     assert_eq!(full["reason"], "full");
+    let mut other = message("r", "1");
+    assert_eq!(sender.request(other.clone()).await["type"], "accepted");
+    other["body"] = json!("another text");
+    let reused = sender.request(other).await;
+    assert_eq!((&reused["type"], &reused["reason"]), (&json!("rejected"), &json!("id_reused")));
     assert!(full["detail"].as_str().unwrap().contains("full"));
     assert_eq!(sender.request(message(" x", "3")).await["reason"], "invalid_name");
     assert_eq!(sender.request(json!([])).await["reason"], "malformed");

@@ -45,6 +45,7 @@ struct ContextHarness {
     strings: ExecutorControl,
     inbox: InboxControl,
     published: mpsc::Receiver<BusMessage>,
+    dead_letters: mpsc::Receiver<(BusMessage, String)>,
     courier: courier::DeliveryHarness,
     lines: Arc<RecordingScreen>,
     tasks: TaskGroup,
@@ -88,12 +89,13 @@ fn context_harness(interval: Duration) -> ContextHarness {
     let (commands, _asked) = RecordingCommands::new();
     let lines = Arc::<RecordingScreen>::default();
     let (sent, published) = mpsc::channel(64);
+    let (dead_letters, dead) = mpsc::channel(64);
     let courier = courier::delivery_harness();
     let tasks = TaskGroup::new();
     let host = EndpointHost::new(EndpointHostParts {
         engine: engine.clone(),
         profiles: Arc::new(AnyProfile),
-        bus: Arc::new(RecordingBus { published: sent, endpoints: vec!["alice", "bob"] }),
+        bus: Arc::new(RecordingBus { published: sent, dead_letters, seen: vec!["alice", "bob"] }),
         delivery_queue: courier.queue.clone(),
         rule_runner: RuleRunner {
             rules: Arc::new(LiveRules::new(vec![path])),
@@ -116,6 +118,7 @@ fn context_harness(interval: Duration) -> ContextHarness {
         strings,
         inbox,
         published,
+        dead_letters: dead,
         courier,
         lines,
         tasks,
@@ -286,7 +289,7 @@ async fn failures_are_told_and_kept() {
 async fn an_answer_without_an_address_is_shown() {
     let mut stage = context_harness(Duration::ZERO);
     let table = [
-        ("stranger", r#"{"type":"ask","text":"a"}"#, "nobody listens as `stranger`"),
+        ("stranger", r#"{"type":"ask","text":"a"}"#, "nobody has ever listened as `stranger`"),
         ("alice", r#"{"type":"ask","text":"a","channel":"pigeon:1"}"#, "no platform `pigeon`"),
     ];
     for (from, body, why) in table {
@@ -296,6 +299,10 @@ async fn an_answer_without_an_address_is_shown() {
         assert_eq!(stage.lines.lines().last().unwrap(), "the answer");
         assert!(stage.lines.notices().last().unwrap().contains(why));
     }
+    // The answer to a sender that has never listened is also kept.
+    let (letter, reason) = stage.dead_letters.try_recv().unwrap();
+    assert_eq!(letter.content().text, "the answer");
+    assert_eq!(reason, "nobody has ever listened as `stranger`");
     // A rule prints a line for a channel that refuses it.
     stage.courier.chat.fail_next(&[SendErrorKind::Refused]);
     let body = r#"{"type":"other","text":"ho","channel":"chat:1"}"#;

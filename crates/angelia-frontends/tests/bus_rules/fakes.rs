@@ -17,7 +17,8 @@ use angelia_core::{
         CommandStartError,
         bus::{
             AttachError, AttachRequest, BusCounts, BusDelivery, BusError, BusPosition, DeadLetter,
-            DeliveryNotifier, EndpointState, InboxError, PendingReceipts, Presence, Receipt,
+            DeliveryNotifier, EndpointState, InboxError, PendingReceipts, Presence, PublishError,
+            Receipt,
         },
     },
 };
@@ -134,10 +135,11 @@ impl Clock for CountingClock {
     }
 }
 
-/// Records everything that is published, and lists a fixed set of endpoints.
+/// Records everything that is published. A fixed set of endpoints has listened once and is away.
 pub(crate) struct RecordingBus {
     pub(crate) published: mpsc::Sender<BusMessage>,
-    pub(crate) endpoints: Vec<&'static str>,
+    pub(crate) dead_letters: mpsc::Sender<(BusMessage, String)>,
+    pub(crate) seen: Vec<&'static str>,
 }
 
 impl Bus for RecordingBus {
@@ -161,6 +163,15 @@ impl Bus for RecordingBus {
         Box::pin(std::future::ready(published))
     }
 
+    fn store_dead_letter(
+        &self,
+        message: BusMessage,
+        reason: String,
+    ) -> BoxFuture<'_, Result<(), PublishError>> {
+        self.dead_letters.try_send((message, reason)).unwrap();
+        Box::pin(async { Ok(()) })
+    }
+
     fn attach(
         &self,
         _claim: AttachRequest,
@@ -172,13 +183,17 @@ impl Bus for RecordingBus {
         false
     }
 
+    fn presence(&self, name: &EndpointName) -> Presence {
+        if self.seen.contains(&name.as_str()) { Presence::Away } else { Presence::NeverSeen }
+    }
+
     fn listeners(&self) -> Vec<(EndpointName, Uuid)> {
         Vec::new()
     }
 
     fn endpoints(&self) -> Vec<EndpointState> {
         let state = |known: &&str| EndpointState { name: name(known), session: None, queued: 0 };
-        self.endpoints.iter().map(state).collect()
+        self.seen.iter().map(state).collect()
     }
 
     fn counts(&self) -> BusCounts {

@@ -70,10 +70,23 @@ fn what_is_wrong_is_named_by_its_line() {
 }
 
 #[test]
-fn what_means_nothing_is_remarked_on_and_used_anyway() {
-    let reading = read("callback:\n- x\ncallbacks:\n- match_typo: a\n  print: false\n");
+fn an_unknown_key_is_an_error() {
+    let table = [
+        ("callbacks:\n- match_type: a\ncallback:\n- x\n", 3, "`callback`"),
+        ("callbacks:\n- match_type: a\n  verifed: true\n  command: x\n", 3, "`verifed`"),
+        ("bus:\n  endpoint: a\n  endpiont: b\n", 3, "`endpiont`"),
+    ];
+    for (text, line, key) in table {
+        let remark = wrong(text);
+        assert!(remark.line == line && remark.what.contains(key), "{text:?}: {remark}");
+    }
+}
+
+#[test]
+fn a_rule_that_matches_nothing_is_remarked_on() {
+    let reading = read("callbacks:\n- print: false\n");
     let lines: Vec<u64> = reading.warnings.iter().map(|remark| remark.line).collect();
-    assert_eq!(lines, [1, 4, 4], "{:?}", reading.warnings);
+    assert_eq!(lines, [2], "{:?}", reading.warnings);
     assert_eq!(reading.rules.callbacks.len(), 1);
 }
 

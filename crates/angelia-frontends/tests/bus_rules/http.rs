@@ -37,7 +37,8 @@ struct BusApiHarness {
 fn bus_api_harness(with_bus: bool) -> BusApiHarness {
     let (sent, published) = mpsc::channel(64);
     let (heard, _) = broadcast::channel(2);
-    let bus = RecordingBus { published: sent, endpoints: vec!["alice"] };
+    let (dead_letters, _dead) = mpsc::channel(1);
+    let bus = RecordingBus { published: sent, dead_letters, seen: vec!["alice"] };
     let tasks = TaskGroup::new();
     let engine = Engine::new(EngineParts {
         store: Arc::new(MemoryStore::new()),

@@ -29,6 +29,21 @@ fn the_last_good_rules_stay_and_the_line_is_told_once() {
 }
 
 #[test]
+fn whoever_needs_only_the_rules_leaves_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bus-rules.yaml");
+    fs::write(&path, "callbacks: nonsense\n").unwrap();
+    let rules = LiveRules::new(vec![path.clone()]);
+    assert!(rules.without_reports().callbacks.is_empty());
+    assert!(rules.current().1[0].broken, "not reported yet");
+    assert!(rules.current().1.is_empty());
+    // A named pipe is not waited for.
+    fs::remove_file(&path).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+    assert!(rules.current().1[0].to_string().contains("not a regular file"));
+}
+
+#[test]
 fn ours_comes_before_the_one_that_was_brought() {
     let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let paths = rules_paths(ours.path().into(), Some(theirs.path().into()));

@@ -177,6 +177,26 @@ async fn hooks_see_every_message() {
     assert_eq!(programs, ["/h/a.sh", "exec python3 \"$HOOK\""]);
 }
 
+#[tokio::test]
+async fn a_hook_that_hangs_holds_up_no_other() {
+    let (commands, mut asked) = RecordingCommands::new();
+    // No command ends.
+    commands.gate.forget_permits(10_000);
+    let limits = LauncherLimits::default();
+    let launcher = Launcher::new(Arc::clone(&commands) as _, limits, TaskGroup::new());
+    let hanging = Hooks::new(HookList::from_variable("/h/hangs.sh"), launcher.clone());
+    for _ in 0..limits.max_running + 20 {
+        hanging.run(commands.as_ref(), &Bytes::from_static(b"{}"));
+    }
+    for _ in 0..limits.max_running {
+        assert_eq!(shell_line(&asked.recv().await.unwrap()), "/h/hangs.sh");
+    }
+    let other = Hooks::new(HookList::from_variable("/h/other.sh"), launcher);
+    other.run(commands.as_ref(), &Bytes::from_static(b"{}"));
+    let next = tokio::time::timeout(Duration::from_secs(20), asked.recv()).await;
+    assert_eq!(shell_line(&next.unwrap().unwrap()), "/h/other.sh");
+}
+
 #[test]
 fn an_endpoint_is_called_by_the_first_hint() {
     let name = |hints: EndpointHints<'_>| hints.name().unwrap().to_string();

@@ -44,6 +44,21 @@ async fn approvals_are_decided_once_with_note_and_answers() {
         let verdict = verdict.as_str().unwrap();
         assert!(message.ends_with(&format!("{verdict} by owner")), "{message}");
     }
+    let deleted = stage.call(Method::DELETE, &format!("/api/sessions/{session}"), None).await;
+    assert_eq!(deleted.status.as_u16(), 204);
+    // Each decision is one row of the audit, however often it was sent, and so is the deletion.
+    let first = stage.get("/api/audit?limit=3").await;
+    let rest = stage.get(&format!("/api/audit?cursor={}", first["next"].as_str().unwrap())).await;
+    assert_eq!((&first["next"], &rest["next"]), (&json!("2"), &Value::Null));
+    let rows = [&first, &rest].into_iter().flat_map(|page| page["data"].as_array().unwrap());
+    let rows: Vec<_> =
+        rows.map(|row| (row["id"].as_str().unwrap(), row["action"].as_str().unwrap())).collect();
+    assert_eq!(rows, [("4", "deletion"), ("3", "decision"), ("2", "decision"), ("1", "decision")]);
+    let row = &rest["data"][0];
+    assert!(row["what"].as_str().unwrap().ends_with(": once"), "{row}");
+    assert_eq!(row["who"], "browser", "{row}");
+    let bad = stage.call(Method::GET, "/api/audit?since=soon", None).await;
+    assert!(bad.error().2.starts_with("since: "));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! `Idempotency-Key`: however often a request is sent, it is run once.
 
+use angelia_core::engine::EngineLimits;
 use axum::http::{HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -48,6 +49,31 @@ async fn a_repeat_gets_the_turn_of_the_first_running_or_over() {
     let events = stage.events(turn, 0).await;
     assert!(events.contains("event: turn.started") && events.contains("event: turn.finished"));
     assert_eq!(turns(&stage).await, 1);
+}
+
+#[tokio::test]
+async fn a_repeat_needs_no_room_in_the_queue() {
+    let limits = EngineLimits { max_queued_turns: 1, ..EngineLimits::default() };
+    let stage = ApiHarness::with_limits(limits);
+    let session = stage.session().await;
+    let first = submit(&stage, &session, "first", "held echo hi").await.success_json();
+    // The session actor removes the first turn from the queue a little later.
+    let second = loop {
+        let answer = submit(&stage, &session, "second", "echo hi").await;
+        if answer.status == StatusCode::ACCEPTED {
+            break answer.json();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    let full = submit(&stage, &session, "third", "echo hi").await;
+    assert_eq!(full.error().0, 429);
+    for (key, input, turn) in [("first", "held echo hi", &first), ("second", "echo hi", &second)] {
+        let again = submit(&stage, &session, key, input).await;
+        assert!(is_repeat(&again), "{key}: {:?}", again.error());
+        assert_eq!(again.json()["id"], turn["id"]);
+    }
+    let other = submit(&stage, &session, "second", "echo something else").await;
+    assert_eq!(other.error().0, 409);
 }
 
 #[tokio::test]

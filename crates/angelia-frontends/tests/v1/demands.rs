@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{ModelApiHarness, ModelApiRequest, call, input_text, tool, user};
+use crate::harness::{ModelApiHarness, ModelApiRequest, assistant, call, input_text, tool, user};
 
 fn schema() -> Value {
     let schema =
@@ -80,4 +80,48 @@ async fn no_tools_are_offered_where_none_may_be_called() {
     assert!(run.spec.caller_tools.is_empty());
     run.complete("no idea");
     assert_eq!(answer.await.unwrap().content(), "no idea");
+}
+
+/// Python's `json.dumps` writes both of these.
+#[tokio::test]
+async fn half_a_character_is_replaced_and_no_number_is_named() {
+    let stage = ModelApiHarness::new();
+    let tool_use = json!({"role": "assistant", "content": [
+        {"type": "tool_use", "id": "t", "name": "find", "input": {"q": "HALF"}},
+    ]});
+    let result = json!({"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "t", "content": "HALF"},
+    ]});
+    let turns = [user("look"), tool_use, result, assistant("HALF"), user("emoji HALF")];
+    let ask = ModelApiRequest::messages(turns);
+    let replaced = |from: &str, to: &str| {
+        let (parts, _) = ask.request().into_parts();
+        let body = ask.body.to_string().replace(from, to);
+        axum::http::Request::from_parts(parts, axum::body::Body::from(body))
+    };
+    let answer = stage.raw(replaced("HALF", r"\ud83d"));
+    let turn = async {
+        let run = stage.run().await;
+        assert!(input_text(&run).contains("emoji \u{fffd}"), "{}", input_text(&run));
+        run.complete("seen");
+    };
+    let (answer, ()) = tokio::join!(answer, turn);
+    assert_eq!(answer.status, 200, "{answer:?}");
+
+    let asks = [
+        (ModelApiRequest::new([user("x")]).with("temperature", "HALF"), "temperature"),
+        (
+            ModelApiRequest::messages([json!({"role": "user", "content": [{"type": "HALF"}]})]),
+            "messages.0.content.0.type",
+        ),
+        (ModelApiRequest::responses(json!({"model": "m", "input": "HALF"})), "input"),
+    ];
+    for (ask, field) in asks {
+        let (parts, _) = ask.request().into_parts();
+        let body = ask.body.to_string().replace(r#""HALF""#, "NaN");
+        let request = axum::http::Request::from_parts(parts, axum::body::Body::from(body));
+        let answer = stage.raw(request).await;
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.error().contains(&format!("{field}: NaN is not a number")), "{answer:?}");
+    }
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a check fails by panicking")]
 
 mod approvals;
+mod audit;
 mod callers;
 mod claims;
 mod events;
@@ -17,7 +18,8 @@ use std::sync::Arc;
 use angelia_core::ports::Store;
 
 pub use self::{
-    approvals::*, callers::*, claims::*, events::*, leases::*, samples::*, sessions::*, turns::*,
+    approvals::*, audit::*, callers::*, claims::*, events::*, leases::*, samples::*, sessions::*,
+    turns::*,
 };
 
 /// Opens the store under test on one storage, which is empty at first.
@@ -68,6 +70,7 @@ macro_rules! store_conformance {
             turns_of_the_dead_are_lost,
             a_turn_without_an_owner_is_lost,
             a_repeated_request_is_its_first_turn,
+            the_audit_is_kept_in_order,
             callers_never_share_a_key,
             a_claim_is_forgotten_after_its_time,
             windows_do_not_shorten_each_other,

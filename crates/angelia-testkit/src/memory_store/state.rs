@@ -7,8 +7,8 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalId, ApprovalRecord, EventKind, ExternalName, Seq, SessionId, SessionRecord,
-        TurnEvent, TurnId, TurnRecord, TurnState,
+        ApprovalId, ApprovalRecord, AuditRecord, EventKind, ExternalName, Seq, SessionId,
+        SessionRecord, TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{ClaimOutcome, HistoryEntry, Lease, NewTurn, RequestClaim, StoreError},
 };
@@ -26,6 +26,7 @@ pub(super) struct MemoryStoreState {
     claims: HashMap<(Arc<str>, Arc<str>), ClaimEntry>,
     pub(super) approvals: BTreeMap<ApprovalId, ApprovalRecord>,
     pub(super) histories: Vec<HistoryEntry>,
+    pub(super) audit: Vec<AuditRecord>,
     pub(super) is_closed: bool,
 }
 
@@ -139,7 +140,7 @@ impl MemoryStoreState {
         Ok(ClaimOutcome::New)
     }
 
-    fn find_claim(&self, claim: &RequestClaim) -> Option<ClaimOutcome> {
+    pub(super) fn find_claim(&self, claim: &RequestClaim) -> Option<ClaimOutcome> {
         let key = (Arc::clone(&claim.caller), Arc::clone(&claim.key));
         let known = self.claims.get(&key).filter(|known| known.made_at >= claim.since)?;
         Some(if known.input == claim.input {

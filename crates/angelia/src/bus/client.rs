@@ -34,8 +34,16 @@ impl BusClient {
     }
 
     pub(crate) async fn send_json(&mut self, json: &[u8]) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + json.len());
-        frame::encode(&mut bytes, json);
+        self.send_all(&[json]).await
+    }
+
+    /// Sends several frames at once.
+    pub(crate) async fn send_all(&mut self, frames: &[&[u8]]) -> io::Result<()> {
+        let length = |json: &&[u8]| frame::HEADER_BYTES + json.len();
+        let mut bytes = Vec::with_capacity(frames.iter().map(length).sum());
+        for json in frames {
+            frame::encode(&mut bytes, json);
+        }
         self.stream.write_all(&bytes).await
     }
 

@@ -15,6 +15,7 @@ use clap::Args;
 
 use super::{
     error::{CommandError, Exit},
+    print,
     run::signals::StopSignals,
 };
 use crate::assemble::{App, LocalEngine};
@@ -68,6 +69,7 @@ pub(crate) async fn run(app: &Arc<App>, args: AcpArgs) -> Result<Exit, CommandEr
         // A second signal skips the graceful shutdown.
         _wish = wishes.next() => {}
     }
+    print::check_stdio(&output)?;
     Ok(if asked_to_go { Exit::Interrupted } else { Exit::Done })
 }
 

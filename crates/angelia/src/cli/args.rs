@@ -35,6 +35,8 @@ pub(crate) enum Command {
     /// List what agents are waiting for, and approve or deny it.
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// Show who has decided, changed, deleted or exposed something.
+    Audit(super::audit::AuditArgs),
     /// Start and stop the message bus, show its status, and listen to it.
     #[command(subcommand)]
     Bus(super::bus::BusCommand),

@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Usage = 2,
     Unavailable = 69,
     Internal = 70,
+    /// The output cannot be written; the reader is not merely gone.
+    Output = 74,
     TryLater = 75,
     NotLoggedIn = 77,
     Config = 78,
@@ -55,6 +57,10 @@ impl Exit {
         }
     }
 }
+
+/// What to do when the daemon is gone.
+pub(crate) const LOST_DAEMON_HINT: &str = "check whether `angelia serve` still runs; `angelia turns \
+                                           list` shows what became of its turns";
 
 /// A failed command: the exit code, what failed, and a hint about what to do.
 #[derive(Debug)]
@@ -104,10 +110,8 @@ impl From<TurnServiceError> for CommandError {
             TurnErrorKind::SessionHeld | TurnErrorKind::QueueFull | TurnErrorKind::ShuttingDown => {
                 (Exit::TryLater, None)
             }
-            TurnErrorKind::Unreachable => {
-                let hint = "check whether `angelia serve` still runs; `angelia turns list` shows \
-                            what became of its turns";
-                (Exit::TryLater, Some(hint))
+            TurnErrorKind::Unreachable | TurnErrorKind::ConnectionLost => {
+                (Exit::TryLater, Some(LOST_DAEMON_HINT))
             }
             TurnErrorKind::BadResponse => {
                 let hint = "stop the daemon and start it again with this version";

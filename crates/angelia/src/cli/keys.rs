@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use angelia_core::model::AuditAction;
 use angelia_executors::process::mark;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -16,6 +17,7 @@ use super::{
     error::{CommandError, Exit},
     print,
 };
+use crate::assemble::HomeStore;
 use crate::config::{
     Config, Environment, Home, KeyFields, KeyHash, KeyProfiles, add_key, is_key_name, new_token,
     remove_key,
@@ -98,32 +100,36 @@ fn add(config: &Config, file: &KeysFile<'_>, wish: &KeySpec<'_>) -> Result<Exit,
     if let Some(limit) = wish.max_cost_usd_per_day {
         item.push(format!("max_cost_usd_per_day: {limit}"));
     }
-    let text = file.read()?;
-    let changed = add_key(&text, &item).map_err(|error| {
-        let by_hand = item.join("\n    ");
-        CommandError::new(Exit::Config, error.to_string()).with_hint(format!(
-            "write the file with `http:` and `keys:` on lines of their own; the key would be\n  - {by_hand}"
-        ))
-    })?;
-    file.write(&changed, |config| {
-        find_key(config, wish.name).is_some_and(|key| key.sha256 == hash)
-    })?;
+    let hint = format!(
+        "write the file with `http:` and `keys:` on lines of their own; the key would be\n  - {}",
+        item.join("\n    ")
+    );
+    let changed = add_key(&file.read()?, &item)
+        .map_err(|error| CommandError::new(Exit::Config, error.to_string()).with_hint(&*hint))?;
+    let has_key =
+        |config: &Config| find_key(config, wish.name).is_some_and(|key| key.sha256 == hash);
+    file.write(&changed, has_key, &hint)?;
     if wish.agent_mode && !config.http().agent_mode {
         print::note("agents that act on this machine stay off until `http.agent_mode: true`");
     }
+    file.record_audit(format!("added `{}`", wish.name));
     print::note(&format!("the key `{}`, printed only once; {RELOAD_NOTE}:", wish.name));
     print::line(&key)
 }
 
 fn revoke(file: &KeysFile<'_>, name: &str) -> Result<Exit, CommandError> {
     let text = file.read()?;
-    let changed = remove_key(&text, name)
-        .map_err(|error| CommandError::new(Exit::Config, error.to_string()))?;
+    let changed = remove_key(&text, name).map_err(|error| {
+        CommandError::new(Exit::Config, error.to_string())
+            .with_hint("remove the key from the file yourself")
+    })?;
     let Some(changed) = changed else {
         let message = format!("there is no key `{name}`");
         return Err(CommandError::usage(message).with_hint("`angelia keys list` shows them"));
     };
-    file.write(&changed, |config| find_key(config, name).is_none())?;
+    let hint = "remove the key from the file yourself";
+    file.write(&changed, |config| find_key(config, name).is_none(), hint)?;
+    file.record_audit(format!("revoked `{name}`"));
     print::note("a running `angelia serve` refuses it in a moment");
     print::line(&format!("revoked `{name}`"))
 }
@@ -191,8 +197,14 @@ impl KeysFile<'_> {
     }
 
     /// Replaces the file atomically, after the new text has been loaded as a configuration for
-    /// which `has` returns true.
-    fn write(&self, text: &str, has: impl Fn(&Config) -> bool) -> Result<(), CommandError> {
+    /// which `has` returns true. The old text could be loaded, so if the new one cannot, the file is
+    /// written in a style that cannot be edited line by line, and the owner gets `hint`.
+    fn write(
+        &self,
+        text: &str,
+        has: impl Fn(&Config) -> bool,
+        hint: &str,
+    ) -> Result<(), CommandError> {
         if self.explicit_path.is_none() {
             self.home.prepare()?;
         }
@@ -202,13 +214,15 @@ impl KeysFile<'_> {
         let checked = written
             .map_err(|error| self.io_error("write", &error))
             .and_then(|()| {
-                let config = Config::load(self.environment, &self.home, Some(&draft), &[])?;
-                if has(&config) {
+                let config = Config::load(self.environment, &self.home, Some(&draft), &[]);
+                if config.is_ok_and(|config| has(&config)) {
                     return Ok(());
                 }
-                Err(CommandError::internal(
-                    "the edited configuration does not say what it should; nothing was changed",
-                ))
+                let message = format!(
+                    "{} is written in a style that cannot be edited by a program; nothing was changed",
+                    self.path.display()
+                );
+                Err(CommandError::new(Exit::Config, message).with_hint(hint))
             })
             .and_then(|()| {
                 fs::rename(&draft, &self.path).map_err(|error| self.io_error("replace", &error))
@@ -217,6 +231,17 @@ impl KeysFile<'_> {
             let _left_behind = fs::remove_file(&draft);
         }
         checked
+    }
+
+    fn record_audit(&self, subject: String) {
+        // `keys` runs before the runtime of other commands is started.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => {
+                runtime.block_on(HomeStore::record_audit(&self.home, AuditAction::Key, subject));
+            }
+            Err(error) => print::note(&format!("this is missing in the audit: {error}")),
+        }
     }
 
     fn io_error(&self, what: &str, error: &io::Error) -> CommandError {

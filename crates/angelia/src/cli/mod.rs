@@ -5,6 +5,7 @@
 //! - [`run`]: runs one turn, rendered for a person or printed as events.
 //! - [`sessions`], [`turns`]: recorded conversations, and turns that are running or finished.
 //! - [`approvals`]: pending approvals, and the owner's decisions.
+//! - [`audit`]: who has decided, changed, deleted or exposed something.
 //! - [`acp`]: an ACP agent over stdio, for editors.
 //! - [`bridge`]: JSONL over stdio, for host applications.
 //! - [`bus`]: the message bus.
@@ -18,6 +19,7 @@
 mod acp;
 mod approvals;
 pub(crate) mod args;
+mod audit;
 mod bridge;
 mod bus;
 mod codex;
@@ -35,6 +37,7 @@ mod turns;
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use angelia_core::task::run_as_task;
+use angelia_executors::process::helper;
 use clap::{CommandFactory, Parser};
 
 use self::{
@@ -46,11 +49,15 @@ use crate::{assemble::App, config::Environment};
 
 /// Runs the command on the command line, prints its error, if any, and returns its exit code.
 pub(crate) fn main() -> ExitCode {
-    // Angelia starts the demo agent as a child process. It skips the rest of `main` so that it
-    // starts fast and stays small.
+    // Angelia starts the demo agent and its own helpers as child processes. They skip the rest of
+    // `main` so that they start fast and stay small.
     let mut args = std::env::args().skip(1);
-    if args.next().as_deref() == Some(angelia_executors::parrot::SUBCOMMAND) {
-        return angelia_executors::parrot::main(args).into();
+    match args.next().as_deref() {
+        Some(angelia_executors::parrot::SUBCOMMAND) => {
+            return angelia_executors::parrot::main(args).into();
+        }
+        Some(helper::SUBCOMMAND) => return helper::main(std::env::args_os().skip(2)),
+        _ => {}
     }
     if let Some(ended) =
         notify::run_by_name(program_name().as_deref(), std::env::args_os().skip(1).collect())
@@ -59,20 +66,27 @@ pub(crate) fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse_from(expand_alias()) {
         Ok(cli) => cli,
-        Err(error) => {
-            // clap also returns `--help` and `--version` as errors, but they are not failures.
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            let _closed = error.print();
-            return exit.into();
-        }
+        Err(error) => return conclude(print_clap(&error)),
     };
-    match dispatch(cli) {
+    conclude(dispatch(cli))
+}
+
+/// Prints the error of a command, if any, and returns the exit code.
+pub(crate) fn conclude(ended: Result<Exit, CommandError>) -> ExitCode {
+    match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
             print::error(&error);
             error.exit.into()
         }
     }
+}
+
+/// Prints what clap has to say. It also returns `--help` and `--version` as errors, but they are
+/// not failures.
+pub(crate) fn print_clap(error: &clap::Error) -> Result<Exit, CommandError> {
+    let printed = error.print();
+    if error.use_stderr() { Ok(Exit::Usage) } else { print::exit_for_write(printed) }
 }
 
 /// Other names of this program, and the commands they stand for. The names of the send-only
@@ -137,6 +151,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Sessions(command) => sessions::run(&app, command).await,
             Command::Turns(command) => turns::run(&app, command).await,
             Command::Approvals(command) => approvals::run(&app, command).await,
+            Command::Audit(args) => audit::run(&app, args).await,
             Command::Bus(command) => bus::run(&app, cli.config.as_deref(), command).await,
             Command::Codex(command) => codex::run(&app, cli.config.as_deref(), &command).await,
             Command::Mcp(args) => mcp::run(&app, args).await,

@@ -1,7 +1,12 @@
-//! Printing to stdout and stderr. A closed pipe is a success: the reader has seen enough.
+//! Printing to stdout and stderr. A closed pipe is a success: the reader has seen enough. Any other
+//! error is reported. Control characters are shown on a terminal, never sent to it.
 
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal as _, Write},
+};
 
+use angelia_frontends::stdio::StdioOutput;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -9,8 +14,7 @@ use super::error::{CommandError, Exit};
 
 /// Writes to stdout.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<Exit, CommandError> {
-    let mut out = io::stdout().lock();
-    exit_for_write(out.write_all(bytes).and_then(|()| out.flush()))
+    exit_for_write(write_stdout(bytes))
 }
 
 /// Writes a line to stdout.
@@ -18,26 +22,76 @@ pub(crate) fn line(text: &str) -> Result<Exit, CommandError> {
     bytes(format!("{text}\n").as_bytes())
 }
 
-/// Maps the result of a write to stdout to the command's exit code. A closed pipe is a success.
+pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if out.is_terminal() {
+        let text = String::from_utf8_lossy(bytes);
+        out.write_all(show_controls(&text).as_bytes())?;
+    } else {
+        out.write_all(bytes)?;
+    }
+    out.flush()
+}
+
+/// Maps the result of a write to stdout to the command's exit code.
 pub(crate) fn exit_for_write(written: io::Result<()>) -> Result<Exit, CommandError> {
     match written {
-        Ok(()) => Ok(Exit::Done),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
-        Err(error) => Err(CommandError::new(
-            Exit::Failed,
-            format!("cannot write to standard output: {error}"),
-        )),
+        Err(error) if !is_reader_gone(&error) => Err(output_error(&error)),
+        _ => Ok(Exit::Done),
+    }
+}
+
+/// Whether the reader has closed its end, which is its way to say that it has seen enough.
+pub(crate) fn is_reader_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
+pub(crate) fn output_error(error: &io::Error) -> CommandError {
+    CommandError::new(Exit::Output, format!("cannot write the output: {error}"))
+        .with_hint("check where it goes: the space on the disk, its permissions")
+}
+
+/// Fails if the lines for a host could not be written, for another reason than that it left.
+pub(crate) fn check_stdio(output: &StdioOutput) -> Result<(), CommandError> {
+    match output.take_error() {
+        Some(error) if !is_reader_gone(&error) => Err(output_error(&error)),
+        _ => Ok(()),
     }
 }
 
 /// Writes a line to stderr.
 pub(crate) fn note(text: &str) {
+    let mut err = io::stderr().lock();
+    let text = if err.is_terminal() { show_controls(text) } else { text.into() };
     // If stderr is closed, there is nowhere left to report that.
-    let _closed = writeln!(io::stderr().lock(), "{text}");
+    let _closed = writeln!(err, "{text}");
 }
 
 pub(crate) fn error(error: &CommandError) {
     note(&error.to_string());
+}
+
+/// Replaces the control characters of a text by visible ones, for a terminal. The text may come
+/// from a model, a tool or a message, and must not move the cursor, recolour the screen, set the
+/// title or fill the clipboard. Line breaks and tabs stay.
+pub(crate) fn show_controls(text: &str) -> Cow<'_, str> {
+    let is_shown = |char: char| char.is_control() && char != '\n' && char != '\t';
+    if !text.contains(is_shown) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for char in text.replace("\r\n", "\n").chars() {
+        match char {
+            char if !is_shown(char) => out.push(char),
+            '\x7f' => out.push('␡'),
+            // The pictures of the first 32 characters are in the same order.
+            char if char.is_ascii() => {
+                out.extend(char::from_u32(u32::from('␀') + u32::from(char)));
+            }
+            char => out.extend(char.escape_unicode()),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Appends a value as one line of JSON.
@@ -50,4 +104,24 @@ pub(crate) fn json_line(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(),
 /// Formats a timestamp to the minute, as the lists show it.
 pub(crate) fn format_minute(at: Timestamp) -> impl std::fmt::Display {
     at.strftime("%Y-%m-%d %H:%MZ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown() {
+        let text = "a\tb\nc \x1b[2J\x1b]52;c;aGk=\x07 \r\x08\x7f\0 \u{9b}31m\r\nü ␛ 👩‍💻";
+        assert_eq!(show_controls(text), "a\tb\nc ␛[2J␛]52;c;aGk=␇ ␍␈␡␀ \\u{9b}31m\nü ␛ 👩‍💻");
+        assert!(matches!(show_controls("plain\n\ttext"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn only_a_reader_that_left_is_no_error() {
+        let exit = |kind: io::ErrorKind| exit_for_write(Err(kind.into())).map_err(|it| it.exit);
+        assert_eq!(exit(io::ErrorKind::BrokenPipe), Ok(Exit::Done));
+        assert_eq!(exit(io::ErrorKind::StorageFull), Err(Exit::Output));
+        assert_eq!(exit(io::ErrorKind::Other), Err(Exit::Output));
+    }
 }

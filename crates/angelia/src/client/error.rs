@@ -51,9 +51,8 @@ impl ClientError {
                 };
                 return TurnServiceError { kind, message, hint: detail.hint };
             }
-            Self::Unreachable(_) | Self::ConnectionLost(_) | Self::Timeout => {
-                TurnErrorKind::Unreachable
-            }
+            Self::Unreachable(_) => TurnErrorKind::Unreachable,
+            Self::ConnectionLost(_) | Self::Timeout => TurnErrorKind::ConnectionLost,
             Self::InvalidResponse(_) | Self::UnexpectedStatus(_) => TurnErrorKind::BadResponse,
             Self::InvalidKey => TurnErrorKind::Failed(FailureKind::Invalid),
         };

@@ -2,13 +2,15 @@
 //!
 //! - [`DaemonClient`]: sends requests, and reads lists; `service`: the requests of a
 //!   [`TurnService`](angelia_frontends::turn_service::TurnService).
-//! - [`TurnEvents`]: the events of a turn as they happen, also across a lost connection.
+//! - [`TurnEvents`]: the events of a turn as they happen, also across a lost connection;
+//!   `followed_turn`: its end if the daemon does not come back.
 //! - `connection`: one HTTP connection.
 //! - [`ClientError`]: the errors.
 
 mod connection;
 mod error;
 mod events;
+mod followed_turn;
 mod service;
 #[cfg(test)]
 pub(crate) mod test_daemon;
@@ -23,13 +25,14 @@ use std::{
 
 use angelia_core::{
     model::{Seq, SessionId, TurnId, TurnOrigin},
-    ports::{ApprovalFilter, Page},
+    ports::{ApprovalFilter, AuditQuery, Page},
 };
 use angelia_frontends::{
     http::{
         HealthStatus, KEY_HEADER, REPEAT_HEADER, TERMINAL_HEADER,
         resources::{
-            AcceptedTurnResource, ApprovalResource, ResourceList, SessionResource, TurnResource,
+            AcceptedTurnResource, ApprovalResource, AuditResource, ResourceList, SessionResource,
+            TurnResource,
         },
     },
     turn_service::TurnSubmission,
@@ -128,6 +131,12 @@ impl DaemonClient {
     ) -> Result<Vec<ApprovalResource>, ClientError> {
         let all = u8::from(which == ApprovalFilter::All);
         self.list(&format!("/api/approvals?all={all}&"), page).await
+    }
+
+    /// Returns rows of the audit, newest first.
+    pub(crate) async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditResource>, ClientError> {
+        let since = query.since.map(|since| format!("since={since}&")).unwrap_or_default();
+        self.list(&format!("/api/audit?{since}"), Page::first(query.limit)).await
     }
 
     /// Reads a list, in as many requests as its length needs. `path` ends where the query goes on.

@@ -1,9 +1,6 @@
 //! The turns that run in the daemon.
 
-use angelia_core::{
-    engine::EventBatch,
-    model::{ApprovalId, Decision, SessionId, TurnId},
-};
+use angelia_core::model::{ApprovalId, Decision, SessionId, TurnId};
 use angelia_frontends::{
     http::{
         DecisionBody, InterruptBody, NewSessionBody,
@@ -15,7 +12,7 @@ use angelia_frontends::{
 };
 use hyper::Method;
 
-use super::{DaemonClient, TurnEvents, percent_encode, request};
+use super::{DaemonClient, followed_turn::FollowedTurn, percent_encode, request};
 
 impl TurnService for DaemonClient {
     fn is_shared(&self) -> bool {
@@ -77,12 +74,16 @@ impl TurnService for DaemonClient {
             } else {
                 self.events(turn, 0).await?
             };
-            Ok(AcceptedTurn { turn, is_repeat, events: Box::new(events) })
+            let events = Box::new(FollowedTurn::new(turn, Some(new.session), events));
+            Ok(AcceptedTurn { turn, is_repeat, events })
         })
     }
 
     fn watch(&self, turn: TurnId) -> ServiceFuture<'_, Box<dyn TurnEventSource>> {
-        Box::pin(async move { Ok(Box::new(self.events(turn, 0).await?) as _) })
+        Box::pin(async move {
+            let events = self.events(turn, 0).await?;
+            Ok(Box::new(FollowedTurn::new(turn, None, events)) as _)
+        })
     }
 
     fn turn(&self, id: TurnId) -> ServiceFuture<'_, TurnResource> {
@@ -107,11 +108,5 @@ impl TurnService for DaemonClient {
             let decided = self.send_and_read(request).await.map(drop);
             decided.map_err(|error| error.into_service_error(TurnErrorKind::NotPending))
         })
-    }
-}
-
-impl TurnEventSource for TurnEvents {
-    fn next(&mut self) -> ServiceFuture<'_, Option<EventBatch>> {
-        Box::pin(async move { Ok(Self::next(self).await?.map(EventBatch::from)) })
     }
 }

@@ -7,6 +7,8 @@ mod acp_fixture;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/agent_processes.rs"]
 mod agent_processes;
+#[path = "../cli/lost_transcripts.rs"]
+mod lost_transcripts;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/machine.rs"]
 mod machine;

@@ -1,5 +1,7 @@
 //! Both halves of ACP at once: `angelia run` drives `angelia acp`, which runs the demo agent.
 
+use std::fs;
+
 use angelia_testkit::acp_agents::AcpAgent;
 
 use crate::{
@@ -46,6 +48,21 @@ fn a_conversation_goes_on_in_the_next_process() {
     second.completed();
     assert_eq!(second.first("turn.started")["resumed"], true);
     assert!(second.text().contains("again") && !second.text().contains("hello"), "{second:#?}");
+}
+
+#[test]
+fn a_lost_conversation_is_carried_from_our_record() {
+    let lab = lab();
+    let first = lab.turn("hello");
+    fs::remove_dir_all(lab.machine.place.root().join("inner")).unwrap();
+    let second = lab.run_turn_with(&["-s", first.completed().session(), "again"]);
+    second.completed();
+    assert_eq!(second.first("turn.started")["resumed"], false);
+    let codes: Vec<_> = second.of_type("notice").iter().map(|it| it["code"].clone()).collect();
+    assert_eq!(codes, ["history_carried", "history_as_text"], "{second:#?}");
+    // The demo agent repeats its input, which has the conversation before the new words.
+    assert!(second.text().contains("User: hello"), "{second:#?}");
+    assert!(second.text().contains("again"), "{second:#?}");
 }
 
 #[test]

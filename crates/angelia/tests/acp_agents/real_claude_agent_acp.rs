@@ -3,7 +3,7 @@
 use angelia_testkit::acp_agents::AcpAgent;
 use serde_json::json;
 
-use crate::acp_fixture::AcpAgentFixture;
+use crate::{acp_fixture::AcpAgentFixture, lost_transcripts::lose_transcripts};
 
 fn lab() -> AcpAgentFixture {
     AcpAgentFixture::new(|machine, url| AcpAgent::claude_with_key(&machine.place, url).unwrap())
@@ -20,6 +20,18 @@ fn words_and_a_conversation_that_goes_on() {
     assert_eq!(second.first("turn.started")["resumed"], true);
     assert!(lab.last_model_request().contains("the first words"));
     assert!(second.of_type("notice").is_empty(), "{second:#?}");
+}
+
+#[test]
+fn a_lost_conversation_is_carried_from_our_record() {
+    let lab = lab();
+    let first = lab.turn("ECHO:the first words");
+    lose_transcripts(&lab.machine);
+    let second = lab.run_turn_with(&["-s", first.completed().session(), "ECHO:the second words"]);
+    assert_eq!(second.completed().text(), "the second words");
+    assert_eq!(second.first("turn.started")["resumed"], false);
+    assert_eq!(second.first("notice")["code"], "history_carried", "{second:#?}");
+    assert!(lab.last_model_request().contains("the first words"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The bridge uses the daemon of its home when there is one, and a host notices nothing.
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     checklist::conversation,
@@ -108,18 +108,42 @@ fn what_a_killed_bridge_ran_does_not_go_on_in_it() {
 }
 
 #[test]
-fn a_daemon_that_goes_away_ends_the_run_and_the_bridge_says_so() {
+fn a_daemon_that_goes_away_ends_the_run_with_the_text_so_far() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let mut host = Host::start(&machine, &NATIVE);
+    host.send(&run_request("r", "s", "!words 3\n!hang"));
+    let mut events = host.read_until(|event| {
+        event["type"] == "assistant_delta" && event["text"].as_str().unwrap().contains("word3")
+    });
+    serving.kill();
+    events.extend(host.read_until_type("final"));
+    let shown = joined_text(&events, "assistant_delta");
+    assert!(shown.contains("word1 word2 word3"), "{events:#?}");
+    let end = assert_final(&events, "failed");
+    assert_eq!(end["response"], shown.as_str(), "{end}");
+    assert!(end["error"]["message"].as_str().unwrap().contains("daemon"), "{end}");
+    assert_eq!(joined_text(&events, "assistant_message"), shown, "{events:#?}");
+    host.shut_down();
+}
+
+#[test]
+fn a_bridge_whose_daemon_has_stopped_works_on_by_itself() {
     let machine = Machine::new();
     let serving = machine.serve();
     let mut host = Host::start(&machine, &[]);
-    host.send(&run_request("r", "s", "said\n!tool Wait\n!hang"));
-    host.read_until_type("tool_finished");
-    serving.kill();
-    let events = host.read_until_type("final");
-    let end = assert_final(&events, "failed");
-    assert!(end["error"]["message"].is_string(), "{end}");
-    let events = host.run("r2", "s", "hello");
-    let error = assert_error(&events, "unavailable");
-    assert!(error["message"].as_str().unwrap().contains("daemon"), "{error}");
-    host.shut_down();
+    let first = host.run("r1", "s", "hello");
+    assert_final(&first, "completed");
+    let pid = serving.running.pid();
+    serving.stop().assert_code(0);
+    let second = host.run("r2", "s", "again");
+    assert_final(&second, "completed");
+    assert!(response(&second).contains("again"), "{second:#?}");
+    // The same session, in the bridge's own process; the next run says no more about it.
+    let session = |events: &[Value]| events[0]["angelia_session_id"].clone();
+    assert_eq!(session(&first), session(&second));
+    assert_final(&host.run("r3", "s", "and again"), "completed");
+    let end = host.shut_down();
+    assert_eq!(end.stderr.matches("working without it").count(), 1, "{end:#?} (daemon {pid})");
+    assert!(end.stderr.contains("angelia serve"), "{end:#?}");
 }

@@ -149,6 +149,28 @@ async fn every_message_is_shown_or_acted_on() {
     wait_until("all are acknowledged", || machine.status()["queued"] == 0);
 }
 
+#[test]
+fn a_broken_rules_file_is_reported_at_once_and_after_each_edit() {
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
+    let rules = machine.home().join("bus-rules.yaml");
+    fs::write(&rules, "callbacks:\n- {match_type: run, verifed: true, command: 'true'}\n").unwrap();
+    let mut listening = ListenProcess::start(&machine, &["r"]);
+    let note = listening.note();
+    assert!(note.contains("bus-rules.yaml: line 2") && note.contains("`verifed`"), "{note}");
+    assert_eq!(listening.note(), "listening as r");
+    send(&machine, &["--type", "run", "shown, because no rule is in force"]);
+    assert_eq!(listening.line(), "shown, because no rule is in force");
+    fs::write(&rules, "callbacks:\n- {match_type: told, print_format: 'told {text}'}\n").unwrap();
+    send(&machine, &["--type", "told", "one"]);
+    assert_eq!(listening.line(), "told one");
+    fs::write(&rules, "callbacks:\n- {match_type: told, print_format: 'told {text}'\n").unwrap();
+    send(&machine, &["--type", "told", "two"]);
+    assert_eq!(listening.line(), "told two");
+    let note = listening.note();
+    assert!(note.contains("the earlier rules stay in force"), "{note}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn as_json_every_message_is_one_line() {
     let machine = BusMachine::new();

@@ -9,7 +9,10 @@ use std::{
 use angelia_testkit::programs;
 use serde_json::json;
 
-use crate::bus_machine::{BusMachine, text};
+use crate::{
+    bus_machine::{BusMachine, text},
+    serving::serving,
+};
 
 fn installed(program: &str) -> PathBuf {
     let path = programs::workspace_root().join("target/python/hermes/bin").join(program);
@@ -120,6 +123,96 @@ async fn notify_hermes_reaches_our_clients() {
     let got = receiver.expect_frame().await;
     assert_eq!(got["body"], json!({"text": "hello", "type": "done", "channel": "x:y"}));
     assert_eq!((&got["from"], &got["verified"]), (&json!("me"), &json!(false)));
+}
+
+/// Their daemon sends nothing on success, and passes every field of a message on.
+#[test]
+fn our_notify_is_quick_with_their_daemon() {
+    let machine = BusMachine::new();
+    let busd = |verb: &str| {
+        let mut command = machine.program(installed("hermes-busd"));
+        command.arg(verb).env("PATH", installed("python").parent().unwrap());
+        run(command)
+    };
+    busd("start");
+    let script = format!(
+        "{PYTHON_PRELUDE}
+import subprocess
+r = BusClient('r')
+assert r.connect()
+began = time.time()
+sent = subprocess.run([sys.argv[1], 'notify', '--to', 'r', 'hello'], capture_output=True, text=True)
+took = time.time() - began
+assert sent.returncode == 0 and 'does not report' in sent.stdout, sent
+assert took < 1, took
+got = []
+until(lambda: got.extend(r.poll()) or got, 'nothing came')
+assert 'ack' not in got[0] and got[0]['body'] == {{'text': 'hello'}}, got
+absent = subprocess.run([sys.argv[1], 'notify', '--to', 'x', 'hello'], capture_output=True, text=True)
+assert absent.returncode == 1 and 'rejected' in absent.stderr, absent
+"
+    );
+    let mut command = python(&machine, &script);
+    command.arg(env!("CARGO_BIN_EXE_angelia"));
+    let ran = command.output().unwrap();
+    busd("stop");
+    assert!(ran.status.success(), "{}\n{}", text(&ran.stdout), text(&ran.stderr));
+}
+
+/// The sender has listened before and is away when the agent answers: the answer waits for it. The
+/// other sender has never listened: its answer becomes a dead letter.
+#[test]
+fn an_agents_reply_waits_for_a_sender_that_is_away() {
+    let machine = BusMachine::new();
+    std::fs::create_dir_all(machine.home()).unwrap();
+    let config = format!(
+        "profiles:\n  default: {{executor: parrot, cwd: {}}}\n",
+        machine.root().join("hermes").display()
+    );
+    std::fs::create_dir_all(machine.root().join("hermes")).unwrap();
+    std::fs::write(machine.home().join("config.yaml"), config).unwrap();
+    let rules = "callbacks:\n- {match_type: ask, context: true}\n";
+    std::fs::write(machine.home().join("bus-rules.yaml"), rules).unwrap();
+    let _daemon = serving(&machine);
+    let agent = loop {
+        if let Some(name) = machine.status()["endpoints"][0]["endpoint"].as_str() {
+            break name.to_owned();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    let script = format!(
+        "{PYTHON_PRELUDE}
+agent = sys.argv[1]
+asker = BusClient('asker')
+assert asker.connect()
+asker.disconnect()
+for name in ('asker', 'stranger'):
+    assert send_message(agent, {{'type': 'ask', 'text': 'from ' + name}}, from_ep=name)
+time.sleep(3)
+asker = BusClient('asker')
+assert asker.connect()
+got = []
+until(lambda: got.extend(asker.poll()) or got, 'no reply waited')
+assert got[0]['body']['type'] == 'reply' and 'from asker' in got[0]['body']['text'], got
+asker.disconnect()
+"
+    );
+    let mut command = python(&machine, &script);
+    command.arg(&agent);
+    run(command);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    let dead = loop {
+        let listed = machine.angelia(&["bus", "dead", "list", "--json"]);
+        if !listed.stdout.is_empty() {
+            break text(&listed.stdout);
+        }
+        assert!(std::time::Instant::now() < deadline, "{listed:?}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    let dead: serde_json::Value = serde_json::from_str(dead.lines().next().unwrap()).unwrap();
+    assert_eq!(dead["to"], "stranger");
+    let said = dead["message"]["body"]["text"].as_str().unwrap();
+    assert!(said.contains("from stranger"), "{said}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::bus_machine::{BusDaemon, BusMachine, text};
 
 const ANGELIA: &str = env!("CARGO_BIN_EXE_angelia");
 
-fn serving(machine: &BusMachine) -> BusDaemon {
+pub(crate) fn serving(machine: &BusMachine) -> BusDaemon {
     let child = machine
         .program(ANGELIA)
         .args(["serve", "--listen", "127.0.0.1:0"])

@@ -2,12 +2,13 @@
 
 use std::{fs, net::SocketAddr};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::{
     agent_processes::agent_pids,
     http,
     machine::{Machine, SAYS_AND_HANGS, SERVE, mode, until},
+    transcript::Transcript,
 };
 
 #[test]
@@ -40,6 +41,29 @@ fn the_token_is_the_owners_and_stays_the_same() {
     assert!(!printed.stderr.contains(token.trim()), "it is never printed");
     let _serving = machine.serve();
     assert_eq!(fs::read_to_string(machine.home().join("token")).unwrap(), token);
+}
+
+#[test]
+fn a_lack_of_file_descriptors_does_not_fill_the_log() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    // Its start needs file descriptors too.
+    until("it has started", || serving.running.stderr().contains("listening on the bus as"));
+    let pid = serving.running.pid();
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
+    let limit = Rlimit { current: Some(open + 4), maximum: Some(open + 4) };
+    let raw = Pid::from_raw(i32::try_from(pid).unwrap());
+    prlimit(raw, Resource::Nofile, limit).unwrap();
+    let address = fs::read_to_string(machine.home().join("run/http.addr")).unwrap();
+    let clients: Vec<_> =
+        (0..24).map(|_| std::net::TcpStream::connect(address.trim()).unwrap()).collect();
+    until("it has noticed", || serving.running.stderr().contains("cannot accept a connection"));
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let warnings = serving.running.stderr().matches("cannot accept a connection").count();
+    assert_eq!(warnings, 1, "{}", serving.running.stderr());
+    drop(clients);
+    until("it serves again", || http::get_over_tcp(&machine, "/healthz", "").status == 200);
+    serving.stop().assert_code(0);
 }
 
 #[test]
@@ -163,4 +187,24 @@ fn a_second_signal_does_not_disturb_the_first() {
     serving.running.signal(Signal::INT);
     serving.running.wait().assert_code(0);
     assert!(agent_pids(&machine).is_empty());
+}
+
+#[test]
+fn a_daemon_that_dies_ends_the_same_turn_with_the_text_so_far() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let running = machine.start(&["run", "--json", "!words 3\n!hang"]);
+    running.wait_for_stdout("word3");
+    serving.kill();
+    let ran = running.wait();
+    ran.assert_code(69);
+    // One turn: the same ids, numbers without a gap, one end.
+    let turn = Transcript::read(&ran.stdout);
+    turn.failed("unavailable");
+    for event in &turn.events {
+        assert_eq!(event["turn_id"], turn.events[0]["turn_id"], "{turn:#?}");
+        assert_eq!(event["session_id"], turn.events[0]["session_id"], "{turn:#?}");
+    }
+    assert!(turn.text().contains("word1 word2 word3"), "{turn:#?}");
+    assert_eq!(turn.end()["reason"], "the daemon was lost");
 }

@@ -1,6 +1,8 @@
 //! The exit codes scripts rely on, each with an error that says what failed and what to do.
 
-use crate::machine::Machine;
+use std::process::Stdio;
+
+use crate::machine::{ANGELIA, Machine, RunningCommand};
 
 /// The prompt, its exit code, and a word of the error.
 const TABLE: &[(&[&str], i32, &str)] = &[
@@ -89,4 +91,46 @@ fn what_was_said_before_a_failure_is_kept() {
     let died = machine.turn(&["said before\n!die"]);
     died.failed("agent");
     assert!(died.text().contains("You said: said before"), "{died:#?}");
+}
+
+/// Everything that prints reports an output that cannot be written.
+#[test]
+fn output_that_cannot_be_written_is_reported() {
+    let machine = Machine::with_shell();
+    let session = machine.turn(&["hello"]).session().to_owned();
+    for arguments in [
+        "run hello",
+        "run --json hello",
+        "run '!words 3 50'",
+        "run --json '!words 3 50'",
+        "--help",
+        "sessions list",
+        "turns list",
+        "config show",
+        "doctor",
+        "completions bash",
+        &format!("sessions export {session}"),
+    ] {
+        let mut command = machine.program("/bin/sh");
+        command.args(["-c", &format!("exec '{ANGELIA}' {arguments} > /dev/full")]);
+        let ran = RunningCommand::spawn(command, Stdio::null()).wait();
+        ran.assert_code(74).assert_stderr("cannot write the output: No space left");
+    }
+    // A host's lines.
+    let mut command = machine.program("/bin/sh");
+    command.args(["-c", &format!("echo '{{\"type\":\"ping\"}}' | '{ANGELIA}' bridge > /dev/full")]);
+    let ran = RunningCommand::spawn(command, Stdio::null()).wait();
+    ran.assert_code(74).assert_stderr("cannot write the output: No space left");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let machine = Machine::with_shell();
+    machine.turn(&["hello"]);
+    let mut command = machine.program("/bin/sh");
+    // `true` reads nothing; the second command's exit code is written beside it.
+    let line = format!("{{ sleep 0.2; '{ANGELIA}' sessions list; echo $? >&2; }} | true");
+    command.args(["-c", &line]);
+    let ran = RunningCommand::spawn(command, Stdio::null()).wait();
+    assert_eq!(ran.stderr.trim(), "0", "{ran:#?}");
 }

@@ -46,6 +46,23 @@ fn keys_are_added_listed_and_revoked_in_the_owners_own_file() {
 }
 
 #[test]
+fn a_file_that_cannot_be_edited_is_left_alone_with_a_hint() {
+    for text in [
+        "{listen: '127.0.0.1:0'}\n",
+        "{\n  listen: '127.0.0.1:0'\n}\n",
+        "\"http\": {agent_mode: false}\n",
+        "http: {agent_mode: false}\n",
+    ] {
+        let machine = Machine::new();
+        machine.configure(text);
+        let ran = machine.angelia(&["keys", "add", "bot"]);
+        ran.assert_code(78).assert_stderr("cannot be edited by a program");
+        ran.assert_stderr("`http:` and `keys:` on lines of their own").assert_stderr("- name: bot");
+        assert_eq!(fs::read_to_string(machine.home().join("config.yaml")).unwrap(), text);
+    }
+}
+
+#[test]
 fn an_agent_cannot_make_keys() {
     let mut machine = Machine::new();
     machine.set("ANGELIA_AGENT", "home:owner:agent");

@@ -233,3 +233,44 @@ fn real_a_tools_grandchild_does_not_survive_it() {
         assert_eq!(assert_every_turn_ended_once(&machine), 5);
     }
 }
+
+/// The agents of a process that was killed end with it: nobody has to start another one.
+#[test]
+fn agents_end_soon_after_their_owner_was_killed() {
+    for through_daemon in [false, true] {
+        let machine = Machine::new();
+        let serving = through_daemon.then(|| machine.serve());
+        let running = machine.start(&["run", SAYS_AND_HANGS]);
+        running.wait_for_stdout("said before");
+        assert!(!agent_pids(&machine).is_empty());
+        match serving {
+            Some(serving) => serving.kill(),
+            None => running.signal(rustix::process::Signal::KILL),
+        }
+        assert_no_process_left(&machine);
+        drop(running);
+    }
+}
+
+/// Also the tools of an agent, and what they have started in sessions of their own.
+#[test]
+fn real_the_tools_of_an_agent_end_with_its_owner() {
+    for claude in RealClaude::all().unwrap() {
+        let (machine, server) = (Machine::with_shell(), ModelServer::start().unwrap());
+        let lines = profile(&machine, &claude, &server);
+        machine.configure(&format!("profiles:\n  default:{lines}\n    permissions: unattended\n"));
+        let pids = machine.place.root().join("pids");
+        let command = format!(
+            "setsid sh -c 'echo $$ >> {}; exec sleep 300' >/dev/null 2>&1 & sleep 300",
+            pids.display()
+        );
+        let call = json!({"name": "Bash", "input": {"command": command, "description": "x"}});
+        let running = machine.start(&["run", "--json", &format!("TOOL:{call}:END")]);
+        until("the grandchild lives", || std::fs::read_to_string(&pids).is_ok_and(|it| it != ""));
+        running.signal(rustix::process::Signal::KILL);
+        assert_no_process_left(&machine);
+        let pid = std::fs::read_to_string(&pids).unwrap();
+        let grandchild = crate::agent_processes::command_line(pid.trim().parse().unwrap());
+        assert_eq!(grandchild, "", "{grandchild}");
+    }
+}

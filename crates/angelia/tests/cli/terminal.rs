@@ -74,6 +74,34 @@ fn an_approval_is_asked_and_answered() {
     terminal.wait().assert_code(130);
 }
 
+/// The sequences of a model, a tool or an agent are shown: they must not move the cursor, fill the
+/// clipboard or set the title.
+#[test]
+fn escape_sequences_are_shown_and_not_sent() {
+    let machine = Machine::with_shell();
+    let osc = "\x1b]52;c;ZXZpbA==\x07";
+    for (prompt, shown) in [
+        (format!("{osc} \u{9b}2J"), "␛]52;c;ZXZpbA==␇"),
+        (format!("!ask rm {osc}"), "␛]52;c;ZXZpbA==␇"),
+    ] {
+        let mut terminal = Terminal::open(&machine, &format!("run '{prompt}'"));
+        if prompt.starts_with("!ask") {
+            terminal.running.wait_for_stdout("[y]es once");
+            terminal.type_in("y\n");
+        }
+        let ran = terminal.wait();
+        ran.assert_code(0).assert_stdout(shown);
+        assert!(!ran.stdout.contains("\x1b]") && !ran.stdout.contains('\u{9b}'), "{ran:#?}");
+    }
+    // What was recorded is shown later in the same way, and a pipe gets it as it is.
+    let id = machine.list("turns")[1]["id"].as_str().unwrap().to_owned();
+    let ran = Terminal::open(&machine, &format!("turns show {id}")).wait();
+    ran.assert_code(0).assert_stdout("␛]52;c;ZXZpbA==␇");
+    assert!(!ran.stdout.contains("\x1b]"), "{ran:#?}");
+    machine.angelia(&["turns", "show", &id]).assert_code(0).assert_stdout(osc);
+    machine.angelia(&["run", osc]).assert_code(0).assert_stdout(osc);
+}
+
 #[test]
 fn a_question_is_asked_and_answered() {
     let machine = Machine::with_shell();

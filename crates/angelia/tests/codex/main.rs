@@ -9,6 +9,9 @@ mod agent_processes;
 mod daemon_fixture;
 mod dialects;
 mod files;
+mod lost;
+#[path = "../cli/lost_transcripts.rs"]
+mod lost_transcripts;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/machine.rs"]
 mod machine;

@@ -172,6 +172,20 @@ fn what_is_broken_is_named_and_left_alone() {
 }
 
 #[test]
+fn a_named_pipe_is_not_waited_for() {
+    let machine = prepared("");
+    let path = config(&machine);
+    fs::remove_file(&path).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+    for verb in ["enable", "disable", "status"] {
+        let began = std::time::Instant::now();
+        let ran = machine.angelia(&["codex", verb]);
+        ran.assert_code(78).assert_stderr("is not a regular file");
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{verb}");
+    }
+}
+
+#[test]
 fn a_codex_that_cannot_be_used_is_refused() {
     let machine = machine_with_fake_codex("0.124.9");
     write(&machine, THEIRS);

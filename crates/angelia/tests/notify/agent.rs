@@ -46,13 +46,15 @@ fn text_is_typed_as_it_is_and_submitted_once() {
     place.write("names.yaml", "role_map: {be: {name: Backend}}\n");
     wait_for("the program runs", || place.path("notes").exists().then_some(()));
     let long = "ü".repeat(1500);
-    let texts: [&[&str]; 6] = [
+    let texts: [&[&str]; 8] = [
         &["dev", "plain", "words"],
         &["dev", "Enter"],
         &["dev", "C-c"],
         &["--to", "dev", "--", "-l -t; $(touch x) `id` \"q\" 'a' \\ #{pane_id}"],
         &["--config", "names.yaml", "--from", "be", "dev", "hello"],
         &["dev", &long],
+        &["dev", "cd /tmp;"],
+        &["dev", r"find -exec \;;\;"],
     ];
     for (count, args) in texts.iter().enumerate() {
         let output = place.run("notify-agent", args);
@@ -67,8 +69,10 @@ fn text_is_typed_as_it_is_and_submitted_once() {
         "-l -t; $(touch x) `id` \"q\" 'a' \\ #{pane_id}",
         "⚕ [Backend]: hello",
         &long,
+        "cd /tmp;",
+        r"find -exec \;;\;",
     ];
-    assert_eq!(recorded_lines(&place, 6), expected);
+    assert_eq!(recorded_lines(&place, 8), expected);
     assert!(!place.path("x").exists());
 }
 

@@ -10,6 +10,8 @@ mod agent_processes;
 mod daemon_fixture;
 mod files;
 mod forms;
+#[path = "../cli/lost_transcripts.rs"]
+mod lost_transcripts;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/machine.rs"]
 mod machine;

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{
     daemon_fixture::{DaemonFixture, on_both},
-    post::{assistant, conversation_lines, messages, post, post_to, user},
+    lost_transcripts::lose_transcripts,
+    post::{HttpResponse, assistant, conversation_lines, messages, post, post_to, request, user},
 };
 
 on_both! {
@@ -12,6 +13,7 @@ on_both! {
     regenerated super::regenerated;
     another_prompt super::another_prompt;
     three_dialects super::three_dialects;
+    lost_transcript super::lost_transcript;
 }
 
 fn three_turns(bench: DaemonFixture) {
@@ -81,4 +83,57 @@ fn three_dialects(bench: DaemonFixture) {
     let next = post_to(&bench, "/v1/responses", &next);
     assert_eq!(next.session(), response.session());
     bench.end();
+}
+
+/// The agent's own transcript is gone: whatever names the conversation, the model is sent all of it.
+fn lost_transcript(bench: DaemonFixture) {
+    let first = post(&bench, &messages(&[user("ECHO:one")]));
+    lose_transcripts(&bench.machine);
+    let told = [user("ECHO:one"), assistant("one"), user("ECHO:two")];
+    let second = post(&bench, &messages(&told));
+    assert_eq!(second.text(), "two");
+    assert_eq!(second.session(), first.session());
+    assert_carried(&bench, &second, &["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
+
+    lose_transcripts(&bench.machine);
+    let named = format!("x-angelia-session: {}\r\n", first.session());
+    let body = messages(&[user("ECHO:three")]);
+    let third = request(&bench, "POST", "/v1/messages", &named, &body);
+    assert_eq!(third.text(), "three");
+    let all = ["user: ECHO:one", "assistant: one", "user: ECHO:two", "assistant: two"];
+    assert_carried(&bench, &third, &[&all[..], &["user: ECHO:three"]].concat());
+
+    let body = json!({"model": "claude/sonnet", "input": "ECHO:hello"});
+    let response = post_to(&bench, "/v1/responses", &body);
+    lose_transcripts(&bench.machine);
+    let id = &response.body["id"];
+    let body = json!({"model": "claude/sonnet", "input": "ECHO:again", "previous_response_id": id});
+    let next = post_to(&bench, "/v1/responses", &body);
+    assert_eq!(next.session(), response.session());
+    assert_carried(&bench, &next, &["user: ECHO:hello", "assistant: hello", "user: ECHO:again"]);
+
+    let first = bench.machine.turn(&["ECHO:one"]);
+    lose_transcripts(&bench.machine);
+    let second = bench.machine.turn(&["-s", first.completed().session(), "ECHO:two"]);
+    assert_eq!(second.completed().text(), "two");
+    assert_eq!(second.first("notice")["code"], "history_carried", "{second:#?}");
+    assert_eq!(second.first("turn.started")["resumed"], false);
+    let lines = conversation_lines(bench.model_requests().last().unwrap());
+    assert_eq!(lines, ["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
+    // The new conversation of the agent is resumed as any other.
+    let third = bench.machine.turn(&["-s", first.session(), "ECHO:three"]);
+    assert!(third.completed().of_type("notice").is_empty(), "{third:#?}");
+    bench.end();
+}
+
+/// Asserts that the last model request had this conversation, and that the turn says why.
+#[track_caller]
+fn assert_carried(bench: &DaemonFixture, answer: &HttpResponse, wanted: &[&str]) {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(conversation_lines(bench.model_requests().last().unwrap()), wanted);
+    let path = format!("/api/turns/{}/events", answer.header("x-angelia-turn"));
+    let events = request(bench, "GET", &path, "", &Value::Null);
+    let events = events.body.as_str().unwrap();
+    assert!(events.contains(r#""code":"history_carried""#), "{events}");
+    assert!(events.contains(r#""resumed":false"#), "{events}");
 }

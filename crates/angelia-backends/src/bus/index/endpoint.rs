@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use angelia_core::{
     model::{EndpointName, bus::BusMessage},
-    ports::bus::DeliveryNotifier,
+    ports::bus::{DeliveryNotifier, Presence},
 };
 use tokio::{sync::Notify, time::Instant};
 use uuid::Uuid;
@@ -79,6 +79,14 @@ impl EndpointQueue {
 
     pub(in crate::bus) fn queued(&self) -> usize {
         self.waiting.len() + self.in_flight.len()
+    }
+
+    pub(in crate::bus) fn presence(&self) -> Presence {
+        match (&self.listener, self.record.seen) {
+            (Some(_), _) => Presence::Listening,
+            (None, true) => Presence::Away,
+            (None, false) => Presence::NeverSeen,
+        }
     }
 
     pub(in crate::bus) fn is_held_by(&self, session: Uuid) -> bool {

@@ -8,6 +8,8 @@ mod claim;
 mod dead_letters;
 mod delivery;
 mod endpoint;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,6 +42,8 @@ pub(super) struct BusIndex {
     pub(super) segment_usage: HashMap<u64, SegmentUsage>,
     cached_bytes: usize,
     queued: usize,
+    /// Room taken in all queues by messages that are published and not yet stored.
+    reserved: usize,
     counts: BusCounts,
 }
 
@@ -55,6 +59,8 @@ pub(super) struct ReservedMessage {
     pub(super) message: BusMessage,
     pub(super) targets: Targets,
     pub(super) presence: Presence,
+    /// Tells a repeat from another message with the same id.
+    pub(super) body_hash: u64,
     /// Accepted even if it repeats an earlier message.
     pub(super) skip_dedupe: bool,
 }
@@ -63,6 +69,11 @@ pub(super) struct ReservedMessage {
 pub(super) enum Targets {
     One(EndpointSlot),
     Many(Vec<EndpointSlot>),
+    /// No queue: the message becomes a dead letter at once.
+    DeadLetter {
+        to: EndpointName,
+        reason: String,
+    },
     Refused(PublishError),
 }
 
@@ -71,7 +82,15 @@ impl Targets {
         match self {
             Self::One(slot) => std::slice::from_ref(slot),
             Self::Many(slots) => slots,
-            Self::Refused(_) => &[],
+            Self::DeadLetter { .. } | Self::Refused(_) => &[],
+        }
+    }
+
+    /// Returns how many positions in the log the message takes.
+    pub(super) fn positions(&self) -> u64 {
+        match self {
+            Self::DeadLetter { .. } => 1,
+            other => other.slots().len() as u64,
         }
     }
 }
@@ -86,6 +105,7 @@ impl BusIndex {
             segment_usage: HashMap::new(),
             cached_bytes: 0,
             queued: 0,
+            reserved: 0,
             counts: BusCounts::default(),
         }
     }
@@ -114,49 +134,42 @@ impl BusIndex {
     }
 
     /// Finds the endpoints that a message goes to and reserves room in their queues.
-    pub(super) fn reserve(&mut self, message: BusMessage) -> ReservedMessage {
-        let size = message.envelope.len();
-        let (targets, presence) = if size > MAX_MESSAGE_BYTES {
-            let limit = MAX_MESSAGE_BYTES;
-            let refusal = PublishError::TooLarge { size, limit };
-            (Targets::Refused(refusal), Presence::NeverSeen)
-        } else {
-            match &message.to {
-                Destination::Endpoint(name) => {
-                    let slot = self.slot_or_insert(name);
-                    self.reserve_one(slot)
-                }
-                Destination::Everyone => self.reserve_all(),
+    pub(super) fn reserve(&mut self, message: BusMessage, body_hash: u64) -> ReservedMessage {
+        let (targets, presence) = match (too_large(&message), &message.to) {
+            (Some(refusal), _) => (Targets::Refused(refusal), Presence::NeverSeen),
+            (None, Destination::Endpoint(name)) => {
+                let slot = self.slot_or_insert(name);
+                self.reserve_one(slot)
             }
+            (None, Destination::Everyone) => self.reserve_all(),
         };
-        if matches!(targets, Targets::Refused(_)) {
-            self.counts.refused += 1;
-        }
-        ReservedMessage { message, targets, presence, skip_dedupe: false }
+        ReservedMessage { message, targets, presence, body_hash, skip_dedupe: false }
     }
 
     fn reserve_one(&mut self, slot: EndpointSlot) -> (Targets, Presence) {
-        let is_full = self.queued >= MAX_TOTAL_QUEUED;
+        if self.total_room() == 0 {
+            let refusal = PublishError::BusFull { queued: self.queued };
+            return (Targets::Refused(refusal), Presence::Away);
+        }
         let cap = self.limits.max_queued;
         let endpoint = self.endpoint_mut(slot);
         let queued = endpoint.queued() + endpoint.reserved;
-        if is_full || queued >= cap {
+        if queued >= cap {
             let to = endpoint.name.clone();
             let refusal = PublishError::Full { to, queued };
             return (Targets::Refused(refusal), Presence::Away);
         }
         endpoint.reserved += 1;
-        let presence = match (&endpoint.listener, endpoint.record.seen) {
-            (Some(_), _) => Presence::Listening,
-            (None, true) => Presence::Away,
-            (None, false) => Presence::NeverSeen,
-        };
+        let presence = endpoint.presence();
+        self.reserved += 1;
         (Targets::One(slot), presence)
     }
 
     /// Reserves room for a broadcast at every listening or durable endpoint. An endpoint whose
-    /// queue is full misses the broadcast.
+    /// queue is full misses the broadcast. If the bus has no room for all of the others, the
+    /// broadcast is refused: otherwise chance would decide who gets it.
     fn reserve_all(&mut self) -> (Targets, Presence) {
+        let room = self.total_room();
         let cap = self.limits.max_queued;
         let mut slots = Vec::new();
         let mut presence = Presence::NeverSeen;
@@ -171,13 +184,26 @@ impl BusIndex {
                 presence = Presence::Listening;
             }
         }
-        (Targets::Many(slots), presence)
+        let targets = Targets::Many(slots);
+        self.reserved += targets.slots().len();
+        if targets.slots().len() > room {
+            self.unreserve(&targets);
+            let refusal = PublishError::BusFull { queued: self.queued };
+            return (Targets::Refused(refusal), presence);
+        }
+        (targets, presence)
+    }
+
+    /// Returns how many more messages fit into all queues together.
+    fn total_room(&self) -> usize {
+        MAX_TOTAL_QUEUED.saturating_sub(self.queued + self.reserved)
     }
 
     /// Releases the room that was reserved for a message that is not stored.
     pub(super) fn unreserve(&mut self, targets: &Targets) {
         for slot in targets.slots() {
             self.endpoint_mut(*slot).reserved -= 1;
+            self.reserved -= 1;
         }
     }
 
@@ -194,6 +220,13 @@ impl BusIndex {
         let ReservedMessage { message, targets, presence, .. } = outgoing;
         let receipt = Receipt { id: message.id.clone(), presence, repeated: false };
         self.counts.accepted += 1;
+        if let Targets::DeadLetter { to, reason } = targets {
+            let size = message.envelope.len();
+            let message = place.is_none().then_some(message);
+            let dead = DeadEntry { to, reason, died_at_ms: at, size, location: place, message };
+            self.insert_dead_letter(first, dead);
+            return receipt;
+        }
         // The sender of a broadcast is not told who has taken it.
         let watch = watch.filter(|_| matches!(targets, Targets::One(_)));
         for (position, slot) in (first..).zip(targets.slots()) {
@@ -208,6 +241,7 @@ impl BusIndex {
                 is_written: false,
             };
             self.endpoint_mut(*slot).reserved -= 1;
+            self.reserved -= 1;
             self.enqueue(*slot, entry, Some(message.clone()));
         }
         receipt
@@ -267,6 +301,11 @@ impl BusIndex {
         }
     }
 
+    pub(super) fn presence(&self, name: &EndpointName) -> Presence {
+        let endpoint = self.find_endpoint(name.as_str());
+        endpoint.map_or(Presence::NeverSeen, EndpointQueue::presence)
+    }
+
     pub(super) fn listeners(&self) -> Vec<(EndpointName, Uuid)> {
         let live = self.endpoints.iter().filter_map(|endpoint| {
             let live = endpoint.listener.as_ref()?;
@@ -299,4 +338,10 @@ impl BusIndex {
             ..self.counts
         }
     }
+}
+
+/// Returns the refusal of a message that is larger than the bus takes.
+pub(super) fn too_large(message: &BusMessage) -> Option<PublishError> {
+    let (size, limit) = (message.envelope.len(), MAX_MESSAGE_BYTES);
+    (size > limit).then_some(PublishError::TooLarge { size, limit })
 }

@@ -109,6 +109,11 @@ impl MessageLog {
         self.active.write()
     }
 
+    /// Forgets the records that were not handed to the operating system yet.
+    pub(super) fn discard_unwritten(&mut self) {
+        self.active.discard_unwritten();
+    }
+
     /// Syncs the records to the disk: they survive a power failure.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let synced = self.active.sync();

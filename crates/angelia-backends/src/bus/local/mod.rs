@@ -40,7 +40,7 @@ use self::{
 };
 use super::{
     bus_core::{BusCore, PublishBatch, SharedIndex},
-    dedupe::DedupeFilter,
+    dedupe::{DedupeFilter, hash_body},
     index::{BusIndex, EndpointRecord, LogLocation},
     limits::BusLimits,
 };
@@ -114,7 +114,7 @@ fn open_locked(
     let mut repeats = DedupeFilter::new(&limits);
     for (message, at) in std::mem::take(&mut recovered.recent) {
         let key = repeats.hash_message(&message);
-        repeats.insert(key, at);
+        repeats.insert(key, hash_body(&message), at);
     }
     index.expire_all(now);
     let index = Arc::new(Mutex::new(index));

@@ -2,7 +2,11 @@
 //! disappears before its message. A few old messages that still wait do not hold up the whole log:
 //! they are copied to its end, in small steps between commits.
 
-use std::{io, os::unix::fs::FileExt as _};
+use std::{
+    io,
+    os::unix::fs::FileExt as _,
+    time::{Duration, Instant},
+};
 
 use angelia_core::model::EndpointName;
 
@@ -23,11 +27,25 @@ const MAX_DEDUPE_LOG_BYTES: u64 = 128 * 1024 * 1024;
 /// How much of a segment is scanned between two commits.
 const SCAN_STEP_BYTES: usize = 64 * 1024;
 
+/// The pause after a failed copy, for example on a full disk. It doubles with each failure, up to
+/// the longest.
+const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(2);
+const MAX_RETRY_PAUSE: Duration = Duration::from_mins(5);
+
 #[derive(Debug, Default)]
 pub(super) struct ReclaimState {
     copying: Option<SegmentCopy>,
-    /// Copying has failed and is not tried again before the next start.
-    has_failed: bool,
+    /// A segment has just been copied, so that it can be removed, and the next one may follow.
+    has_copied: bool,
+    /// Set after a failed copy, until a segment has been copied.
+    retry: Option<CopyRetry>,
+}
+
+/// When to try again.
+#[derive(Debug)]
+struct CopyRetry {
+    pause: Duration,
+    at: Instant,
 }
 
 /// A segment whose remaining messages are being copied to the end of the log.
@@ -42,7 +60,23 @@ struct SegmentCopy {
 
 impl ReclaimState {
     pub(super) fn is_busy(&self) -> bool {
-        self.copying.is_some()
+        self.copying.is_some() || self.has_copied
+    }
+
+    fn may_copy(&self) -> bool {
+        self.retry.as_ref().is_none_or(|retry| Instant::now() >= retry.at)
+    }
+
+    /// Reports only the first of several failures: the owner learns nothing from the others.
+    fn note_failure(&mut self, error: &io::Error) {
+        let pause = match &self.retry {
+            None => {
+                tracing::error!(%error, "old messages cannot be copied, so the bus's log keeps its size");
+                FIRST_RETRY_PAUSE
+            }
+            Some(retry) => (retry.pause * 2).min(MAX_RETRY_PAUSE),
+        };
+        self.retry = Some(CopyRetry { pause, at: Instant::now() + pause });
     }
 }
 
@@ -51,12 +85,21 @@ impl LogWriter {
     /// starts to copy out of the oldest one.
     pub(super) fn reclaim(&mut self) {
         if let Some(copying) = self.reclaim_state.copying.take() {
-            if let Err(error) = self.copy_step(copying) {
-                tracing::error!(%error, "old messages could not be copied");
-                self.reclaim_state.has_failed = true;
+            match self.copy_step(copying) {
+                Ok(()) if self.reclaim_state.copying.is_none() => {
+                    self.reclaim_state.has_copied = true;
+                    self.reclaim_state.retry = None;
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    // The next attempt copies the same messages again.
+                    self.log.discard_unwritten();
+                    self.reclaim_state.note_failure(&error);
+                }
             }
             return;
         }
+        self.reclaim_state.has_copied = false;
         let now = self.clock.now().as_millisecond();
         let window = i64::try_from(self.limits.dedupe_window.as_millis()).unwrap_or(i64::MAX);
         while let Some(oldest) = self.log.sealed.front() {
@@ -72,10 +115,12 @@ impl LogWriter {
                 let is_sparse = (wanted as u64).saturating_mul(2) < self.log.size();
                 if self.log.size() > MIN_COPY_LOG_BYTES
                     && is_sparse
-                    && !self.reclaim_state.has_failed
+                    && self.reclaim_state.may_copy()
                 {
-                    let number = oldest.number;
-                    self.reclaim_state.copying = self.start_copying(number);
+                    match self.start_copying(oldest.number) {
+                        Ok(copying) => self.reclaim_state.copying = copying,
+                        Err(error) => self.reclaim_state.note_failure(&error),
+                    }
                 }
                 return;
             }
@@ -84,28 +129,19 @@ impl LogWriter {
         }
     }
 
-    fn start_copying(&self, number: u64) -> Option<SegmentCopy> {
-        let read = || -> io::Result<Option<SegmentCopy>> {
-            let Some(made) = segment::open(self.log.folder(), number)? else {
-                return Ok(None);
-            };
-            let mut bytes = vec![0; usize::try_from(made.size).unwrap_or(0)];
-            made.file.read_exact_at(&mut bytes, 0)?;
-            Ok(Some(SegmentCopy {
-                number,
-                seed: made.seed,
-                bytes,
-                offset: SEGMENT_HEADER_BYTES,
-                link: 0,
-            }))
+    fn start_copying(&self, number: u64) -> io::Result<Option<SegmentCopy>> {
+        let Some(made) = segment::open(self.log.folder(), number)? else {
+            return Ok(None);
         };
-        match read() {
-            Ok(copying) => copying,
-            Err(error) => {
-                tracing::error!(%error, "an old segment of the bus's log cannot be read");
-                None
-            }
-        }
+        let mut bytes = vec![0; usize::try_from(made.size).unwrap_or(0)];
+        made.file.read_exact_at(&mut bytes, 0)?;
+        Ok(Some(SegmentCopy {
+            number,
+            seed: made.seed,
+            bytes,
+            offset: SEGMENT_HEADER_BYTES,
+            link: 0,
+        }))
     }
 
     /// Copies some messages. The index uses the copies only after they are synced, and the

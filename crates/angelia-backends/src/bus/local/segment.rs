@@ -106,6 +106,11 @@ impl ActiveSegment {
         written
     }
 
+    pub(super) fn discard_unwritten(&mut self) {
+        self.encoder.bytes.clear();
+        self.encoder.link = self.link;
+    }
+
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.write()?;
         self.file.sync_data()

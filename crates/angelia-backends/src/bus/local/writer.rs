@@ -19,7 +19,7 @@ use super::{
 };
 use crate::bus::{
     bus_core::{PublishBatch, SharedIndex, storage_error},
-    dedupe::DedupeFilter,
+    dedupe::{DedupeFilter, EarlierMessage},
     index::{LogLocation, ReservedMessage, Targets},
     limits::BusLimits,
 };
@@ -40,8 +40,13 @@ pub(super) struct LogWriter {
 
 /// The result of a message, provided that its group is synced.
 enum WriteOutcome {
-    Stored { first_position: u64, location: Option<LogLocation> },
+    Stored {
+        first_position: u64,
+        location: Option<LogLocation>,
+    },
     Repeated,
+    /// Another message has this id.
+    IdReused,
     Refused,
 }
 
@@ -136,26 +141,36 @@ impl LogWriter {
         now: i64,
         keys: &mut Vec<u128>,
     ) -> io::Result<WriteOutcome> {
+        let message = &outgoing.message;
+        let key = self.dedupe.hash_message(message);
+        // Before refusals: a repeat needs no room.
+        if !outgoing.skip_dedupe {
+            match self.dedupe.find(key, outgoing.body_hash, now) {
+                EarlierMessage::None => {}
+                EarlierMessage::Same => return Ok(WriteOutcome::Repeated),
+                EarlierMessage::OtherBody => return Ok(WriteOutcome::IdReused),
+            }
+        }
         if matches!(outgoing.targets, Targets::Refused(_)) {
             return Ok(WriteOutcome::Refused);
         }
-        let message = &outgoing.message;
-        let key = self.dedupe.hash_message(message);
-        if !outgoing.skip_dedupe && self.dedupe.contains(key, now) {
-            return Ok(WriteOutcome::Repeated);
-        }
-        let slots = outgoing.targets.slots();
+        let positions = outgoing.targets.positions();
         let names: Vec<_> = match &message.to {
             Destination::Endpoint(name) => vec![name.clone()],
             Destination::Everyone => {
                 let index = self.index.lock();
-                slots.iter().map(|slot| index.endpoint(*slot).name.clone()).collect()
+                outgoing
+                    .targets
+                    .slots()
+                    .iter()
+                    .map(|slot| index.endpoint(*slot).name.clone())
+                    .collect()
             }
         };
         let first = self.next_position;
-        self.next_position += slots.len() as u64;
+        self.next_position += positions;
         // A broadcast that reaches no endpoint is accepted and not stored.
-        let place = if slots.is_empty() {
+        let place = if positions == 0 {
             None
         } else {
             Some(self.log.append_message(MessageRecord {
@@ -169,7 +184,10 @@ impl LogWriter {
                 envelope: &message.envelope,
             })?)
         };
-        self.dedupe.insert(key, now);
+        if let Targets::DeadLetter { reason, .. } = &outgoing.targets {
+            self.log.append_dead(first, now, reason)?;
+        }
+        self.dedupe.insert(key, outgoing.body_hash, now);
         keys.push(key);
         Ok(WriteOutcome::Stored { first_position: first, location: place })
     }
@@ -196,12 +214,17 @@ impl LogWriter {
                         Ok(index.commit(outgoing, first, now, place, watch.as_ref()))
                     }
                     (WriteOutcome::Repeated, None) => Ok(index.accept_repeat(&outgoing)),
+                    (WriteOutcome::IdReused, None) => {
+                        index.unreserve(&outgoing.targets);
+                        index.count_refusal();
+                        Err(PublishError::IdReused { id: outgoing.message.id })
+                    }
                     (_, trouble) => {
                         index.unreserve(&outgoing.targets);
+                        index.count_refusal();
                         if let Targets::Refused(refusal) = outgoing.targets {
                             return Err(refusal);
                         }
-                        index.count_refusal();
                         let error = trouble.clone().unwrap_or(BusError::Closed);
                         Err(PublishError::Storage(error))
                     }

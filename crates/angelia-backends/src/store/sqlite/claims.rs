@@ -5,7 +5,7 @@ use angelia_core::{
     model::TurnRecord,
     ports::{ClaimOutcome, Lease, NewTurn, RequestClaim, StoreError},
 };
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     callers,
@@ -30,7 +30,7 @@ pub(super) fn create_turn(
         return Err(StoreError::LeaseLost.into());
     }
     if let Some(claim) = &new.claim
-        && let Some(known) = find_claim(db, claim)?
+        && let Some(known) = find_claim(&db.connection, claim)?
     {
         return Ok(known);
     }
@@ -44,9 +44,11 @@ pub(super) fn create_turn(
     Ok(ClaimOutcome::New)
 }
 
-fn find_claim(db: &Db, claim: &RequestClaim) -> Result<Option<ClaimOutcome>, SqliteError> {
-    let known = db
-        .connection
+pub(super) fn find_claim(
+    connection: &Connection,
+    claim: &RequestClaim,
+) -> Result<Option<ClaimOutcome>, SqliteError> {
+    let known = connection
         .prepare_cached(
             "SELECT turn_id, input FROM claims WHERE caller = ?1 AND key = ?2 AND made_at >= ?3",
         )?

@@ -15,6 +15,7 @@
 //! - `error`: the messages that people get when SQLite fails.
 
 mod approvals;
+mod audit;
 mod callers;
 mod checkpoint;
 mod claims;
@@ -37,12 +38,12 @@ use std::{path::Path, sync::Arc};
 
 use angelia_core::{
     model::{
-        ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
-        TurnState,
+        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
+        TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page, PendingCommit,
-        Store, StoreFuture,
+        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page,
+        PendingCommit, RequestClaim, Store, StoreFuture,
     },
 };
 use jiff::Timestamp;
@@ -124,6 +125,11 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |db| claims::create_turn(db, &lease, &new)))
     }
 
+    fn check_claim<'a>(&'a self, claim: &'a RequestClaim) -> StoreFuture<'a, ClaimOutcome> {
+        self.readers
+            .look_up(move |db| Ok(claims::find_claim(db, claim)?.unwrap_or(ClaimOutcome::New)))
+    }
+
     fn set_turn_state<'a>(
         &'a self,
         lease: &'a Lease,
@@ -189,6 +195,14 @@ impl Store for SqliteStore {
 
     fn stale_sessions(&self, before: Timestamp) -> StoreFuture<'_, Vec<SessionRecord>> {
         Box::pin(self.readers.read(move |db| read::stale_sessions(db, before)))
+    }
+
+    fn record_audit(&self, entry: AuditEntry) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |db| audit::insert(db, &entry)))
+    }
+
+    fn audit(&self, query: AuditQuery) -> StoreFuture<'_, Vec<AuditRecord>> {
+        Box::pin(self.readers.read(move |db| audit::list(db, query)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, fs, path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::{Content, EventKind, TurnEvent, TurnRecord},
+    model::{AuditAction, AuditActor, AuditEntry, Content, EventKind, TurnEvent, TurnRecord},
     ports::{
         ApprovalFilter, ClaimOutcome, Lease, NewTurn, Page, PendingCommit, RequestClaim, Store as _,
     },
@@ -232,6 +232,24 @@ async fn an_older_file_is_migrated() {
     let new = NewTurn { claim: Some(claim), ..turn.into() };
     let claimed = store.create_turn(&lease, &new).await.unwrap();
     assert_eq!(claimed, ClaimOutcome::New);
+}
+
+#[tokio::test]
+async fn a_row_of_the_audit_cannot_be_changed_or_deleted() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open_store(&home);
+    let entry = AuditEntry {
+        at: timestamp(1),
+        actor: AuditActor::Terminal,
+        action: AuditAction::Key,
+        subject: "added `bot`".into(),
+    };
+    store.record_audit(entry).await.unwrap();
+    let other = Connection::open(home.path().join("state.db")).unwrap();
+    for sql in ["UPDATE audit SET subject = ''", "DELETE FROM audit"] {
+        let refused = other.execute(sql, []).unwrap_err();
+        assert!(refused.to_string().contains("append-only"), "{refused}");
+    }
 }
 
 /// Pins the bytes on disk. A change here means that files of the last version are read differently.

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::EndpointName;
 
-/// Id chosen by the sender. Messages with the same id, sender and receiver are the same message.
+/// Id chosen by the sender. Messages with the same id, sender, receiver and body are the same
+/// message.
 pub type MessageId = Arc<str>;
 
 /// A message to one endpoint or to all.

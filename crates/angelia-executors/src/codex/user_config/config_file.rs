@@ -5,13 +5,13 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 const FILE_NAME: &str = "config.toml";
 
@@ -27,6 +27,8 @@ pub enum ConfigFileError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error("{} is not UTF-8 text", .0.display())]
     NotText(PathBuf),
+    #[error("{} is not a regular file", .0.display())]
+    NotAFile(PathBuf),
     #[error("another `angelia codex` is working on {}", .0.display())]
     Busy(PathBuf),
     #[error("{} was changed by another program meanwhile", .0.display())]
@@ -73,13 +75,23 @@ impl ConfigFile {
 
     /// Returns `None` if there is no such file.
     pub fn read(&self) -> Result<Option<String>, ConfigFileError> {
-        match fs::read(&self.resolved_path) {
-            Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => Ok(Some(text)),
-                Err(_) => Err(ConfigFileError::NotText(self.path.clone())),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.io_error("read", error)),
+        // Opening a named pipe would otherwise wait for its writer.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let mut file = match options.open(&self.resolved_path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.io_error("read", error)),
+        };
+        let found = file.metadata().map_err(|error| self.io_error("read", error))?;
+        if !found.is_file() {
+            return Err(ConfigFileError::NotAFile(self.path.clone()));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| self.io_error("read", error))?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(ConfigFileError::NotText(self.path.clone())),
         }
     }
 

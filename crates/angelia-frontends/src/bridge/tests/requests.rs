@@ -54,6 +54,18 @@ fn null_is_as_good_as_nothing_and_the_last_word_counts() {
 }
 
 #[test]
+fn half_a_character_is_replaced_and_other_near_json_names_its_field() {
+    let line = br#"{"type":"run","request_id":"r\ud800","session_id":"s","message":"a\ud83db"}"#;
+    let Ok(BridgeRequest::Run(run)) = decode(line) else { panic!("not a run") };
+    assert_eq!((&*run.request_id, &*run.message), ("r\u{fffd}", "a\u{fffd}b"));
+    let line = br#"{"type":"run","request_id":"r","message":NaN,"session_id":"s"}"#;
+    let bad = decode(line).unwrap_err();
+    assert_eq!(bad.code, BridgeErrorCode::BadJson);
+    assert!(bad.message.starts_with("`message`: NaN is not a number"), "{}", bad.message);
+    assert_eq!(bad.request_id.as_deref(), Some("r"));
+}
+
+#[test]
 fn keys_may_be_escaped() {
     let line = br#"{"\u0074ype":"ping","request\u005fid":"\u00e9"}"#;
     let Ok(BridgeRequest::Ping(ping)) = decode(line) else { panic!("not a ping") };

@@ -93,7 +93,11 @@ impl BusConnection {
             FrameKind::Message => self.handle_message(frame, &fields, messages)?,
             FrameKind::Ack => self.collect_acks(&fields, acknowledged)?,
             FrameKind::Refuse => self.refuse_message(&fields)?,
-            FrameKind::Ping => reply::pong(&mut self.out),
+            FrameKind::Ping => {
+                let asks = is_true(fields.ack);
+                self.uses_acks |= self.name.is_none() && asks;
+                reply::pong(&mut self.out, asks && self.uses_acks);
+            }
             FrameKind::ListEndpoints => {
                 reply::endpoints(&mut self.out, &self.context.bus.listeners());
             }

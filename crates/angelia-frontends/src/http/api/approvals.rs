@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use angelia_core::{
     engine::EngineError,
-    model::{ApprovalId, ApprovalRecord, Decision, QuestionAnswer, Verdict},
+    model::{ApprovalId, ApprovalRecord, AuditAction, Decision, QuestionAnswer, Verdict},
     ports::ApprovalFilter,
 };
 use axum::{Extension, Json, extract::State};
@@ -101,7 +101,11 @@ pub(super) async fn decide(
     caller.ensure_may_decide().await?;
     let verdict = body.verdict.as_str();
     match state.engine.decide(id, body.into()).await {
-        Ok(()) => {}
+        Ok(()) => {
+            let actor = caller.audit_actor().await;
+            let subject = format!("approval {id}: {verdict}");
+            state.engine.record_audit(actor, AuditAction::Decision, subject).await;
+        }
         Err(EngineError::NotPending) => return Err(not_pending(&state, id).await),
         Err(error) => return Err(error.into()),
     }

@@ -65,7 +65,8 @@ pub(in crate::http) struct BusMessageBody {
     to: String,
     /// The claimed sender; it is not verified, because an HTTP client holds no endpoint's name.
     from: Option<String>,
-    /// A second message with the same id is the same message.
+    /// A second message with the same id and the same body is the same message; with another body
+    /// it is refused.
     id: Option<String>,
     text: Option<String>,
     #[serde(rename = "type")]
@@ -148,7 +149,10 @@ impl From<Receipt> for BusAccepted {
 fn refusal_error(refusal: &PublishError) -> HttpError {
     let message = refusal.to_string();
     match refusal {
-        PublishError::Full { .. } => HttpError::new(ErrorKind::Busy, message).with_code("busy"),
+        PublishError::Full { .. } | PublishError::BusFull { .. } => {
+            HttpError::new(ErrorKind::Busy, message).with_code("busy")
+        }
+        PublishError::IdReused { .. } => HttpError::new(ErrorKind::Conflict, message),
         PublishError::TooLarge { .. } => HttpError::new(ErrorKind::TooLarge, message),
         PublishError::Storage(_) => {
             HttpError::new(ErrorKind::Failed(FailureKind::Unavailable), message)

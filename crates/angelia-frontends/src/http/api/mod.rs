@@ -1,6 +1,7 @@
-//! `/api`: sessions, turns, approvals, the bus, and the profiles and executors of this machine.
+//! `/api`: sessions, turns, approvals, the audit, the bus, and the profiles and executors of this machine.
 
 mod approvals;
+mod audit;
 mod bus;
 mod events;
 mod input;
@@ -22,6 +23,7 @@ pub(crate) use self::sessions::owners_name;
 /// The request bodies that our own client sends.
 pub use self::{
     approvals::DecisionBody,
+    audit::AuditResource,
     bus::BusApi,
     input::TurnInput,
     sessions::NewSessionBody,
@@ -30,6 +32,7 @@ pub use self::{
 /// The other request and response bodies, for the `OpenAPI` document.
 pub(super) use self::{
     approvals::DecisionReceipt,
+    audit::AuditParams,
     bus::{BusAccepted, BusEndpoint, BusMessageBody},
     events::EventsQuery,
     paging::PageQuery,
@@ -53,6 +56,7 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/turns/{turn}/steer", post(turns::steer))
         .route("/approvals", get(approvals::list))
         .route("/approvals/{approval}", post(approvals::decide))
+        .route("/audit", get(audit::list))
         .route("/bus/endpoints", get(bus::endpoints))
         .route("/bus/messages", post(bus::send))
         .route("/bus/events", get(bus::events))

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
     engine::{EngineError, NewSession},
-    model::{ExternalName, SessionId, SessionRecord},
+    model::{AuditAction, ExternalName, SessionId, SessionRecord},
     ports::ProfileRequest,
 };
 use axum::{
@@ -151,7 +151,10 @@ pub(super) async fn fork(
 pub(super) async fn delete(
     State(state): SharedState,
     PathId(id): PathId<SessionId>,
+    Extension(caller): Extension<ConnectionSource>,
 ) -> Result<StatusCode, HttpError> {
     state.engine.delete_session(id).await?;
+    let actor = caller.audit_actor().await;
+    state.engine.record_audit(actor, AuditAction::Deletion, format!("session {id}")).await;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use angelia_core::model::{Content, HistoryMessage, MessagePart, RawJson, Role, ToolId};
+use angelia_wire::near_json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::super::dialect::{InvalidRequest, content::system_text, json};
@@ -94,7 +95,9 @@ impl ConversationBuilder {
 /// wrapped in one: the model sees it as it was, and no history is refused for a mistake of its
 /// model.
 pub(super) fn parse_arguments(text: &str) -> RawJson {
-    let text = text.trim();
+    // The text may hide a lone surrogate that the JSON around it did not show.
+    let repaired = near_json::repair(text.as_bytes());
+    let text = std::str::from_utf8(&repaired).unwrap_or(text).trim();
     if text.is_empty() {
         return json::literal("{}");
     }

@@ -6,8 +6,9 @@ use super::{
     super::{
         ErrorBody, HealthStatus,
         api::{
-            BusAccepted, BusEndpoint, BusMessageBody, DecisionBody, DecisionReceipt, EventsQuery,
-            InterruptBody, NewSessionBody, PageQuery, SessionChangeBody, TurnBody,
+            AuditParams, AuditResource, BusAccepted, BusEndpoint, BusMessageBody, DecisionBody,
+            DecisionReceipt, EventsQuery, InterruptBody, NewSessionBody, PageQuery,
+            SessionChangeBody, TurnBody,
         },
         resources::{
             AcceptedTurnResource, ApprovalResource, ExecutorResource, ProfileResource,
@@ -23,6 +24,7 @@ pub(super) fn add(paths: &mut Paths) {
     turns(paths);
     events(paths);
     approvals(paths);
+    audit(paths);
     bus(paths);
 }
 
@@ -137,6 +139,14 @@ fn approvals(paths: &mut Paths) {
     let decided = SuccessBody::Json(paths.response_schema::<DecisionReceipt>());
     let decide = Operation::post("/api/approvals/{approval}", "Decides an approval.").body(verdict);
     add_operation(paths, decide.answers(200, decided).fails(&[409]));
+}
+
+fn audit(paths: &mut Paths) {
+    let params = paths.inline::<AuditParams>();
+    let list = SuccessBody::Json(paths.response_schema::<ResourceList<AuditResource>>());
+    let about = "Lists who has decided, changed, deleted or exposed something; newest first.";
+    let listed = Operation::get("/api/audit", about).query(&params, &["limit", "cursor", "since"]);
+    add_operation(paths, listed.answers(200, list));
 }
 
 fn bus(paths: &mut Paths) {

@@ -29,6 +29,32 @@ pub async fn what_nobody_receives_in_time_is_a_dead_letter(fixture: &impl BusFix
     assert_eq!(bus.counts().dead, 1);
 }
 
+pub async fn a_message_for_nobody_is_a_dead_letter_at_once(fixture: &impl BusFixture) {
+    let config = TestBusConfig::default();
+    let mut bus = fixture.open(&config);
+    for _again in 0..2 {
+        let reason = "nobody is there".to_owned();
+        bus.store_dead_letter(message("s", "r", "1"), reason).await.unwrap();
+    }
+    if fixture.is_durable() {
+        bus.close().await;
+        drop(bus);
+        bus = fixture.open(&config);
+    }
+    let dead = bus.dead_letters(None, 10).await.unwrap();
+    let [dead] = &dead[..] else {
+        panic!("one, however often it was sent: {dead:?}");
+    };
+    assert_eq!((&*dead.message.id, &dead.to), ("1", &name("r")));
+    assert_eq!(dead.reason, "nobody is there");
+    assert_eq!((bus.counts().queued, bus.counts().dead), (0, 1));
+    assert!(bus.endpoints().is_empty(), "it waits in no queue");
+    bus.resend(dead.position).await.unwrap();
+    let mut inbox = attach(&bus, "r").await;
+    assert_eq!(ids(&take_deliveries(&mut inbox, 1).await), ["1"]);
+    assert_eq!(bus.counts().dead, 0);
+}
+
 pub async fn what_is_refused_is_a_dead_letter(fixture: &impl BusFixture) {
     let bus = fixture.open(&TestBusConfig::default());
     publish_accepted(&bus, message("s", "r", "1")).await;

@@ -1,6 +1,8 @@
 //! Endpoint names: claiming, displacing, protecting and listing them.
 
-use angelia_core::ports::bus::{AttachError, AttachRequest, InboxError, NameConflictPolicy};
+use angelia_core::ports::bus::{
+    AttachError, AttachRequest, InboxError, NameConflictPolicy, Presence,
+};
 
 use super::{
     BusFixture, TestBusConfig,
@@ -117,4 +119,19 @@ pub async fn a_displaced_listener_can_do_nothing_more(fixture: &impl BusFixture)
     first.dead_letter(got[0].position, "no");
     assert_eq!(ids(&take_deliveries(&mut second, 1).await), ["1"]);
     assert!(try_next_deliveries(&mut first, 1).await.is_err());
+}
+
+pub async fn it_is_known_who_has_ever_listened(fixture: &impl BusFixture) {
+    let mut bus = fixture.open(&TestBusConfig::default());
+    assert_eq!(bus.presence(&name("r")), Presence::NeverSeen);
+    publish_accepted(&bus, message("s", "r", "1")).await;
+    assert_eq!(bus.presence(&name("r")), Presence::NeverSeen, "a message is no listener");
+    let inbox = attach(&bus, "r").await;
+    assert_eq!(bus.presence(&name("r")), Presence::Listening);
+    drop(inbox);
+    if fixture.is_durable() {
+        drop(bus);
+        bus = fixture.open(&TestBusConfig::default());
+    }
+    assert_eq!(bus.presence(&name("r")), Presence::Away);
 }

@@ -40,6 +40,9 @@ pub async fn a_full_queue_refuses_and_keeps_what_it_has(fixture: &impl BusFixtur
         };
         assert_eq!(to, &name("r"));
     }
+    assert_eq!(bus.counts().refused, 2);
+    // A repeat needs no room.
+    assert!(publish_accepted(&bus, message("s", "r", "0")).await.repeated);
     // A full queue does not affect other endpoints.
     publish_accepted(&bus, message("s", "other", "1")).await;
     let mut inbox = attach(&bus, "r").await;
@@ -135,6 +138,33 @@ pub async fn a_repeat_after_the_window_is_a_new_message(fixture: &impl BusFixtur
     assert!(!publish_accepted(&bus, message("s", "r", "1")).await.repeated);
     let mut inbox = attach(&bus, "r").await;
     assert_eq!(ids(&take_deliveries(&mut inbox, 2).await), ["1", "1"]);
+}
+
+pub async fn an_id_with_another_body_is_refused(fixture: &impl BusFixture) {
+    let with = |body: &str, ts: u32| {
+        let mut with = message("s", "r", "1");
+        let envelope = format!(r#"{{"type":"message","id":"1","ts":{ts},"body":{body}}}"#);
+        with.envelope = Bytes::from(envelope);
+        with
+    };
+    let config = TestBusConfig::default();
+    let mut bus = fixture.open(&config);
+    publish_accepted(&bus, with(r#"{"text":"a"}"#, 1)).await;
+    if fixture.is_durable() {
+        drop(bus);
+        bus = fixture.open(&config);
+    }
+    assert!(publish_accepted(&bus, with(r#"{"text":"a"}"#, 2)).await.repeated, "only a new time");
+    for body in [r#"{"text":"b"}"#, "null"] {
+        let receipts = bus.publish(vec![with(body, 1)], None).await.await;
+        let [Err(PublishError::IdReused { id })] = &receipts[..] else {
+            panic!("{receipts:?}");
+        };
+        assert_eq!(&**id, "1");
+    }
+    assert_eq!((bus.counts().queued, bus.counts().refused), (1, 2));
+    config.clock.advance(config.dedupe_window);
+    assert!(!publish_accepted(&bus, with("null", 1)).await.repeated);
 }
 
 pub async fn ids_of_different_senders_and_receivers_are_different(fixture: &impl BusFixture) {

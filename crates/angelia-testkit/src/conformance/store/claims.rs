@@ -55,6 +55,7 @@ pub async fn a_repeated_request_is_its_first_turn(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
     let asked = claim("owner", "key → \0 ", 1, 0);
+    assert_eq!(store.check_claim(&asked).await.unwrap(), ClaimOutcome::New);
     let (first, claimed) = claim_at(&*store, &lease, &asked, 0).await;
     assert_eq!(claimed, ClaimOutcome::New);
     assert_same_debug(&store.turn(first.id).await.unwrap(), &Some(first.clone()));
@@ -65,6 +66,11 @@ pub async fn a_repeated_request_is_its_first_turn(fixture: &impl StoreFixture) {
     let other_input = RequestClaim { input: [2; 32], ..asked.clone() };
     let (_, claimed) = claim_at(&*store, &lease, &other_input, 2).await;
     assert_eq!(claimed, ClaimOutcome::Conflicts(first.id));
+    let repeats = ClaimOutcome::Repeats(first.id);
+    assert_eq!(store.check_claim(&asked).await.unwrap(), repeats);
+    assert_eq!(store.check_claim(&other_input).await.unwrap(), claimed);
+    let later = RequestClaim { since: timestamp(1), ..asked.clone() };
+    assert_eq!(store.check_claim(&later).await.unwrap(), ClaimOutcome::New, "forgotten");
 
     // The key also applies in another session of the same caller.
     let elsewhere = owned_session(&*store).await;

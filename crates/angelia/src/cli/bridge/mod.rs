@@ -61,6 +61,7 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
     if output.flush(FLUSH_TIMEOUT).await.is_err() {
         tracing::info!("the last events were not read");
     }
+    print::check_stdio(&output)?;
     Ok(match ending {
         RunResult::Ended(status) if once => Exit::of_status(&status),
         RunResult::Refused if once => Exit::Failed,

@@ -29,7 +29,7 @@ use crate::{
         notify, print,
     },
     daemon::ShutdownSignals,
-    hosting::{TerminalScreen, build_reactor},
+    hosting::{NoticeTarget, TerminalScreen, build_reactor},
 };
 
 /// The bus forgets endpoints that are silent for longer than this.
@@ -45,8 +45,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 enum ListenEnd {
     /// The connection broke; another one may work.
     ConnectionLost(io::Error),
-    /// stdout is closed.
-    OutputClosed,
+    /// stdout cannot be written.
+    OutputLost(io::Error),
     Fatal(CommandError),
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
         register["token"] = json!(token.trim());
     }
     let tasks = TaskGroup::new();
-    let screen = Arc::new(TerminalScreen::new(&app.environment));
+    let screen = Arc::new(TerminalScreen::new(&app.environment, NoticeTarget::Stderr));
     let reactor = if args.json {
         None
     } else {
@@ -86,6 +86,10 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
         let screen = Arc::clone(&screen) as _;
         Some(build_reactor(&app.environment, home, commands, screen, &tasks))
     };
+    if let Some(reactor) = &reactor {
+        // A broken file is reported now, and not only when the first message comes.
+        reactor.current_rules();
+    }
     let shown = MessageHandler { screen, reactor };
     let listening = listen(app, register, &shown);
     let ended = tokio::select! {
@@ -114,7 +118,7 @@ async fn listen(
         };
         match ended {
             ListenEnd::Fatal(error) => return Err(error),
-            ListenEnd::OutputClosed => return Ok(Exit::Done),
+            ListenEnd::OutputLost(error) => return print::exit_for_write(Err(error)),
             ListenEnd::ConnectionLost(error) if since == ConnectionState::NeverConnected => {
                 let what = format!("the bus cannot be reached at {}: {error}", socket.display());
                 return Err(CommandError::new(Exit::Unavailable, what)
@@ -230,7 +234,7 @@ async fn handle_frame(
     match &shown.reactor {
         // One line per message: outside of strings, `\n` and `\r` are the only line breaks that
         // JSON allows.
-        None => shown.screen.print_line(&frame.replace(['\n', '\r'], " ")),
+        None => shown.screen.show_message(&frame.replace(['\n', '\r'], " ")),
         Some(reactor) => {
             let left = reactor.apply(&to_message(&fields, heard)).await;
             let words = left.context.map(|(words, _)| words);
@@ -239,8 +243,8 @@ async fn handle_frame(
             }
         }
     }
-    if shown.screen.is_closed() {
-        return Err(ListenEnd::OutputClosed);
+    if let Some(error) = shown.screen.take_error() {
+        return Err(ListenEnd::OutputLost(error));
     }
     line.send(&json!({"type": "ack", "id": fields.id})).await?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::{fs, io, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc};
 
-use angelia_core::ports::LoginState;
+use angelia_core::{model::AuditAction, ports::LoginState};
 use angelia_executors::codex::user_config::{
     ConfigPart, PartState,
     config_file::{ConfigFile, ConfigFileError},
@@ -14,7 +14,7 @@ use super::{
     status,
 };
 use crate::{
-    assemble::{App, LocalEngine},
+    assemble::{App, HomeStore, LocalEngine},
     cli::{
         error::{CommandError, Exit},
         print,
@@ -31,6 +31,10 @@ pub(super) async fn enable(
     home: &CodexHome,
     args: &EnableArgs,
 ) -> Result<Exit, CommandError> {
+    if home.dir.is_dir() {
+        // Before Codex is started, which would wait on a file that is a named pipe.
+        ConfigFile::open(&home.dir)?.read()?;
+    }
     let wished = desired_config::collect_desired(app, file, home, args)?;
     check_program(app, args.dry_run).await?;
     let make = |text: Option<&str>| {
@@ -51,6 +55,7 @@ pub(super) async fn enable(
         }
         failed |= matches!(part.state, PartState::Failed(_));
     }
+    record_change(app, home, &changed, args.dry_run, "enabled").await;
     report(home, &changed, args.dry_run, "enabled")?;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
@@ -76,7 +81,21 @@ pub(super) async fn disable(
         Ok((new, Vec::new()))
     };
     let changed = apply_edit(home, dry_run, make)?;
+    record_change(app, home, &changed, dry_run, "disabled").await;
     report(home, &changed, dry_run, "disabled")
+}
+
+async fn record_change(
+    app: &App,
+    home: &CodexHome,
+    changed: &FileChange,
+    dry_run: bool,
+    done: &str,
+) {
+    if !dry_run && changed.old != changed.new {
+        let subject = format!("{done} in {}", home.config_path().display());
+        HomeStore::record_audit(&app.home, AuditAction::Configuration, subject).await;
+    }
 }
 
 /// The file before and after the edit, and the notes about its parts.

@@ -119,7 +119,9 @@ fn broken_config_error(home: &CodexHome, broken: &ConfigSyntaxError) -> CommandE
 impl From<ConfigFileError> for CommandError {
     fn from(error: ConfigFileError) -> Self {
         let (exit, hint) = match &error {
-            ConfigFileError::NotText(_) => (Exit::Config, "correct it; nothing was changed"),
+            ConfigFileError::NotText(_) | ConfigFileError::NotAFile(_) => {
+                (Exit::Config, "correct it; nothing was changed")
+            }
             ConfigFileError::Busy(_) | ConfigFileError::Changed(_) => {
                 (Exit::TryLater, "nothing was changed; try again")
             }

@@ -1,5 +1,9 @@
 //! Sends one message over the bus's socket and reads the replies. A sender is never registered as
-//! an endpoint; `ack` makes the bus report to it anyway.
+//! an endpoint.
+//!
+//! The message stands between two pings. The first asks for `accepted` and the other reports, and
+//! its answer tells whether this bus sends them. A bus that does not, such as hermes-bus, answers
+//! frames in order: if no error precedes the answer to the second ping, the message is on its way.
 
 use std::{
     io,
@@ -11,7 +15,7 @@ use angelia_core::ports::{CommandProgram, CommandRunner as _, CommandSpec};
 use angelia_frontends::bus::MAX_FRAME_BYTES;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -22,7 +26,7 @@ use crate::{
     config::Environment,
 };
 
-/// How long to wait for `accepted`. An old bus sends nothing.
+/// How long to wait for `accepted`, or for the answer to a ping.
 const ACCEPTED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a bus may take to start.
@@ -31,6 +35,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long to wait for `delivered` after `accepted`: a listening receiver takes the message at
 /// once, or it is busy.
 const DELIVERED_TIMEOUT: Duration = Duration::from_millis(30);
+
+const PING: &str = r#"{"type":"ping"}"#;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct NotifyMessage<'a> {
@@ -41,8 +47,6 @@ pub(crate) struct NotifyMessage<'a> {
     id: String,
     ts: f64,
     body: Value,
-    /// Asks the bus for `accepted` and `delivered`, or `rejected`.
-    ack: bool,
 }
 
 impl<'a> NotifyMessage<'a> {
@@ -52,7 +56,7 @@ impl<'a> NotifyMessage<'a> {
             reason = "microseconds of this century fit into 53 bits"
         )]
         let ts = Timestamp::now().as_microsecond() as f64 / 1e6;
-        Self { kind: "message", to, from, id: Uuid::new_v4().to_string(), ts, body, ack: true }
+        Self { kind: "message", to, from, id: Uuid::new_v4().to_string(), ts, body }
     }
 }
 
@@ -77,6 +81,8 @@ struct BusReply {
     reason: Option<String>,
     detail: Option<String>,
     code: Option<String>,
+    /// In `pong`: the bus reports to this client.
+    ack: bool,
 }
 
 pub(super) fn socket_path(
@@ -116,8 +122,10 @@ pub(crate) async fn send(
         return Err(failed(what));
     }
     let cut = |error: io::Error| failed(format!("the bus closed the connection: {error}"));
-    bus.send_json(&json).await.map_err(cut)?;
+    let ping = json!({"type": "ping", "ack": true}).to_string();
+    bus.send_all(&[ping.as_bytes(), &json, PING.as_bytes()]).await.map_err(cut)?;
 
+    let mut reports = None;
     let mut accepted = None;
     loop {
         // After `accepted` the message is safe, so only a short wait for `delivered` follows.
@@ -128,6 +136,8 @@ pub(crate) async fn send(
         };
         let reply: BusReply = serde_json::from_slice(&frame).unwrap_or_default();
         match reply.kind.as_str() {
+            "pong" if reports.is_none() => reports = Some(reply.ack),
+            "pong" if reports == Some(false) => return Ok(DeliveryStatus::Unconfirmed),
             "delivered" => return Ok(DeliveryStatus::Delivered),
             "accepted" if reply.seen == Some(false) => return Ok(DeliveryStatus::UnknownEndpoint),
             "accepted" if reply.queued => return Ok(DeliveryStatus::Queued),

@@ -26,8 +26,9 @@ pub(crate) use self::bus_client::start_bus;
 #[cfg(test)]
 pub(crate) use self::programs::sender_commands;
 use super::{
+    conclude,
     error::{CommandError, Exit},
-    print,
+    print, print_clap,
 };
 use crate::config::Environment;
 
@@ -88,11 +89,7 @@ pub(crate) fn run_by_name(name: Option<&str>, args: Vec<OsString>) -> Option<Exi
         NOTIFY_HERMES => {
             let mut cli = match HermesCli::try_parse_from(prepend_name(NOTIFY_HERMES, args)) {
                 Ok(cli) => cli,
-                Err(error) => {
-                    let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-                    let _closed = error.print();
-                    return Some(exit.into());
-                }
+                Err(error) => return Some(conclude(print_clap(&error))),
             };
             cli.args.rules = cli.args.rules.or(cli.config);
             run_standalone(|environment| async move { run(&environment, cli.args).await })
@@ -106,13 +103,7 @@ pub(crate) fn run_by_name(name: Option<&str>, args: Vec<OsString>) -> Option<Exi
         }
         _ => return None,
     };
-    Some(match ran {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            print::error(&error);
-            error.exit.into()
-        }
-    })
+    Some(conclude(ran))
 }
 
 /// Runs `angelia notify`.

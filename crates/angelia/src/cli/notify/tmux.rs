@@ -1,7 +1,7 @@
 //! The parts of tmux we use: finding our own session, and typing into another one. Text is typed
 //! literally: a leading dash is not an option, and `Enter` is five letters.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use angelia_core::ports::{CommandOutput, CommandProgram, CommandRunner as _, CommandSpec};
 use angelia_executors::process::ShellCommands;
@@ -53,7 +53,7 @@ impl Tmux {
 
     /// Returns whether there is a session with exactly this name.
     pub(super) async fn has_session(&self, session: &str) -> Result<bool, CommandError> {
-        let line = r#"exec tmux has-session -t "=$SESSION""#;
+        let line = r#"exec tmux has-session -t "=$SESSION:""#;
         Ok(self.run(line, vec![("SESSION", session.into())]).await?.ok)
     }
 
@@ -67,6 +67,7 @@ impl Tmux {
             }
             let (piece, more) = rest.split_at(end);
             rest = more;
+            let piece = &escape_last_semicolon(piece);
             let line = r#"exec tmux send-keys -t "=$SESSION:" -l -- "$PIECE""#;
             self.send_keys(line, session, piece).await?;
         }
@@ -92,6 +93,15 @@ impl Tmux {
             return Err(CommandError::new(Exit::Failed, what));
         }
         Ok(())
+    }
+}
+
+/// Escapes a `;` at the end of an argument. There tmux takes it for the end of the command, also
+/// after `-l --`, unless a backslash precedes it, which it removes.
+fn escape_last_semicolon(argument: &str) -> Cow<'_, str> {
+    match argument.strip_suffix(';') {
+        Some(start) => format!("{start}\\;").into(),
+        None => argument.into(),
     }
 }
 

@@ -47,7 +47,8 @@ pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandEr
     let json = args.json;
     match run_turn(app, args).await {
         Ok(status) => Ok(Exit::of_status(&status)),
-        Err(error) if json => report_as_event(&error),
+        // An event that cannot be written cannot report that.
+        Err(error) if json && error.exit != Exit::Output => report_as_event(&error),
         Err(error) => Err(error),
     }
 }
@@ -106,7 +107,7 @@ async fn print_events(
     mut turn: RunningTurn,
     mut signals: Option<StopSignals>,
 ) -> Result<TurnStatus, CommandError> {
-    let mut out = io::stdout();
+    let mut output = OutputState::default();
     let mut buffer = Vec::with_capacity(64 * 1024);
     loop {
         let events = tokio::select! {
@@ -122,13 +123,39 @@ async fn print_events(
             write_event(event, &mut buffer);
             buffer.push(b'\n');
         }
-        if out.write_all(&buffer).and_then(|()| out.flush()).is_err() {
-            // The reader of stdout is gone. The turn is recorded, but there is no point in running
-            // on.
+        let was_open = output.is_open();
+        output.note(print::write_stdout(&buffer));
+        if let Some(outcome) = events.outcome() {
+            return output.conclude(&outcome.status);
+        }
+        if was_open && !output.is_open() {
+            // The turn is recorded, but there is no point in running on.
             turn.stop(false).await;
         }
-        if let Some(outcome) = events.outcome() {
-            return Ok(outcome.status.clone());
+    }
+}
+
+/// Whether this command's output can still be written.
+#[derive(Debug, Default)]
+struct OutputState(Option<io::Error>);
+
+impl OutputState {
+    /// Takes the result of a write; the first error counts.
+    fn note(&mut self, written: io::Result<()>) {
+        if let (None, Err(error)) = (&self.0, written) {
+            self.0 = Some(error);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns the status of the turn, unless the output was lost on its way to a reader.
+    fn conclude(self, status: &TurnStatus) -> Result<TurnStatus, CommandError> {
+        match self.0 {
+            Some(error) if !print::is_reader_gone(&error) => Err(print::output_error(&error)),
+            _ => Ok(status.clone()),
         }
     }
 }
@@ -143,7 +170,7 @@ async fn render_turn<Out: Write, Err: Write>(
     let mut ticks = interval(SPINNER_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut asking: Vec<ApprovalPrompt> = Vec::new();
-    let mut readable = true;
+    let mut output = OutputState::default();
     loop {
         let typed = async {
             match (&mut keyboard, asking.first()) {
@@ -158,18 +185,18 @@ async fn render_turn<Out: Write, Err: Write>(
             events = turn.next() => {
                 let events = events?;
                 for event in &*events {
-                    readable &= show.render_event(event).is_ok();
+                    output.note(show.render_event(event));
                     update_prompts(&mut asking, event);
                 }
                 if let Some(outcome) = events.outcome() {
-                    return Ok(outcome.status.clone());
+                    return output.conclude(&outcome.status);
                 }
-                if !readable {
+                if !output.is_open() {
                     turn.stop(false).await;
                 }
                 // `turns watch` has no keyboard and must not ask.
                 if let (Some(first), Some(_)) = (asking.first(), &keyboard) {
-                    readable &= show.screen.write_prompt(&first.prompt()).is_ok();
+                    output.note(show.screen.write_prompt(&first.prompt()));
                 }
             }
             request = signals::next_stop(&mut signals) => {
@@ -177,7 +204,7 @@ async fn render_turn<Out: Write, Err: Write>(
                     StopRequest::Interrupt => "interrupting … (Ctrl-C again to kill)",
                     StopRequest::Kill => "killing …",
                 };
-                readable &= show.screen.write_line(screen::Tone::Warning, text).is_ok();
+                output.note(show.screen.write_line(screen::Tone::Warning, text));
                 turn.stop(request == StopRequest::Kill).await;
             }
             line = typed => match line {
@@ -195,7 +222,7 @@ async fn render_turn<Out: Write, Err: Write>(
                                 turn.decide(id, decision).await;
                             }
                             PromptStep::NeedsInput => {
-                                readable &= show.screen.write_prompt(&first.prompt()).is_ok();
+                                output.note(show.screen.write_prompt(&first.prompt()));
                             }
                         }
                     }
@@ -203,7 +230,7 @@ async fn render_turn<Out: Write, Err: Write>(
             },
             // The spinner would overwrite the line that the person types.
             _ = ticks.tick(), if asking.is_empty() => {
-                readable &= show.tick(began.elapsed().as_secs()).is_ok();
+                output.note(show.tick(began.elapsed().as_secs()));
             }
         }
     }

@@ -55,7 +55,7 @@ pub(crate) fn unsubmitted_event(error: &CommandError) -> TurnEvent {
     let kind = match error.exit {
         Exit::NotLoggedIn => FailureKind::Auth,
         Exit::Unavailable | Exit::TryLater => FailureKind::Unavailable,
-        Exit::Internal => FailureKind::Internal,
+        Exit::Internal | Exit::Output => FailureKind::Internal,
         Exit::Done | Exit::Failed | Exit::Usage | Exit::Config | Exit::Interrupted => {
             FailureKind::Invalid
         }

@@ -1,7 +1,13 @@
 //! The terminal: the answer goes to stdout, everything about the turn to stderr. This file knows
-//! lines, colours and the spinner, but nothing of turns.
+//! lines, colours and the spinner, but nothing of turns. Every text passes [`show_controls`] on its
+//! way to a terminal; a pipe gets it as it is.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal, Write},
+};
+
+use crate::cli::print::show_controls;
 
 /// The style of a line about the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +52,8 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
             return Ok(());
         }
         self.hide_spinner()?;
-        self.out.write_all(text.as_bytes())?;
+        let shown = if self.streams { show_controls(text) } else { Cow::Borrowed(text) };
+        self.out.write_all(shown.as_bytes())?;
         self.out.flush()?;
         self.mid_line = !text.ends_with('\n');
         Ok(())
@@ -64,7 +71,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
             self.end_line()?;
         }
         for line in text.lines() {
-            let line = printable(line);
+            let line = self.shown(line);
             if self.colour {
                 writeln!(self.err, "\x1b[{}m{line}\x1b[0m", tone.ansi_code())?;
             } else {
@@ -77,7 +84,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
     /// Writes a question and leaves the cursor after it.
     pub(crate) fn write_prompt(&mut self, question: &str) -> io::Result<()> {
         self.hide_spinner()?;
-        write!(self.err, "{question} ")?;
+        write!(self.err, "{} ", self.shown(question))?;
         self.err.flush()
     }
 
@@ -88,10 +95,15 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         }
         let step = self.spinner.map_or(0, |step| step + 1);
         let frame = SPINNER_FRAMES[step % SPINNER_FRAMES.len()];
-        write!(self.err, "\r\x1b[K{frame} {}", printable(label))?;
+        write!(self.err, "\r\x1b[K{frame} {}", single_line(&show_controls(label)))?;
         self.err.flush()?;
         self.spinner = Some(step);
         Ok(())
+    }
+
+    /// Returns a text about the turn as it is written to stderr.
+    fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.live { show_controls(text) } else { Cow::Borrowed(text) }
     }
 
     fn hide_spinner(&mut self) -> io::Result<()> {
@@ -119,10 +131,9 @@ impl Tone {
     }
 }
 
-/// Replaces control characters: a tool's title comes from a model and must not move the cursor or
-/// recolour the terminal.
-fn printable(line: &str) -> String {
-    line.chars().map(|c| if c.is_control() && c != '\t' { '·' } else { c }).collect()
+/// The spinner has one line only.
+fn single_line(text: &str) -> String {
+    text.replace(['\n', '\t'], " ")
 }
 
 #[cfg(test)]
@@ -155,7 +166,29 @@ mod tests {
     }
 
     #[test]
-    fn escape_sequences_from_a_model_do_not_reach_the_terminal() {
-        assert_eq!(printable("rm \x1b[2Jx\r"), "rm ·[2Jx·");
+    fn escape_sequences_from_a_model_do_not_reach_a_terminal() {
+        let evil = "rm \x1b[2Jx\r\u{9b}1m";
+        let write_all = |screen: &mut Screen<Vec<u8>, Vec<u8>>| {
+            screen.spin(evil).unwrap();
+            screen.write_text(evil).unwrap();
+            screen.write_line(Tone::Bold, evil).unwrap();
+            screen.write_prompt(evil).unwrap();
+            screen.close().unwrap();
+        };
+        let mut terminal = screen(true);
+        write_all(&mut terminal);
+        let ours = "\r\x1b[K";
+        let err = String::from_utf8(terminal.err).unwrap().replace(ours, "");
+        let out = String::from_utf8(terminal.out).unwrap();
+        for text in [&err, &out] {
+            let raw = |char: char| char.is_control() && char != '\n';
+            assert!(!text.contains(raw), "{text:?}");
+        }
+        assert_eq!(out, "rm ␛[2Jx␍\\u{9b}1m\n");
+
+        let mut pipe = screen(false);
+        write_all(&mut pipe);
+        assert_eq!(String::from_utf8(pipe.out).unwrap(), format!("{evil}\n"));
+        assert_eq!(String::from_utf8(pipe.err).unwrap(), format!("{evil}\n{evil} "));
     }
 }

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use angelia_core::model::RawJson;
+use angelia_wire::near_json::{JsonDefect, find_defect};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -14,6 +15,8 @@ use super::InvalidRequest;
 pub enum JsonError {
     /// It is not a JSON object at all; says why.
     NotAnObject(String),
+    /// The value at `path`, in serde's syntax, is not JSON.
+    BadJson { path: String, what: String },
     /// The value at `path`, in serde's syntax, has a wrong type or is missing a field.
     WrongData { path: String, error: serde_json::Error },
 }
@@ -26,7 +29,7 @@ pub fn parse_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, JsonEr
         return Err(JsonError::NotAnObject("the body: this must be a JSON object".to_owned()));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = deserialize(&mut json)?;
+    let value = deserialize(&mut json, bytes)?;
     json.end().map_err(|error| {
         JsonError::NotAnObject(format!("the body is not one JSON value: {error}"))
     })?;
@@ -45,7 +48,7 @@ pub fn parse_part<'a, T: Deserialize<'a>>(
     place: &str,
 ) -> Result<T, InvalidRequest> {
     let mut json = serde_json::Deserializer::from_str(raw.get());
-    deserialize(&mut json).map_err(|error| error.at(place))
+    deserialize(&mut json, raw.get().as_bytes()).map_err(|error| error.at(place))
 }
 
 /// Returns JSON that is written in this program.
@@ -58,7 +61,11 @@ pub fn is_object(raw: &RawValue) -> bool {
     raw.get().trim_start().starts_with('{')
 }
 
-fn deserialize<'a, T, R>(json: &mut serde_json::Deserializer<R>) -> Result<T, JsonError>
+/// Deserializes `bytes`, which `json` reads.
+fn deserialize<'a, T, R>(
+    json: &mut serde_json::Deserializer<R>,
+    bytes: &[u8],
+) -> Result<T, JsonError>
 where
     T: Deserialize<'a>,
     R: serde_json::de::Read<'a>,
@@ -67,9 +74,15 @@ where
         let path = error.path().to_string();
         let error = error.into_inner();
         if error.is_data() {
-            JsonError::WrongData { path, error }
-        } else {
-            JsonError::NotAnObject(format!("the body is not JSON: {error}"))
+            return JsonError::WrongData { path, error };
+        }
+        match find_defect(bytes) {
+            Some(JsonDefect { path, what }) if path.is_empty() => {
+                JsonError::NotAnObject(format!("the body is not JSON: {what}"))
+            }
+            Some(JsonDefect { path, what }) => JsonError::BadJson { path, what },
+            // Serde accepts less than JSON: numbers that fit its types, and a limited depth.
+            None => JsonError::WrongData { path, error },
         }
     })
 }
@@ -79,6 +92,7 @@ impl JsonError {
     fn at(self, place: &str) -> InvalidRequest {
         let (path, error) = match self {
             Self::NotAnObject(message) => return InvalidRequest::new(message),
+            Self::BadJson { path, what } => (path, what),
             Self::WrongData { path, error } => (path, error.to_string()),
         };
         // Line and column mean nothing to the caller within a part that was cut out.
@@ -102,6 +116,7 @@ impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAnObject(message) => f.write_str(message),
+            Self::BadJson { path, what } => write!(f, "{path}: {what}"),
             Self::WrongData { path, error } if path == "." => write!(f, "the body: {error}"),
             Self::WrongData { path, error } => write!(f, "{path}: {error}"),
         }

@@ -1,0 +1,19 @@
+//! This program as a helper of itself: the hidden subcommand under which Angelia re-executes itself
+//! for what must happen in another process. The first argument names the job.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use super::owner_watch;
+
+/// The hidden subcommand.
+pub const SUBCOMMAND: &str = "__process";
+
+/// Runs the job of a helper process; called before anything else is initialised, so that a helper
+/// starts fast and stays small.
+pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let job = args.next().unwrap_or_default();
+    match job.to_str() {
+        Some(owner_watch::JOB) => owner_watch::main(args),
+        _ => ExitCode::from(2),
+    }
+}

@@ -1,0 +1,112 @@
+//! A watcher process that outlives its owner (this process) just long enough to end the owner's
+//! agents and everything they started, in case the owner was killed and could not.
+//!
+//! The watcher blocks on a pipe whose other end only the owner has, so it wakes at the owner's
+//! death, however that came. It finds the processes by their mark. A signal at the death of the
+//! parent (`PR_SET_PDEATHSIG`) would reach only the agent itself, not the shells and servers that
+//! its tools have started.
+
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::{ChildStdin, Command, ExitCode, Stdio},
+    thread,
+    time::Duration,
+};
+
+use rustix::io::Errno;
+
+use super::{
+    helper,
+    mark::{HomeId, MARK_VARIABLE, OwnerId, RELEASED_MARK},
+    sweep,
+};
+
+/// The name of the job among those of [`helper`].
+pub(super) const JOB: &str = "watch-owner";
+
+/// How long the processes of a dead owner may take to end by themselves.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// When to look again: a process that was being started when the owner died has no mark before it
+/// has executed its program.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+
+/// The owner's side of its watcher. Keep it as long as agents may run: dropping it ends them.
+#[derive(Debug)]
+pub struct OwnerWatch {
+    _pipe: ChildStdin,
+}
+
+impl OwnerWatch {
+    /// Starts the watcher of this process. `program` is this program itself.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is one of the places where processes are born"
+    )]
+    pub fn start(
+        program: &Path,
+        home: &HomeId,
+        owner: &OwnerId,
+        ledger: &Path,
+    ) -> io::Result<Self> {
+        let mut watcher = Command::new(program)
+            .arg(helper::SUBCOMMAND)
+            .arg(JOB)
+            .args([home.as_str(), owner.as_str()])
+            .arg(ledger)
+            .current_dir("/")
+            .env_clear()
+            // If an agent has started us, its end must not end the watcher before its work is done.
+            .env(MARK_VARIABLE, RELEASED_MARK)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipe = watcher.stdin.take();
+        let pipe = pipe.ok_or_else(|| io::Error::other("the watcher has no pipe"))?;
+        // Never waited for: it lives longer than this process.
+        drop(watcher);
+        Ok(Self { _pipe: pipe })
+    }
+}
+
+/// The watcher process.
+pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    // Out of the owner's process group, whose signals are not for the watcher.
+    let _leader = rustix::process::setsid();
+    let mut id = || args.next()?.into_string().ok();
+    let home = id().and_then(|id| HomeId::new(&id).ok());
+    let owner = id().and_then(|id| OwnerId::new(&id).ok());
+    let (Some(home), Some(owner), Some(ledger)) = (home, owner, args.next()) else {
+        return ExitCode::from(2);
+    };
+    wait_for_end_of_input();
+    match sweep_owner(&home, &owner, &PathBuf::from(ledger)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_no_runtime) => ExitCode::FAILURE,
+    }
+}
+
+/// Blocks until every other end of stdin is closed. Nobody writes to it.
+fn wait_for_end_of_input() {
+    let mut byte = [0; 1];
+    loop {
+        match rustix::io::read(rustix::stdio::stdin(), &mut byte) {
+            Ok(1..) | Err(Errno::INTR) => {}
+            Ok(0) | Err(_) => return,
+        }
+    }
+}
+
+fn sweep_owner(home: &HomeId, owner: &OwnerId, ledger: &Path) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    for pause in [Duration::ZERO, SECOND_LOOK] {
+        thread::sleep(pause);
+        let dead = owner.clone();
+        let alive = move |found: &OwnerId| *found != dead;
+        runtime.block_on(sweep::sweep_dead_owners(home, ledger, GRACE, alive));
+    }
+    Ok(())
+}
