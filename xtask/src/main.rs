@@ -23,6 +23,8 @@ cargo xtask COMMAND
   tidy           check the project rules that the compiler does not check
   bench NAME     measure, always beside a baseline that is measured in the same run
   soak [N [SEED]]  10000 broken requests with agents that get killed; no process may be left over
+  soak kill [N [SEED]]
+                 110 times kill -9 of the daemon while tools run; no turn may stay open
 ";
 
 /// The command names; `tidy` checks that the README mentions no other.

@@ -70,6 +70,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     }
     if size == SuiteSize::Full {
         steps.run("soak", || soak::run(&[]).map(drop));
+        steps.run("soak kill", || soak::run(&["kill".to_owned()]).map(drop));
     }
     Ok(steps.close())
 }

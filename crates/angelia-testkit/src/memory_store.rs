@@ -15,8 +15,8 @@ use angelia_core::{
         TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page,
-        PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
+        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
+        OpenText, Page, PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
     },
 };
 use jiff::Timestamp;
@@ -80,16 +80,16 @@ impl Store for MemoryStore {
     }
 
     fn session(&self, id: SessionId) -> StoreFuture<'_, Option<SessionRecord>> {
-        self.run(|kept| Ok(kept.sessions.get(&id).map(|session| session.record.clone())))
+        self.run(|kept| Ok(kept.sessions.get(&id).map(|session| kept.session_record(session))))
     }
 
     fn sessions(&self, page: Page) -> StoreFuture<'_, Vec<SessionRecord>> {
         self.run(|kept| {
-            let newest_first = kept.sessions.values().rev().map(|session| &session.record);
+            let newest_first = kept.sessions.values().rev();
             Ok(newest_first
-                .filter(|record| page.before.is_none_or(|before| record.id.as_uuid() < before))
+                .filter(|one| page.before.is_none_or(|before| one.record.id.as_uuid() < before))
                 .take(page.limit)
-                .cloned()
+                .map(|session| kept.session_record(session))
                 .collect())
         })
     }
@@ -167,10 +167,12 @@ impl Store for MemoryStore {
 
     fn turns(&self, session: Option<SessionId>, page: Page) -> StoreFuture<'_, Vec<TurnRecord>> {
         self.run(|kept| {
-            let newest_first = kept.turns.values().rev().map(|turn| &turn.record);
+            let before = page.before.map_or(u64::MAX, |turn| kept.number_of(turn));
+            let newest_first = kept.turns_in_order().into_iter().rev();
             Ok(newest_first
+                .filter(|turn| turn.number < before)
+                .map(|turn| &turn.record)
                 .filter(|record| session.is_none_or(|session| record.session == session))
-                .filter(|record| page.before.is_none_or(|before| record.id.as_uuid() < before))
                 .take(page.limit)
                 .cloned()
                 .collect())
@@ -192,6 +194,27 @@ impl Store for MemoryStore {
             };
             let later = turn.events.range((Bound::Excluded(after), Bound::Unbounded));
             Ok(later.take(limit).map(|(_, event)| event.clone()).collect())
+        })
+    }
+
+    fn save_open_text<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: TurnId,
+        pieces: Vec<OpenText>,
+    ) -> StoreFuture<'a, PendingCommit> {
+        self.run(|kept| {
+            let saved = kept.unfinished_turn_mut(lease, turn).map(|turn| {
+                turn.open_text.extend(pieces);
+                turn.open_text.sort_by_key(|piece| (piece.block, piece.seq));
+            });
+            Ok(PendingCommit::ready(saved))
+        })
+    }
+
+    fn open_text(&self, turn: TurnId) -> StoreFuture<'_, Vec<OpenText>> {
+        self.run(|kept| {
+            Ok(kept.turns.get(&turn).map(|turn| turn.open_text.clone()).unwrap_or_default())
         })
     }
 
@@ -217,7 +240,8 @@ impl Store for MemoryStore {
         self.run(|kept| {
             let mut notes: Vec<_> =
                 (kept.histories.iter()).filter(|note| note.hash == hash).cloned().collect();
-            notes.sort_by_key(|note| std::cmp::Reverse((note.turn, note.seq)));
+            let number = |turn: &TurnId| kept.turns.get(turn).map(|turn| turn.number);
+            notes.sort_by_key(|note| std::cmp::Reverse((number(&note.turn), note.seq)));
             notes.truncate(limit);
             Ok(notes)
         })
@@ -235,7 +259,7 @@ impl Store for MemoryStore {
 
     fn parked_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
         self.run(|kept| {
-            let turns = kept.turns.values().map(|turn| &turn.record);
+            let turns = kept.turns_in_order().into_iter().map(|turn| &turn.record);
             Ok(turns
                 .filter(|turn| session.is_none_or(|session| turn.session == session))
                 .filter(|turn| matches!(turn.state, TurnState::Parked { .. }))
@@ -247,7 +271,7 @@ impl Store for MemoryStore {
     fn lost_turns(&self) -> StoreFuture<'_, Vec<TurnRecord>> {
         self.run(|kept| {
             let is_held = |id| kept.sessions.get(id).is_some_and(|session| session.is_held);
-            let turns = kept.turns.values();
+            let turns = kept.turns_in_order().into_iter();
             Ok(turns
                 .filter(|turn| !turn.is_finished() && !is_held(&turn.record.session))
                 .filter(|turn| !matches!(turn.record.state, TurnState::Parked { .. }))
@@ -285,6 +309,10 @@ impl Store for MemoryStore {
             let rows = rows.filter(|row| query.since.is_none_or(|since| row.entry.at >= since));
             Ok(rows.take(query.limit).cloned().collect())
         })
+    }
+
+    fn check_writable(&self) -> StoreFuture<'_, ()> {
+        self.run(|_| Ok(()))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -1,33 +1,122 @@
-//! The store as one process sees it. The test can make it fail for a while, or kill the process:
-//! from then on it can neither read nor write, and its leases have no owner.
+//! The store as one process sees it. The test can make it fail for a while, make single writes fail,
+//! or kill the process: from then on it can neither read nor write, and its leases have no owner.
 #![expect(clippy::unwrap_used, reason = "a test double fails by panicking")]
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use angelia_core::{
     model::{
-        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
-        TurnEvent, TurnId, TurnRecord, TurnState,
+        ApprovalRecord, AuditEntry, AuditRecord, EventKind, ExternalName, Seq, SessionId,
+        SessionRecord, TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page,
-        PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
+        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
+        OpenText, Page, PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
     },
 };
 use jiff::Timestamp;
 
+/// How a write fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFault {
+    /// `ENOSPC`
+    NoSpace,
+    /// `EIO`
+    InputOutput,
+    /// `SQLITE_TOOBIG`
+    TooBig,
+    /// The write is committed, but an error is reported.
+    LostReply,
+}
+
+impl WriteFault {
+    pub const ALL: [Self; 4] = [Self::NoSpace, Self::InputOutput, Self::TooBig, Self::LostReply];
+
+    fn error(self) -> StoreError {
+        let message = format!("the test made this write fail: {self:?}");
+        match self {
+            Self::TooBig => StoreError::TooLarge { message },
+            _ => StoreError::Failed { message },
+        }
+    }
+}
+
+/// The writes that fail, by their number.
+#[derive(Debug, Default)]
+struct WriteFaults {
+    from: usize,
+    until: usize,
+    fault: Option<WriteFault>,
+}
+
 pub struct UnreliableStore {
     store: Arc<dyn Store>,
     is_failing: AtomicBool,
+    write_count: AtomicUsize,
+    faults: Mutex<WriteFaults>,
+    /// Appends with a longer text fail in this way.
+    text_limit: Mutex<Option<(usize, WriteFault)>>,
     leases: Mutex<Vec<Lease>>,
 }
 
 impl UnreliableStore {
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, is_failing: AtomicBool::new(false), leases: Mutex::default() }
+        Self {
+            store,
+            is_failing: AtomicBool::new(false),
+            write_count: AtomicUsize::new(0),
+            faults: Mutex::default(),
+            text_limit: Mutex::default(),
+            leases: Mutex::default(),
+        }
+    }
+
+    /// Makes `count` writes fail, starting with the `first` from now; the next write is number 1.
+    pub fn fail_writes(&self, first: usize, count: usize, fault: WriteFault) {
+        let from = self.write_count() + first;
+        let until = from.saturating_add(count);
+        *self.faults.lock().unwrap() = WriteFaults { from, until, fault: Some(fault) };
+    }
+
+    /// Makes every append fail that has a text of more than `limit` bytes.
+    pub fn refuse_texts_over(&self, limit: usize, fault: WriteFault) {
+        *self.text_limit.lock().unwrap() = Some((limit, fault));
+    }
+
+    fn text_fault(&self, events: &[TurnEvent]) -> Option<WriteFault> {
+        let (limit, fault) = (*self.text_limit.lock().unwrap())?;
+        let length = |event: &TurnEvent| match &event.kind {
+            EventKind::Block { text, .. } => text.len(),
+            EventKind::Finished(outcome) => outcome.text.len(),
+            _ => 0,
+        };
+        events.iter().any(|event| length(event) > limit).then_some(fault)
+    }
+
+    /// Makes all further writes succeed.
+    pub fn heal(&self) {
+        *self.text_limit.lock().unwrap() = None;
+        *self.faults.lock().unwrap() = WriteFaults::default();
+    }
+
+    /// The number of writes so far.
+    pub fn write_count(&self) -> usize {
+        self.write_count.load(Ordering::SeqCst)
+    }
+
+    /// Counts a write and returns how it fails, if it does.
+    fn next_fault(&self) -> Option<WriteFault> {
+        let number = self.write_count.fetch_add(1, Ordering::SeqCst) + 1;
+        let faults = self.faults.lock().unwrap();
+        faults.fault.filter(|_| (faults.from..faults.until).contains(&number))
+    }
+
+    /// The store as other processes see it.
+    pub fn disk(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
     }
 
     /// Makes every call fail until it is set to `false` again.
@@ -55,6 +144,40 @@ impl UnreliableStore {
     }
 }
 
+impl UnreliableStore {
+    fn write<'a, T: Send + 'a>(
+        &'a self,
+        write: impl FnOnce(&'a dyn Store) -> StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        match self.next_fault() {
+            None => self.unless_failing(write),
+            Some(fault @ WriteFault::LostReply) => {
+                let written = self.unless_failing(write);
+                Box::pin(async move { written.await.and(Err(fault.error())) })
+            }
+            Some(fault) => Box::pin(async move { Err(fault.error()) }),
+        }
+    }
+
+    /// Like [`UnreliableStore::write`]; the fault shows when the write is committed.
+    fn queue<'a>(
+        &'a self,
+        write: impl FnOnce(&'a dyn Store) -> StoreFuture<'a, PendingCommit>,
+    ) -> StoreFuture<'a, PendingCommit> {
+        match self.next_fault() {
+            None => self.unless_failing(write),
+            Some(fault @ WriteFault::LostReply) => {
+                let written = self.unless_failing(write);
+                Box::pin(async move {
+                    written.await?.await?;
+                    Ok(PendingCommit::ready(Err(fault.error())))
+                })
+            }
+            Some(fault) => Box::pin(async move { Ok(PendingCommit::ready(Err(fault.error()))) }),
+        }
+    }
+}
+
 impl std::fmt::Debug for UnreliableStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UnreliableStore").finish_non_exhaustive()
@@ -63,11 +186,11 @@ impl std::fmt::Debug for UnreliableStore {
 
 impl Store for UnreliableStore {
     fn create_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, ()> {
-        self.unless_failing(|store| store.create_session(session))
+        self.write(|store| store.create_session(session))
     }
 
     fn put_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, u64> {
-        self.unless_failing(|store| store.put_session(session))
+        self.write(|store| store.put_session(session))
     }
 
     fn session(&self, id: SessionId) -> StoreFuture<'_, Option<SessionRecord>> {
@@ -79,7 +202,7 @@ impl Store for UnreliableStore {
     }
 
     fn delete_session(&self, id: SessionId) -> StoreFuture<'_, ()> {
-        self.unless_failing(|store| store.delete_session(id))
+        self.write(|store| store.delete_session(id))
     }
 
     fn bind_name<'a>(
@@ -87,7 +210,7 @@ impl Store for UnreliableStore {
         name: &'a ExternalName,
         session: SessionId,
     ) -> StoreFuture<'a, SessionId> {
-        self.unless_failing(|store| store.bind_name(name, session))
+        self.write(|store| store.bind_name(name, session))
     }
 
     fn find_by_name<'a>(&'a self, name: &'a ExternalName) -> StoreFuture<'a, Option<SessionId>> {
@@ -95,7 +218,7 @@ impl Store for UnreliableStore {
     }
 
     fn acquire_lease(&self, session: SessionId) -> StoreFuture<'_, Lease> {
-        let acquire = self.unless_failing(|store| store.acquire_lease(session));
+        let acquire = self.write(|store| store.acquire_lease(session));
         Box::pin(async {
             let lease = acquire.await?;
             self.leases.lock().unwrap().push(lease.clone());
@@ -104,8 +227,12 @@ impl Store for UnreliableStore {
     }
 
     fn release_lease(&self, lease: Lease) -> StoreFuture<'_, ()> {
-        self.leases.lock().unwrap().retain(|held| *held != lease);
-        self.unless_failing(|store| store.release_lease(lease))
+        let release = self.write(|store| store.release_lease(lease.clone()));
+        Box::pin(async move {
+            release.await?;
+            self.leases.lock().unwrap().retain(|held| *held != lease);
+            Ok(())
+        })
     }
 
     fn create_turn<'a>(
@@ -113,7 +240,7 @@ impl Store for UnreliableStore {
         lease: &'a Lease,
         new: &'a NewTurn,
     ) -> StoreFuture<'a, ClaimOutcome> {
-        self.unless_failing(|store| store.create_turn(lease, new))
+        self.write(|store| store.create_turn(lease, new))
     }
 
     fn check_claim<'a>(&'a self, claim: &'a RequestClaim) -> StoreFuture<'a, ClaimOutcome> {
@@ -126,7 +253,7 @@ impl Store for UnreliableStore {
         turn: TurnId,
         state: &'a TurnState,
     ) -> StoreFuture<'a, ()> {
-        self.unless_failing(|store| store.set_turn_state(lease, turn, state))
+        self.write(|store| store.set_turn_state(lease, turn, state))
     }
 
     fn turn(&self, id: TurnId) -> StoreFuture<'_, Option<TurnRecord>> {
@@ -142,11 +269,27 @@ impl Store for UnreliableStore {
         lease: &'a Lease,
         events: Vec<TurnEvent>,
     ) -> StoreFuture<'a, PendingCommit> {
-        self.unless_failing(|store| store.append(lease, events))
+        if let Some(fault) = self.text_fault(&events) {
+            return Box::pin(async move { Ok(PendingCommit::ready(Err(fault.error()))) });
+        }
+        self.queue(|store| store.append(lease, events))
     }
 
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> StoreFuture<'_, Vec<TurnEvent>> {
         self.unless_failing(|store| store.replay(turn, after, limit))
+    }
+
+    fn save_open_text<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: TurnId,
+        pieces: Vec<OpenText>,
+    ) -> StoreFuture<'a, PendingCommit> {
+        self.queue(|store| store.save_open_text(lease, turn, pieces))
+    }
+
+    fn open_text(&self, turn: TurnId) -> StoreFuture<'_, Vec<OpenText>> {
+        self.unless_failing(|store| store.open_text(turn))
     }
 
     fn approvals(&self, which: ApprovalFilter, page: Page) -> StoreFuture<'_, Vec<ApprovalRecord>> {
@@ -154,7 +297,7 @@ impl Store for UnreliableStore {
     }
 
     fn index_history<'a>(&'a self, entry: &'a HistoryEntry) -> StoreFuture<'a, PendingCommit> {
-        self.unless_failing(|store| store.index_history(entry))
+        self.queue(|store| store.index_history(entry))
     }
 
     fn find_by_history(&self, hash: [u8; 32], limit: usize) -> StoreFuture<'_, Vec<HistoryEntry>> {
@@ -178,11 +321,15 @@ impl Store for UnreliableStore {
     }
 
     fn record_audit(&self, entry: AuditEntry) -> StoreFuture<'_, ()> {
-        self.unless_failing(|store| store.record_audit(entry))
+        self.write(|store| store.record_audit(entry))
     }
 
     fn audit(&self, query: AuditQuery) -> StoreFuture<'_, Vec<AuditRecord>> {
         self.unless_failing(|store| store.audit(query))
+    }
+
+    fn check_writable(&self) -> StoreFuture<'_, ()> {
+        self.write(Store::check_writable)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -259,6 +259,7 @@ fn engine_limits(app: &App) -> EngineLimits {
         idle_ttl: sessions.idle_ttl.duration(),
         max_live_agents: sessions.max_live.0 as usize,
         max_queued_turns: sessions.max_queued_turns.0 as usize,
+        output_bytes: app.config.output_bytes(),
         ..EngineLimits::default()
     }
 }

@@ -33,7 +33,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     restart_outside_agent(app)?;
     // From here on a signal causes an orderly shutdown.
-    let signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
+    let mut signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     app.home.prepare()?;
     app.home.check_socket()?;
     let _only_one = acquire_pid_file(app)?;
@@ -90,6 +90,11 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
 
     signals.wait().await;
     tracing::info!("shutting down");
+    // Running turns may end, and new ones are refused with a reason; a second signal ends the wait.
+    tokio::select! {
+        () = local.engine.drain(app.config.drain()) => {}
+        () = signals.wait() => {}
+    }
     // No new callers are accepted; then every turn ends, and callers that follow one see its end.
     doors.stop_token().cancel();
     remove_runtime_files(app);
@@ -241,7 +246,7 @@ impl ShutdownSignals {
         })
     }
 
-    pub(crate) async fn wait(mut self) {
+    pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -66,14 +66,19 @@ impl HomeTurns {
     {
         let turns = Self::open(app, command, false, SpecOverrides::default()).await?;
         let result = work(Arc::clone(&turns.service)).await;
-        turns.close().await;
-        result
+        let closed = turns.close().await;
+        result.and_then(|done| closed.map(|()| done))
     }
 
-    /// Stops the engine that was started for this command.
-    pub(crate) async fn close(self) {
-        if let Some(local) = self.switch.local.lock().await.take() {
-            local.stop().await;
+    /// Stops the engine that was started for this command. Fails if the end of a turn could not be
+    /// recorded.
+    pub(crate) async fn close(self) -> Result<(), CommandError> {
+        let local = self.switch.local.lock().await.take();
+        let Some(local) = local else { return Ok(()) };
+        local.stop().await;
+        match local.engine.lost_ends() {
+            0 => Ok(()),
+            _ => Err(CommandError::unrecorded_end()),
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     engine_state::EngineState,
-    history,
+    history::{self, ConversationEnd},
     recorder::Recorder,
     session_actor::{LiveAgent, SessionActor},
     turn_runner::{TurnGovernor, interrupted_outcome, store_failure},
@@ -106,7 +106,7 @@ async fn recorded_history(
         return Ok(Vec::new());
     }
     let store = &*shared.store;
-    let mut messages = history::messages_before(store, record, turn.id).await?;
+    let mut messages = history::messages(store, record, ConversationEnd::Before(turn.id)).await?;
     // The next input of a turn that was cut short is only "continue".
     if recorder.has_output() {
         history::append_unfinished_turn(store, turn.id, &mut messages).await?;

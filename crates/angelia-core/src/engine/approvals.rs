@@ -107,10 +107,13 @@ impl PendingApprovals {
     pub(super) fn deny_all(&mut self) -> Vec<(ApprovalId, EventKind)> {
         self.pending
             .drain(..)
-            .map(|open| (open.id, resolution_event(open.id, Verdict::Deny, "turn ended")))
+            .map(|open| (open.id, resolution_event(open.id, Verdict::Deny, TURN_ENDED)))
             .collect()
     }
 }
+
+/// Who denied an approval that was still pending when its turn ended.
+pub(super) const TURN_ENDED: &str = "turn ended";
 
 pub(super) fn resolution_event(id: ApprovalId, verdict: Verdict, by: &str) -> EventKind {
     EventKind::Resolved(Resolution { id, verdict, by: by.into() })

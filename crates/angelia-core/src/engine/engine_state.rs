@@ -1,9 +1,20 @@
 //! State shared by the engine and its actors: the actors, the turn logs and the pending approvals.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{broadcast, oneshot};
+use tokio::{
+    sync::{broadcast, oneshot},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     agent_slots::AgentSlots,
@@ -13,15 +24,18 @@ use super::{
     session_command::SessionCommand,
     spend::SpendLedger,
     turn_log::{LogCounts, TurnLog, TurnLogs},
+    unwritten_end::UnwrittenEnd,
 };
 use crate::{
-    model::{ApprovalId, Failure, FailureKind, SessionId, TurnId},
-    ports::{Clock, Executor, Lease, Store},
+    model::{ApprovalId, Failure, FailureKind, SessionId, TurnId, TurnState},
+    ports::{Clock, Executor, Lease, Store, StoreError},
     task::TaskGroup,
 };
 
 /// Number of changes a subscriber may lag behind before it misses some.
 const MAX_CHANGE_LAG: usize = 1024;
+
+const MIN_WRITE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct EngineState {
     pub(super) store: Arc<dyn Store>,
@@ -34,10 +48,18 @@ pub(super) struct EngineState {
     pub(super) spend: Arc<SpendLedger>,
     /// Ids of sessions that have changed.
     pub(super) changes: broadcast::Sender<SessionId>,
+    /// Cancelled when no new turns are accepted any more.
+    pub(super) draining: CancellationToken,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     start_lock: tokio::sync::Mutex<()>,
     /// Logs of turns that are queued or running in this process, or have just ended.
     logs: Mutex<TurnLogs>,
+    /// Number of ends that were given up: shown, and never written.
+    lost_ends: AtomicUsize,
+    /// The ends that are shown but not written yet.
+    kept_ends: Mutex<HashMap<TurnId, TurnState>>,
+    /// The last check of the store, see [`EngineState::check_writable`].
+    last_write_check: tokio::sync::Mutex<Option<(Instant, Result<(), StoreError>)>>,
     /// The session that each pending approval belongs to.
     pending_approvals: Mutex<HashMap<ApprovalId, SessionId>>,
 }
@@ -49,6 +71,7 @@ impl EngineState {
             quotas: ExhaustedQuotas::default(),
             spend: Arc::default(),
             changes: broadcast::Sender::new(MAX_CHANGE_LAG),
+            draining: CancellationToken::new(),
             store: parts.store,
             clock: parts.clock,
             executors: parts.executors,
@@ -57,6 +80,9 @@ impl EngineState {
             actors: Mutex::default(),
             start_lock: tokio::sync::Mutex::default(),
             logs: Mutex::default(),
+            lost_ends: AtomicUsize::new(0),
+            kept_ends: Mutex::default(),
+            last_write_check: tokio::sync::Mutex::default(),
             pending_approvals: Mutex::default(),
         }
     }
@@ -129,6 +155,49 @@ impl EngineState {
 
     pub(super) fn find_log(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
         self.logs.lock().find(turn)
+    }
+
+    pub(super) fn insert_kept_end(&self, end: &UnwrittenEnd) {
+        self.kept_ends.lock().extend(end.state().map(|state| (end.turn, state)));
+    }
+
+    pub(super) fn remove_kept_end(&self, turn: TurnId) {
+        self.kept_ends.lock().remove(&turn);
+    }
+
+    pub(super) fn count_lost_end(&self) {
+        self.lost_ends.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn lost_ends(&self) -> usize {
+        self.lost_ends.load(Ordering::Relaxed)
+    }
+
+    /// The ends that are not written yet. Read them before the store: an end that is written in
+    /// between is then in both, not in neither.
+    pub(super) fn kept_ends(&self) -> HashMap<TurnId, TurnState> {
+        self.kept_ends.lock().clone()
+    }
+
+    /// Checks that the store can be written and that no end waits for it, at most once a second
+    /// however many ask.
+    pub(super) async fn check_writable(&self) -> Result<(), StoreError> {
+        let mut last = self.last_write_check.lock().await;
+        let checked = match &*last {
+            Some((at, result)) if at.elapsed() < MIN_WRITE_CHECK_INTERVAL => result.clone(),
+            _ => {
+                let result = self.store.check_writable().await;
+                *last = Some((Instant::now(), result.clone()));
+                result
+            }
+        };
+        checked?;
+        match self.kept_ends.lock().len() {
+            0 => Ok(()),
+            count => Err(StoreError::Failed {
+                message: format!("the ends of {count} turns could not be recorded yet"),
+            }),
+        }
     }
 
     pub(super) fn count_logs(&self) -> LogCounts {

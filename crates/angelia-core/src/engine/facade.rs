@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     engine_state::EngineState,
+    gauges::Gauges,
     idempotency::RequestKey,
     session_command::{SessionCommand, SubmitCommand},
     spend::SpendLimit,
@@ -31,6 +32,9 @@ use crate::{
 /// How long to wait for a session that another process holds.
 const HELD_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 const HELD_SESSION_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// How often a drain looks whether turns still run.
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the turns of all sessions of this process. Cheap to clone; all clones share one engine.
 #[derive(Clone)]
@@ -59,6 +63,8 @@ pub struct EngineLimits {
     pub interrupt_grace: Duration,
     /// How long a closing agent may take before it is killed.
     pub close_grace: Duration,
+    /// Maximum output of one turn: text, tool input and tool output, and a little for every event.
+    pub output_bytes: usize,
 }
 
 impl Default for EngineLimits {
@@ -69,6 +75,7 @@ impl Default for EngineLimits {
             max_queued_turns: 16,
             interrupt_grace: Duration::from_secs(10),
             close_grace: Duration::from_secs(3),
+            output_bytes: 64 << 20,
         }
     }
 }
@@ -171,6 +178,9 @@ impl Engine {
 
     /// Like [`Engine::submit`], with all options of a [`Submission`].
     pub async fn submit_with(&self, new: Submission) -> Result<SubmittedTurn, EngineError> {
+        if self.is_draining() {
+            return Err(EngineError::ShuttingDown);
+        }
         let Submission { session, input, options, key, history_hash, spend_limit } = new;
         let created_at = self.shared.clock.now();
         let claim = key.map(|key| key.into_claim(created_at, session, &input));
@@ -229,8 +239,12 @@ impl Engine {
         Ok(SubmittedTurn { turn, running, is_repeat: true, watch })
     }
 
+    /// Returns a turn, with its end if it has one, also while the end is not written yet.
     pub async fn turn(&self, id: TurnId) -> Result<TurnRecord, EngineError> {
-        self.shared.store.turn(id).await?.ok_or(EngineError::NotFound("turn"))
+        let kept = self.shared.kept_ends();
+        let mut turn = self.shared.store.turn(id).await?.ok_or(EngineError::NotFound("turn"))?;
+        turn.state = kept.get(&id).cloned().unwrap_or(turn.state);
+        Ok(turn)
     }
 
     pub async fn turns(
@@ -238,7 +252,14 @@ impl Engine {
         session: Option<SessionId>,
         page: Page,
     ) -> Result<Vec<TurnRecord>, EngineError> {
-        Ok(self.shared.store.turns(session, page).await?)
+        let kept = self.shared.kept_ends();
+        let mut turns = self.shared.store.turns(session, page).await?;
+        for turn in &mut turns {
+            if let Some(end) = kept.get(&turn.id) {
+                turn.state = end.clone();
+            }
+        }
+        Ok(turns)
     }
 
     /// Watches the events of a turn with a number above `after`, live or from the store.
@@ -363,6 +384,36 @@ impl Engine {
         let sent = actor.send(SessionCommand::Decide { approval, decision, reply }).await;
         sent.map_err(|_| EngineError::NotPending)?;
         answer.await.map_err(|_| EngineError::NotPending)?
+    }
+
+    /// Refuses new turns from now on, and waits until the running ones have ended, at most for
+    /// `limit`. Turns that wait for a person or for a caller's tool are not waited for.
+    pub async fn drain(&self, limit: Duration) {
+        self.shared.draining.cancel();
+        let until = Instant::now() + limit;
+        loop {
+            let Gauges { agents, turns, approvals, .. } = self.gauges();
+            let busy = agents.live.saturating_sub(agents.idle);
+            if busy <= turns.awaiting_tool_result + approvals || Instant::now() >= until {
+                return;
+            }
+            sleep(DRAIN_CHECK_INTERVAL).await;
+        }
+    }
+
+    /// Whether new turns are refused because of a shutdown.
+    pub fn is_draining(&self) -> bool {
+        self.shared.draining.is_cancelled() || self.shared.tasks.stop_token().is_cancelled()
+    }
+
+    /// Returns how many ends of turns could not be recorded at all, after [`Engine::end_turns`].
+    pub fn lost_ends(&self) -> usize {
+        self.shared.lost_ends()
+    }
+
+    /// Checks that turns can be recorded.
+    pub async fn check_writable(&self) -> Result<(), EngineError> {
+        Ok(self.shared.check_writable().await?)
     }
 
     /// Interrupts every turn, closes every agent and the store, and waits for all of it.

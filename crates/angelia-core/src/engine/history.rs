@@ -6,55 +6,90 @@ use std::sync::Arc;
 use super::transcript::UNFINISHED_TOOL_OUTPUT;
 use crate::{
     model::{
-        BlockId, Content, EventKind, HistoryMessage, MessagePart, Role, SessionRecord, TextChannel,
-        ToolId, TurnEvent, TurnId, TurnRecord,
+        BlockId, Content, EventKind, HistoryMessage, MessagePart, Role, SessionId, SessionRecord,
+        TextChannel, ToolId, TurnEvent, TurnId, TurnRecord,
     },
     ports::{Page, Store, StoreError},
 };
 
 const PAGE: usize = 256;
 
-/// Returns the messages of a session before `turn`, including those of the sessions it was forked
-/// from.
-pub(super) async fn messages_before(
+/// Up to where a conversation is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ConversationEnd {
+    Newest,
+    /// Without this turn.
+    Before(TurnId),
+    /// Including this turn.
+    After(TurnId),
+}
+
+/// Returns the messages of a session, including those of the sessions it was forked from.
+pub(super) async fn messages(
     store: &dyn Store,
     session: &SessionRecord,
-    turn: TurnId,
+    end: ConversationEnd,
 ) -> Result<Vec<HistoryMessage>, StoreError> {
-    // Pairs of session and end, from the fork to its oldest ancestor. Only turns older than the end
-    // count.
-    let mut parts = vec![(session.clone(), turn.as_uuid())];
-    while let Some((youngest, _)) = parts.last()
-        && let Some(parent) = youngest.forked_from
-        && let Some(parent) = store.session(parent).await?
-    {
-        // Ids sort by age: turns of the parent that are younger than the fork do not belong to it.
-        let until = youngest.id.as_uuid();
-        parts.push((parent, until));
-    }
+    let mut turns = conversation_turns(store, session, end).await?;
     // A fork copies its parent's specification, and with it the history the parent started from.
     let mut messages = session.spec.history.clone();
-    let told = session.spec.history_until.map(TurnId::as_uuid);
-    for (session, until) in parts.iter().rev() {
-        let mut turns = Vec::new();
-        let mut before = Some(*until);
-        loop {
-            let page = Page { limit: PAGE, before };
-            let older = store.turns(Some(session.id), page).await?;
-            let Some(oldest) = older.last() else { break };
-            before = Some(oldest.id.as_uuid());
-            turns.extend(older);
-        }
-        turns.retain(|turn: &TurnRecord| told.is_none_or(|told| turn.id.as_uuid() > told));
-        for turn in turns.iter().rev() {
-            let parts = answer_parts(&events_of(store, turn.id).await?);
-            // Skip a turn without any answer: there is nothing to continue from its input.
-            if !parts.is_empty() {
-                append_turn(turn, parts, &mut messages);
-            }
+    if let Some(told) = session.spec.history_until
+        && let Some(last_told) = turns.iter().position(|turn| turn.id == told)
+    {
+        turns.drain(..=last_told);
+    }
+    for turn in &turns {
+        let parts = answer_parts(&events_of(store, turn.id).await?);
+        // Skip a turn without any answer: there is nothing to continue from its input.
+        if !parts.is_empty() {
+            append_turn(turn, parts, &mut messages);
         }
     }
     Ok(messages)
+}
+
+/// Returns the turns of a session, oldest first, after those of the sessions it was forked from.
+pub(super) async fn conversation_turns(
+    store: &dyn Store,
+    session: &SessionRecord,
+    end: ConversationEnd,
+) -> Result<Vec<TurnRecord>, StoreError> {
+    let mut turns = turns_newest_first(store, session.id, end).await?;
+    let mut youngest = session.clone();
+    while let Some(parent) = youngest.forked_from
+        && let Some(parent) = store.session(parent).await?
+    {
+        if let Some(last) = youngest.forked_after {
+            let end = ConversationEnd::After(last);
+            turns.extend(turns_newest_first(store, parent.id, end).await?);
+        }
+        youngest = parent;
+    }
+    turns.reverse();
+    Ok(turns)
+}
+
+async fn turns_newest_first(
+    store: &dyn Store,
+    session: SessionId,
+    end: ConversationEnd,
+) -> Result<Vec<TurnRecord>, StoreError> {
+    let mut turns = Vec::new();
+    let mut before = match end {
+        ConversationEnd::Newest => None,
+        ConversationEnd::Before(turn) => Some(turn.as_uuid()),
+        ConversationEnd::After(turn) => {
+            turns.extend(store.turn(turn).await?.filter(|record| record.session == session));
+            Some(turn.as_uuid())
+        }
+    };
+    loop {
+        let older = store.turns(Some(session), Page { limit: PAGE, before }).await?;
+        let Some(oldest) = older.last() else { break };
+        before = Some(oldest.id.as_uuid());
+        turns.extend(older);
+    }
+    Ok(turns)
 }
 
 /// Returns the last turn of a session before `turn`.

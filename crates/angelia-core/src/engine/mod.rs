@@ -17,6 +17,9 @@
 //! - `approvals`: permission rules, pending approvals and their decisions.
 //! - `audit`: who has decided, changed, deleted or exposed something.
 //! - `recorder`: numbers events, and commits those that must be committed before they are shown.
+//! - `event_writer`: keeps every event until its commit is confirmed; `unwritten_end`: ends that wait
+//!   for a store that cannot be written; `text_cut`: cuts texts that are too long.
+//! - `text_saver`: saves the text of open blocks against a crash; `output_limit`: limits the output.
 //! - `transcript`: the answer so far, and the blocks and tool calls that are still open.
 //! - `turn_log`: the events of running turns in memory, and how viewers follow them.
 //! - `idempotency`: the key under which a request runs at most once.
@@ -35,10 +38,12 @@ mod approvals;
 mod audit;
 mod budget;
 mod engine_state;
+mod event_writer;
 mod facade;
 mod gauges;
 mod history;
 mod idempotency;
+mod output_limit;
 mod quota;
 mod recorder;
 mod recovery;
@@ -49,9 +54,12 @@ mod session_actor;
 mod session_command;
 mod sessions;
 mod spend;
+mod text_cut;
+mod text_saver;
 mod transcript;
 mod turn_log;
 mod turn_runner;
+mod unwritten_end;
 mod watchdog;
 
 pub use agent_opening::{HISTORY_CARRIED_NOTICE, RESUME_LOST_NOTICE};

@@ -10,7 +10,10 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::{
-    history, recorder::Recorder, session_actor::SessionActor, session_command::SessionCommand,
+    history::{self, ConversationEnd},
+    recorder::Recorder,
+    session_actor::SessionActor,
+    session_command::SessionCommand,
 };
 use crate::{
     model::{
@@ -162,7 +165,8 @@ impl SessionActor {
         let Ok(executor) = self.shared.executor(&fallback.executor) else {
             return Ok(false);
         };
-        let history = history::messages_before(&*self.shared.store, &self.record, turn).await?;
+        let end = ConversationEnd::Before(turn);
+        let history = history::messages(&*self.shared.store, &self.record, end).await?;
         if !history.is_empty() && !executor.capabilities().carry_history {
             return Ok(false);
         }

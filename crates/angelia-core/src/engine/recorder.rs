@@ -3,21 +3,33 @@
 
 use std::sync::Arc;
 
-use super::{transcript::TurnTranscript, turn_log::TurnLog};
+use tokio::time::Instant;
+
+use super::{
+    approvals::TURN_ENDED, event_writer::EventWriter, output_limit::OutputLimit,
+    text_saver::TextSaver, transcript::TurnTranscript, turn_log::TurnLog,
+    unwritten_end::UnwrittenEnd,
+};
 use crate::{
-    model::{ApprovalId, BlockId, EventKind, Seq, TurnEvent, Usage},
+    model::{BlockId, EventKind, Outcome, Seq, TurnEvent, Usage},
     ports::{Clock, Lease, Store, StoreError},
 };
 
+/// More deltas than any model writes between two complete blocks.
+const MAX_UNSTORED_DELTAS: Seq = 1 << 20;
+/// Above every number of a turn whose recorded events cannot be read.
+const UNKNOWN_NUMBERS_END: Seq = 1 << 40;
+
 pub(super) struct Recorder {
-    store: Arc<dyn Store>,
+    writer: EventWriter,
     clock: Arc<dyn Clock>,
-    lease: Lease,
     log: Arc<TurnLog>,
     last_seq: Seq,
     /// `Started` has been recorded; a turn has only one.
     is_started: bool,
     transcript: TurnTranscript,
+    text_saver: TextSaver,
+    output_limit: OutputLimit,
     /// Usage of the finished segments; `segment_usage` has that of the running one.
     earlier_usage: Usage,
     segment_usage: Usage,
@@ -33,15 +45,17 @@ impl Recorder {
         clock: Arc<dyn Clock>,
         lease: Lease,
         log: Arc<TurnLog>,
+        output_limit: usize,
     ) -> Self {
         Self {
-            store,
+            writer: EventWriter::new(store, lease),
             clock,
-            lease,
             log,
             last_seq: 0,
             is_started: false,
             transcript: TurnTranscript::default(),
+            text_saver: TextSaver::default(),
+            output_limit: OutputLimit::new(output_limit),
             earlier_usage: Usage::default(),
             segment_usage: Usage::default(),
             first_block: 0,
@@ -52,7 +66,7 @@ impl Recorder {
 
     /// Records the events of an agent in order.
     pub(super) async fn record(&mut self, mut kinds: Vec<EventKind>) -> Result<(), StoreError> {
-        kinds.retain_mut(|kind| self.adapt_to_turn(kind));
+        kinds.retain_mut(|kind| self.adapt_to_turn(kind) && self.output_limit.admit(kind));
         self.append(kinds).await
     }
 
@@ -60,67 +74,88 @@ impl Recorder {
         if kinds.is_empty() {
             return Ok(());
         }
-        let at = self.clock.now();
-        let (turn, session) = (self.log.turn, self.log.session);
-        let events: Arc<[_]> = (self.last_seq + 1..)
-            .zip(kinds)
-            .map(|(seq, kind)| TurnEvent { turn, session, seq, at, kind })
-            .collect();
-        let stored: Vec<_> = events.iter().filter(|e| e.kind.is_stored()).cloned().collect();
+        let mut events = self.number(kinds);
         if events.iter().any(|event| event.kind.must_commit_first()) {
-            // If this fails, the numbers are free again: no viewer has seen them.
-            self.store.append(&self.lease, stored).await?.await?;
-            self.publish(events);
+            self.writer.commit(&mut events).await?;
+            self.publish(events.into());
         } else {
-            self.publish(events);
-            if !stored.is_empty() {
-                // Not awaited: the store commits in order, so an event that is committed before it
-                // is shown also waits for these.
-                drop(self.store.append(&self.lease, stored).await?);
+            let events: Arc<[_]> = events.into();
+            self.publish(Arc::clone(&events));
+            self.writer.queue(&events).await?;
+            if self.text_saver.is_full() {
+                self.save_open_text().await;
             }
         }
         Ok(())
     }
 
+    fn number(&self, kinds: Vec<EventKind>) -> Vec<TurnEvent> {
+        let at = self.clock.now();
+        let (turn, session) = (self.log.turn, self.log.session);
+        let numbered = (self.last_seq + 1..).zip(kinds);
+        numbered.map(|(seq, kind)| TurnEvent { turn, session, seq, at, kind }).collect()
+    }
+
     fn publish(&mut self, events: Arc<[TurnEvent]>) {
-        self.last_seq += events.len() as Seq;
         for event in &*events {
-            self.transcript.apply(&event.kind);
+            self.last_seq = event.seq;
+            self.transcript.apply(event.seq, &event.kind);
+            self.text_saver.on_event(event, &self.transcript);
         }
         self.log.publish(events);
     }
 
+    /// When [`Recorder::save_open_text`] must be called at the latest.
+    pub(super) const fn save_text_at(&self) -> Option<Instant> {
+        self.text_saver.due_at()
+    }
+
+    /// Saves the text of blocks that are not complete yet in case this process dies.
+    pub(super) async fn save_open_text(&mut self) {
+        let turn = self.log.turn;
+        self.text_saver.save(&self.writer, turn, &mut self.transcript).await;
+    }
+
+    /// Whether the turn has put out as much as it may.
+    pub(super) const fn is_output_limit_reached(&self) -> bool {
+        self.output_limit.is_reached()
+    }
+
     /// Continues a turn that another process started: reads its recorded events and continues the
     /// numbering after the last one. Skips enough numbers for the deltas that were shown but not
-    /// stored, so that every viewer's position is before the new events. Returns the approvals that
-    /// are still pending.
-    pub(super) async fn catch_up(&mut self) -> Result<Vec<ApprovalId>, StoreError> {
-        /// More deltas than any model writes between two complete blocks.
-        const MAX_UNSTORED_DELTAS: Seq = 1 << 20;
+    /// stored, so that every viewer's position is before the new events.
+    pub(super) async fn catch_up(&mut self) -> Result<(), StoreError> {
         const PAGE: usize = 512;
-        let mut open = Vec::new();
         loop {
-            let page = self.store.replay(self.log.turn, self.last_seq, PAGE).await?;
+            let replay = self.writer.store().replay(self.log.turn, self.last_seq, PAGE).await;
+            if replay.is_err() {
+                // The end of the turn still needs a number that is free.
+                self.last_seq = UNKNOWN_NUMBERS_END;
+            }
+            let page = replay?;
             let Some(newest) = page.last() else { break };
             self.last_seq = newest.seq;
             for event in &page {
-                self.transcript.apply(&event.kind);
+                self.transcript.apply(event.seq, &event.kind);
                 match &event.kind {
                     EventKind::Started(_) => self.is_started = true,
                     EventKind::Block { block, .. } => {
                         self.last_block = self.last_block.max(*block + 1);
                     }
                     EventKind::Usage(newer) => self.segment_usage = newer.clone(),
-                    EventKind::Approval(approval) => open.push(approval.id),
-                    EventKind::Resolved(resolution) => open.retain(|id| *id != resolution.id),
                     _ => {}
                 }
             }
         }
         self.log.set_stored_until(self.last_seq);
+        for piece in self.writer.store().open_text(self.log.turn).await? {
+            self.transcript.restore(&piece);
+            self.last_block = self.last_block.max(piece.block + 1);
+            self.last_seq = self.last_seq.max(piece.seq);
+        }
         self.last_seq += MAX_UNSTORED_DELTAS;
         self.next_segment();
-        Ok(open)
+        Ok(())
     }
 
     /// Starts another segment of the same turn. Viewers see one turn: block numbers continue, usage
@@ -150,16 +185,50 @@ impl Recorder {
         true
     }
 
-    /// Shows a final event that could not be stored. The store still has the turn as running, and
-    /// the next start of Angelia closes it there.
+    /// Completes what is still open, commits the `Finished` event and shows it; approvals that are
+    /// still pending are denied `by`. If the store cannot be written now, returns the end and shows
+    /// nothing: its owner keeps it and shows it by [`Recorder::show_end`].
+    pub(super) async fn finish(&mut self, outcome: Outcome, by: &str) -> Result<(), EndError> {
+        let mut kinds = self.transcript.closing_events(by);
+        kinds.push(EventKind::Finished(outcome));
+        let mut events = self.number(kinds);
+        let mut written = self.writer.commit(&mut events).await;
+        if matches!(written, Err(StoreError::DuplicateEvent { .. })) {
+            for event in &mut events {
+                event.seq += UNKNOWN_NUMBERS_END;
+            }
+            written = self.writer.commit(&mut events).await;
+        }
+        match written {
+            Ok(()) => {
+                self.publish(events.into());
+                Ok(())
+            }
+            Err(error) if error.is_temporary() => {
+                let before = self.writer.take_unwritten();
+                Err(EndError::Unwritten(
+                    UnwrittenEnd { turn: self.log.turn, before, events },
+                    error,
+                ))
+            }
+            Err(error) => Err(EndError::Refused(error)),
+        }
+    }
+
+    /// Shows the end of a turn that is kept until the store can be written.
+    pub(super) fn show_end(&mut self, end: &UnwrittenEnd) {
+        self.publish(end.events.as_slice().into());
+    }
+
+    /// Shows an end that this process may not record, because it no longer owns the turn.
     pub(super) fn publish_unstored(&mut self, kind: EventKind) {
-        let (turn, session, seq) = (self.log.turn, self.log.session, self.last_seq + 1);
-        self.publish(Arc::from([TurnEvent { turn, session, seq, at: self.clock.now(), kind }]));
+        let events = self.number(vec![kind]);
+        self.publish(events.into());
     }
 
     /// Completes the text blocks and tool calls that the agent left unfinished.
     pub(super) async fn close_unfinished(&mut self) -> Result<(), StoreError> {
-        let open = self.transcript.closing_events();
+        let open = self.transcript.closing_events(TURN_ENDED);
         self.append(open).await
     }
 
@@ -184,4 +253,12 @@ impl Recorder {
     pub(super) const fn is_first_segment(&self) -> bool {
         self.segment == 0
     }
+}
+
+/// Why the end of a turn was not recorded.
+pub(super) enum EndError {
+    /// The store cannot be written now.
+    Unwritten(UnwrittenEnd, StoreError),
+    /// The turn or its session belongs to another process, or is gone.
+    Refused(StoreError),
 }

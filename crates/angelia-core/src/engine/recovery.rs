@@ -6,15 +6,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    approvals::resolution_event,
     facade::{Engine, EngineError},
-    recorder::Recorder,
+    recorder::{EndError, Recorder},
     turn_log::TurnLog,
 };
 use crate::{
     model::{
-        AuditAction, AuditActor, EventKind, Failure, FailureKind, Outcome, TurnRecord, TurnStatus,
-        Verdict,
+        AuditAction, AuditActor, Failure, FailureKind, Outcome, TurnRecord, TurnState, TurnStatus,
     },
     ports::{Lease, StoreError},
 };
@@ -55,25 +53,19 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let (store, clock) = (Arc::clone(&self.shared.store), Arc::clone(&self.shared.clock));
         let log = TurnLog::new(turn.id, turn.session);
-        let mut recorder = Recorder::new(store, clock, lease.clone(), log);
-        let open = recorder.catch_up().await?;
-        let failure = Failure::new(
-            FailureKind::Internal,
-            "the angelia process that ran this turn was killed before the turn ended",
-        )
-        .with_hint("check what the agent has done so far, then send the request again");
+        let mut recorder = Recorder::new(store, clock, lease.clone(), log, usize::MAX);
+        recorder.catch_up().await?;
         let outcome = Outcome {
-            status: TurnStatus::Failed(failure),
+            status: TurnStatus::Failed(lost_turn_failure(turn)),
             text: recorder.answer(),
             reason: "owner died".into(),
             usage: recorder.usage(),
         };
         // Pending approvals can no longer be answered, so they count as denied.
-        let declined = |id| resolution_event(id, Verdict::Deny, "restart");
-        let mut kinds: Vec<EventKind> = open.into_iter().map(declined).collect();
-        kinds.push(EventKind::Finished(outcome));
-        recorder.record(kinds).await?;
-        Ok(())
+        match recorder.finish(outcome, "restart").await {
+            Ok(()) => Ok(()),
+            Err(EndError::Unwritten(_, error) | EndError::Refused(error)) => Err(error.into()),
+        }
     }
 
     /// Resumes the parked turns whose session no other process owns. Returns how many.
@@ -107,4 +99,21 @@ impl Engine {
         }
         Ok(removed)
     }
+}
+
+fn lost_turn_failure(turn: &TurnRecord) -> Failure {
+    // A turn is set to running before its agent gets it.
+    let (message, hint) = if turn.state == TurnState::Queued {
+        (
+            "the angelia process that this turn waited in was killed before the turn started; \
+             no agent got it",
+            "send the request again",
+        )
+    } else {
+        (
+            "the angelia process that ran this turn was killed before the turn ended",
+            "check what the agent has done so far, then send the request again",
+        )
+    };
+    Failure::new(FailureKind::Internal, message).with_hint(hint)
 }

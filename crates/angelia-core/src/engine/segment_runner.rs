@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     approvals::{ApprovalCheck, ApprovalRules, PendingApprovals, resolution_event},
     facade::EngineError,
+    output_limit::OUTPUT_LIMIT_SETTING,
     quota::time_after,
     recorder::Recorder,
     session_actor::{LiveAgent, SessionActor},
@@ -158,6 +159,9 @@ impl SessionActor {
                     if drive.abandon_at.is_some_and(|at| at <= now) {
                         return RunEnd::Abandoned;
                     }
+                    if drive.recorder.save_text_at().is_some_and(|at| at <= now) {
+                        drive.recorder.save_open_text().await;
+                    }
                     self.check_timeouts(drive, now).await;
                     alarm.as_mut().reset(drive.deadline());
                 }
@@ -171,7 +175,8 @@ impl SessionActor {
             return;
         }
         if drive.governor.time_budget_ends_at().is_some_and(|at| at <= now) {
-            self.stop_for_budget(drive, "budget_seconds").await;
+            let grace = self.shared.limits.interrupt_grace;
+            self.stop_for_budget(drive, "budget_seconds", grace).await;
             return;
         }
         let (at, rang) = drive.governor.watchdog.next_timeout();
@@ -195,14 +200,19 @@ impl SessionActor {
         drive.stop(StopCause::Timeout(rang), TIMEOUT_GRACE);
     }
 
-    async fn stop_for_budget(&mut self, drive: &mut SegmentRun<'_>, setting: &'static str) {
+    async fn stop_for_budget(
+        &mut self,
+        drive: &mut SegmentRun<'_>,
+        setting: &'static str,
+        grace: Duration,
+    ) {
         if drive.stop.is_some() {
             return;
         }
         let notice =
             Notice::new(NoticeLevel::Info, "budget_reached", format!("{setting} is used up"));
         self.record_events(drive, vec![EventKind::Notice(notice)]).await;
-        drive.stop(StopCause::Budget(setting), self.shared.limits.interrupt_grace);
+        drive.stop(StopCause::Budget(setting), grace);
     }
 
     /// Turns the end of the agent's run into the outcome of the segment, and closes an agent that
@@ -295,8 +305,13 @@ impl SessionActor {
             drive.update_oldest_approval(now);
             self.store_turn_state(drive, &TurnState::AwaitingApproval).await;
         }
+        if drive.recorder.is_output_limit_reached() {
+            // An agent that writes this much is not waited for.
+            self.stop_for_budget(drive, OUTPUT_LIMIT_SETTING, TIMEOUT_GRACE).await;
+        }
         if let Some(setting) = used_up {
-            self.stop_for_budget(drive, setting).await;
+            let grace = self.shared.limits.interrupt_grace;
+            self.stop_for_budget(drive, setting, grace).await;
         }
     }
 
@@ -417,6 +432,10 @@ impl SessionActor {
             self.session_grants.push((request.tool_name, request.subject));
         }
         self.record_events(drive, vec![resolution_event(id, decision.verdict, &decision.by)]).await;
+        if let Some(error) = &drive.store_error {
+            // The agent is being stopped; it must not act on a decision that is not recorded.
+            return Err(error.clone().into());
+        }
         drive.send_control(TurnControl::Decide { key: request.key, decision });
         drive.update_oldest_approval(Instant::now());
         if drive.approvals.is_empty() {
@@ -443,14 +462,13 @@ impl SegmentRun<'_> {
         self.abandon_at.get_or_insert_with(|| Instant::now() + grace);
     }
 
-    /// Next instant at which something must happen: a timeout, or giving up on the agent.
+    /// Next instant at which something must happen: a timeout, giving up on the agent, or saving text.
     fn deadline(&self) -> Instant {
-        if let Some(at) = self.abandon_at {
-            return at;
-        }
         let (timeout_at, _) = self.governor.watchdog.next_timeout();
         let budget_ends_at = self.governor.time_budget_ends_at();
-        budget_ends_at.map_or(timeout_at, |at| at.min(timeout_at))
+        let at = budget_ends_at.map_or(timeout_at, |at| at.min(timeout_at));
+        let at = self.abandon_at.unwrap_or(at);
+        self.recorder.save_text_at().map_or(at, |save_at| save_at.min(at))
     }
 
     fn update_oldest_approval(&mut self, now: Instant) {

@@ -5,18 +5,21 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    approvals::TURN_ENDED,
     budget::lower_limit,
     engine_state::EngineState,
     facade::{EngineError, SubmitReply},
-    recorder::Recorder,
+    recorder::{EndError, Recorder},
     session_command::{SessionCommand, SubmitCommand},
     spend::{SpendLimit, SpendReservation},
     turn_log::TurnLog,
+    turn_runner::{far_future, unrecorded_outcome},
+    unwritten_end::UnwrittenEnds,
 };
 use crate::{
     model::{
@@ -27,6 +30,11 @@ use crate::{
 };
 
 const MAX_QUEUED_COMMANDS: usize = 32;
+
+/// The pauses before each attempt to release the lease. Without it the session stays ours until this
+/// process ends.
+const LEASE_RETRY_DELAYS: [Duration; 3] =
+    [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(250)];
 
 #[derive(Clone)]
 pub(super) struct SessionHandle {
@@ -63,6 +71,8 @@ impl SessionHandle {
             agent: None,
             session_grants: Vec::new(),
             changed_during_turn: false,
+            has_unstored_record: false,
+            unwritten_ends: UnwrittenEnds::default(),
             lease_successor: None,
             ended: CancellationToken::new(),
         };
@@ -106,6 +116,10 @@ pub(super) struct SessionActor {
     pub(super) session_grants: Vec<(Arc<str>, Option<Arc<str>>)>,
     /// The specification was changed during a turn, so the live agent does not match it.
     pub(super) changed_during_turn: bool,
+    /// The store failed to write the current record.
+    has_unstored_record: bool,
+    /// Ends that the store failed to write. The lease is kept until they are written.
+    pub(super) unwritten_ends: UnwrittenEnds,
     pub(super) stop: CancellationToken,
     /// Gets the lease when the actor ends.
     lease_successor: Option<oneshot::Sender<Lease>>,
@@ -120,6 +134,8 @@ pub(super) struct QueuedTurn {
     pub(super) spend: Option<Arc<SpendReservation>>,
     /// The turn has run before and waits for a quota until then.
     pub(super) parked_until: Option<Timestamp>,
+    /// The store has the turn as running already.
+    pub(super) was_running: bool,
 }
 
 impl QueuedTurn {
@@ -130,7 +146,14 @@ impl QueuedTurn {
         };
         let log = TurnLog::new(record.id, record.session);
         let max_cost_usd = record.options.max_cost_usd;
-        Self { turn: record.into(), log, max_cost_usd, spend: None, parked_until }
+        Self {
+            turn: record.into(),
+            log,
+            max_cost_usd,
+            spend: None,
+            parked_until,
+            was_running: false,
+        }
     }
 }
 
@@ -144,6 +167,10 @@ pub(super) struct LiveAgent {
 impl SessionActor {
     async fn run(mut self) {
         while !self.stop.is_cancelled() {
+            if !self.queue.is_empty() {
+                // If it fails, it is tried again later.
+                let _kept = self.write_kept_ends().await;
+            }
             if let Some(next) = self.queue.pop_front() {
                 self.run_turn(next).await;
             } else if !self.wait_for_work().await {
@@ -178,18 +205,30 @@ impl SessionActor {
             CancellationToken::new()
         };
         let too_long = Instant::now() + self.shared.limits.idle_ttl;
-        let command = tokio::select! {
+        let retry_at = self.unwritten_ends.retry_at();
+        let (command, is_retry) = tokio::select! {
             biased;
-            command = self.commands.recv() => command,
-            () = self.stop.cancelled() => None,
-            () = make_room.cancelled() => None,
-            () = sleep_until(too_long) => None,
+            command = self.commands.recv() => (command, false),
+            () = self.stop.cancelled() => (None, false),
+            () = make_room.cancelled() => (None, false),
+            () = sleep_until(retry_at.unwrap_or_else(far_future)), if retry_at.is_some() => (None, true),
+            () = sleep_until(too_long) => (None, false),
         };
         if live {
             self.shared.agent_slots.mark_busy(session);
         }
-        let Some(command) = command else { return false };
-        self.handle(command, true).await;
+        if let Some(command) = command {
+            self.handle(command, true).await;
+            return true;
+        }
+        if self.stop.is_cancelled() || self.unwritten_ends.is_empty() {
+            return false;
+        }
+        // The actor stays until the ends are written, but its agent need not.
+        if !is_retry {
+            self.close_agent().await;
+        }
+        let _kept = self.write_kept_ends().await;
         true
     }
 
@@ -224,7 +263,12 @@ impl SessionActor {
     /// Commits a new turn and queues it, unless an earlier request with the same key created one.
     async fn accept_turn(&mut self, submit: SubmitCommand, idle: bool) {
         let SubmitCommand { mut new_turn, spend_limit, log, reply } = submit;
-        let spend = match self.check_can_accept() {
+        let can_accept = match self.check_can_accept() {
+            // Whoever reads the new turn must find the end of the one before it.
+            Ok(()) => self.write_kept_ends().await.map_err(EngineError::from),
+            refused => refused,
+        };
+        let spend = match can_accept {
             Ok(()) => self.reserve_spend(&new_turn.record.options, spend_limit).await,
             Err(refused) => Err(refused),
         };
@@ -251,7 +295,17 @@ impl SessionActor {
         // store and watches it by this log.
         self.shared.insert_log(&log);
         let turn = log.turn;
-        let accepted = match self.shared.store.create_turn(&self.lease, &new_turn).await {
+        let created = self.shared.store.create_turn(&self.lease, &new_turn).await;
+        let accepted = match created {
+            // The store may have committed the turn although it reported an error. Then it must run,
+            // or nobody would ever end it.
+            Err(error) if error.is_temporary() && self.is_created(turn).await => {
+                tracing::warn!(%turn, %error, "the turn is recorded in spite of an error");
+                Ok(ClaimOutcome::New)
+            }
+            created => created,
+        };
+        let accepted = match accepted {
             Ok(ClaimOutcome::New) => {
                 let turn = new_turn.record.into();
                 self.queue.push_back(QueuedTurn {
@@ -260,6 +314,7 @@ impl SessionActor {
                     max_cost_usd,
                     spend,
                     parked_until: None,
+                    was_running: running,
                 });
                 Ok(if running { SubmitReply::Running } else { SubmitReply::Queued })
             }
@@ -289,6 +344,10 @@ impl SessionActor {
         let EngineState { store, clock, spend, .. } = &*self.shared;
         let ports = (&**store, &**clock);
         spend.reserve(ports, caller, limit, own_limit).await.map(Some)
+    }
+
+    async fn is_created(&mut self, turn: TurnId) -> bool {
+        matches!(self.shared.store.turn(turn).await, Ok(Some(_)))
     }
 
     fn check_can_accept(&self) -> Result<(), EngineError> {
@@ -346,6 +405,7 @@ impl SessionActor {
             Arc::clone(&self.shared.clock),
             self.lease.clone(),
             Arc::clone(log),
+            self.shared.limits.output_bytes,
         )
     }
 
@@ -356,11 +416,22 @@ impl SessionActor {
         outcome: Outcome,
         turn: TurnId,
     ) {
-        if let Err(error) = recorder.record(vec![EventKind::Finished(outcome.clone())]).await {
-            tracing::error!(%turn, %error, "the end of the turn could not be recorded");
-            recorder.publish_unstored(EventKind::Finished(super::turn_runner::unrecorded_outcome(
-                outcome, &error,
-            )));
+        self.store_record_again().await;
+        match recorder.finish(outcome.clone(), TURN_ENDED).await {
+            Ok(()) => {}
+            Err(EndError::Unwritten(end, error)) => {
+                tracing::error!(%turn, %error, "the end of the turn could not be recorded yet");
+                // Readers must find the end as soon as a viewer has seen it.
+                self.shared.insert_kept_end(&end);
+                recorder.show_end(&end);
+                self.keep_end(end);
+                self.shared.notify_changed(self.record.id);
+                return;
+            }
+            Err(EndError::Refused(error)) => {
+                tracing::error!(%turn, %error, "the end of the turn could not be recorded");
+                recorder.publish_unstored(EventKind::Finished(unrecorded_outcome(outcome, &error)));
+            }
         }
         self.shared.finish_log(turn);
         self.shared.notify_changed(self.record.id);
@@ -388,8 +459,22 @@ impl SessionActor {
         record.native = native.cloned();
         record.spec.model = model.cloned();
         record.updated_at = self.shared.clock.now();
-        match self.store_record(record).await {
-            Ok(record) => drop(self.set_record(record)),
+        self.set_record(record);
+        self.has_unstored_record = true;
+        self.store_record_again().await;
+    }
+
+    /// Stores the current record if that has failed before. The next turn of this process finds the
+    /// agent's session in any case.
+    async fn store_record_again(&mut self) {
+        if !self.has_unstored_record {
+            return;
+        }
+        match self.store_record(SessionRecord::clone(&self.record)).await {
+            Ok(record) => {
+                self.set_record(record);
+                self.has_unstored_record = false;
+            }
             Err(error) => {
                 tracing::warn!(session = %self.id(), %error, "the session could not be stored");
             }
@@ -425,18 +510,26 @@ impl SessionActor {
 
     async fn end(mut self) {
         self.close_agent().await;
+        self.store_record_again().await;
+        self.write_kept_ends_finally().await;
         match self.lease_successor.take() {
             Some(successor) => {
-                let _gone = successor.send(self.lease);
+                let _gone = successor.send(self.lease.clone());
             }
-            None => {
-                if let Err(error) = self.shared.store.release_lease(self.lease).await {
-                    tracing::debug!(%error, "the session's lease could not be released");
-                }
-            }
+            None => self.release_lease().await,
         }
         self.shared.remove_actor(self.record.id);
         self.ended.cancel();
+    }
+
+    async fn release_lease(&mut self) {
+        for delay in LEASE_RETRY_DELAYS {
+            sleep(delay).await;
+            match self.shared.store.release_lease(self.lease.clone()).await {
+                Ok(()) => return,
+                Err(error) => tracing::debug!(%error, "the session's lease could not be released"),
+            }
+        }
     }
 
     pub(super) fn id(&self) -> SessionId {

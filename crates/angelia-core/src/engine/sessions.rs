@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
-use uuid::Uuid;
 
 use super::{
     facade::{Engine, EngineError, NewSession},
-    history,
+    history::{self, ConversationEnd},
 };
 use crate::{
-    model::{ExternalName, Failure, HistoryMessage, SessionId, SessionRecord, TurnId, TurnState},
+    model::{
+        ExternalName, Failure, HistoryMessage, SessionId, SessionRecord, TurnId, TurnRecord,
+        TurnState,
+    },
     ports::{ConversationError, Page, StoreError},
 };
 
@@ -54,6 +56,7 @@ impl Engine {
             spec: new.spec,
             native: None,
             forked_from: None,
+            forked_after: None,
             revision: 0,
         };
         let store = &self.shared.store;
@@ -135,14 +138,15 @@ impl Engine {
             Some(native) => executor.fork(&parent.spec, native).await.map(Some),
             None => Ok(None),
         };
+        let newest = self.shared.store.turns(Some(id), Page::first(1)).await?.pop();
         let mut spec = parent.spec.clone();
         let native = match copied {
             Ok(native) => native,
             // The agent no longer has the conversation: the fork starts from the record.
             Err(ConversationError::Lost) if executor.capabilities().carry_history => {
-                let (store, end) = (&*self.shared.store, TurnId::from_uuid(Uuid::max()));
-                spec.history = history::messages_before(store, &parent, end).await?;
-                spec.history_until = history::last_turn_before(store, &parent, end).await?;
+                let store = &*self.shared.store;
+                spec.history = history::messages(store, &parent, ConversationEnd::Newest).await?;
+                spec.history_until = newest.as_ref().map(|turn| turn.id).or(spec.history_until);
                 None
             }
             Err(error) => return Err(Failure::from(error).into()),
@@ -155,6 +159,7 @@ impl Engine {
             spec,
             native,
             forked_from: Some(id),
+            forked_after: newest.map(|turn| turn.id),
             revision: 0,
             ..parent
         };
@@ -166,7 +171,18 @@ impl Engine {
     /// Returns the whole conversation of a session as messages, including what was said before the
     /// fork.
     pub async fn messages(&self, id: SessionId) -> Result<Vec<HistoryMessage>, EngineError> {
-        self.messages_until(id, TurnId::from_uuid(Uuid::max())).await
+        let session = self.session(id).await?;
+        Ok(history::messages(&*self.shared.store, &session, ConversationEnd::Newest).await?)
+    }
+
+    /// Returns all turns of a session's conversation, oldest first, including those of the sessions
+    /// it was forked from.
+    pub async fn conversation_turns(
+        &self,
+        session: &SessionRecord,
+    ) -> Result<Vec<TurnRecord>, EngineError> {
+        let end = ConversationEnd::Newest;
+        Ok(history::conversation_turns(&*self.shared.store, session, end).await?)
     }
 
     /// Returns the conversation as it was after the turn `last`.
@@ -176,10 +192,8 @@ impl Engine {
         last: TurnId,
     ) -> Result<Vec<HistoryMessage>, EngineError> {
         let session = self.session(id).await?;
-        // The page bound is exclusive and turn ids sort by age, so the next id includes `last`.
-        let end = Uuid::from_u128(last.as_uuid().as_u128().saturating_add(1));
-        let end = TurnId::from_uuid(end);
-        Ok(history::messages_before(&*self.shared.store, &session, end).await?)
+        let end = ConversationEnd::After(last);
+        Ok(history::messages(&*self.shared.store, &session, end).await?)
     }
 
     /// Subscribes to the ids of sessions that change: a turn ended, a new title, a fork, a

@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{AWAITING_TOOL_RESULT_NOTICE, TurnCounts};
+use super::{AWAITING_TOOL_RESULT_NOTICE, TurnCounts, text_cut::text_bytes};
 use crate::{
     model::{EventKind, Outcome, Seq, SessionId, TurnEvent, TurnId},
     ports::{Store, StoreError},
@@ -86,6 +86,8 @@ impl TurnLogs {
         for log in self.running.values() {
             match log.last_kind() {
                 None => turns.queued += 1,
+                // Kept until its end is written.
+                Some(EventKind::Finished(_)) => {}
                 Some(EventKind::Notice(notice)) if *notice.code == *AWAITING_TOOL_RESULT_NOTICE => {
                     turns.running += 1;
                     turns.awaiting_tool_result += 1;
@@ -168,18 +170,6 @@ impl TurnLog {
         let events = Arc::clone(batches.get(index)?);
         let from = events.partition_point(|event| event.seq <= seq);
         Some(EventBatch { events, from })
-    }
-}
-
-/// Size of the parts of an event whose length the agent decides.
-fn text_bytes(kind: &EventKind) -> usize {
-    match kind {
-        EventKind::Delta { text, .. } | EventKind::Block { text, .. } => text.len(),
-        EventKind::ToolCall(call) => call.input.get().len(),
-        EventKind::ToolResult(result) => result.output.len(),
-        EventKind::Native { raw, .. } => raw.get().len(),
-        EventKind::Finished(outcome) => outcome.text.len(),
-        _ => 0,
     }
 }
 

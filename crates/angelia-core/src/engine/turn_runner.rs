@@ -1,12 +1,13 @@
 //! Runs one turn from its first event to its outcome: opens or reuses an agent, runs a segment, and
 //! continues with further segments after a budget or a quota ended one.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     budget::{BudgetMeter, lower_limit},
+    output_limit::OUTPUT_LIMIT_SETTING,
     quota::{NextStep, ParkEnd},
     recorder::Recorder,
     session_actor::{LiveAgent, QueuedTurn, SessionActor},
@@ -16,7 +17,7 @@ use super::{
 use crate::{
     model::{
         Content, EventKind, Failure, FailureKind, Notice, NoticeLevel, Outcome, Turn, TurnId,
-        TurnStatus,
+        TurnState, TurnStatus,
     },
     ports::{AgentOutcome, StoreError},
 };
@@ -84,12 +85,17 @@ impl SessionActor {
             Ok(None) => return self.leave_parked(&queued.log),
             Err(error) => AgentOutcome::failed(store_failure(&error)),
         };
+        let is_cut = recorder.is_output_limit_reached();
+        let (status, reason) = match ended.status {
+            TurnStatus::Completed if is_cut => (TurnStatus::Partial, OUTPUT_LIMIT_SETTING.into()),
+            status => (status, ended.reason),
+        };
         // The agent's own answer covers only the last segment of a turn.
-        let own_words = ended.text.filter(|_| recorder.is_first_segment());
+        let own_words = ended.text.filter(|_| recorder.is_first_segment() && !is_cut);
         let outcome = Outcome {
-            status: ended.status,
+            status,
             text: own_words.unwrap_or_else(|| recorder.answer()),
-            reason: ended.reason,
+            reason,
             usage: recorder.usage(),
         };
         self.finish_turn(&mut recorder, outcome, queued.turn.id).await;
@@ -105,8 +111,13 @@ impl SessionActor {
         queued: &QueuedTurn,
         recorder: &mut Recorder,
     ) -> Result<Option<AgentOutcome>, StoreError> {
-        let QueuedTurn { turn, parked_until, .. } = queued;
+        let QueuedTurn { turn, parked_until, was_running, .. } = queued;
         let mut input = turn.clone();
+        if !was_running && parked_until.is_none() {
+            // Before its agent gets it: after a crash, a turn that is still queued never ran.
+            let store = Arc::clone(&self.shared.store);
+            store.set_turn_state(&self.lease, turn.id, &TurnState::Running).await?;
+        }
         if let Some(resumes_at) = *parked_until {
             recorder.catch_up().await?;
             match self.wait_parked(turn.id, resumes_at, recorder).await? {
@@ -124,6 +135,7 @@ impl SessionActor {
             if let Some(setting) = end.exhausted_budget
                 && resumes < governor.meter.max_resumes()
                 && !governor.meter.is_cost_budget_used_up()
+                && !recorder.is_output_limit_reached()
                 && !self.stop.is_cancelled()
             {
                 resumes += 1;

@@ -75,6 +75,15 @@ pub enum TextChannel {
     Reasoning,
 }
 
+impl TextChannel {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Reasoning => "reasoning",
+        }
+    }
+}
+
 /// How the agent has started the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentStart {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{NativeSessionId, SessionId, SessionSpec};
+use super::{NativeSessionId, SessionId, SessionSpec, TurnId};
 
 #[derive(Clone, Debug)]
 pub struct SessionRecord {
@@ -18,6 +18,8 @@ pub struct SessionRecord {
     pub native: Option<NativeSessionId>,
     /// The session this one was forked from.
     pub forked_from: Option<SessionId>,
+    /// The last turn of `forked_from` that belongs to this session too; `None` if it had none.
+    pub forked_after: Option<TurnId>,
     /// Incremented by every change; `Store::put_session` compares it.
     pub revision: u64,
 }

@@ -165,7 +165,15 @@ pub struct AgentOutcome {
     pub reason: Arc<str>,
 }
 
+/// The reason of a turn that failed because the vendor has no such model.
+pub const UNKNOWN_MODEL_REASON: &str = "unknown_model";
+
 impl AgentOutcome {
+    /// The outcome of a turn for which the vendor has no model of this name.
+    pub fn unknown_model(failure: Failure) -> Self {
+        Self { reason: UNKNOWN_MODEL_REASON.into(), ..Self::failed(failure) }
+    }
+
     pub fn failed(failure: Failure) -> Self {
         let reason = failure.kind.as_str().into();
         Self { status: TurnStatus::Failed(failure), text: None, reason }

@@ -23,12 +23,12 @@ pub use deliveries::{ChannelDelivery, DeliveryState, DeliveryStore};
 pub use executor::{
     Activity, Agent, AgentEvent, AgentOutcome, ConversationError, EventSender, Executor,
     ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnControl,
-    TurnIo,
+    TurnIo, UNKNOWN_MODEL_REASON,
 };
 pub use profiles::{ExecutorTarget, ProfileRequest, ProfileSummary, Profiles};
 pub use store::{
-    ApprovalFilter, AuditQuery, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, NewTurn, Page,
-    PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
+    ApprovalFilter, AuditQuery, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, NewTurn, OpenText,
+    Page, PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
 };
 
 /// A boxed future for trait objects. There are too few async traits to need a macro.

@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 use super::BoxFuture;
 use crate::model::{
-    ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
-    TurnEvent, TurnId, TurnRecord, TurnState,
+    ApprovalRecord, AuditEntry, AuditRecord, BlockId, ExternalName, Seq, SessionId, SessionRecord,
+    TextChannel, TurnEvent, TurnId, TurnRecord, TurnState,
 };
 
 /// The return type of every method of a store.
@@ -26,6 +26,7 @@ pub trait Store: Send + Sync + 'static {
     /// Replaces the session if its revision is unchanged, and returns the new revision.
     fn put_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, u64>;
 
+    /// A session counts as updated when it changes, and when its newest turn starts or ends.
     fn session(&self, id: SessionId) -> StoreFuture<'_, Option<SessionRecord>>;
 
     /// Newest first.
@@ -52,7 +53,7 @@ pub trait Store: Send + Sync + 'static {
     /// Gives up the ownership of a session; not an error if the lease was already lost.
     fn release_lease(&self, lease: Lease) -> StoreFuture<'_, ()>;
 
-    /// Commits a new turn with its claim and its history entry in one transaction, so that only one
+    /// Commits a new turn, as the newest one of its session, with its claim and its history entry in one transaction, so that only one
     /// of several equal requests creates the turn, and its caller always finds it.
     fn create_turn<'a>(
         &'a self,
@@ -73,7 +74,8 @@ pub trait Store: Send + Sync + 'static {
 
     fn turn(&self, id: TurnId) -> StoreFuture<'_, Option<TurnRecord>>;
 
-    /// Newest first; of one session, or of all.
+    /// Newest first, in the order in which they were created, whatever the clock said; of one
+    /// session, or of all.
     fn turns(&self, session: Option<SessionId>, page: Page) -> StoreFuture<'_, Vec<TurnRecord>>;
 
     /// Queues events of one turn in order. The returned future resolves when they are committed. An
@@ -88,6 +90,18 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns stored events with a number above `after`, in order, at most `limit`.
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> StoreFuture<'_, Vec<TurnEvent>>;
+
+    /// Queues text of blocks that are not complete yet, so that it survives the death of this process.
+    /// The end of the turn deletes it.
+    fn save_open_text<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: TurnId,
+        pieces: Vec<OpenText>,
+    ) -> StoreFuture<'a, PendingCommit>;
+
+    /// Returns the saved text of an unfinished turn, in order; also of blocks that are complete now.
+    fn open_text(&self, turn: TurnId) -> StoreFuture<'_, Vec<OpenText>>;
 
     /// Lists approvals, newest first. `append` derives them from the events, so the list is what
     /// viewers saw; the decided ones are the audit.
@@ -121,6 +135,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Lists the audit, newest row first.
     fn audit(&self, query: AuditQuery) -> StoreFuture<'_, Vec<AuditRecord>>;
+
+    /// Checks that the store can be written, by writing about as much as the end of a turn needs.
+    fn check_writable(&self) -> StoreFuture<'_, ()>;
 
     /// Waits until everything queued is on disk, and closes the store.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -206,6 +223,16 @@ pub struct HistoryEntry {
     pub at: Timestamp,
 }
 
+/// A piece of the text of a block that is not complete yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenText {
+    pub block: BlockId,
+    pub channel: TextChannel,
+    /// Number of the last delta in this piece.
+    pub seq: Seq,
+    pub text: Arc<str>,
+}
+
 /// Which approvals to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalFilter {
@@ -266,6 +293,9 @@ pub enum StoreError {
     TurnFinished,
     #[error("event {seq} of this turn is already recorded")]
     DuplicateEvent { seq: Seq },
+    /// A text is longer than the store can write, however much room there is.
+    #[error("{message}")]
+    TooLarge { message: String },
     #[error("{message}")]
     Failed { message: String },
 }
@@ -273,6 +303,11 @@ pub enum StoreError {
 impl StoreError {
     pub const SESSION_NOT_FOUND: Self = Self::NotFound("session");
     pub const TURN_NOT_FOUND: Self = Self::NotFound("turn");
+
+    /// Whether the same write may succeed later. The other errors are answers of a store that works.
+    pub const fn is_temporary(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::Failed { .. })
+    }
 }
 
 /// Resolves when a queued write is committed: it survives the death of this process.

@@ -38,11 +38,18 @@ pub(crate) struct EngineHarness {
 pub(crate) struct HarnessClock {
     began: Instant,
     count: AtomicU64,
+    /// How often the clock was set back.
+    set_back: AtomicU64,
 }
 
 impl HarnessClock {
     pub(crate) fn new() -> Self {
-        Self { began: Instant::now(), count: AtomicU64::new(0) }
+        Self { began: Instant::now(), count: AtomicU64::new(0), set_back: AtomicU64::new(0) }
+    }
+
+    fn set_back(&self) {
+        self.count.store(0, Ordering::Relaxed);
+        self.set_back.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count(&self) -> u64 {
@@ -57,7 +64,7 @@ impl Clock for HarnessClock {
     }
 
     fn fresh_uuid(&self) -> Uuid {
-        Uuid::from_u64_pair(self.count(), 1)
+        Uuid::from_u64_pair(self.count(), 1 + self.set_back.load(Ordering::Relaxed))
     }
 }
 
@@ -94,6 +101,17 @@ impl EngineHarness {
     pub(crate) async fn restart(self) -> Self {
         assert!(self.tasks.shutdown(Duration::from_mins(1)).await);
         Self::with_store(self.store, self.clock, self.limits)
+    }
+
+    /// Kills the process of this engine, and starts another one on the same disk.
+    pub(crate) async fn kill(self, store: &UnreliableStore) -> Self {
+        store.kill().await;
+        Self::with_store(store.disk(), self.clock, self.limits)
+    }
+
+    /// From now on the clock, and with it new ids, start again where they once began.
+    pub(crate) fn set_clock_back(&self) {
+        self.clock.set_back();
     }
 
     pub(crate) fn now(&self) -> jiff::Timestamp {

@@ -8,11 +8,13 @@
 
 mod approvals;
 mod change;
+mod drain;
 mod governance;
 mod harness;
 mod hot;
 mod life;
 mod lost_conversation;
+mod output;
 mod quota;
 mod recovery;
 mod spend;

@@ -41,10 +41,7 @@ pub(crate) fn check_recorded_turn(turn: &TurnRecord, events: &[TurnEvent], seed:
     }
     assert!(started <= 1, "{place}: started {started} times");
     assert!(asked.is_empty(), "{place}: never decided: {asked:?}");
-    // When the process was killed, the engine could not close what was open.
-    if &*outcome.reason != "owner died" {
-        assert!(open.is_empty(), "{place}: never ended: {open:?}");
-    }
+    assert!(open.is_empty(), "{place}: never ended: {open:?}");
 }
 
 /// Checks the events that one viewer has seen during one lifetime of the engine.

@@ -6,7 +6,10 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use angelia_core::model::{Failure, FailureKind};
+use angelia_core::{
+    model::{Failure, FailureKind},
+    ports::AgentOutcome,
+};
 use jiff::Timestamp;
 
 const LOG_IN_HINT: &str = "run `claude` (or `claude auth login`) once in a terminal";
@@ -53,6 +56,16 @@ impl FailureEvidence<'_> {
                 .and_then(|at| Duration::try_from(resets_at.duration_since(at)).ok());
         }
         failure
+    }
+
+    pub(crate) fn to_outcome(&self) -> AgentOutcome {
+        let failure = self.to_failure();
+        let names_model = self.error == Some("model_not_found") || self.status == Some(404);
+        if names_model && failure.kind == FailureKind::Invalid {
+            AgentOutcome::unknown_model(failure)
+        } else {
+            AgentOutcome::failed(failure)
+        }
     }
 
     fn message(&self) -> Cow<'_, str> {

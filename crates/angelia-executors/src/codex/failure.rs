@@ -5,7 +5,10 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use angelia_core::model::{Failure, FailureKind};
+use angelia_core::{
+    model::{Failure, FailureKind},
+    ports::AgentOutcome,
+};
 use jiff::{
     Timestamp,
     civil::{DateTime, Time},
@@ -54,6 +57,17 @@ impl ReportedError {
 
     pub(crate) fn is_unauthorized(&self) -> bool {
         self.info.status == Some(401) || self.info.name.as_deref() == Some("unauthorized")
+    }
+
+    pub(crate) fn to_outcome(&self, around: &CodexFailureContext<'_>) -> AgentOutcome {
+        let failure = self.to_failure(around);
+        let status = self.info.status.or_else(|| self.status_in_message());
+        let names_model = self.info.name.as_deref() == Some("modelNotFound") || status == Some(404);
+        if names_model && failure.kind == FailureKind::Invalid {
+            AgentOutcome::unknown_model(failure)
+        } else {
+            AgentOutcome::failed(failure)
+        }
     }
 
     pub(crate) fn to_failure(&self, around: &CodexFailureContext<'_>) -> Failure {

@@ -1,16 +1,11 @@
 //! Replays the turns of a session to the editor when it is loaded.
 
-use angelia_core::{
-    model::{Content, HistoryMessage, MessagePart, Role, SessionRecord, TurnRecord},
-    ports::Page,
-};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, Role, SessionRecord};
 
 use super::{
     connection::EditorConnection, errors::AcpError, update::UpdateEncoder,
     usage_update::SessionCost,
 };
-
-const TURNS_PER_PAGE: usize = 256;
 
 /// About how many bytes are sent at once.
 const FLUSH_BYTES: usize = 64 * 1024;
@@ -22,7 +17,7 @@ impl EditorConnection {
         let mut updates = updates.with_cost(SessionCost::ZERO);
         let mut out = Vec::new();
         write_history(&record.spec.history, &updates, &mut out);
-        for turn in self.all_turns(record).await? {
+        for turn in self.engine.conversation_turns(record).await? {
             updates.encode_input(turn.id, &turn.input, &mut out);
             let mut watch = self.engine.watch(turn.id, 0).await?;
             while let Some(batch) =
@@ -38,35 +33,6 @@ impl EditorConnection {
         }
         self.send_lines(out).await;
         Ok(updates.cost())
-    }
-
-    /// Returns all turns, oldest first, including those of the sessions that this one was forked
-    /// from.
-    async fn all_turns(&self, record: &SessionRecord) -> Result<Vec<TurnRecord>, AcpError> {
-        let mut turns = Vec::new();
-        let mut session = record.id;
-        let mut forked_from = record.forked_from;
-        let mut before = None;
-        loop {
-            let page = Page { limit: TURNS_PER_PAGE, before };
-            let older = self.engine.turns(Some(session), page).await?;
-            let Some(oldest) = older.last() else {
-                // Ids sort by age: turns of the parent that are younger than the fork do not belong
-                // to it.
-                let Some(parent) = forked_from else { break };
-                before = Some(session.as_uuid());
-                session = parent;
-                forked_from = match self.engine.session(parent).await {
-                    Ok(record) => record.forked_from,
-                    Err(_removed) => break,
-                };
-                continue;
-            };
-            before = Some(oldest.id.as_uuid());
-            turns.extend(older);
-        }
-        turns.reverse();
-        Ok(turns)
     }
 }
 

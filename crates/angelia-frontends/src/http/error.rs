@@ -19,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::early_errors;
 use crate::event_json::ceil_seconds;
 
+/// When a caller that meets a shutdown may try again: a restart takes a few seconds.
+const RESTART_TIME: Duration = Duration::from_secs(5);
+
 /// `{"error":{"kind","message","hint"}}`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
@@ -206,6 +209,13 @@ impl HttpError {
     }
 }
 
+impl HttpError {
+    /// The vendor does not have the model that the caller asked for.
+    pub(super) fn unknown_model(failure: Failure) -> Self {
+        Self { kind: ErrorKind::UnknownModel, ..failure.into() }
+    }
+}
+
 impl From<Failure> for HttpError {
     fn from(failure: Failure) -> Self {
         Self {
@@ -232,10 +242,17 @@ impl From<EngineError> for HttpError {
             | EngineError::NotPending
             | EngineError::Store(StoreError::TurnFinished) => ErrorKind::Conflict,
             EngineError::QueueFull { .. } => ErrorKind::Busy,
-            EngineError::ShuttingDown => ErrorKind::Stopping,
-            EngineError::Store(StoreError::DuplicateEvent { .. } | StoreError::Failed { .. }) => {
-                ErrorKind::Failed(FailureKind::Internal)
+            EngineError::ShuttingDown => {
+                return Self {
+                    retry_after: Some(RESTART_TIME),
+                    ..Self::new(ErrorKind::Stopping, message)
+                };
             }
+            EngineError::Store(
+                StoreError::DuplicateEvent { .. }
+                | StoreError::TooLarge { .. }
+                | StoreError::Failed { .. },
+            ) => ErrorKind::Failed(FailureKind::Internal),
         };
         Self::new(kind, message)
     }

@@ -2,12 +2,12 @@
 //! reports what a command must know before it uses this daemon instead of working by itself. `GET
 //! /readyz` reports whether the daemon can do its work.
 
-use angelia_core::ports::Page;
+use angelia_core::model::FailureKind;
 use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConnectionSource, HttpError, state::SharedState};
+use super::{ConnectionSource, ErrorKind, HttpError, state::SharedState};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Hello")]
@@ -34,10 +34,14 @@ pub(super) async fn healthz(
     })
 }
 
-/// The daemon is ready once the record can be read.
+/// The daemon is ready if turns can be recorded.
 pub(super) async fn readyz(
     State(state): SharedState,
 ) -> Result<Json<serde_json::Value>, HttpError> {
-    state.engine.sessions(Page::first(1)).await?;
+    state.engine.check_writable().await.map_err(|error| {
+        let hint = "free space on the disk, or check $ANGELIA_HOME/state.db";
+        let message = format!("turns cannot be recorded: {error}");
+        HttpError::new(ErrorKind::Failed(FailureKind::Unavailable), message).with_hint(hint)
+    })?;
     Ok(Json(serde_json::json!({"status": "ready"})))
 }

@@ -19,7 +19,7 @@ use angelia_core::{
     },
     ports::{
         AgentEvent, AgentOutcome, BoxFuture, Clock, ProfileRequest, ProfileSummary, Profiles,
-        TurnControl,
+        Store, TurnControl,
     },
     task::TaskGroup,
 };
@@ -68,11 +68,15 @@ impl ApiHarness {
     }
 
     pub(crate) fn with_limits(limits: EngineLimits) -> Self {
+        Self::with_store(Arc::new(MemoryStore::new()), limits)
+    }
+
+    pub(crate) fn with_store(store: Arc<dyn Store>, limits: EngineLimits) -> Self {
         let (puppet, strings) = ManualExecutor::new();
         let hands = TaskGroup::new();
         let go = Arc::new(Semaphore::new(0));
         let engine = Engine::new(EngineParts {
-            store: Arc::new(MemoryStore::new()),
+            store,
             clock: Arc::new(CountingClock::default()),
             executors: vec![puppet],
             limits,

@@ -6,6 +6,7 @@ mod bodies;
 mod events;
 mod guard;
 mod harness;
+mod health;
 mod limits;
 mod lists;
 mod metrics;

@@ -31,6 +31,25 @@ async fn a_form_is_checked_and_repaired_once() {
     assert_eq!(stage.agents_opened(), 1);
 }
 
+/// Models like to wrap JSON in a code block. The caller gets the JSON, without a second turn.
+#[tokio::test]
+async fn fenced_json_is_unwrapped() {
+    for (format, stream) in [(json!({"type": "json_object"}), false), (schema(), true)] {
+        let stage = ModelApiHarness::new();
+        let ask = ModelApiRequest::new([user("give")])
+            .with("response_format", format)
+            .with("stream", stream);
+        let answer = stage.send(&ask);
+        let run = stage.run().await;
+        run.emit_answer(0, "```json\n{\"a\": 1}\n```").await;
+        run.complete("```json\n{\"a\": 1}\n```");
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let content = if stream { answer.streamed() } else { answer.content().to_owned() };
+        assert_eq!(content, r#"{"a": 1}"#, "{answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_stays_wrong_is_refused() {
     for stream in [false, true] {

@@ -39,6 +39,40 @@ async fn what_fails_before_it_speaks_is_an_error_of_http() {
 }
 
 #[tokio::test]
+async fn a_model_that_the_vendor_does_not_have_is_not_found() {
+    for stream in [false, true] {
+        let stage = ModelApiHarness::new();
+        let answer = stage.send(&ModelApiRequest::new([user("one")]).with("stream", stream));
+        let failure = Failure::new(FailureKind::Invalid, "there is no model `nope`");
+        stage.run().await.end(AgentOutcome::unknown_model(failure));
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status, 404, "{answer:?}");
+        assert!(answer.error().contains("nope"), "{answer:?}");
+    }
+}
+
+/// A caller that waits when the daemon is told to stop hears that, and when to come back.
+#[tokio::test]
+async fn a_shutdown_is_unavailable_and_says_so() {
+    for stream in [false, true] {
+        let stage = ModelApiHarness::new();
+        let answer = stage.send(&ModelApiRequest::new([user("one")]).with("stream", stream));
+        let run = stage.run().await;
+        let engine = stage.engine();
+        engine.drain(Duration::ZERO).await;
+        let refused = stage.send(&ModelApiRequest::new([user("two")])).await.unwrap();
+        assert_eq!(refused.status, 503, "{refused:?}");
+        assert_eq!(refused.header("retry-after"), "5");
+        let (ended, ()) = tokio::join!(engine.end_turns(), end_on_interrupt(run));
+        let () = ended;
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status, 503, "{answer:?}");
+        assert!(answer.error().contains("shutting down"), "{answer:?}");
+        assert_eq!(answer.header("retry-after"), "5");
+    }
+}
+
+#[tokio::test]
 async fn what_fails_after_it_spoke_ends_in_order_and_says_so() {
     let stage = ModelApiHarness::new();
     let answer = stage.send(&ModelApiRequest::new([user("one")]).streamed());

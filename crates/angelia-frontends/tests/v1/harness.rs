@@ -80,6 +80,10 @@ impl ModelApiHarness {
         Self::on(engine, models, strings)
     }
 
+    pub(crate) fn engine(&self) -> Engine {
+        self.state.engine.clone()
+    }
+
     fn on(engine: Engine, models: ModelSettings, strings: ExecutorControl) -> Self {
         let state = Arc::new(ApiState {
             engine,

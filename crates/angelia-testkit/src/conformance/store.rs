@@ -49,6 +49,9 @@ macro_rules! store_conformance {
             a_turn_comes_back_as_it_was,
             a_turn_is_created_once,
             turns_are_paged_newest_first,
+            turns_keep_their_order_when_the_clock_is_set_back,
+            a_page_goes_on_when_its_turn_is_gone,
+            a_session_is_updated_by_its_turns,
             a_turn_changes_its_state_until_it_has_finished,
             the_finished_event_finishes_the_turn,
             every_outcome_comes_back_as_it_was,
@@ -56,6 +59,8 @@ macro_rules! store_conformance {
             json_of_the_agent_is_kept_to_the_byte,
             events_are_replayed_from_any_number,
             deltas_are_passed_over,
+            text_of_an_open_block_is_kept_until_the_turn_ends,
+            text_of_an_open_block_needs_the_lease,
             a_number_is_recorded_once,
             a_turn_finishes_once,
             a_refused_append_leaves_nothing,
@@ -90,6 +95,7 @@ macro_rules! store_conformance {
             a_history_belongs_to_a_turn,
             what_callers_have_spent_adds_up,
             parked_turns_are_kept_and_not_lost,
+            a_store_says_whether_it_can_be_written,
             a_closed_store_says_so,
         }
     };

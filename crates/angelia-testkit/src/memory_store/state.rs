@@ -10,9 +10,10 @@ use angelia_core::{
         ApprovalId, ApprovalRecord, AuditRecord, EventKind, ExternalName, Seq, SessionId,
         SessionRecord, TurnEvent, TurnId, TurnRecord, TurnState,
     },
-    ports::{ClaimOutcome, HistoryEntry, Lease, NewTurn, RequestClaim, StoreError},
+    ports::{ClaimOutcome, HistoryEntry, Lease, NewTurn, OpenText, RequestClaim, StoreError},
 };
 use jiff::Timestamp;
+use uuid::Uuid;
 
 pub(super) const SESSION_NOT_FOUND: StoreError = StoreError::NotFound("session");
 const TURN_NOT_FOUND: StoreError = StoreError::NotFound("turn");
@@ -27,6 +28,8 @@ pub(super) struct MemoryStoreState {
     pub(super) approvals: BTreeMap<ApprovalId, ApprovalRecord>,
     pub(super) histories: Vec<HistoryEntry>,
     pub(super) audit: Vec<AuditRecord>,
+    /// The number of the newest turn.
+    last_number: u64,
     pub(super) is_closed: bool,
 }
 
@@ -40,7 +43,10 @@ pub(super) struct SessionEntry {
 
 #[derive(Debug)]
 pub(super) struct TurnEntry {
+    /// Orders the turns as they were created.
+    pub(super) number: u64,
     pub(super) record: TurnRecord,
+    pub(super) open_text: Vec<OpenText>,
     pub(super) events: BTreeMap<Seq, TurnEvent>,
 }
 
@@ -56,6 +62,34 @@ struct ClaimEntry {
 impl MemoryStoreState {
     pub(super) fn session_mut(&mut self, id: SessionId) -> Result<&mut SessionEntry, StoreError> {
         self.sessions.get_mut(&id).ok_or(SESSION_NOT_FOUND)
+    }
+
+    /// Returns a session as readers see it.
+    pub(super) fn session_record(&self, session: &SessionEntry) -> SessionRecord {
+        let mut record = session.record.clone();
+        let turns = self.turns.values().filter(|turn| turn.record.session == record.id);
+        let newest = turns.max_by_key(|turn| turn.number);
+        if let Some(TurnEntry { record: turn, .. }) = newest {
+            record.updated_at = record.updated_at.max(turn.created_at);
+            if let TurnState::Finished { at, .. } = turn.state {
+                record.updated_at = record.updated_at.max(at);
+            }
+        }
+        record
+    }
+
+    /// Oldest first.
+    pub(super) fn turns_in_order(&self) -> Vec<&TurnEntry> {
+        let mut turns: Vec<_> = self.turns.values().collect();
+        turns.sort_by_key(|turn| turn.number);
+        turns
+    }
+
+    /// The number of a turn, or the place where it would be by age if it is gone.
+    pub(super) fn number_of(&self, turn: Uuid) -> u64 {
+        let turn = TurnId::from_uuid(turn);
+        let neighbour = || self.turns.range(..turn).next_back().map(|(_, turn)| turn.number + 1);
+        self.turns.get(&turn).map(|turn| turn.number).or_else(neighbour).unwrap_or_default()
     }
 
     pub(super) fn check_lease(&mut self, lease: &Lease) -> Result<(), StoreError> {
@@ -129,7 +163,13 @@ impl MemoryStoreState {
             return Err(StoreError::Conflict);
         }
         reject_finished_state(&turn.state)?;
-        let entry = TurnEntry { record: turn.clone(), events: BTreeMap::new() };
+        self.last_number += 1;
+        let entry = TurnEntry {
+            number: self.last_number,
+            record: turn.clone(),
+            open_text: Vec::new(),
+            events: BTreeMap::new(),
+        };
         self.turns.insert(turn.id, entry);
         if let Some(claim) = &new.claim {
             self.insert_claim(claim, turn);
@@ -194,6 +234,7 @@ impl MemoryStoreState {
                 EventKind::Finished(outcome) => {
                     turn.record.state =
                         TurnState::Finished { at: event.at, outcome: outcome.clone() };
+                    turn.open_text.clear();
                 }
                 EventKind::Approval(approval) => {
                     // An approval that is requested again is still one approval.

@@ -45,6 +45,7 @@ impl UngovernedSession {
             created_at: now,
             updated_at: now,
             forked_from: None,
+            forked_after: None,
             revision: 0,
         };
         let executors = local.engine.executors();

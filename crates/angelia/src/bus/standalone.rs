@@ -25,7 +25,7 @@ pub(crate) async fn run(app: &Arc<App>, is_detached: bool) -> Result<Exit, Comma
     } else {
         restart_outside_agent(app)?;
     }
-    let signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
+    let mut signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     if !app.config.bus().hermes_socket {
         let what = "a bus that runs alone needs its socket, and bus.hermes_socket is off";
         let hint = "set bus.hermes_socket: true, or use the bus inside `angelia serve`";

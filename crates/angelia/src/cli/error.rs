@@ -68,11 +68,21 @@ pub(crate) struct CommandError {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// The turn has ended and its end has been printed: no further event may follow.
+    pub(crate) is_after_end: bool,
 }
 
 impl CommandError {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+        Self { exit, message: message.into(), hint: None, is_after_end: false }
+    }
+
+    /// The store could not be written until this command ended.
+    pub(crate) fn unrecorded_end() -> Self {
+        let message =
+            "the end of the turn could not be recorded, for example because the disk is full";
+        let hint = "free some space; `turns list` will show this turn as killed";
+        Self { is_after_end: true, ..Self::new(Exit::Internal, message).with_hint(hint) }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -118,7 +128,8 @@ impl From<TurnServiceError> for CommandError {
                 (Exit::Internal, Some(hint))
             }
         };
-        Self { exit, message: error.message, hint: error.hint.or(hint.map(str::to_owned)) }
+        let hint = error.hint.or(hint.map(str::to_owned));
+        Self { hint, ..Self::new(exit, error.message) }
     }
 }
 

@@ -43,7 +43,7 @@ impl FollowedTurn {
     fn observe(&mut self, events: &[TurnEvent]) {
         for event in events {
             (self.session, self.last_seq) = (Some(event.session), event.seq);
-            self.transcript.apply(&event.kind);
+            self.transcript.apply(event.seq, &event.kind);
             if let EventKind::Usage(usage) = &event.kind {
                 self.usage = usage.clone();
             }
@@ -61,7 +61,7 @@ impl FollowedTurn {
             reason: "the daemon was lost".into(),
             usage: self.usage.clone(),
         };
-        let mut kinds = self.transcript.closing_events();
+        let mut kinds = self.transcript.closing_events("turn ended");
         kinds.push(EventKind::Finished(outcome));
         let (turn, at) = (self.turn, SystemClock.now());
         let numbered = (self.last_seq + 1..).zip(kinds);

@@ -1,7 +1,10 @@
 //! Loads the configuration: defaults ← file ← environment ← flags, read into types. All problems
 //! are reported at once.
 
-use std::{cell::RefCell, collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    cell::RefCell, collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc,
+    time::Duration,
+};
 
 use angelia_core::{model::TokenPrice, ports::ProfileSummary};
 use angelia_frontends::http::CallerLimits;
@@ -168,6 +171,11 @@ impl Config {
         self.effective.listen.0
     }
 
+    /// How long a stopping daemon waits for running turns.
+    pub(crate) fn drain(&self) -> Duration {
+        self.effective.drain.duration()
+    }
+
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.effective.sessions
     }
@@ -189,6 +197,11 @@ impl Config {
     pub(crate) fn prices(&self) -> BTreeMap<Arc<str>, TokenPrice> {
         let prices = self.effective.prices.iter();
         prices.map(|(model, price)| (Arc::clone(&model.0), price.into())).collect()
+    }
+
+    /// Returns the limit on the output of one turn.
+    pub(crate) fn output_bytes(&self) -> usize {
+        self.effective.limits.output_bytes.to_usize()
     }
 
     pub(crate) fn mcp_servers(&self) -> &BTreeMap<ServerName, McpServer> {

@@ -43,6 +43,7 @@ impl TestStore {
             spec,
             native: None,
             forked_from: None,
+            forked_after: None,
             revision: 0,
         };
         self.store.create_session(&record).await.unwrap();

@@ -36,7 +36,7 @@ fn a_full_disk_is_said_and_loses_nothing() {
     let script = format!(
         r#"
         "$ANGELIA" run -s work 'remember me' >/dev/null; {CODE}
-        head -c 900000 /dev/zero > ~/filler
+        head -c 840000 /dev/zero > ~/filler
         "$ANGELIA" run -s work '!words 60000' >/dev/null; {CODE}
         cat /dev/zero > ~/filler2 2>/dev/null
         "$ANGELIA" run -s work 'no room' >/dev/null; {CODE}

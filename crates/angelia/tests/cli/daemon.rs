@@ -147,6 +147,26 @@ fn going_ends_every_turn_and_those_who_watch_see_it() {
 }
 
 #[test]
+fn a_running_turn_may_end_before_the_daemon_does() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let running = machine.start(&["run", "--json", "!words 30 50"]);
+    running.wait_for_stdout("word2");
+    serving.running.signal(Signal::TERM);
+    let ran = running.wait();
+    ran.assert_code(0);
+    assert!(Transcript::read(&ran.stdout).completed().text().contains("word30"));
+    serving.running.wait().assert_code(0);
+    // With `drain: 0` nothing is waited for.
+    machine.configure("drain: 0s");
+    let serving = machine.serve();
+    let running = machine.start(&["run", "--json", "!words 300 50"]);
+    running.wait_for_stdout("word2");
+    serving.stop().assert_code(0);
+    running.wait().assert_code(130);
+}
+
+#[test]
 fn a_dead_daemons_socket_confuses_nobody() {
     let machine = Machine::new();
     let serving = machine.serve();

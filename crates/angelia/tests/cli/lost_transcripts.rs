@@ -20,7 +20,8 @@ pub(crate) fn lose_transcripts(machine: &Machine) {
     // A killed process loses its mark a moment before its owner can see its exit.
     let has_exited = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z') && threads <= 1)
     };
     until("no agent is left", || agents.iter().all(has_exited) && agent_pids(machine).is_empty());
     assert!(remove_jsonl(machine.place.root()) > 0, "no transcript was found");

@@ -17,6 +17,7 @@ mod exits;
 mod http;
 mod keys;
 mod killed;
+mod limits;
 mod machine;
 mod once;
 mod quota;

@@ -10,6 +10,7 @@ use crate::{
 on_both! {
     a_schema super::a_schema;
     a_schema_that_is_never_met super::a_schema_that_is_never_met;
+    a_model_that_the_vendor_does_not_have super::a_model_that_the_vendor_does_not_have;
 }
 
 fn a_schema(bench: DaemonFixture) {
@@ -23,6 +24,13 @@ fn a_schema(bench: DaemonFixture) {
     let content = content.unwrap_or_else(|| panic!("{answer:?}"));
     let content: serde_json::Value = serde_json::from_str(content).unwrap();
     assert_eq!(content, json!({"city": "Paris"}));
+    bench.end();
+}
+
+fn a_model_that_the_vendor_does_not_have(bench: DaemonFixture) {
+    let answer = post_to(&bench, "/v1/messages", &messages(&[user("STATUS:404 ECHO:no model")]));
+    assert_eq!(answer.status, 404, "{answer:?}");
+    assert_eq!(answer.body["error"]["type"], "not_found_error", "{answer:?}");
     bench.end();
 }
 

@@ -1,9 +1,12 @@
 //! The daemon under hostile clients: requests generated from its own schema, and thousands of
-//! requests that are aborted, repeated or never finished, with agents that get killed.
+//! requests that are aborted, repeated or never finished, with agents or the daemon that get killed.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "the numbers are for those who look")]
 
+#[path = "../cli/agent_processes.rs"]
+mod agent_processes;
+mod kills;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/machine.rs"]
 mod machine;

@@ -37,7 +37,7 @@ const SPARE_DESCRIPTORS: usize = 3;
 /// The pause between two kills of an agent.
 const KILL_INTERVAL: Duration = Duration::from_millis(150);
 
-fn number(variable: &str, usual: usize) -> usize {
+pub(crate) fn number(variable: &str, usual: usize) -> usize {
     #[expect(clippy::disallowed_methods, reason = "a test is told by its caller")]
     let told = std::env::var(variable);
     told.ok().and_then(|told| told.parse().ok()).unwrap_or(usual)

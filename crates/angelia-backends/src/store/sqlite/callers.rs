@@ -36,7 +36,7 @@ pub(super) fn find_by_history(
 ) -> Result<Vec<HistoryEntry>, SqliteError> {
     let sql = "SELECT t.session_id, h.turn_id, h.seq, h.at
         FROM histories h JOIN turns t ON t.id = h.turn_id
-        WHERE h.hash = ?1 ORDER BY h.turn_id DESC, h.seq DESC LIMIT ?2";
+        WHERE h.hash = ?1 ORDER BY t.number DESC, h.seq DESC LIMIT ?2";
     read::query_all(db, sql, params![hash, to_i64(limit)], |row| {
         Ok(HistoryEntry {
             hash,

@@ -38,6 +38,9 @@ impl SqliteError {
     pub(super) fn into_store_error(self, path: &Path) -> StoreError {
         let message = match self {
             Self::Refused(error) => return error,
+            Self::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
+                return StoreError::TooLarge { message: describe_error(path, &error) };
+            }
             Self::Sql(error) => describe_error(path, &error),
             Self::Unreadable(what) => format!(
                 "{} holds a record that this version of angelia cannot read ({what}); \
@@ -77,6 +80,7 @@ pub(super) fn describe_error(path: &Path, error: &rusqlite::Error) -> String {
             "{path} is busy: another process has been writing to it for seconds; try again, \
              and if it stays so, look for a stopped angelia process"
         ),
+        Some(ErrorCode::TooBig) => format!("cannot write {path}: a text is too long for SQLite"),
         Some(ErrorCode::SystemIoFailure) => {
             format!("cannot read or write {path} ({error}); check the disk and the free space")
         }

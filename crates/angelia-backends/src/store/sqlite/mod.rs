@@ -8,7 +8,7 @@
 //! - `open`, `migrations`: open a connection and bring the schema up to date.
 //! - `writer`: the writer thread; `readers`: the read connections; `checkpoint`: the thread that
 //!   moves the write-ahead log into the database.
-//! - `write`, `read`: the statements; `claims`: idempotency keys; `approvals`: approval requests
+//! - `write`, `read`: the statements; `open_text`: the text of unfinished blocks; `claims`: idempotency keys; `approvals`: approval requests
 //!   and decisions; `callers`: conversation hashes and costs of the callers of model APIs.
 //! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `columns`: the values in the
 //!   columns.
@@ -25,6 +25,7 @@ mod error;
 mod event_json;
 mod migrations;
 mod open;
+mod open_text;
 mod outcome_json;
 mod read;
 mod readers;
@@ -42,8 +43,8 @@ use angelia_core::{
         TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn, Page,
-        PendingCommit, RequestClaim, Store, StoreFuture,
+        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
+        OpenText, Page, PendingCommit, RequestClaim, Store, StoreFuture,
     },
 };
 use jiff::Timestamp;
@@ -166,6 +167,20 @@ impl Store for SqliteStore {
         Box::pin(self.readers.read(move |db| read::replay(db, turn, after, limit)))
     }
 
+    fn save_open_text<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: TurnId,
+        pieces: Vec<OpenText>,
+    ) -> StoreFuture<'a, PendingCommit> {
+        let lease = lease.clone();
+        Box::pin(self.writer.queue(move |db| open_text::insert(db, &lease, turn, &pieces)))
+    }
+
+    fn open_text(&self, turn: TurnId) -> StoreFuture<'_, Vec<OpenText>> {
+        Box::pin(self.readers.read(move |db| open_text::read(db, turn)))
+    }
+
     fn approvals(&self, which: ApprovalFilter, page: Page) -> StoreFuture<'_, Vec<ApprovalRecord>> {
         Box::pin(self.readers.read(move |db| approvals::list_approvals(db, which, page)))
     }
@@ -203,6 +218,13 @@ impl Store for SqliteStore {
 
     fn audit(&self, query: AuditQuery) -> StoreFuture<'_, Vec<AuditRecord>> {
         Box::pin(self.readers.read(move |db| audit::list(db, query)))
+    }
+
+    fn check_writable(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async {
+            self.writer.write(write::write_check).await?;
+            self.writer.write(write::delete_write_check).await
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -21,9 +21,13 @@ use crate::owners::OwnerRegistry;
 
 type ReadResult<T> = Result<T, SqliteError>;
 
-const SELECT_SESSION: &str =
-    "SELECT s.id, s.revision, s.created_at, s.updated_at, s.title, s.native,
-        s.forked_from, p.body
+/// A session is updated by its own changes, and by the start and the end of its newest turn.
+const SELECT_SESSION: &str = "SELECT s.id, s.revision, s.created_at,
+        max(s.updated_at, coalesce((
+            SELECT max(t.created_at, coalesce(e.at, t.created_at))
+            FROM turns t LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq
+            WHERE t.session_id = s.id ORDER BY t.number DESC LIMIT 1), s.updated_at)),
+        s.title, s.native, s.forked_from, p.body, s.forked_after
     FROM sessions s JOIN specs p ON p.session_id = s.id";
 
 const SELECT_TURN: &str =
@@ -79,27 +83,39 @@ pub(super) fn turns(
     session: Option<SessionId>,
     page: Page,
 ) -> ReadResult<Vec<TurnRecord>> {
-    let before = page_bound(page);
+    let before = match page.before {
+        Some(turn) => number_of(db, turn)?,
+        None => i64::MAX,
+    };
     let limit = to_i64(page.limit);
     match session {
         None => {
-            let sql = format!("{SELECT_TURN} WHERE t.id < ?1 ORDER BY t.id DESC LIMIT ?2");
-            query_all(db, &sql, params![before.as_bytes(), limit], turn_record)
+            let sql = format!("{SELECT_TURN} WHERE t.number < ?1 ORDER BY t.number DESC LIMIT ?2");
+            query_all(db, &sql, params![before, limit], turn_record)
         }
         Some(session) => {
             let sql = format!(
-                "{SELECT_TURN} WHERE t.session_id = ?3 AND t.id < ?1 ORDER BY t.id DESC LIMIT ?2"
+                "{SELECT_TURN} WHERE t.session_id = ?3 AND t.number < ?1
+                 ORDER BY t.number DESC LIMIT ?2"
             );
             let session = session.as_uuid();
-            let parameters = params![before.as_bytes(), limit, session.as_bytes()];
-            query_all(db, &sql, parameters, turn_record)
+            query_all(db, &sql, params![before, limit, session.as_bytes()], turn_record)
         }
     }
 }
 
+/// Returns the number that orders a turn. If the turn is gone, a page that was to start behind it
+/// starts behind its neighbour by age.
+fn number_of(db: &Connection, turn: Uuid) -> ReadResult<i64> {
+    let sql = "SELECT coalesce((SELECT number FROM turns WHERE id = ?1),
+        (SELECT number + 1 FROM turns WHERE id < ?1 ORDER BY id DESC LIMIT 1), 0)";
+    Ok(db.prepare_cached(sql)?.query_row([turn.as_bytes()], |row| row.get(0))?)
+}
+
 pub(super) fn lost_turns(db: &Connection, owners: &OwnerRegistry) -> ReadResult<Vec<TurnRecord>> {
-    let sql =
-        format!("{SELECT_TURN} WHERE t.finished_seq IS NULL AND t.state <> 'parked' ORDER BY t.id");
+    let sql = format!(
+        "{SELECT_TURN} WHERE t.finished_seq IS NULL AND t.state <> 'parked' ORDER BY t.number"
+    );
     let mut unfinished =
         query_all(db, &sql, [], |row| Ok((row.get::<_, Option<String>>(9)?, turn_record(row)?)))?;
     unfinished.retain(|(owner, _)| owner.as_deref().is_none_or(|id| !owners.is_alive(id)));
@@ -112,12 +128,12 @@ pub(super) fn parked_turns(
 ) -> ReadResult<Vec<TurnRecord>> {
     match session {
         None => {
-            let sql = format!("{SELECT_TURN} WHERE t.state = 'parked' ORDER BY t.id");
+            let sql = format!("{SELECT_TURN} WHERE t.state = 'parked' ORDER BY t.number");
             query_all(db, &sql, [], turn_record)
         }
         Some(session) => {
             let sql = format!(
-                "{SELECT_TURN} WHERE t.state = 'parked' AND t.session_id = ?1 ORDER BY t.id"
+                "{SELECT_TURN} WHERE t.state = 'parked' AND t.session_id = ?1 ORDER BY t.number"
             );
             query_all(db, &sql, [session.as_uuid().as_bytes()], turn_record)
         }
@@ -164,6 +180,7 @@ pub(super) fn query_all<T>(
 
 fn session_record(row: &Row<'_>) -> ReadResult<SessionRecord> {
     let forked_from: Option<[u8; 16]> = row.get(6)?;
+    let forked_after: Option<[u8; 16]> = row.get(8)?;
     Ok(SessionRecord {
         id: session_id(row, 0)?,
         revision: to_u64(row.get(1)?),
@@ -172,6 +189,7 @@ fn session_record(row: &Row<'_>) -> ReadResult<SessionRecord> {
         title: row.get(4)?,
         native: row.get::<_, Option<String>>(5)?.map(NativeSessionId::new),
         forked_from: forked_from.map(|id| SessionId::from_uuid(Uuid::from_bytes(id))),
+        forked_after: forked_after.map(|id| TurnId::from_uuid(Uuid::from_bytes(id))),
         spec: spec_json::decode(column_text(row, 7)?)?,
     })
 }

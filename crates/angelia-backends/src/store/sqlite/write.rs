@@ -18,7 +18,7 @@ use super::{
     columns::{nanoseconds, to_i64, to_u64},
     content_json,
     error::SqliteError,
-    event_json, read, spec_json,
+    event_json, open_text, read, spec_json,
     writer::Db,
 };
 
@@ -29,8 +29,9 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> WriteResult {
     let inserted = db
         .connection
         .prepare_cached(
-            "INSERT INTO sessions (id, revision, created_at, updated_at, title, native, forked_from)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
+            "INSERT INTO sessions (id, revision, created_at, updated_at, title, native, forked_from,
+                    forked_after)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             id.as_bytes(),
@@ -40,6 +41,7 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> WriteResult {
             session.title,
             session.native.as_ref().map(NativeSessionId::as_str),
             session.forked_from.as_ref().map(|from| from.as_uuid().into_bytes()),
+            session.forked_after.as_ref().map(|turn| turn.as_uuid().into_bytes()),
         ])?;
     if inserted == 0 {
         return Err(StoreError::Conflict.into());
@@ -61,7 +63,7 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> 
         .connection
         .prepare_cached(
             "UPDATE sessions SET revision = revision + 1, created_at = ?3, updated_at = ?4,
-                    title = ?5, native = ?6, forked_from = ?7
+                    title = ?5, native = ?6, forked_from = ?7, forked_after = ?8
              WHERE id = ?1 AND revision = ?2",
         )?
         .execute(params![
@@ -72,6 +74,7 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> 
             session.title,
             session.native.as_ref().map(NativeSessionId::as_str),
             session.forked_from.as_ref().map(|from| from.as_uuid().into_bytes()),
+            session.forked_after.as_ref().map(|turn| turn.as_uuid().into_bytes()),
         ])?;
     if updated == 0 {
         let exists = db
@@ -145,8 +148,10 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
         .connection
         .prepare_cached(
             "INSERT INTO turns (id, session_id, created_at, state, origin, can_ask, can_park,
-                    caller, max_cost_usd, resumes_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
+                    caller, max_cost_usd, resumes_at, number)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, coalesce(max(number), 0) + 1
+             FROM turns WHERE true
+             ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             id.as_bytes(),
@@ -225,6 +230,7 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> WriteResul
         match &event.kind {
             EventKind::Finished(outcome) => {
                 finish_turn(db, event, outcome.usage.cost_usd)?;
+                open_text::delete_turn(db, event.turn)?;
                 // So that another event of this turn is checked again, and refused.
                 checked = None;
             }
@@ -255,7 +261,7 @@ pub(super) fn check_session_lease(db: &Db, lease: &Lease) -> WriteResult {
 
 /// Checks that the turn belongs to the lease's session, that this process holds the lease, and that
 /// the turn has not finished.
-fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> WriteResult {
+pub(super) fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> WriteResult {
     let mut select = db.connection.prepare_cached(
         "SELECT l.owner, l.epoch, t.finished_seq IS NOT NULL
          FROM turns t JOIN leases l ON l.session_id = t.session_id
@@ -332,5 +338,21 @@ fn with_encoded_spec(
     scratch.clear();
     spec_json::encode(&session.spec, &mut scratch)?;
     write(ToSqlOutput::Borrowed(ValueRef::Text(&scratch)))?;
+    Ok(())
+}
+
+/// Size of what [`write_check`] writes: enough to need new pages in the database and in its log.
+const WRITE_CHECK_BYTES: i64 = 32 << 10;
+
+/// Writes something of the size of a turn's end. [`delete_write_check`] must follow.
+pub(super) fn write_check(db: &Db) -> WriteResult {
+    db.connection
+        .prepare_cached("INSERT OR REPLACE INTO write_checks (id, body) VALUES (1, zeroblob(?1))")?
+        .execute([WRITE_CHECK_BYTES])?;
+    Ok(())
+}
+
+pub(super) fn delete_write_check(db: &Db) -> WriteResult {
+    db.connection.prepare_cached("DELETE FROM write_checks")?.execute([])?;
     Ok(())
 }

@@ -245,7 +245,7 @@ impl StreamTranslator {
             resets_at: self.resets_at,
             last_seen_at: turn.and_then(|turn| turn.last_seen_at),
         };
-        AgentOutcome::failed(evidence.to_failure())
+        evidence.to_outcome()
     }
 }
 

@@ -112,7 +112,7 @@ impl CodexTranslator {
             (None, None) => ReportedError::default(),
         };
         let at = (turn.completed_at.get()).and_then(|at| Timestamp::from_second(at).ok());
-        AgentOutcome::failed(reported.to_failure(&self.failure_context(at)))
+        reported.to_outcome(&self.failure_context(at))
     }
 
     pub(super) fn failure_context(&self, at: Option<Timestamp>) -> CodexFailureContext<'_> {

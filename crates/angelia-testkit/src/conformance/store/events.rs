@@ -2,7 +2,7 @@
 
 use angelia_core::{
     model::{EventKind, Seq, TextChannel},
-    ports::{Page, StoreError},
+    ports::{OpenText, Page, StoreError},
 };
 
 use super::{
@@ -165,4 +165,32 @@ pub async fn appends_are_committed_in_order(fixture: &impl StoreFixture) {
     for committed in waiting {
         committed.await.unwrap();
     }
+}
+
+fn piece(block: u32, seq: Seq, text: &str) -> OpenText {
+    OpenText { block, channel: TextChannel::Reasoning, seq, text: text.into() }
+}
+
+pub async fn text_of_an_open_block_is_kept_until_the_turn_ends(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    let (zero, one, two) = (piece(0, 2, "a\u{0}b"), piece(0, 5, "c"), piece(1, 4, "d"));
+    let first = vec![zero.clone(), two.clone()];
+    store.save_open_text(&lease, turn.id, first).await.unwrap().await.unwrap();
+    store.save_open_text(&lease, turn.id, vec![one.clone()]).await.unwrap().await.unwrap();
+    assert_eq!(store.open_text(turn.id).await.unwrap(), [zero, one, two]);
+    assert!(store.replay(turn.id, 0, 9).await.unwrap().is_empty(), "it is not an event");
+
+    store.append(&lease, vec![event(&turn, 7, finished())]).await.unwrap().await.unwrap();
+    assert!(store.open_text(turn.id).await.unwrap().is_empty());
+}
+
+pub async fn text_of_an_open_block_needs_the_lease(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    store.acquire_lease(lease.session).await.unwrap();
+    let refused =
+        store.save_open_text(&lease, turn.id, vec![piece(0, 1, "x")]).await.unwrap().await;
+    assert!(matches!(refused, Err(StoreError::LeaseLost)), "{refused:?}");
+    assert!(store.open_text(turn.id).await.unwrap().is_empty());
 }

@@ -156,3 +156,12 @@ pub async fn a_closed_store_says_so(fixture: &impl StoreFixture) {
     assert!(written.contains("closed"), "{written}");
     store.close().await;
 }
+
+pub async fn a_store_says_whether_it_can_be_written(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    for _ in 0..3 {
+        store.check_writable().await.unwrap();
+    }
+    store.close().await;
+    store.check_writable().await.unwrap_err();
+}

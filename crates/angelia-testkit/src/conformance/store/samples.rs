@@ -48,6 +48,7 @@ pub fn plain_session() -> SessionRecord {
         spec: SessionSpec::new("fake", "/project"),
         native: None,
         forked_from: None,
+        forked_after: None,
         revision: 0,
     }
 }
@@ -61,6 +62,7 @@ pub fn full_session() -> SessionRecord {
         spec: full_spec(),
         native: Some(NativeSessionId::new("native → 1")),
         forked_from: Some(SessionId::from_uuid(fresh_uuid())),
+        forked_after: Some(TurnId::from_uuid(fresh_uuid())),
         revision: 7,
     }
 }

@@ -1,9 +1,10 @@
 //! Turns: creating, listing, and changing their state.
 
 use angelia_core::{
-    model::{TurnOrigin, TurnState},
-    ports::{Page, StoreError},
+    model::{TurnId, TurnOrigin, TurnRecord, TurnState},
+    ports::{Lease, NewTurn, Page, Store, StoreError},
 };
+use uuid::Uuid;
 
 use super::{
     StoreFixture,
@@ -64,6 +65,95 @@ pub async fn turns_are_paged_newest_first(fixture: &impl StoreFixture) {
     let rest = store.turns(of_first, rest).await.unwrap();
     let rest: Vec<_> = rest.iter().map(|turn| turn.id).collect();
     assert_eq!(rest, [ids[5]]);
+}
+
+/// Creates turns whose ids sort before those of all turns before them, as after a clock is set back.
+async fn create_turns_back_in_time(
+    store: &dyn Store,
+    lease: &Lease,
+    hash: [u8; 32],
+) -> Vec<TurnRecord> {
+    let mut turns = Vec::new();
+    for number in (1..=4_u8).rev() {
+        let mut turn = plain_turn(lease.session);
+        let mut id = *turn.id.as_uuid().as_bytes();
+        id[0] = number;
+        turn.id = TurnId::from_uuid(Uuid::from_bytes(id));
+        turn.created_at = timestamp(i64::from(number));
+        turn.state = TurnState::Parked { resumes_at: timestamp(70) };
+        let new = NewTurn { history_hash: Some(hash), ..NewTurn::from(turn.clone()) };
+        store.create_turn(lease, &new).await.unwrap();
+        turns.push(turn);
+    }
+    turns
+}
+
+fn ids(turns: &[TurnRecord]) -> Vec<TurnId> {
+    turns.iter().map(|turn| turn.id).collect()
+}
+
+pub async fn turns_keep_their_order_when_the_clock_is_set_back(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let hash = [7; 32];
+    let created = ids(&create_turns_back_in_time(&*store, &lease, hash).await);
+    let newest_first: Vec<_> = created.iter().rev().copied().collect();
+
+    for session in [None, Some(lease.session)] {
+        let all = store.turns(session, Page::first(9)).await.unwrap();
+        assert_eq!(ids(&all), newest_first);
+        let mut page = Page::first(1);
+        let mut seen = Vec::new();
+        while let [turn] = store.turns(session, page).await.unwrap().as_slice() {
+            seen.push(turn.id);
+            page.before = Some(turn.id.as_uuid());
+        }
+        assert_eq!(seen, newest_first);
+    }
+    assert_eq!(ids(&store.parked_turns(None).await.unwrap()), created);
+    assert_eq!(ids(&store.parked_turns(Some(lease.session)).await.unwrap()), created);
+    let found = store.find_by_history(hash, 9).await.unwrap();
+    assert_eq!(found.iter().map(|entry| entry.turn).collect::<Vec<_>>(), newest_first);
+}
+
+pub async fn a_page_goes_on_when_its_turn_is_gone(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let first = plain_turn(lease.session);
+    create_turn(&*store, &lease, &first).await;
+    let (gone_lease, gone) = stored_turn(&*store).await;
+    let last = plain_turn(lease.session);
+    create_turn(&*store, &lease, &last).await;
+    store.delete_session(gone_lease.session).await.unwrap();
+    let page = Page { limit: 9, before: Some(gone.id.as_uuid()) };
+    let older = store.turns(None, page).await.unwrap();
+    assert_eq!(ids(&older), [first.id]);
+}
+
+pub async fn a_session_is_updated_by_its_turns(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let updated_at = async || {
+        let one = store.session(lease.session).await.unwrap().unwrap().updated_at;
+        let listed = store.sessions(Page::first(1)).await.unwrap();
+        assert_eq!(listed[0].updated_at, one);
+        one
+    };
+    let created = updated_at().await;
+    let later = |seconds| created + jiff::SignedDuration::from_secs(seconds);
+    let mut turn = plain_turn(lease.session);
+    turn.created_at = later(10);
+    create_turn(&*store, &lease, &turn).await;
+    assert_eq!(updated_at().await, later(10));
+    let mut end = event(&turn, 1, finished());
+    end.at = later(20);
+    store.append(&lease, vec![end]).await.unwrap().await.unwrap();
+    assert_eq!(updated_at().await, later(20));
+    // A change with what was read before the turn does not take it back.
+    let mut session = store.session(lease.session).await.unwrap().unwrap();
+    session.updated_at = created;
+    store.put_session(&session).await.unwrap();
+    assert_eq!(updated_at().await, later(20));
 }
 
 pub async fn a_turn_changes_its_state_until_it_has_finished(fixture: &impl StoreFixture) {

@@ -57,11 +57,12 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
             }
         }
     };
-    turns.close().await;
+    let closed = turns.close().await;
     if output.flush(FLUSH_TIMEOUT).await.is_err() {
         tracing::info!("the last events were not read");
     }
     print::check_stdio(&output)?;
+    closed?;
     Ok(match ending {
         RunResult::Ended(status) if once => Exit::of_status(&status),
         RunResult::Refused if once => Exit::Failed,

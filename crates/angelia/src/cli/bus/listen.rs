@@ -64,7 +64,7 @@ impl From<io::Error> for ListenEnd {
 }
 
 pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, CommandError> {
-    let signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
+    let mut signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     let name = EndpointName::new(&args.endpoint)
         .map_err(|error| CommandError::new(Exit::Usage, error.to_string()))?;
     let mut register = json!({

@@ -35,7 +35,7 @@ pub(crate) async fn run(app: &Arc<App>, args: McpArgs) -> Result<Exit, CommandEr
         let what = format!("there is no profile `{profile}`");
         return Err(CommandError::usage(what).with_hint(format!("known: {}", known.join(", "))));
     }
-    let signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
+    let mut signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     let ended = CancellationToken::new();
     let tasks = TaskGroup::new();
     let end = ended.clone();

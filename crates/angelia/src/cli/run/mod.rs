@@ -48,7 +48,9 @@ pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandEr
     match run_turn(app, args).await {
         Ok(status) => Ok(Exit::of_status(&status)),
         // An event that cannot be written cannot report that.
-        Err(error) if json && error.exit != Exit::Output => report_as_event(&error),
+        Err(error) if json && !error.is_after_end && error.exit != Exit::Output => {
+            report_as_event(&error)
+        }
         Err(error) => Err(error),
     }
 }

@@ -10,7 +10,7 @@ use crate::config::{
     node::Node,
     setting::{SettingDoc, SettingsBlock as _},
     show::{format_flow, to_tree},
-    types::{BridgeProfile, ConfigFile, Hermes, Http, KeyFields, Profile, Sessions},
+    types::{BridgeProfile, ConfigFile, Hermes, Http, KeyFields, Limits, Profile, Sessions},
 };
 
 #[expect(
@@ -107,6 +107,8 @@ fn document() -> String {
     keys(&mut text, &Http::fields(), &to_tree(&Http::default()));
     text.push_str("\nA key in `http.keys` has:\n");
     keys(&mut text, &KeyFields::fields(), &to_tree(&KeyFields::default()));
+    section(&mut text, "`limits`", "");
+    keys(&mut text, &Limits::fields(), &to_tree(&Limits::default()));
     section(&mut text, "`claude_code_bridge`", BRIDGE);
     let defaults = to_tree(&BridgeProfile::default());
     let elsewhere = to_tree(&Profile::default());

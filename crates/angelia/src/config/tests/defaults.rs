@@ -54,6 +54,7 @@ sessions:
   max_queued_turns: 16
   keep: 90d
   snapshots: false
+drain: 10s
 http:
   agent_mode: false
   keys: []

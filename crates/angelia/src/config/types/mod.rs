@@ -43,6 +43,9 @@ settings! {
         executors: Executors = Executors::default(),
         /// How sessions are kept.
         sessions: Sessions = Sessions::default(),
+        /// How long a daemon that is told to stop waits for running turns; a second signal ends the
+        /// wait.
+        drain: Period = Period::seconds(10),
         /// The model APIs under `/v1`, and who may use them.
         http: Http = Http::default(),
         /// How much one caller may take of this machine.
@@ -74,6 +77,9 @@ settings! {
 settings! {
     /// How much one caller may take of this machine.
     Limits {
+        /// The output of one turn: text, tool input and tool output. A turn that reaches it ends as
+        /// `partial`.
+        output_bytes: ByteSize = ByteSize::mebibytes(64),
         /// The bytes of all request bodies in memory at once; one caller may have a quarter.
         bodies_bytes: ByteSize = ByteSize::mebibytes(512),
         /// The connections that one caller may have open over TCP.

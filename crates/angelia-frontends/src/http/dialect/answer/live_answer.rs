@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    engine::{EventBatch, RequestKey, Submission},
+    engine::{EngineError, EventBatch, RequestKey, Submission},
     model::{
         Content, EventKind, Failure, FailureKind, Mode, Seq, SessionId, TurnEvent, TurnId, Usage,
     },
@@ -182,10 +182,13 @@ impl LiveAnswer {
                 self.finish_early("failed");
                 return Err(failure.into());
             }
+            AnswerProgress::UnknownModel(failure) => {
+                self.finish_early("failed");
+                return Err(HttpError::unknown_model(failure));
+            }
             AnswerProgress::Interrupted => {
                 self.finish_early("interrupted");
-                let message = "the turn was interrupted before it produced any output";
-                return Err(HttpError::new(ErrorKind::Interrupted, message));
+                return Err(self.interrupted_error());
             }
             AnswerProgress::Cut => {
                 // The rest of the turn is unwanted, and a later request must not match its history.
@@ -235,6 +238,14 @@ impl LiveAnswer {
     /// everything.
     fn can_relaunch(&self, failure: &Failure) -> bool {
         failure.kind == FailureKind::Agent && self.may_relaunch
+    }
+
+    fn interrupted_error(&self) -> HttpError {
+        if self.request.state.engine.is_draining() {
+            return EngineError::ShuttingDown.into();
+        }
+        let message = "the turn was interrupted before it produced any output";
+        HttpError::new(ErrorKind::Interrupted, message)
     }
 
     fn finish_early(&mut self, status: &'static str) {

@@ -3,7 +3,8 @@
 //!
 //! - [`AnswerChunk`], [`CompleteAnswer`]: the input of every encoder. [`ParagraphJoiner`]: a helper
 //!   of the encoders.
-//! - [`AnswerProjector`]: events to chunks (pure), with `stop_words` and `estimate`.
+//! - [`AnswerProjector`]: events to chunks (pure), with `stop_words`, `estimate` and
+//!   `fenced_json`.
 //! - [`AnswerConstraint`]: what the answer must be; `collector`: chunks to a complete answer.
 //! - [`LiveAnswer`]: one answer in progress; `viewer`: notices clients that disconnect early.
 //! - [`load_recorded_answer`]: an earlier answer, from the record.
@@ -12,6 +13,7 @@ mod chunk;
 mod collector;
 mod constraint;
 mod estimate;
+mod fenced_json;
 mod live_answer;
 mod paragraphs;
 mod projector;

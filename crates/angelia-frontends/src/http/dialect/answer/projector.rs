@@ -16,11 +16,12 @@ use angelia_core::{
         BlockId, EventKind, Failure, FailureKind, Notice, NoticeLevel, Outcome, Seq, TextChannel,
         ToolCall, ToolClass, ToolId, TurnEvent, TurnStatus, Usage,
     },
+    ports::UNKNOWN_MODEL_REASON,
 };
 
 use super::{
     AnswerChunk, AnswerEnd, AnswerHeader, BlockKind, StopReason, estimate,
-    stop_words::StopWordScanner,
+    fenced_json::fenced_json, stop_words::StopWordScanner,
 };
 
 const WITHDRAWN_NOTICE: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
@@ -61,6 +62,8 @@ pub enum AnswerProgress {
     Cut,
     /// The turn failed before anything was emitted.
     Failed(Failure),
+    /// The turn failed before anything was emitted, because there is no such model.
+    UnknownModel(Failure),
     /// The turn was interrupted before anything was emitted.
     Interrupted,
 }
@@ -351,6 +354,9 @@ impl AnswerProjector {
         self.is_selected = true;
         if !self.started {
             match &outcome.status {
+                TurnStatus::Failed(failure) if &*outcome.reason == UNKNOWN_MODEL_REASON => {
+                    return AnswerProgress::UnknownModel(failure.clone());
+                }
                 TurnStatus::Failed(failure) => return AnswerProgress::Failed(failure.clone()),
                 TurnStatus::Interrupted => return AnswerProgress::Interrupted,
                 TurnStatus::Completed | TurnStatus::Partial | TurnStatus::Parked { .. } => {}
@@ -362,7 +368,12 @@ impl AnswerProjector {
         let unsaid = self.view.hold_until_end || !self.has_answer_text;
         if unsaid && matches!(outcome.status, TurnStatus::Completed | TurnStatus::Partial) {
             let block = BlockId::MAX;
-            self.text(event, block, TextChannel::Answer, &outcome.text, out);
+            let text = if self.view.hold_until_end {
+                fenced_json(&outcome.text).unwrap_or(&outcome.text)
+            } else {
+                &outcome.text
+            };
+            self.text(event, block, TextChannel::Answer, text, out);
         }
         self.release(event, out);
         if self.cut.is_some() {

@@ -1,0 +1,165 @@
+//! Writes the events of a turn to the store, and keeps each of them until its commit is confirmed:
+//! what the store failed to write goes along with the next write.
+
+use std::{collections::VecDeque, mem::discriminant, sync::Arc, time::Duration};
+
+use futures_util::FutureExt as _;
+use tokio::time::sleep;
+
+use super::text_cut::cut_texts;
+use crate::{
+    model::TurnEvent,
+    ports::{Lease, PendingCommit, Store, StoreError},
+};
+
+/// The pauses before a failed write is tried again: long enough for a short disturbance, and short
+/// enough that nobody takes the turn for hung.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
+
+/// The length of a text that every store can write.
+pub(super) const SAFE_TEXT_BYTES: usize = 1 << 20;
+
+pub(super) struct EventWriter {
+    store: Arc<dyn Store>,
+    lease: Lease,
+    /// Batches whose commit is not confirmed yet, oldest first.
+    unconfirmed: VecDeque<(PendingCommit, Arc<[TurnEvent]>)>,
+    /// Events that have been shown, and that the store failed to write.
+    unwritten: Vec<TurnEvent>,
+}
+
+impl EventWriter {
+    pub(super) fn new(store: Arc<dyn Store>, lease: Lease) -> Self {
+        Self { store, lease, unconfirmed: VecDeque::new(), unwritten: Vec::new() }
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub(super) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Passes events that have been shown to the store, without waiting for their commit. Waits only
+    /// if an earlier write has failed; an error means that the store cannot be written now.
+    pub(super) async fn queue(&mut self, events: &Arc<[TurnEvent]>) -> Result<(), StoreError> {
+        let stored: Vec<_> = stored(events).cloned().collect();
+        if stored.is_empty() {
+            return Ok(());
+        }
+        while let Some((commit, _)) = self.unconfirmed.front_mut()
+            && let Some(committed) = commit.now_or_never()
+        {
+            self.take_receipt(committed);
+        }
+        if self.unwritten.is_empty() {
+            // The store commits in order, so an event that is committed before it is shown also
+            // waits for these.
+            match self.store.append(&self.lease, stored).await {
+                Ok(commit) => {
+                    self.unconfirmed.push_back((commit, Arc::clone(events)));
+                    return Ok(());
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "events could not be recorded; trying again");
+                    self.unwritten.extend(self::stored(events).cloned());
+                }
+            }
+        } else {
+            self.unwritten.extend(stored);
+        }
+        self.commit(&mut Vec::new()).await
+    }
+
+    /// Commits events that nobody has seen yet, after all earlier ones. Cuts their texts if the store
+    /// cannot take them. After an error this writer forgets them, so their numbers are free again.
+    pub(super) async fn commit(&mut self, events: &mut Vec<TurnEvent>) -> Result<(), StoreError> {
+        while let Some((commit, _)) = self.unconfirmed.front_mut() {
+            let committed = commit.await;
+            self.take_receipt(committed);
+        }
+        let mut delays = RETRY_DELAYS.into_iter();
+        loop {
+            let all: Vec<_> = self.unwritten.iter().chain(stored(events)).cloned().collect();
+            let Err(error) = write_once(&*self.store, &self.lease, &all).await else {
+                self.unwritten.clear();
+                return Ok(());
+            };
+            if matches!(error, StoreError::TooLarge { .. }) {
+                let texts = self.unwritten.iter_mut().chain(&mut *events);
+                if cut_texts(texts.map(|event| &mut event.kind), SAFE_TEXT_BYTES) {
+                    continue;
+                }
+            }
+            match delays.next() {
+                Some(delay) if error.is_temporary() => sleep(delay).await,
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the events that were shown but not written.
+    pub(super) fn take_unwritten(&mut self) -> Vec<TurnEvent> {
+        std::mem::take(&mut self.unwritten)
+    }
+
+    /// Handles the result of the oldest unconfirmed write.
+    fn take_receipt(&mut self, committed: Result<(), StoreError>) {
+        let Some((_, events)) = self.unconfirmed.pop_front() else { return };
+        if let Err(error) = committed {
+            tracing::warn!(%error, "events could not be recorded; trying again");
+            self.unwritten.extend(stored(&events).cloned());
+        }
+    }
+}
+
+/// Tries once to write events. A store may have committed a write although it reported an error, so
+/// events that turn out to be recorded already count as written.
+pub(super) async fn write_once(
+    store: &dyn Store,
+    lease: &Lease,
+    events: &[TurnEvent],
+) -> Result<(), StoreError> {
+    let error = match append_and_wait(store, lease, events.to_vec()).await {
+        Err(error @ (StoreError::DuplicateEvent { .. } | StoreError::TurnFinished)) => error,
+        written => return written,
+    };
+    let mut rest = Vec::new();
+    for event in events {
+        if !is_recorded(store, event).await? {
+            rest.push(event.clone());
+        }
+    }
+    if rest.is_empty() {
+        Ok(())
+    } else if rest.len() < events.len() {
+        append_and_wait(store, lease, rest).await
+    } else {
+        Err(error)
+    }
+}
+
+async fn append_and_wait(
+    store: &dyn Store,
+    lease: &Lease,
+    events: Vec<TurnEvent>,
+) -> Result<(), StoreError> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    store.append(lease, events).await?.await
+}
+
+/// Whether the store has this very event, not only one with its number.
+async fn is_recorded(store: &dyn Store, event: &TurnEvent) -> Result<bool, StoreError> {
+    let found = store.replay(event.turn, event.seq.saturating_sub(1), 1).await?;
+    Ok(found.first().is_some_and(|known| {
+        (known.seq, known.at) == (event.seq, event.at)
+            && discriminant(&known.kind) == discriminant(&event.kind)
+    }))
+}
+
+fn stored(events: &[TurnEvent]) -> impl Iterator<Item = &TurnEvent> {
+    events.iter().filter(|event| event.kind.is_stored())
+}
