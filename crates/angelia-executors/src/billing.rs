@@ -2,7 +2,7 @@
 
 use angelia_core::model::{Billing, Failure, FailureKind};
 
-/// What people can do about the wrong lane, by the lane that the profile wants.
+/// The advice about the wrong lane, by the lane that the profile wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BillingHints {
     pub(crate) subscription: &'static str,

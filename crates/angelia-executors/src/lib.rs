@@ -6,6 +6,7 @@
 //! - [`claude`]: Claude Code over its stream-json protocol.
 //! - [`codex`]: Codex through its app-server.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
+//! - [`scripted_claude`]: Claude Code's side of its protocol, for the parrot and for tests.
 //! - `billing`, `prompt_prefix`: checks and hashes that every executor needs.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
@@ -27,6 +28,7 @@ pub mod pool;
 pub mod process;
 mod process_link;
 mod prompt_prefix;
+pub mod scripted_claude;
 mod truncation;
 mod turn_driver;
 mod turn_timers;

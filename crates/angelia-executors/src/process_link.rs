@@ -19,13 +19,13 @@ use tokio::{
 
 use crate::process::{Child, StopTimeouts, terminate};
 
-/// How long to wait for a program to exit after its output has ended.
+/// Limits how long to wait for a program to exit after its output has ended.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long to read output after the exit: a descendant may hold the pipe open forever.
+/// Limits how long to read output after the exit: a descendant may hold the pipe open forever.
 const OUTPUT_DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
-/// How long a program may take to read the lines that are queued at the end of a turn.
+/// Limits how long a program may take to read the lines that are queued at the end of a turn.
 const FLUSH_LIMIT: Duration = Duration::from_millis(500);
 
 /// The number of trailing stderr lines that an error message quotes.

@@ -23,7 +23,7 @@ use tokio::{task::yield_now, time::timeout};
 
 use crate::turn_timers::{DueAction, STOP_TIMEOUT, StopTimers};
 
-/// How long an agent may take to end its tools before it is closed.
+/// Limits how long an agent may take to end its tools before it is closed.
 const WIND_DOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// One agent and its protocol: what to send, and what the agent's output means.
@@ -31,8 +31,8 @@ pub(crate) trait TurnProtocol: Send + 'static {
     /// Something that has arrived: output of the agent, or a response that it waits for.
     type Input: Send;
 
-    /// How often a stop is repeated: one that arrives before the agent has started on the prompt
-    /// has no effect.
+    /// The interval at which a stop is repeated: one that arrives before the agent has started on
+    /// the prompt has no effect.
     const STOP_INTERVAL: Duration;
 
     /// Returns whether the agent could run another turn.

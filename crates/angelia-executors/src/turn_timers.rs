@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How long an agent may take to stop. A healthy agent takes milliseconds; a slower one is stuck.
+/// Limits how long an agent may take to stop. A healthy agent takes milliseconds; a slower one is
+/// stuck.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The timers of one turn. They run from the moment in which the agent is asked to stop.

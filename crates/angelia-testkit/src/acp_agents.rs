@@ -2,19 +2,12 @@
 //! talk only to a model on loopback. A test that needs one fails when it is missing; it is never
 //! skipped.
 
-use std::path::PathBuf;
-
 use serde_json::json;
 
 use crate::{
     isolated_home::IsolatedHome,
-    programs,
-    real::{CLAUDE_KEY, RealClaude},
+    real::{self, CLAUDE_KEY, ProgramNotInstalled, RealClaude},
 };
-
-#[derive(Debug, thiserror::Error)]
-#[error("{0} is not installed; run `cargo xtask setup`")]
-pub struct AcpAgentNotInstalled(PathBuf);
 
 /// The command and environment that start an agent in a test.
 #[derive(Clone, Debug)]
@@ -24,13 +17,9 @@ pub struct AcpAgent {
     pub env: Vec<(String, String)>,
 }
 
-fn require_installed(path: &str) -> Result<String, AcpAgentNotInstalled> {
-    let path = programs::workspace_root().join("target/npm/acp-agents/node_modules").join(path);
-    if path.is_file() {
-        Ok(path.to_string_lossy().into_owned())
-    } else {
-        Err(AcpAgentNotInstalled(path))
-    }
+fn find(path: &str) -> Result<String, ProgramNotInstalled> {
+    let path = real::require_installed(&format!("acp-agents/node_modules/{path}"))?;
+    Ok(path.to_string_lossy().into_owned())
 }
 
 impl AcpAgent {
@@ -41,8 +30,8 @@ impl AcpAgent {
 
     /// Returns `claude-agent-acp` with its bundled Claude Code, against the Messages API at
     /// `base_url`.
-    pub fn claude(place: &IsolatedHome, base_url: &str) -> Result<Self, AcpAgentNotInstalled> {
-        let script = require_installed("@agentclientprotocol/claude-agent-acp/dist/index.js")?;
+    pub fn claude(place: &IsolatedHome, base_url: &str) -> Result<Self, ProgramNotInstalled> {
+        let script = find("@agentclientprotocol/claude-agent-acp/dist/index.js")?;
         let variables = RealClaude::variables(place, base_url).into_iter();
         Ok(Self {
             command: vec!["node".to_owned(), script],
@@ -54,7 +43,7 @@ impl AcpAgent {
     pub fn claude_with_key(
         place: &IsolatedHome,
         base_url: &str,
-    ) -> Result<Self, AcpAgentNotInstalled> {
+    ) -> Result<Self, ProgramNotInstalled> {
         let mut agent = Self::claude(place, base_url)?;
         agent.env.push(("ANTHROPIC_API_KEY".to_owned(), CLAUDE_KEY.to_owned()));
         Ok(agent)
@@ -64,7 +53,7 @@ impl AcpAgent {
 impl AcpAgent {
     /// Returns Gemini CLI with a dummy key, against the Gemini API at `base_url`. The model is
     /// named explicitly, because otherwise Gemini CLI asks another model which one to use.
-    pub fn gemini(base_url: &str) -> Result<Self, AcpAgentNotInstalled> {
+    pub fn gemini(base_url: &str) -> Result<Self, ProgramNotInstalled> {
         let mut agent = Self::gemini_without_key()?;
         for (name, value) in [("GEMINI_API_KEY", "dummy"), ("GOOGLE_GEMINI_BASE_URL", base_url)] {
             agent.env.push((name.to_owned(), value.to_owned()));
@@ -74,8 +63,8 @@ impl AcpAgent {
 
     /// Like [`Self::gemini`], but not logged in. The address is left out too: Gemini CLI accepts an
     /// address alone as a login.
-    pub fn gemini_without_key() -> Result<Self, AcpAgentNotInstalled> {
-        let script = require_installed("@google/gemini-cli/bundle/gemini.js")?;
+    pub fn gemini_without_key() -> Result<Self, ProgramNotInstalled> {
+        let script = find("@google/gemini-cli/bundle/gemini.js")?;
         let arguments = ["--acp", "-m", "gemini-2.5-flash"];
         let mut command = vec!["node".to_owned(), script];
         command.extend(arguments.map(str::to_owned));
@@ -84,8 +73,8 @@ impl AcpAgent {
     }
 
     /// Returns `OpenCode` with a provider at `base_url` that speaks the Messages dialect.
-    pub fn opencode(base_url: &str) -> Result<Self, AcpAgentNotInstalled> {
-        let program = require_installed("opencode-1.18.33-linux-x64/bin/opencode")?;
+    pub fn opencode(base_url: &str) -> Result<Self, ProgramNotInstalled> {
+        let program = find("opencode-1.18.33-linux-x64/bin/opencode")?;
         let config = json!({
             "model": "fake/m1", "small_model": "fake/m1", "autoupdate": false, "share": "disabled",
             "permission": {"bash": "ask", "edit": "ask"},

@@ -11,13 +11,12 @@ use std::{
 
 use angelia_core::{
     model::{
-        AgentStart, ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId,
-        Notice, SessionId, SessionSpec, TextChannel, ToolCall, ToolResult, Turn, TurnId,
-        TurnOptions, TurnOrigin, TurnStatus, Usage, Verdict,
+        ApprovalRequest, Content, Decision, Failure, NativeSessionId, SessionId, SessionSpec, Turn,
+        TurnId, TurnOptions, TurnOrigin, Verdict,
     },
     ports::{
-        Agent, AgentEvent, AgentOutcome, ConversationError, EventSender, Executor, OpenRequest,
-        TurnControl, TurnIo,
+        Agent, AgentEvent, ConversationError, EventSender, Executor, OpenRequest, TurnControl,
+        TurnIo,
     },
 };
 use tokio::{
@@ -27,8 +26,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub use crate::turn_output::TurnOutput;
+
 /// Upper limit for any single step of a test, with room for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(50);
+
+/// The time an agent gets to exit by itself when it is closed.
+const CLOSE_GRACE: Duration = Duration::from_secs(4);
 
 /// Polls until a condition outside the test's control holds; panics after [`DEADLINE`].
 pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -120,18 +124,7 @@ impl DirectSession {
         input: Vec<Content>,
         mut watch: EventWatcher,
     ) -> TurnOutput {
-        let turn = Turn {
-            id: TurnId::from_uuid(Uuid::now_v7()),
-            session: self.id,
-            input,
-            options: TurnOptions { can_ask: true, ..TurnOptions::new(origin) },
-        };
-        let (sender, mut events) = mpsc::channel::<Vec<AgentEvent>>(64);
-        let (control, receiver) = mpsc::channel(64);
-        let cancel = CancellationToken::new();
-        let io =
-            TurnIo { events: EventSender::new(sender), control: receiver, cancel: cancel.clone() };
-        let hands = TurnHandle { control, cancel };
+        let (turn, io, mut events, hands) = self.prepare(input, origin, 64);
         let emitted = Mutex::new(Vec::new());
         let listen = async {
             while let Some(batch) = events.recv().await {
@@ -147,108 +140,34 @@ impl DirectSession {
             let emitted = emitted.lock().unwrap();
             panic!("the turn of {:?} does not end; so far {emitted:#?}", turn.input);
         };
-        TurnOutput { agent_events: emitted.into_inner().unwrap(), outcome: ended }
+        let agent_events = emitted.into_inner().unwrap();
+        TurnOutput { agent_events, outcome: ended, cancel_latency: None }
+    }
+
+    /// Returns a new turn with its two ends: the agent's, and the receiver and handle of its
+    /// viewer. `capacity` batches of events fit between them.
+    pub(crate) fn prepare(
+        &self,
+        input: Vec<Content>,
+        origin: TurnOrigin,
+        capacity: usize,
+    ) -> (Turn, TurnIo, mpsc::Receiver<Vec<AgentEvent>>, TurnHandle) {
+        let turn = Turn {
+            id: TurnId::from_uuid(Uuid::now_v7()),
+            session: self.id,
+            input,
+            options: TurnOptions { can_ask: true, ..TurnOptions::new(origin) },
+        };
+        let (sender, events) = mpsc::channel(capacity);
+        let (control, receiver) = mpsc::channel(64);
+        let cancel = CancellationToken::new();
+        let io =
+            TurnIo { events: EventSender::new(sender), control: receiver, cancel: cancel.clone() };
+        (turn, io, events, TurnHandle { control, cancel })
     }
 
     pub async fn close(self) {
-        self.agent.close(Duration::from_secs(4)).await;
-    }
-}
-
-/// Everything an agent emitted during a turn, and how the turn ended.
-#[derive(Debug)]
-pub struct TurnOutput {
-    pub agent_events: Vec<AgentEvent>,
-    pub outcome: AgentOutcome,
-}
-
-impl TurnOutput {
-    pub fn events(&self) -> impl Iterator<Item = &EventKind> {
-        self.agent_events.iter().filter_map(|one| match one {
-            AgentEvent::Event(event) => Some(event),
-            _ => None,
-        })
-    }
-
-    /// Returns the answer; panics unless the turn completed.
-    pub fn answer(&self) -> &str {
-        assert_eq!(self.outcome.status, TurnStatus::Completed, "{self:#?}");
-        self.outcome.text.as_deref().unwrap()
-    }
-
-    pub fn failure(&self) -> &Failure {
-        match self.outcome.status.failure() {
-            Some(failure) => failure,
-            None => panic!("it did not fail: {self:#?}"),
-        }
-    }
-
-    pub fn deltas(&self) -> String {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::Delta { channel: TextChannel::Answer, text, .. } => Some(&**text),
-                _ => None,
-            })
-            .collect()
-    }
-
-    pub fn started(&self) -> &AgentStart {
-        self.events()
-            .find_map(|event| match event {
-                EventKind::Started(started) => Some(started),
-                _ => None,
-            })
-            .unwrap()
-    }
-
-    pub fn native_session_id(&self) -> NativeSessionId {
-        self.started().native_session_id.clone().unwrap()
-    }
-
-    pub fn usage(&self) -> &Usage {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::Usage(usage) => Some(usage),
-                _ => None,
-            })
-            .last()
-            .unwrap()
-    }
-
-    pub fn tool_calls(&self) -> Vec<&ToolCall> {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::ToolCall(call) => Some(call),
-                _ => None,
-            })
-            .collect()
-    }
-
-    pub fn tool_results(&self) -> Vec<&ToolResult> {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::ToolResult(result) => Some(result),
-                _ => None,
-            })
-            .collect()
-    }
-
-    pub fn notices(&self) -> Vec<&Notice> {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::Notice(notice) => Some(notice),
-                _ => None,
-            })
-            .collect()
-    }
-
-    pub fn approval_requests(&self) -> Vec<&ApprovalRequest> {
-        self.agent_events
-            .iter()
-            .filter_map(|one| match one {
-                AgentEvent::ApprovalRequest(request) => Some(request),
-                _ => None,
-            })
-            .collect()
+        let closed = timeout(DEADLINE, self.agent.close(CLOSE_GRACE)).await;
+        assert!(closed.is_ok(), "it does not close");
     }
 }

@@ -34,7 +34,7 @@ pub fn fake_agent() -> Result<PathBuf, ProgramError> {
 
 /// Returns the instant stand-in for the Claude Code CLI.
 pub fn fake_cli() -> Result<PathBuf, ProgramError> {
-    find("fake-cli", &["src/bin/fake-cli"])
+    find("fake-cli", &["src/bin/fake-cli", "../angelia-executors/src/scripted_claude"])
 }
 
 /// Returns an ACP agent that does what its prompts say.

@@ -21,12 +21,8 @@ pub const CLAUDE_KEY: &str = "sk-ant-dummy-key-of-the-tests";
 pub const CLAUDE_TOKEN: &str = "sk-ant-oat01-dummy-token-of-tests";
 
 #[derive(Debug, thiserror::Error)]
-#[error("{program} {version} is not installed at {path}; run `cargo xtask setup`")]
-pub struct ProgramNotInstalled {
-    program: &'static str,
-    version: &'static str,
-    path: PathBuf,
-}
+#[error("{0} is not installed; run `cargo xtask setup`")]
+pub struct ProgramNotInstalled(PathBuf);
 
 impl RealClaude {
     pub const OLDEST: &str = "2.1.197";
@@ -47,11 +43,7 @@ impl RealClaude {
 
     fn find(version: &'static str) -> Result<Self, ProgramNotInstalled> {
         let package = format!("claude-code-{version}-{}", platform());
-        let path = programs::workspace_root()
-            .join("target/npm/claude/node_modules")
-            .join(package)
-            .join("claude");
-        let path = require_installed("Claude Code", version, path)?;
+        let path = require_installed(&format!("claude/node_modules/{package}/claude"))?;
         Ok(Self { version, path })
     }
 
@@ -137,21 +129,17 @@ impl RealCodex {
         let package = format!("codex-{version}-{}", platform());
         let processor = std::env::consts::ARCH;
         let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-musl" };
-        let path = programs::workspace_root()
-            .join("target/npm/codex/node_modules")
-            .join(package)
-            .join(format!("vendor/{processor}-{system}/bin/codex"));
-        let path = require_installed("Codex", version, path)?;
+        let path = require_installed(&format!(
+            "codex/node_modules/{package}/vendor/{processor}-{system}/bin/codex"
+        ))?;
         Ok(Self { version, path })
     }
 }
 
-fn require_installed(
-    program: &'static str,
-    version: &'static str,
-    path: PathBuf,
-) -> Result<PathBuf, ProgramNotInstalled> {
-    if path.is_file() { Ok(path) } else { Err(ProgramNotInstalled { program, version, path }) }
+/// Returns the path of a file below `target/npm`, if it is installed.
+pub(crate) fn require_installed(path: &str) -> Result<PathBuf, ProgramNotInstalled> {
+    let path = programs::workspace_root().join("target/npm").join(path);
+    if path.is_file() { Ok(path) } else { Err(ProgramNotInstalled(path)) }
 }
 
 /// Reports whether a file or folder anywhere below `folder` has `text` in its name.

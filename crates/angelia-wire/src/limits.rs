@@ -1,11 +1,11 @@
-//! How much memory a peer can make us hold, and how much is read at a time.
+//! Limits the memory that a peer can make us hold, and the bytes that are read at a time.
 
 /// The longest line or event that is kept; a longer one is skipped and reported.
 ///
 /// Generous, because agents send images and whole files in one line.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much of a line that is too long is kept, to identify it in a report.
+/// Limits how much of a line that is too long is kept, to identify it in a report.
 pub const HEAD_BYTES: usize = 256;
 
 /// Room offered for one read: the capacity of a pipe on Linux.

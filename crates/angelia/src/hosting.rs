@@ -117,8 +117,8 @@ impl Screen for TerminalScreen {
     }
 }
 
-/// Builds the reactor, which applies the rules to messages that arrive at this process.
-pub(crate) fn build_reactor(
+/// Builds the rule runner, which applies the rules to messages that arrive at this process.
+pub(crate) fn build_rule_runner(
     environment: &Environment,
     home: PathBuf,
     commands: Arc<dyn CommandRunner>,
@@ -203,15 +203,15 @@ pub(crate) async fn host_endpoint(
     let screen = Arc::new(TerminalScreen::new(&app.environment, NoticeTarget::Log));
     let home = app.home.dir().to_owned();
     let commands = Arc::clone(&local.commands);
-    let reactor = build_reactor(&app.environment, home, commands, screen, tasks);
-    let courier = build_delivery_queue(app, tasks)?;
-    let left = courier.recover().await.map_err(CommandError::internal)?;
+    let rule_runner = build_rule_runner(&app.environment, home, commands, screen, tasks);
+    let delivery_queue = build_delivery_queue(app, tasks)?;
+    let left = delivery_queue.recover().await.map_err(CommandError::internal)?;
     if left > 0 {
         tracing::info!(texts = left, "sending texts that had not reached their channel");
     }
     // A broken file is reported now, and not only when the first message comes.
-    reactor.current_rules();
-    let Some(name) = endpoint_name(&app.environment, &reactor.rules, true) else {
+    rule_runner.current_rules();
+    let Some(name) = endpoint_name(&app.environment, &rule_runner.rules, true) else {
         return Ok(());
     };
     let profiles = BusProfiles::new(app, Arc::clone(&local.profiles));
@@ -220,8 +220,8 @@ pub(crate) async fn host_endpoint(
         engine: local.engine.clone(),
         profiles: Arc::new(profiles),
         bus: Arc::clone(bus),
-        delivery_queue: courier,
-        rule_runner: reactor,
+        delivery_queue,
+        rule_runner,
         lane_limits: LaneLimits::default(),
         tasks: tasks.clone(),
         caller_cwd: None,

@@ -9,7 +9,8 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 7] = [
     ("angelia-executors", &["angelia-core", "angelia-wire"]),
     ("angelia-frontends", &["angelia-core", "angelia-wire"]),
     ("angelia-backends", &["angelia-core"]),
-    ("angelia-testkit", &["angelia-core", "angelia-wire"]),
+    // The fake CLI of the test kit speaks Claude Code's protocol through the executors' library.
+    ("angelia-testkit", &["angelia-core", "angelia-wire", "angelia-executors"]),
     (
         "angelia",
         &[

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How long each state of a turn may last.
+/// Limits the duration of each state of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnTimeouts {
     /// A whole segment; paused while the turn waits for a person or a caller's tool.
@@ -47,7 +47,7 @@ pub struct Budgets {
     pub time: Option<Duration>,
     pub tools: Option<u32>,
     pub cost_usd: Option<f64>,
-    /// How often a turn that used up a budget is continued automatically.
+    /// Limits the automatic continuations of a turn that used up a budget.
     pub resumes: u32,
 }
 

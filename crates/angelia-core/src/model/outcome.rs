@@ -1,4 +1,4 @@
-//! How a turn ended.
+//! The end of a turn.
 
 use std::sync::Arc;
 

@@ -84,7 +84,7 @@ pub struct CallerTool {
     pub input_schema: RawJson,
 }
 
-/// Which of the agent's own tools exist.
+/// Selects the agent's own tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolSet {
     Default,
@@ -93,7 +93,7 @@ pub enum ToolSet {
     List(Vec<Arc<str>>),
 }
 
-/// Who may pay for a turn.
+/// The account that may pay for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Billing {
     Any,

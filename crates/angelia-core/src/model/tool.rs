@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{RawJson, ToolId};
 
-/// What a tool does to the machine. Permissions and renderers use the class, never the tool's name.
+/// The effect of a tool on the machine. Permissions and renderers use the class, never the tool's
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToolClass {
     Read,

@@ -36,7 +36,7 @@ impl TurnOptions {
     }
 }
 
-/// Where the text of a turn comes from, which decides what it may trigger by itself.
+/// The source of a turn's text, which decides what it may trigger by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnOrigin {
     /// The owner's own terminal: slash commands and file mentions take effect.

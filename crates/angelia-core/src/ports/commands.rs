@@ -31,7 +31,7 @@ pub enum CommandProgram {
     File(Arc<str>, Vec<Arc<str>>),
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutput {
     /// It exited by itself with status 0.

@@ -14,7 +14,7 @@ pub trait Profiles: Send + Sync + 'static {
     fn list(&self) -> Vec<ProfileSummary>;
 }
 
-/// What a caller may choose; the profile decides the rest.
+/// The choices of a caller; the profile decides the rest.
 #[derive(Clone, Debug, Default)]
 pub struct ProfileRequest {
     pub profile: Option<Arc<str>>,

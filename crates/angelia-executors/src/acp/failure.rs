@@ -81,19 +81,19 @@ impl AcpFailureContext<'_> {
     }
 
     fn classify(&self, code: i64, text: &str) -> (FailureKind, Option<String>) {
-        let said = text.to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let lower = text.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let again = || Some("try again later".to_owned());
         match code {
             AUTH_REQUIRED | 401 | 403 => (FailureKind::Auth, Some(self.login_hint())),
             429 => (FailureKind::RateLimited, again()),
             408 | 500..=599 => (FailureKind::Unavailable, again()),
-            _ if says(&LOST_SESSION_WORDS) && said.contains("session") => (
+            _ if says(&LOST_SESSION_WORDS) && lower.contains("session") => (
                 FailureKind::Invalid,
                 Some("the agent no longer has this conversation; start a new session".to_owned()),
             ),
-            _ if says(&QUOTA_WORDS) || said.contains("429") => (FailureKind::RateLimited, again()),
-            _ if says(&AUTH_WORDS) || said.contains("401") => {
+            _ if says(&QUOTA_WORDS) || lower.contains("429") => (FailureKind::RateLimited, again()),
+            _ if says(&AUTH_WORDS) || lower.contains("401") => {
                 (FailureKind::Auth, Some(self.login_hint()))
             }
             _ if says(&NETWORK_WORDS) => (

@@ -1,4 +1,4 @@
-//! How full the model's context window is: the tokens that the latest request of the main
+//! The fill level of the model's context window: the tokens that the latest request of the main
 //! conversation read and wrote, and the window size that the result reports for its model.
 
 use angelia_core::model::ContextWindow;

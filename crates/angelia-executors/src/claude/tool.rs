@@ -41,38 +41,23 @@ pub(crate) fn tool_class(name: &str) -> ToolClass {
 
 /// The fields of a tool's input that describe the call.
 #[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct ToolInput<'a> {
-    #[serde(borrow, default)]
     command: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     file_path: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     notebook_path: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     path: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pattern: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     url: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     query: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     description: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     skill: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     subject: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     plan: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     old_string: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     new_string: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     content: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     new_source: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     edits: Lenient<Vec<ToolInput<'a>>>,
 }
 

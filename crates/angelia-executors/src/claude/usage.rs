@@ -113,11 +113,10 @@ struct UsageTotals {
     session: Lenient<SessionTotals>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct SessionTotals {
-    #[serde(default)]
     total_cost_usd: Lenient<f64>,
-    #[serde(default)]
     model_usage: Lenient<ModelUsages>,
 }
 

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::protocol::item;
 
-/// How many paths a title names.
+/// Limits how many paths a title names.
 const MAX_PATHS_IN_TITLE: usize = 3;
 
 /// The files of a patch.

@@ -45,20 +45,20 @@ impl CodexProber {
         let mark = host.fresh_mark()?;
         let environment = launch::environment(host, spec, &mark)?;
         let path = PROGRAM.locate(host, spec, &environment)?;
-        let ask = async {
-            let said = run_program(host, &path, environment, &["--version"]).await?;
-            let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-            let version = check_version(&said, &path.display().to_string())?;
+        let probe = async {
+            let finished = run_program(host, &path, environment, &["--version"]).await?;
+            let output = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
+            let version = check_version(&output, &path.display().to_string())?;
             Ok(CodexInstallation { path: path.clone(), version })
         };
-        self.installations.get(&path, ask).await
+        self.installations.get(&path, probe).await
     }
 }
 
 /// Extracts the version from the output of `--version`; refuses a version that is too old.
-fn check_version(said: &str, path: &str) -> Result<Arc<str>, Failure> {
+fn check_version(output: &str, path: &str) -> Result<Arc<str>, Failure> {
     let unavailable = |message| Failure::new(FailureKind::Unavailable, message);
-    let Some(version) = ClaudeVersion::find(said) else {
+    let Some(version) = ClaudeVersion::find(output) else {
         let message = format!("{path} does not say its version");
         return Err(unavailable(message).with_hint(PROGRAM.install_hint));
     };
@@ -76,29 +76,29 @@ pub(super) async fn login_status(
     spec: &SessionSpec,
     installation: &CodexInstallation,
 ) -> LoginState {
-    let asked = async {
+    let status = async {
         let mark = host.fresh_mark()?;
         let environment = launch::environment(host, spec, &mark)?;
         run_program(host, &installation.path, environment, &["login", "status"]).await
     };
-    let Ok(finished) = asked.await else {
+    let Ok(finished) = status.await else {
         return LoginState::Unknown;
     };
-    let mut said = String::from_utf8_lossy(&finished.stdout).into_owned();
-    said.push_str(&finished.stderr.tail(|text| host.redactor.redact(text)));
-    parse_login_status(finished.succeeded(), &said)
+    let mut output = String::from_utf8_lossy(&finished.stdout).into_owned();
+    output.push_str(&finished.stderr.tail(|text| host.redactor.redact(text)));
+    parse_login_status(finished.succeeded(), &output)
 }
 
-fn parse_login_status(succeeded: bool, said: &str) -> LoginState {
-    if said.contains("Not logged in") {
+fn parse_login_status(succeeded: bool, output: &str) -> LoginState {
+    if output.contains("Not logged in") {
         return LoginState::LoggedOut;
     }
     if !succeeded {
         return LoginState::Unknown;
     }
-    let lane = if said.contains("ChatGPT") {
+    let lane = if output.contains("ChatGPT") {
         Some("subscription")
-    } else if said.contains("API key") {
+    } else if output.contains("API key") {
         Some("api_key")
     } else {
         None
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn an_old_version_is_refused_with_a_way_out() {
-        let version = |said| check_version(said, "/bin/codex");
+        let version = |output| check_version(output, "/bin/codex");
         assert_eq!(&*version("codex-cli 0.166.0").unwrap(), "0.166.0");
         assert_eq!(&*version("codex-cli 0.125.0-alpha.1").unwrap(), "0.125.0");
         let old = version("codex-cli 0.124.9").unwrap_err();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_the_command_line_says_about_the_login() {
-        let lane = |said| match parse_login_status(true, said) {
+        let lane = |output| match parse_login_status(true, output) {
             LoginState::LoggedIn { lane } => lane,
             other => panic!("{other:?}"),
         };

@@ -16,7 +16,7 @@ use crate::truncation::{first_line, truncate_chars};
 pub(crate) const SHELL_TOOL: &str = "shell";
 pub(crate) const PATCH_TOOL: &str = "apply_patch";
 
-/// How much structured output is shown when there is no text, in characters.
+/// Limits how much structured output is shown when there is no text, in characters.
 const MAX_STRUCTURED_CHARS: usize = 4000;
 
 /// A tool call, as clients see it.
@@ -115,8 +115,8 @@ pub(crate) fn search_query(item: &ThreadItem<'_>) -> Option<String> {
         action.and_then(|action| action.url.as_str()),
         action.and_then(|action| action.pattern.as_str()),
     ];
-    let mut said = candidates.into_iter().flatten().filter(|text| !text.is_empty());
-    said.next().map(str::to_owned)
+    let mut texts = candidates.into_iter().flatten().filter(|text| !text.is_empty());
+    texts.next().map(str::to_owned)
 }
 
 /// Returns the outcome of a completed item: whether it succeeded, and its output.

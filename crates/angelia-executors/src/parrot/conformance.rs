@@ -38,7 +38,7 @@ impl Session {
         let (output, to_write) = pipe().unwrap();
         thread::spawn(move || {
             let arguments = ["--session-id", "s-1"].map(str::to_owned);
-            run(arguments, BufReader::new(to_read), to_write, &mut Vec::new());
+            run(arguments, to_read.into(), to_write.into(), &mut Vec::new());
         });
         let translator = StreamTranslator::new(TranslatorContext {
             profile: "default".into(),

@@ -14,7 +14,7 @@ use angelia_core::{
     },
 };
 
-use super::output::VERSION;
+use super::VERSION;
 use crate::{
     ModelIds, Registration,
     claude::{

@@ -24,25 +24,23 @@
 //! Tokens are words; the cost is 0.
 //!
 //! - `executor`: implements the executor port.
-//! - [`process`]: the process's main loop and the control requests that it answers.
-//! - `options`, `stdin`: its arguments and its stdin.
+//! - [`process`]: the process, over [`scripted_claude`](super::scripted_claude).
+//! - `options`: its arguments.
 //! - `script`: parses a prompt into steps. Pure.
-//! - `turn`, `tools`, `message`, `turn_result`, `simulated_failure`: the steps become lines.
-//! - `output`: stdout.
+//! - `turn`, `tools`, `simulated_failure`: carry out the steps.
 
 #[cfg(test)]
 mod conformance;
 mod executor;
-mod message;
 mod options;
-mod output;
 pub mod process;
 mod script;
 mod simulated_failure;
-mod stdin;
 mod tools;
 mod turn;
-mod turn_result;
 
 pub use executor::{REGISTRATION, SUBCOMMAND};
 pub use process::main;
+
+/// The parrot has Angelia's version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");

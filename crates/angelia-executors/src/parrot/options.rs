@@ -1,6 +1,6 @@
 //! The parrot's arguments: the few of Claude Code's flags that it supports.
 
-use super::output::new_id;
+use uuid::Uuid;
 
 #[derive(Debug)]
 pub(super) struct ParrotOptions {
@@ -37,7 +37,7 @@ impl ParrotOptions {
             *target = Some(value.ok_or(ArgumentError::NoValue(argument))?);
         }
         Ok(Self {
-            session: session.or(resume).unwrap_or_else(new_id),
+            session: session.or(resume).unwrap_or_else(|| Uuid::new_v4().to_string()),
             model: model.unwrap_or_else(|| Self::DEFAULT_MODEL.to_owned()),
         })
     }

@@ -1,5 +1,7 @@
 //! The failures that `!fail` can simulate, and how the protocol reports each of them.
 
+use crate::scripted_claude::ApiFailure;
+
 /// A failure, named by the word that follows `!fail`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SimulatedFailure {
@@ -33,20 +35,16 @@ impl SimulatedFailure {
         self.row().0
     }
 
-    /// The machine-readable code.
-    pub(super) const fn error(self) -> &'static str {
-        self.row().1
+    pub(super) const fn as_api_failure(self) -> ApiFailure {
+        let (_, error, status, text) = self.row();
+        let stop_reason = match self {
+            Self::Refused => "refusal",
+            _ => "stop_sequence",
+        };
+        ApiFailure { error, status, text, stop_reason }
     }
 
-    /// The HTTP status that a real agent would have received.
-    pub(super) const fn status(self) -> Option<u16> {
-        self.row().2
-    }
-
-    pub(super) const fn text(self) -> &'static str {
-        self.row().3
-    }
-
+    /// Returns the word, the error code, the HTTP status and the text.
     const fn row(self) -> (&'static str, &'static str, Option<u16>, &'static str) {
         match self {
             Self::Auth => ("auth", "authentication_failed", Some(401), "Pretended: not logged in"),

@@ -15,8 +15,8 @@ const MAX_PER_SHAPE: usize = 8;
 /// The most processes of all shapes together, ready or starting.
 const MAX_TOTAL: usize = 16;
 
-/// How long to wait before replacing a process that was taken: starting is expensive and should
-/// not compete with the turn that the taken process now runs.
+/// Limits how long to wait before replacing a process that was taken: starting is expensive and
+/// should not compete with the turn that the taken process now runs.
 const REFILL_DELAY: Duration = Duration::from_millis(400);
 
 /// Misses closer together than this count as one burst.

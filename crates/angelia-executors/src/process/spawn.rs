@@ -17,7 +17,7 @@ use tokio::{process::Command, time::sleep};
 
 use super::{child::Child, mark::ProcessMark};
 
-/// How often to try an executable that is being replaced (`ETXTBSY`); about 1 s in all.
+/// Limits the tries of an executable that is being replaced (`ETXTBSY`); about 1 s in all.
 const MAX_BUSY_TRIES: u32 = 7;
 const INITIAL_BUSY_DELAY: Duration = Duration::from_millis(8);
 

@@ -21,7 +21,7 @@ use super::{
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// How long to wait in each stage of the stop sequence.
+/// Limits the wait in each stage of the stop sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct StopTimeouts {
     /// After closing stdin. Most agents then finish their work and exit, but do not stop at once.
@@ -67,7 +67,7 @@ pub enum StopStage {
     Stuck,
 }
 
-/// How a child was terminated.
+/// The way in which a child was terminated.
 #[derive(Clone, Debug)]
 pub struct Termination {
     /// `None` only for [`StopStage::Stuck`].

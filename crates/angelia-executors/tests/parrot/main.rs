@@ -41,7 +41,7 @@ impl ParrotThread {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let process = thread::spawn(move || {
             let mut stderr = Vec::new();
-            let code = run(arguments, BufReader::new(to_read), to_write, &mut stderr);
+            let code = run(arguments, to_read.into(), to_write.into(), &mut stderr);
             (code, String::from_utf8(stderr).unwrap())
         });
         let (sender, lines) = sync_channel(10_000);

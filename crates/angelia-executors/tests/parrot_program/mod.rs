@@ -5,8 +5,8 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufReader},
-    os::unix::fs::PermissionsExt as _,
+    io,
+    os::{fd::AsFd as _, unix::fs::PermissionsExt as _},
     path::PathBuf,
 };
 
@@ -27,8 +27,8 @@ fn the_process() {
     let mut arguments = arguments.split(' ').map(str::to_owned);
     assert_eq!(arguments.next().as_deref(), Some(parrot::SUBCOMMAND));
     let output = File::options().write(true).open("/dev/fd/3").unwrap();
-    let input = BufReader::new(io::stdin());
-    let code = parrot::process::run(arguments, input, output, &mut io::stderr());
+    let input = io::stdin().as_fd().try_clone_to_owned().unwrap();
+    let code = parrot::process::run(arguments, input, output.into(), &mut io::stderr());
     std::process::exit(code.into());
 }
 

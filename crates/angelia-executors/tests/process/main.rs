@@ -92,8 +92,7 @@ fn is_alive(pid: Pid) -> bool {
 }
 
 fn state_of(pid: Pid) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    stat.rsplit(") ").next()?.chars().next()
+    angelia_testkit::process_table::state(pid.as_raw_pid())?.chars().next()
 }
 
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {

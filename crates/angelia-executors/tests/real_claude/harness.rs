@@ -10,7 +10,7 @@ use angelia_executors::{ExecutorHost, claude};
 pub(crate) use angelia_testkit::direct_session::DirectSession;
 pub(crate) use angelia_testkit::model_server::directive::tool_call_directive as call;
 use angelia_testkit::{
-    isolated_home::IsolatedHome, marked_processes, model_server::ModelServer, real::RealClaude,
+    isolated_home::IsolatedHome, model_server::ModelServer, process_table, real::RealClaude,
 };
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ impl ClaudeHarness {
 
     /// Returns the processes that carry this setup's mark.
     pub(crate) fn processes(&self) -> BTreeSet<i32> {
-        marked_processes::find_marked(&self.mark)
+        process_table::find_marked(&self.mark)
     }
 
     pub(crate) fn last_request(&self) -> Value {

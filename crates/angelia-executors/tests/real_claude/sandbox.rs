@@ -7,7 +7,7 @@ use angelia_core::{
     model::{SessionSpec, Verdict},
     ports::AgentEvent,
 };
-use angelia_testkit::direct_session::TurnOutput;
+use angelia_testkit::{direct_session::TurnOutput, process_table};
 use serde_json::json;
 
 use crate::harness::{ClaudeHarness, DirectSession, bash, on_both};
@@ -112,14 +112,7 @@ async fn real_servers_of_the_profile_are_private_and_marked() {
 }
 
 fn arguments_of_children() -> String {
-    let mut all = String::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let read = |name: &str| fs::read(entry.path().join(name)).unwrap_or_default();
-        if String::from_utf8_lossy(&read("environ")).contains("ANGELIA_AGENT=test-home:") {
-            all.push_str(&String::from_utf8_lossy(&read("cmdline")));
-        }
-    }
-    all
+    process_table::find_marked("test-home:").into_iter().map(process_table::command_line).collect()
 }
 
 #[tokio::test]

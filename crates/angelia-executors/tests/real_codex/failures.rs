@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use angelia_core::{
-    model::{Billing, FailureKind},
+    model::{Billing, FailureKind, SessionSpec},
     ports,
 };
 use angelia_testkit::codex_home::CodexLogin;
@@ -82,14 +82,41 @@ async fn real_a_folder_that_is_not_there_is_named() {
     lab.close().await;
 }
 
-#[tokio::test]
-async fn real_a_program_of_the_wrong_version_is_refused() {
-    let lab = CodexHarness::new();
-    let program = lab.place.root().join("old-codex");
-    fs::write(&program, "#!/bin/sh\necho codex-cli 0.124.0\n").unwrap();
+/// Returns a specification whose program is a shell script.
+fn scripted(lab: &CodexHarness, script: &str) -> SessionSpec {
+    let program = lab.place.root().join("scripted-codex");
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let mut spec = lab.spec();
     spec.binary = Some(program);
+    spec
+}
+
+#[tokio::test]
+async fn real_a_refused_start_and_an_early_end_are_told_apart() {
+    let answer_version = "[ \"$1\" = --version ] && { echo codex-cli 0.166.0; exit; }";
+    let refuse = r#"read -r line
+        id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+        echo '{"id":'$id',"error":{"code":-32600,"message":"not on this machine"}}'
+        cat > /dev/null"#;
+    for (ending, message) in [
+        (refuse, "Codex did not start: not on this machine"),
+        ("exit 7", "Codex ended while it was starting: "),
+    ] {
+        let lab = CodexHarness::new();
+        let spec = scripted(&lab, &format!("{answer_version}\n{ending}"));
+        let failure = lab.try_open(&spec, None).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Agent, "{failure:?}");
+        assert!(failure.message.starts_with(message), "{failure:?}");
+        assert!(failure.hint.as_deref().unwrap().contains("angelia doctor"), "{failure:?}");
+        lab.close().await;
+    }
+}
+
+#[tokio::test]
+async fn real_a_program_of_the_wrong_version_is_refused() {
+    let lab = CodexHarness::new();
+    let mut spec = scripted(&lab, "echo codex-cli 0.124.0");
     let failure = lab.try_open(&spec, None).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);
     assert!(failure.message.contains("0.124.0 at"), "{failure:?}");

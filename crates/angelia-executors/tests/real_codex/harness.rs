@@ -18,8 +18,8 @@ use angelia_testkit::{
     codex_home::{self, CodexLogin},
     direct_session::{DEADLINE, DirectSession},
     isolated_home::IsolatedHome,
-    marked_processes,
     model_server::{ModelServer, directive},
+    process_table,
     real::RealCodex,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -130,12 +130,12 @@ impl CodexHarness {
 
     /// Returns every process that carries this setup's mark.
     pub(crate) fn processes(&self) -> BTreeSet<i32> {
-        marked_processes::find_marked(&self.mark)
+        process_table::find_marked(&self.mark)
     }
 
     /// Returns the marked processes that this test has started itself.
     pub(crate) fn servers(&self) -> BTreeSet<i32> {
-        marked_processes::find_agents(&self.mark)
+        process_table::find_agents(&self.mark)
     }
 
     pub(crate) fn kill_servers(&self) {

@@ -28,7 +28,7 @@ pub struct DeltaFlags {
     pub native_assistant_delta: Option<bool>,
 }
 
-/// How text is sent besides `assistant_message`.
+/// The form in which text is sent besides `assistant_message`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeltaMode {
     /// The agent's own deltas, as they come.

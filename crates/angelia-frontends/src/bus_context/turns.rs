@@ -28,7 +28,7 @@ use super::{
 /// The scope of the names that sessions have on the bus.
 const SESSION_NAME_SCOPE: &str = "bus";
 
-/// How long a message is recognized by its id: as long as the bus keeps it.
+/// Limits how long a message is recognized by its id: as long as the bus keeps it.
 const KEY_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
 /// The pauses before each retry after a transient error: an agent that is being updated, a full

@@ -21,7 +21,7 @@ const REPEAT_MARK: &str = "(may be a repeat) ";
 /// The limit on the pause that a platform may ask for before the next attempt.
 const MAX_RETRY_DELAY: Duration = Duration::from_mins(10);
 
-/// How long the ledger keeps texts that were delivered or given up.
+/// Limits how long the ledger keeps texts that were delivered or given up.
 const LEDGER_RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// A text that is older than this at startup is given up: it is no longer of interest.

@@ -72,6 +72,9 @@ pub enum ErrorKind {
     TooSlow,
     /// The idempotency key belongs to another request, or the request comes too late.
     Conflict,
+    /// Another process owns the session, or changed its record meanwhile. The same request may
+    /// succeed later.
+    SessionHeld,
     TooLarge,
     /// The `Host` header does not name this daemon.
     Misdirected,
@@ -86,7 +89,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Failed(FailureKind::Auth),
         Self::Failed(FailureKind::RateLimited),
         Self::Failed(FailureKind::Unavailable),
@@ -103,6 +106,7 @@ impl ErrorKind {
         Self::WrongMethod,
         Self::TooSlow,
         Self::Conflict,
+        Self::SessionHeld,
         Self::TooLarge,
         Self::Misdirected,
         Self::Unmet,
@@ -129,7 +133,7 @@ impl ErrorKind {
             Self::UnknownModel | Self::NotFound => StatusCode::NOT_FOUND,
             Self::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Conflict | Self::Interrupted => StatusCode::CONFLICT,
+            Self::Conflict | Self::SessionHeld | Self::Interrupted => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::Unmet => StatusCode::UNPROCESSABLE_ENTITY,
@@ -148,7 +152,7 @@ impl ErrorKind {
             Self::Conflict | Self::Interrupted => "conflict",
             Self::TooLarge => "too_large",
             Self::Busy => "rate_limited",
-            Self::Stopping => "busy",
+            Self::SessionHeld | Self::Stopping => "busy",
         }
     }
 }
@@ -236,7 +240,7 @@ impl From<EngineError> for HttpError {
             EngineError::Failed(failure) => return failure.into(),
             EngineError::Store(
                 StoreError::Held(_) | StoreError::LeaseLost | StoreError::Conflict,
-            ) => return Self::new(ErrorKind::Conflict, message).with_code("busy"),
+            ) => ErrorKind::SessionHeld,
             EngineError::NotRunning
             | EngineError::KeyReused(_)
             | EngineError::NotPending

@@ -1,4 +1,4 @@
-//! What every stream of server-sent events has in common.
+//! The parts that every stream of server-sent events has in common.
 
 use std::time::Duration;
 

@@ -69,7 +69,7 @@ pub enum Visibility {
     SessionTree(SessionId),
 }
 
-/// How a delegated turn ended.
+/// The end of a delegated turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegateResult {
     pub session: SessionId,

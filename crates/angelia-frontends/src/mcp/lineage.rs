@@ -1,5 +1,6 @@
-//! Which session delegated to which. A turn that an agent delegated is recorded with that agent's
-//! session as its caller; this gives the nesting depth of a session, and what an agent may see.
+//! Finds the session that delegated to another. A turn that an agent delegated is recorded with
+//! that agent's session as its caller; this gives the nesting depth of a session, and what an agent
+//! may see.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ pub const MAX_DELEGATION_DEPTH: usize = 3;
 /// In a turn's `caller`, stands before the id of the session that delegated the turn.
 const CALLER_PREFIX: &str = "session:";
 
-/// How many of the newest turns are searched for a running one.
+/// Limits how many of the newest turns are searched for a running one.
 const MAX_SCANNED_TURNS: usize = 64;
 
 /// Returns the `caller` of a turn that this session delegated.

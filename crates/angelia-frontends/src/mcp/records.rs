@@ -25,9 +25,9 @@ const MAX_LISTED_TEXT_BYTES: usize = 2_000;
 /// The limit on one page of the answer that was asked for, in bytes.
 const ANSWER_PAGE_BYTES: usize = 20_000;
 
-/// How many records are read at once in the search for those that the caller may see.
+/// Limits how many records are read at once in the search for those that the caller may see.
 const SCAN_BATCH: usize = 100;
-/// How many such batches are read for one page.
+/// Limits how many such batches are read for one page.
 const MAX_SCAN_BATCHES: usize = 10;
 
 impl VisibleRecords {

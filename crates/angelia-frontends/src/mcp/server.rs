@@ -28,7 +28,7 @@ use super::{
 const INSTRUCTIONS: &str = "Angelia drives coding agents on this machine. `delegate` hands a task \
      to another of them; the rest shows what they did and sends messages on their bus.";
 
-/// How many progress reports of a running turn may wait for the client.
+/// Limits how many progress reports of a running turn may wait for the client.
 const MAX_QUEUED_PROGRESS: usize = 16;
 
 /// Serves one client until it disconnects or `ended` is cancelled. When the client disconnects,

@@ -1,7 +1,6 @@
 //! The test setup: the router, an engine, and an agent that does what its prompt says.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
     path::Path,
     sync::{
         Arc,
@@ -24,11 +23,7 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_frontends::{
-    http::{
-        ApiState, CallerLimits, ConnectionSource, Metrics, OwnerToken,
-        dialect::{ModelSettings, RecentRequests},
-        router,
-    },
+    http::{ApiState, ConnectionSource, dialect::ModelSettings, router},
     socket::Peer,
 };
 use angelia_testkit::{
@@ -38,20 +33,15 @@ use angelia_testkit::{
 use axum::{
     Router,
     body::Body,
-    http::{Method, Request, Response, StatusCode},
+    http::{Method, Request},
 };
-use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-pub(crate) const TOKEN: &str = "tok-123";
-pub(crate) const LOCAL_ADDRESS: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4376);
-
-/// Long enough for any step that happens at all.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+use crate::router_fixture::api_state;
+pub(crate) use crate::router_fixture::{ApiResponse, DEADLINE, LOCAL_ADDRESS, TOKEN};
 
 pub(crate) struct ApiHarness {
     pub(crate) state: Arc<ApiState>,
@@ -93,19 +83,9 @@ impl ApiHarness {
             }
         });
         let state = Arc::new(ApiState {
-            engine,
-            profiles: Arc::new(ApiProfiles),
-            token: OwnerToken::new(TOKEN),
-            version: "1.2.3".into(),
-            config_sha256: "c0ffee".into(),
             allowed_hosts: vec!["box.example".to_owned(), "dev.example:99".to_owned()],
             allowed_origins: vec!["https://app.example".to_owned()],
-            models: ModelSettings::default(),
-            recent_requests: RecentRequests::default(),
-            caller_limits: CallerLimits::default(),
-            metrics: Metrics::default(),
-            tasks: TaskGroup::new(),
-            bus: None,
+            ..api_state(engine, Arc::new(ApiProfiles), ModelSettings::default())
         });
         Self { router: router(Arc::clone(&state)), state, permits: go, runs, _agent_tasks: hands }
     }
@@ -191,29 +171,7 @@ pub(crate) fn own_process_source() -> ConnectionSource {
     ConnectionSource::Unix(Peer::new(uid, Some(std::process::id())))
 }
 
-#[derive(Debug)]
-pub(crate) struct ApiResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: axum::http::HeaderMap,
-    pub(crate) text: String,
-}
-
 impl ApiResponse {
-    pub(crate) async fn read(response: Response<Body>) -> Self {
-        let (parts, body) = response.into_parts();
-        let bytes = tokio::time::timeout(DEADLINE, body.collect()).await;
-        let bytes = bytes.unwrap().unwrap().to_bytes();
-        Self {
-            status: parts.status,
-            headers: parts.headers,
-            text: String::from_utf8(bytes.to_vec()).unwrap(),
-        }
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
     pub(crate) fn success_json(&self) -> Value {
         assert!(self.status.is_success(), "{self:?}");
         self.json()

@@ -12,6 +12,9 @@ mod lists;
 mod metrics;
 mod once;
 mod openapi;
+#[expect(dead_code, reason = "shared with the tests of the model APIs")]
+#[path = "../router_fixture/mod.rs"]
+mod router_fixture;
 mod sessions;
 mod sockets;
 mod turns;

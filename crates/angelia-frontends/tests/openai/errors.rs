@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use angelia_core::{engine::EngineError, model::FailureKind};
+use angelia_core::{engine::EngineError, model::FailureKind, ports::StoreError};
 use angelia_frontends::http::{
     ErrorKind, HttpError,
     dialect::{CompleteAnswer, Dialect, StopReason},
@@ -36,6 +36,17 @@ fn a_failure_keeps_its_kind_on_the_way_through_the_engine() {
     let away = HttpError::from(EngineError::Failed(failure(FailureKind::Unavailable)));
     let body = String::from_utf8(ChatDialect::encode_error(&away)).unwrap();
     assert!(body.contains(r#""code":"server_is_overloaded""#), "{body}");
+}
+
+#[test]
+fn a_session_of_another_process_is_not_the_callers_mistake() {
+    for error in [StoreError::LeaseLost, StoreError::Conflict] {
+        let error = HttpError::from(error);
+        assert_eq!((error.status().as_u16(), error.kind.code()), (409, "busy"));
+        let body = String::from_utf8(ChatDialect::encode_error(&error)).unwrap();
+        assert!(body.contains(r#""type":"server_error""#), "{body}");
+        assert!(body.contains(r#""code":"session_is_busy""#), "{body}");
+    }
 }
 
 #[test]

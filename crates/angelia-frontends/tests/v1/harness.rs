@@ -1,10 +1,6 @@
 //! The test setup: the router, an engine, and an agent that the test controls.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
@@ -18,8 +14,8 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_frontends::http::{
-    AccessKey, AllowedModels, ApiState, CallerLimits, ConnectionSource, Grant, Metrics, OwnerToken,
-    dialect::{ModelFamily, ModelSettings, RecentRequests},
+    AccessKey, AllowedModels, ApiState, CallerLimits, ConnectionSource, Grant,
+    dialect::{ModelFamily, ModelSettings},
     router,
 };
 use angelia_testkit::{
@@ -30,18 +26,17 @@ use angelia_testkit::{
 use axum::{
     Router,
     body::Body,
-    http::{HeaderMap, Request, StatusCode},
+    http::{Request, StatusCode},
 };
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tower::ServiceExt;
 
-pub(crate) const TOKEN: &str = "tok-123";
-pub(crate) const MODEL: &str = "puppet/wood";
+use crate::router_fixture::api_state;
+pub(crate) use crate::router_fixture::{ApiResponse, DEADLINE, LOCAL_ADDRESS, TOKEN};
 
-/// Long enough for any step that happens at all.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const MODEL: &str = "puppet/wood";
 
 pub(crate) struct ModelApiHarness {
     pub(crate) state: Arc<ApiState>,
@@ -85,21 +80,7 @@ impl ModelApiHarness {
     }
 
     fn on(engine: Engine, models: ModelSettings, strings: ExecutorControl) -> Self {
-        let state = Arc::new(ApiState {
-            engine,
-            profiles: Arc::new(ModelApiProfiles),
-            token: OwnerToken::new(TOKEN),
-            version: "1.2.3".into(),
-            config_sha256: "c0ffee".into(),
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            bus: None,
-            models,
-            recent_requests: RecentRequests::default(),
-            caller_limits: CallerLimits::default(),
-            metrics: Metrics::default(),
-            tasks: TaskGroup::new(),
-        });
+        let state = Arc::new(api_state(engine, Arc::new(ModelApiProfiles), models));
         Self { router: router(Arc::clone(&state)), state, control: strings }
     }
 
@@ -126,12 +107,10 @@ impl ModelApiHarness {
     }
 
     /// Sends a request in the background, as a client would.
-    pub(crate) fn send(&self, ask: &ModelApiRequest) -> tokio::task::JoinHandle<ModelApiResponse> {
+    pub(crate) fn send(&self, ask: &ModelApiRequest) -> tokio::task::JoinHandle<ApiResponse> {
         let (router, request) = (self.router.clone(), ask.request());
         #[expect(clippy::disallowed_methods, reason = "a client is somebody else")]
-        tokio::spawn(
-            async move { ModelApiResponse::read(router.oneshot(request).await.unwrap()).await },
-        )
+        tokio::spawn(async move { ApiResponse::read(router.oneshot(request).await.unwrap()).await })
     }
 
     /// Sends a request and disconnects when the answer has started.
@@ -141,16 +120,16 @@ impl ModelApiHarness {
         body.frame().await.unwrap().unwrap();
     }
 
-    pub(crate) async fn send_and_wait(&self, ask: &ModelApiRequest) -> ModelApiResponse {
+    pub(crate) async fn send_and_wait(&self, ask: &ModelApiRequest) -> ApiResponse {
         tokio::time::timeout(DEADLINE, self.send(ask)).await.unwrap().unwrap()
     }
 
-    pub(crate) async fn raw(&self, request: Request<Body>) -> ModelApiResponse {
-        ModelApiResponse::read(self.router.clone().oneshot(request).await.unwrap()).await
+    pub(crate) async fn raw(&self, request: Request<Body>) -> ApiResponse {
+        ApiResponse::read(self.router.clone().oneshot(request).await.unwrap()).await
     }
 
     /// Runs one whole turn in which the agent answers `says`.
-    pub(crate) async fn run_turn(&self, ask: &ModelApiRequest, says: &str) -> ModelApiResponse {
+    pub(crate) async fn run_turn(&self, ask: &ModelApiRequest, says: &str) -> ApiResponse {
         let answer = self.send(ask);
         let run = self.run().await;
         run.emit_answer(0, says).await;
@@ -236,39 +215,14 @@ impl ModelApiRequest {
 }
 
 pub(crate) fn loopback_source() -> ConnectionSource {
-    ConnectionSource::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4376))
+    ConnectionSource::Tcp(LOCAL_ADDRESS)
 }
 
 pub(crate) fn get(path: &str) -> axum::http::request::Builder {
     Request::builder().uri(path).header("host", "127.0.0.1:4376").extension(loopback_source())
 }
 
-#[derive(Debug)]
-pub(crate) struct ModelApiResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) trailers: HeaderMap,
-    pub(crate) text: String,
-}
-
-impl ModelApiResponse {
-    pub(crate) async fn read(response: axum::response::Response) -> Self {
-        let (parts, body) = response.into_parts();
-        let body = tokio::time::timeout(DEADLINE, body.collect()).await;
-        let body = body.unwrap().unwrap();
-        let trailers = body.trailers().cloned().unwrap_or_default();
-        Self {
-            status: parts.status,
-            headers: parts.headers,
-            trailers,
-            text: String::from_utf8(body.to_bytes().to_vec()).unwrap(),
-        }
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
+impl ApiResponse {
     /// Returns the content of the first choice.
     pub(crate) fn content(&self) -> String {
         let json = self.json();

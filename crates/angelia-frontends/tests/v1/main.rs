@@ -9,4 +9,6 @@ mod keys;
 mod matching;
 mod models;
 mod once;
+#[path = "../router_fixture/mod.rs"]
+mod router_fixture;
 mod tools;

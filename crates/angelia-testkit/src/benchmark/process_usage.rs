@@ -28,19 +28,23 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
 
 /// Returns the resident memory in megabytes.
 pub fn resident_megabytes(pid: u32) -> Result<f64> {
-    megabytes(pid, "VmRSS:")
+    Ok(f64::from(resident_kilobytes(pid)?) / 1024.0)
+}
+
+/// Returns the resident memory in kilobytes.
+pub fn resident_kilobytes(pid: u32) -> Result<u32> {
+    kilobytes(pid, "VmRSS:")
 }
 
 /// Returns the process's private resident memory (`RssAnon`) in megabytes. Pages of the program and
 /// its libraries do not count: the system shares them between processes and can reclaim them.
 pub fn private_megabytes(pid: u32) -> Result<f64> {
-    megabytes(pid, "RssAnon:")
+    Ok(f64::from(kilobytes(pid, "RssAnon:")?) / 1024.0)
 }
 
-fn megabytes(pid: u32, name: &'static str) -> Result<f64> {
+fn kilobytes(pid: u32, name: &'static str) -> Result<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    let kilobytes: u32 = kilobytes.context(name)?.trim().parse()?;
-    Ok(f64::from(kilobytes) / 1024.0)
+    Ok(kilobytes.context(name)?.trim().parse()?)
 }

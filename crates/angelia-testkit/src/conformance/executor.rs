@@ -19,7 +19,6 @@ mod interrupts;
 mod processes;
 mod session;
 mod stream;
-mod turn_trace;
 mod turns;
 mod viewers;
 

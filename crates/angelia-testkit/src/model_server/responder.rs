@@ -37,7 +37,7 @@ struct ResponderState {
     script: VecDeque<Reply>,
     reply_fn: Option<ReplyFn>,
     usage: ReplyUsage,
-    /// How often each prompt has already been answered with its scripted failure.
+    /// Counts the scripted failures that each prompt has already got.
     failed: HashMap<String, usize>,
 }
 

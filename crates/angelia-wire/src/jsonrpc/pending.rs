@@ -14,7 +14,7 @@ pub struct PendingRequests<T> {
     closed: bool,
 }
 
-/// What a response belongs to.
+/// The owner of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseMatch<T> {
     /// A pending request, with its waiter.

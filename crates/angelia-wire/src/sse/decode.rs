@@ -81,7 +81,7 @@ impl SseDecoder {
         &self.last_id
     }
 
-    /// How long the server asks clients to wait before they reconnect, if it has said so.
+    /// Returns the time that clients shall wait before they reconnect, if the server has sent it.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }

@@ -5,7 +5,6 @@
 
 use std::{
     ffi::OsString,
-    fs,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -14,6 +13,7 @@ use angelia_core::model::SessionSpec;
 use angelia_testkit::{
     codex_home::{self, CodexLogin, KEY_VARIABLE},
     model_server::ModelServer,
+    process_table,
     real::RealCodex,
 };
 use anyhow::Result;
@@ -130,25 +130,14 @@ impl CodexSetup {
             let session = self.ours.client.create_session()?;
             self.ours.client.turn(&session, PROMPT)?;
         }
-        count_app_servers(self.ours.daemon.pid())
+        Ok(count_app_servers(self.ours.daemon.pid()))
     }
 }
 
 /// Counts the children of a process that are app-servers.
-fn count_app_servers(parent: u32) -> Result<usize> {
-    let parent = parent.to_string();
-    let mut count = 0;
-    for entry in fs::read_dir("/proc")? {
-        let folder = entry?.path();
-        // The process may exit between the listing and this read.
-        let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-        let words = stat.rsplit_once(") ").map(|(_, rest)| rest);
-        let is_child = words.and_then(|rest| rest.split(' ').nth(1)) == Some(parent.as_str());
-        let line = fs::read(folder.join("cmdline")).unwrap_or_default();
-        let is_server = line.split(|byte| *byte == 0).any(|word| word == b"app-server");
-        count += usize::from(is_child && is_server);
-    }
-    Ok(count)
+fn count_app_servers(parent: u32) -> usize {
+    let is_server = |pid: &i32| process_table::command_line(*pid).contains(" app-server ");
+    process_table::children(parent).iter().filter(|pid| is_server(pid)).count()
 }
 
 pub(crate) fn measure(report: &mut GoalReport, rounds: u32) -> Result<()> {

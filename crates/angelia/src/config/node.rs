@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-/// Where a value was set.
+/// The place where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueOrigin {
     Default,

@@ -11,7 +11,7 @@ use angelia_frontends::mcp::{ToolCallError, lineage};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// How many events of the calling turn are read at once.
+/// Limits how many events of the calling turn are read at once.
 const EVENTS_PER_PAGE: usize = 256;
 
 /// The session of an agent that delegates, and what is left of its budgets.

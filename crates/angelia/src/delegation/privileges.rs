@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use angelia_core::model::{Mode, PermissionLevel, Permissions, SessionSpec, ToolPattern, ToolSet};
 use angelia_frontends::mcp::OWN_TOOLS_PATTERN;
 
-/// What the agents of a profile may do, and where.
+/// The rights of the agents of a profile, and the folders to which they apply.
 #[derive(Clone, Debug)]
 pub(crate) struct Privileges {
     pub(crate) mode: Mode,

@@ -81,7 +81,7 @@ impl HostingFixture {
         let home = self.path(".angelia");
         let screen = Arc::clone(&lines) as _;
         let reactor =
-            super::build_reactor(&self.environment, home, self.commands(), screen, &self.tasks);
+            super::build_rule_runner(&self.environment, home, self.commands(), screen, &self.tasks);
         (reactor, lines)
     }
 

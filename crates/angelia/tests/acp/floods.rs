@@ -1,7 +1,6 @@
 //! Floods and invalid input: clear errors, nothing lost, bounded memory.
 
-use std::fs;
-
+use angelia_testkit::benchmark::process_usage;
 use serde_json::{Value, json};
 
 use crate::{
@@ -174,17 +173,10 @@ fn an_editor_that_does_not_read_stalls_nobody() {
         let turns = machine.list("turns");
         turns.first().is_some_and(|turn| turn["status"] == "completed")
     });
-    let memory = resident(editor.child.id());
+    let memory = process_usage::resident_kilobytes(editor.child.id()).unwrap();
     assert!(memory < 200 * 1024, "{memory} KiB");
     drop(stopped);
     editor.answer(id).unwrap();
     let words = editor.update_text("agent_message_chunk");
     assert_eq!(words.split_whitespace().count(), 100_000);
-}
-
-/// Returns the memory in KiB.
-fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

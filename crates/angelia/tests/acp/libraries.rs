@@ -5,22 +5,21 @@ use std::{
     fs,
     path::PathBuf,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use angelia_testkit::{model_server::ModelServer, programs::workspace_root, real::RealClaude};
 
 use crate::{
     agent_processes,
-    machine::{ANGELIA, Machine, ProgramOutput, RunningCommand, until},
+    machine::{ANGELIA, Machine, RunningCommand, until},
 };
 
 /// A red square of eight pixels.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4oaGBFTEMLQkA\
     gl1GAWqNFmsAAAAASUVORK5CYII=";
 
-/// The time limit of a whole script.
+/// The time limit of a whole script, which starts fifteen agents.
 const SCRIPT_TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) struct LibraryFixture {
@@ -43,7 +42,7 @@ impl LibraryFixture {
     #[track_caller]
     fn run(&self, mut command: Command) {
         command.env("ANGELIA", ANGELIA).env("ANGELIA_PNG", PNG).env("PYTHONDONTWRITEBYTECODE", "1");
-        let ran = wait_for_script(RunningCommand::spawn(command, Stdio::null()));
+        let ran = RunningCommand::spawn(command, Stdio::null()).wait_within(SCRIPT_TIMEOUT);
         assert!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
         let asked = self.server.model_requests();
         let bodies = asked.iter().map(|request| String::from_utf8_lossy(&request.body));
@@ -81,15 +80,6 @@ impl LibraryFixture {
         command.arg(scripts().join("client.py"));
         self.run(command);
     }
-}
-
-/// A whole script starts fifteen agents.
-fn wait_for_script(mut running: RunningCommand) -> ProgramOutput {
-    let end = Instant::now() + SCRIPT_TIMEOUT;
-    while running.child.try_wait().unwrap().is_none() && Instant::now() < end {
-        thread::sleep(Duration::from_millis(5));
-    }
-    running.wait()
 }
 
 fn scripts() -> PathBuf {

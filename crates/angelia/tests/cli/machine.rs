@@ -255,8 +255,13 @@ impl RunningCommand {
     }
 
     #[track_caller]
-    pub(crate) fn wait(mut self) -> ProgramOutput {
-        let end = Instant::now() + DEADLINE;
+    pub(crate) fn wait(self) -> ProgramOutput {
+        self.wait_within(DEADLINE)
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_within(mut self, limit: Duration) -> ProgramOutput {
+        let end = Instant::now() + limit;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;

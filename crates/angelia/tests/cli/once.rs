@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::{
     checklist::{ClaudeFixture, on_both_versions},
-    http::{self, DaemonResponse},
+    http::{self, PlainResponse},
     machine::until,
 };
 
 const REPEATS: usize = 50;
 
 /// Sends the same request several times at once.
-fn send(socket: &Path, session: &str, key: &str, input: &str) -> Vec<DaemonResponse> {
+fn send(socket: &Path, session: &str, key: &str, input: &str) -> Vec<PlainResponse> {
     let path = format!("/api/sessions/{session}/turns");
     let header = format!("idempotency-key: {key}\r\n");
     let body = json!({"input": input});
@@ -26,7 +26,7 @@ fn send(socket: &Path, session: &str, key: &str, input: &str) -> Vec<DaemonRespo
 
 /// Returns the one turn that all requests got.
 #[track_caller]
-fn assert_one_turn(answers: &[DaemonResponse]) -> String {
+fn assert_one_turn(answers: &[PlainResponse]) -> String {
     for answer in answers {
         assert!((200..300).contains(&answer.status), "{answer:?}");
     }

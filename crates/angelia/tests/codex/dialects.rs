@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     daemon_fixture::DaemonFixture,
-    post::{HttpResponse, post_to},
+    post::{PlainResponse, post_to},
 };
 
 const MODEL: &str = "codex/gpt-5.5";
@@ -54,7 +54,7 @@ impl ApiDialect {
         request
     }
 
-    pub(crate) fn post(self, bench: &DaemonFixture, request: &Value) -> HttpResponse {
+    pub(crate) fn post(self, bench: &DaemonFixture, request: &Value) -> PlainResponse {
         let path = match self {
             Self::Messages => "/v1/messages",
             Self::Chat => "/v1/chat/completions",
@@ -64,7 +64,7 @@ impl ApiDialect {
     }
 
     #[track_caller]
-    pub(crate) fn text(self, answer: &HttpResponse) -> String {
+    pub(crate) fn text(self, answer: &PlainResponse) -> String {
         assert_eq!(answer.status, 200, "{answer:?}");
         let body = &answer.body;
         let texts = |blocks: &Value| -> String {
@@ -86,7 +86,7 @@ impl ApiDialect {
 
     /// Returns the text of a stream, and asserts that the stream has ended properly.
     #[track_caller]
-    pub(crate) fn streamed_text(self, answer: &HttpResponse) -> String {
+    pub(crate) fn streamed_text(self, answer: &PlainResponse) -> String {
         assert_eq!(answer.status, 200, "{answer:?}");
         let body = decode_chunks(answer.body.as_str().unwrap());
         let data = body.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -113,7 +113,7 @@ impl ApiDialect {
     }
 
     #[track_caller]
-    pub(crate) fn tool_calls(self, answer: &HttpResponse) -> Vec<ToolInvocation> {
+    pub(crate) fn tool_calls(self, answer: &PlainResponse) -> Vec<ToolInvocation> {
         assert_eq!(answer.status, 200, "{answer:?}");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let parsed = |value: &Value| serde_json::from_str(value.as_str().unwrap()).unwrap();
@@ -148,7 +148,7 @@ impl ApiDialect {
     }
 
     /// Returns the messages that the answer adds to the conversation.
-    pub(crate) fn answer_messages(self, answer: &HttpResponse) -> Vec<Value> {
+    pub(crate) fn answer_messages(self, answer: &PlainResponse) -> Vec<Value> {
         match self {
             Self::Messages => {
                 vec![json!({"role": "assistant", "content": answer.body["content"]})]

@@ -53,7 +53,7 @@ fn real_the_callers_prompt_and_history_are_all_there_is() {
         {"role": "user", "content": "ECHO:new"},
     ]});
     let answer = ApiDialect::Messages.post(&bench, &request);
-    assert_eq!(answer.text(), "new");
+    assert_eq!(answer.message_text(), "new");
     let asked = bench.model_requests();
     let request: serde_json::Value = serde_json::from_str(&asked[0]).unwrap();
     let input = request["input"].as_array().unwrap();

@@ -6,7 +6,7 @@ use angelia_testkit::{isolated_home::IsolatedHome, real::RealClaude};
 use serde_json::Value;
 
 use crate::{
-    daemon_fixture::{DaemonFixture, on_both, wait_for_script},
+    daemon_fixture::{DaemonFixture, SCRIPT_TIMEOUT, on_both},
     machine::RunningCommand,
 };
 
@@ -35,7 +35,7 @@ impl ClaudeClient {
             .args(["-p", "--model", "claude/sonnet", "--output-format", "json"])
             .args(arguments)
             .arg(prompt);
-        let ran = wait_for_script(RunningCommand::spawn(command, Stdio::null()));
+        let ran = RunningCommand::spawn(command, Stdio::null()).wait_within(SCRIPT_TIMEOUT);
         let result: Value = match serde_json::from_str(&ran.stdout) {
             Ok(result) => result,
             Err(error) => panic!("{error}: {ran:#?}"),

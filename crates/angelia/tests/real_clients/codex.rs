@@ -10,7 +10,7 @@ use base64::Engine as _;
 use serde_json::Value;
 
 use crate::{
-    daemon_fixture::{DaemonFixture, PNG, on_both, wait_for_script},
+    daemon_fixture::{DaemonFixture, PNG, SCRIPT_TIMEOUT, on_both},
     machine::{RunningCommand, until},
 };
 
@@ -66,7 +66,7 @@ stream_max_retries = 0
     #[track_caller]
     fn run_expecting(&self, bench: &DaemonFixture, arguments: &[&str], wanted: &str) -> Vec<Value> {
         let command = self.command(bench, arguments);
-        let ran = wait_for_script(RunningCommand::spawn(command, Stdio::null()));
+        let ran = RunningCommand::spawn(command, Stdio::null()).wait_within(SCRIPT_TIMEOUT);
         let events = ran.stdout.lines();
         let events: Vec<Value> =
             events.filter_map(|line| serde_json::from_str(line).ok()).collect();

@@ -5,8 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Stdio,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use angelia_testkit::{model_server::ModelServer, programs::workspace_root, real::RealClaude};
@@ -21,7 +20,7 @@ pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEU
     gl1GAWqNFmsAAAAASUVORK5CYII=";
 
 /// The time limit of a whole script; some scripts start ten agents.
-const SCRIPT_TIMEOUT: Duration = Duration::from_mins(6);
+pub(crate) const SCRIPT_TIMEOUT: Duration = Duration::from_mins(6);
 
 /// Additions to the standard configuration of the setup.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,7 +99,7 @@ impl DaemonFixture {
             .env("ANGELIA_MODEL", "claude/sonnet")
             .env("ANGELIA_PNG", PNG)
             .env("PYTHONDONTWRITEBYTECODE", "1");
-        let ran = wait_for_script(RunningCommand::spawn(command, Stdio::null()));
+        let ran = RunningCommand::spawn(command, Stdio::null()).wait_within(SCRIPT_TIMEOUT);
         assert!(
             ran.status.success(),
             "{}{}\n--- the daemon says:\n{}",
@@ -172,15 +171,6 @@ impl DaemonFixture {
         self.serving.stop().assert_code(0);
         until("no agent is left", || agent_processes::agent_pids(&self.machine).is_empty());
     }
-}
-
-/// Waits for a long-running command to end.
-pub(crate) fn wait_for_script(mut running: RunningCommand) -> ProgramOutput {
-    let end = Instant::now() + SCRIPT_TIMEOUT;
-    while running.child.try_wait().unwrap().is_none() && Instant::now() < end {
-        thread::sleep(Duration::from_millis(5));
-    }
-    running.wait()
 }
 
 /// Defines a test on the oldest and one on the newest Claude Code.

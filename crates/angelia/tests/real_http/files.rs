@@ -36,7 +36,7 @@ fn mentioned_files(bench: DaemonFixture) {
     body["tools"] = json!([{"name": "find", "description": everywhere,
         "input_schema": {"type": "object", "description": everywhere}}]);
     let answer = post(&bench, &body);
-    assert_eq!(answer.text(), "done");
+    assert_eq!(answer.message_text(), "done");
 
     // The file is named at the start of the prompt, as a command, and inside a tool result.
     for text in [

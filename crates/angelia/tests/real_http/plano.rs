@@ -10,7 +10,7 @@ use crate::{
     agent_processes,
     daemon_fixture::{DaemonFixture, ExtraConfig},
     machine::until,
-    post::{HttpResponse, assistant, conversation_lines, post, post_to, request, user},
+    post::{PlainResponse, assistant, conversation_lines, post, post_to, request, user},
 };
 
 const AGENTS: ExtraConfig<'static> = ExtraConfig {
@@ -31,7 +31,7 @@ fn on_both(more: ExtraConfig<'_>, test: impl Fn(DaemonFixture)) {
     }
 }
 
-fn get(bench: &DaemonFixture, path: &str) -> HttpResponse {
+fn get(bench: &DaemonFixture, path: &str) -> PlainResponse {
     request(bench, "GET", path, "", &Value::Null)
 }
 
@@ -53,7 +53,7 @@ fn real_the_surface_and_the_ids_of_models() {
     on_both(AGENTS, |bench| {
         assert_eq!(get(&bench, "/healthz").status, 200);
         assert_eq!(get(&bench, "/v1/nothing").status, 404);
-        assert_eq!(post(&bench, &ask(&[user("ECHO:one")])).text(), "one");
+        assert_eq!(post(&bench, &ask(&[user("ECHO:one")])).message_text(), "one");
         let chat = json!({"model": "claude-cli/sonnet", "messages": [user("ECHO:two")]});
         let chat = post_to(&bench, "/v1/chat/completions", &chat);
         let content = &chat.body["choices"][0]["message"]["content"];
@@ -162,7 +162,7 @@ fn real_the_session_header_keeps_conversations_apart() {
         assert_ne!(one.session(), other.session());
         let told = [user("ECHO:one"), assistant("one"), user("ECHO:two")];
         let again = named(uuid, &told);
-        assert_eq!(again.text(), "two");
+        assert_eq!(again.message_text(), "two");
         assert_eq!(again.session(), one.session());
         assert_eq!(programs(&bench).len(), 2);
         // Only the new turn was sent, because the program already has the rest.
@@ -187,13 +187,13 @@ fn real_idle_processes_end_and_the_oldest_makes_room() {
         ..AGENTS
     };
     on_both(more, |bench| {
-        assert_eq!(post(&bench, &ask(&[user("ECHO:one")])).text(), "one");
-        assert_eq!(post(&bench, &ask(&[user("ECHO:two")])).text(), "two");
+        assert_eq!(post(&bench, &ask(&[user("ECHO:one")])).message_text(), "one");
+        assert_eq!(post(&bench, &ask(&[user("ECHO:two")])).message_text(), "two");
         assert!(programs(&bench).len() <= 1, "one made room for the other");
         until("the idle one is ended", || bench.agents() == 0);
         // The conversation survives the end of its process.
         let told = [user("ECHO:two"), assistant("two"), user("ECHO:three")];
-        assert_eq!(post(&bench, &ask(&told)).text(), "three");
+        assert_eq!(post(&bench, &ask(&told)).message_text(), "three");
         let lines = conversation_lines(bench.model_requests().last().unwrap());
         assert!(lines.concat().contains("ECHO:two"), "{lines:?}");
         bench.end();

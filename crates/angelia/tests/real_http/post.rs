@@ -1,48 +1,19 @@
 //! Plain HTTP requests, and the model requests that result from them.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::TcpStream,
-};
+use std::net::TcpStream;
 
+pub(crate) use angelia_testkit::plain_http::PlainResponse;
+use angelia_testkit::plain_http::{exchange, request_text};
 use serde_json::{Value, json};
 
 use crate::daemon_fixture::DaemonFixture;
 
-#[derive(Debug)]
-pub(crate) struct HttpResponse {
-    pub(crate) status: u16,
-    head: String,
-    pub(crate) body: Value,
-}
-
-impl HttpResponse {
-    pub(crate) fn header(&self, name: &str) -> &str {
-        let line = self.head.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name).then(|| value.trim())
-        });
-        line.unwrap_or_else(|| panic!("no {name} in {self:?}"))
-    }
-
-    pub(crate) fn session(&self) -> &str {
-        self.header("x-angelia-session")
-    }
-
-    /// Returns the text blocks of a message, joined.
-    pub(crate) fn text(&self) -> String {
-        assert_eq!(self.status, 200, "{self:?}");
-        let blocks = self.body["content"].as_array().unwrap().iter();
-        blocks.filter_map(|block| block["text"].as_str()).collect()
-    }
-}
-
 /// Posts to the Messages API.
-pub(crate) fn post(bench: &DaemonFixture, body: &Value) -> HttpResponse {
+pub(crate) fn post(bench: &DaemonFixture, body: &Value) -> PlainResponse {
     post_to(bench, "/v1/messages", body)
 }
 
-pub(crate) fn post_to(bench: &DaemonFixture, path: &str, body: &Value) -> HttpResponse {
+pub(crate) fn post_to(bench: &DaemonFixture, path: &str, body: &Value) -> PlainResponse {
     request(bench, "POST", path, "", body)
 }
 
@@ -53,25 +24,12 @@ pub(crate) fn request(
     path: &str,
     headers: &str,
     body: &Value,
-) -> HttpResponse {
+) -> PlainResponse {
     let url = bench.url();
     let address = url.strip_prefix("http://").unwrap();
-    let (body, key) = (body.to_string(), bench.key());
-    let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nx-api-key: {key}\r\n\
-         {headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    HttpResponse {
-        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
-        head: head.to_owned(),
-        body: serde_json::from_str(body).unwrap_or_else(|_| json!(body)),
-    }
+    let key = bench.key();
+    let headers = format!("host: {address}\r\nx-api-key: {key}\r\n{headers}");
+    exchange(TcpStream::connect(address).unwrap(), &request_text(method, path, &headers, body))
 }
 
 /// Returns a Messages request with a conversation.
@@ -102,7 +60,7 @@ pub(crate) fn conversation_lines(request: &str) -> Vec<String> {
             other => Some(format!("<{other}>")),
         }
     };
-    let said = |message: &&Value| message["role"] != "system";
+    let in_conversation = |message: &&Value| message["role"] != "system";
     let line = |message: &Value| {
         let parts = match &message["content"] {
             Value::String(text) => text.clone(),
@@ -112,5 +70,5 @@ pub(crate) fn conversation_lines(request: &str) -> Vec<String> {
         format!("{}: {parts}", message["role"].as_str().unwrap())
     };
     let messages = request["messages"].as_array().unwrap();
-    messages.iter().filter(said).map(line).collect()
+    messages.iter().filter(in_conversation).map(line).collect()
 }

@@ -18,10 +18,10 @@ on_both! {
 
 fn three_turns(bench: DaemonFixture) {
     let first = post(&bench, &messages(&[user("ECHO:one")]));
-    assert_eq!(first.text(), "one");
+    assert_eq!(first.message_text(), "one");
     let mut told = vec![user("ECHO:one"), assistant("one"), user("ECHO:two")];
     let second = post(&bench, &messages(&told));
-    assert_eq!(second.text(), "two");
+    assert_eq!(second.message_text(), "two");
     // The client rewrites the history: blocks for strings, whitespace, invented thinking.
     told[0] = json!({"role": "user", "content": [{"type": "text", "text": "ECHO:one "}]});
     told[1] = json!({"role": "assistant", "content": [
@@ -30,7 +30,7 @@ fn three_turns(bench: DaemonFixture) {
     ]});
     told.extend([assistant("  two"), user("ECHO:three")]);
     let third = post(&bench, &messages(&told));
-    assert_eq!(third.text(), "three");
+    assert_eq!(third.message_text(), "three");
     assert_eq!(third.session(), first.session());
     let asked = bench.model_requests();
     assert_eq!(asked.len(), 3, "one model request for each turn");
@@ -46,7 +46,7 @@ fn regenerated(bench: DaemonFixture) {
     let second = post(&bench, &messages(&told));
     assert_eq!(second.session(), first.session());
     let again = post(&bench, &messages(&told));
-    assert_eq!(again.text(), "two");
+    assert_eq!(again.message_text(), "two");
     assert_ne!(again.session(), first.session());
     let asked = bench.model_requests();
     let lines = conversation_lines(asked.last().unwrap());
@@ -57,10 +57,10 @@ fn regenerated(bench: DaemonFixture) {
 fn another_prompt(bench: DaemonFixture) {
     let mut body = messages(&[user("ECHO:one")]);
     body["system"] = json!("You are terse.");
-    assert_eq!(post(&bench, &body).text(), "one");
+    assert_eq!(post(&bench, &body).message_text(), "one");
     let mut body = messages(&[user("ECHO:one"), assistant("one"), user("ECHO:two")]);
     body["system"] = json!("You are verbose.");
-    assert_eq!(post(&bench, &body).text(), "two");
+    assert_eq!(post(&bench, &body).message_text(), "two");
     let asked = bench.model_requests();
     assert!(asked[0].contains("You are terse."), "{}", asked[0]);
     assert!(asked[1].contains("You are verbose."), "{}", asked[1]);

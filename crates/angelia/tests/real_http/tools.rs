@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     agent_processes,
     daemon_fixture::{DaemonFixture, on_both},
-    post::{HttpResponse, conversation_lines, messages, post, user},
+    post::{PlainResponse, conversation_lines, messages, post, user},
 };
 
 const CALL: &str = r#"TOOL:{"name":"mcp__client__find","input":{"city":"Paris"}}:END"#;
@@ -23,7 +23,7 @@ fn ask(told: &[Value]) -> Value {
 }
 
 /// Returns the tool calls of an answer.
-fn calls(answer: &HttpResponse) -> Vec<Value> {
+fn calls(answer: &PlainResponse) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.body["stop_reason"], "tool_use", "{answer:?}");
     let blocks = answer.body["content"].as_array().unwrap().iter();
@@ -42,11 +42,11 @@ fn results(calls: &[Value]) -> Value {
     json!({"role": "user", "content": results})
 }
 
-fn assistant_message(answer: &HttpResponse) -> Value {
+fn assistant_message(answer: &PlainResponse) -> Value {
     json!({"role": "assistant", "content": answer.body["content"]})
 }
 
-fn one_round(bench: &DaemonFixture, prompt: &str, count: usize) -> (Vec<Value>, HttpResponse) {
+fn one_round(bench: &DaemonFixture, prompt: &str, count: usize) -> (Vec<Value>, PlainResponse) {
     let first = post(bench, &ask(&[user(prompt)]));
     let called = calls(&first);
     assert_eq!(called.len(), count, "{first:?}");
@@ -107,7 +107,7 @@ fn other_tools(bench: DaemonFixture) {
     let first = post(&bench, &ask(&[user("ECHO:one")]));
     let mut body = messages(&[user("ECHO:one"), assistant_message(&first), user("ECHO:two")]);
     body["tools"] = json!([tool("seek")]);
-    assert_eq!(post(&bench, &body).text(), "two");
+    assert_eq!(post(&bench, &body).message_text(), "two");
     let asked = bench.model_requests();
     let last = asked.last().unwrap();
     assert!(last.contains("mcp__client__seek"), "{last}");

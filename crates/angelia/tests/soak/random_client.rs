@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Mutex};
 
+use angelia_testkit::plain_http::PlainResponse;
 use serde_json::{Value, json};
 
 use crate::{
-    raw_client::{ApiDialect, DaemonAddress, RawRequest, RawResponse},
+    raw_client::{ApiDialect, DaemonAddress, RawRequest},
     seeded_random::SeededRandom,
 };
 
@@ -44,7 +45,7 @@ impl RandomClient<'_> {
         *tally.entry(what.into()).or_default() += 1;
     }
 
-    fn check(&self, what: &str, answer: &RawResponse) {
+    fn check(&self, what: &str, answer: &PlainResponse) {
         self.note(format!("{what}: {}", answer.status));
         assert!(ALLOWED.contains(&answer.status), "{what}: {answer:?}");
     }
@@ -85,7 +86,7 @@ impl RandomClient<'_> {
             if answer.status != 200 {
                 return turn;
             }
-            let (said, _) = dialect.assistant_messages(&answer.json());
+            let (said, _) = dialect.assistant_messages(&answer.body);
             let prompt = self.prompt();
             let told = asked.body[field].as_array_mut().unwrap();
             told.extend(said);
@@ -150,7 +151,7 @@ impl RandomClient<'_> {
             self.note("result never came");
             return 1;
         }
-        let (said, calls) = dialect.assistant_messages(&answer.json());
+        let (said, calls) = dialect.assistant_messages(&answer.body);
         let field = if dialect == ApiDialect::Responses { "input" } else { "messages" };
         let told = asked.body[field].as_array_mut().unwrap();
         told.extend(said);

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use angelia_testkit::plain_http::{PlainResponse, exchange, request_text};
 use serde_json::{Value, json};
 
 /// Longer than any turn here; a request that takes longer was lost.
@@ -110,28 +111,11 @@ pub(crate) struct RawRequest {
     pub(crate) headers: String,
 }
 
-#[derive(Debug)]
-pub(crate) struct RawResponse {
-    pub(crate) status: u16,
-    pub(crate) text: String,
-}
-
-impl RawResponse {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("{self:?}"))
-    }
-}
-
 impl RawRequest {
     fn text(&self, door: &DaemonAddress) -> String {
-        let (body, path) = (self.body.to_string(), self.dialect.path());
         let DaemonAddress { address, key } = door;
-        format!(
-            "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nx-api-key: {key}\r\n\
-             {}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.headers,
-            body.len()
-        )
+        let headers = format!("host: {address}\r\nx-api-key: {key}\r\n{}", self.headers);
+        request_text("POST", self.dialect.path(), &headers, &self.body)
     }
 
     fn begin(&self, door: &DaemonAddress) -> TcpStream {
@@ -142,17 +126,13 @@ impl RawRequest {
     }
 
     /// Reads the answer to its end, and asserts that a stream ends properly.
-    pub(crate) fn send_and_read(&self, door: &DaemonAddress) -> RawResponse {
-        let mut text = String::new();
-        self.begin(door).read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let streamed = head.contains("text/event-stream");
-        if streamed {
+    pub(crate) fn send_and_read(&self, door: &DaemonAddress) -> PlainResponse {
+        let answer = PlainResponse::read(self.begin(door));
+        if answer.head.contains("text/event-stream") {
             let words = self.dialect.stream_end_markers();
-            assert!(words.iter().any(|word| body.contains(word)), "{text}");
+            assert!(words.iter().any(|word| answer.text.contains(word)), "{answer:?}");
         }
-        RawResponse { status, text: body.to_owned() }
+        answer
     }
 
     /// Disconnects before any answer; with `half`, before the whole request is sent.
@@ -177,12 +157,8 @@ impl RawRequest {
 
 /// Sends a GET request as the owner, over the Unix socket.
 pub(crate) fn get(socket: &Path, path: &str) -> String {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains(" 200 "), "{text}");
-    body.to_owned()
+    let request = request_text("GET", path, "host: localhost\r\n", &Value::Null);
+    let answer = exchange(UnixStream::connect(socket).unwrap(), &request);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.text
 }

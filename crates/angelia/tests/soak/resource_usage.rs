@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, fmt, fs, path::Path};
 
+use angelia_testkit::{benchmark::process_usage, process_table};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{raw_client::get, seeded_random::SeededRandom};
@@ -31,7 +32,7 @@ impl ResourceUsage {
         Self {
             descendants: descendants(pid).len(),
             descriptors: descriptors(pid),
-            kilobytes: resident(pid),
+            kilobytes: process_usage::resident_kilobytes(pid).unwrap().into(),
             metrics: metrics(socket),
         }
     }
@@ -90,41 +91,13 @@ fn descriptors(pid: u32) -> usize {
     others.len()
 }
 
-/// Returns the resident memory in kilobytes.
-fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let number = line.and_then(|line| line.split_whitespace().nth(1));
-    number.and_then(|number| number.parse().ok()).unwrap()
-}
-
 /// Returns all descendants of the daemon.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
-    let mut parents: HashMap<u32, Vec<u32>> = HashMap::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let name = entry.file_name();
-        let Some(child) = name.to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The state and the parent follow the name, which may contain anything.
-        let mut rest = match stat.rsplit_once(") ") {
-            Some((_, rest)) => rest.split(' '),
-            None => continue,
-        };
-        let dead = matches!(rest.next(), Some("Z" | "X"));
-        if let Some(parent) = rest.next().and_then(|parent| parent.parse().ok())
-            && !dead
-        {
-            parents.entry(parent).or_default().push(child);
-        }
-    }
     let mut found = Vec::new();
     let mut next = vec![pid];
     while let Some(parent) = next.pop() {
-        let children = parents.remove(&parent).unwrap_or_default();
-        found.extend(&children);
-        next.extend(children);
+        let children = process_table::children(parent).into_iter().map(i32::cast_unsigned);
+        next.extend(children.inspect(|child| found.push(*child)));
     }
     found
 }

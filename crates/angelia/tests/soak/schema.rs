@@ -7,7 +7,10 @@ use std::{fs, process::Stdio, time::Duration};
 
 use angelia_testkit::programs::workspace_root;
 
-use crate::machine::{Machine, ProgramOutput, RunningCommand, within};
+use crate::machine::{Machine, RunningCommand};
+
+/// The time limit of all requests, which take longer than other tests.
+const SCHEMATHESIS_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// The checks for every path.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
@@ -53,7 +56,7 @@ sessions: {idle_ttl: 2s}
             .env("SCHEMATHESIS_HOOKS", "schemathesis_hooks")
             .env("PYTHONPATH", workspace_root().join("tests/clients"))
             .env("PYTHONDONTWRITEBYTECODE", "1");
-        let ran = wait_for_schemathesis(RunningCommand::spawn(command, Stdio::null()));
+        let ran = RunningCommand::spawn(command, Stdio::null()).wait_within(SCHEMATHESIS_TIMEOUT);
         assert!(
             ran.status.success(),
             "{}{}\n--- the daemon says:\n{}",
@@ -67,11 +70,4 @@ sessions: {idle_ttl: 2s}
     run(&["--checks", CHECKS, "--phases", "coverage,fuzzing,stateful"]);
     run(&["--checks", EXACT, "--include-path-regex", EXACT_PATHS]);
     serving.stop().assert_code(0);
-}
-
-/// Waits with a longer limit than the other tests.
-fn wait_for_schemathesis(mut running: RunningCommand) -> ProgramOutput {
-    let ended = || running.child.try_wait().unwrap().is_some();
-    within(Duration::from_mins(30), ended);
-    running.wait()
 }

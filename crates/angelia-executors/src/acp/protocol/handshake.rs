@@ -32,33 +32,26 @@ pub struct AgentDescription {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct InitializeFields<'a> {
-    #[serde(default)]
     protocol_version: Lenient<u64>,
-    #[serde(default)]
     agent_capabilities: Lenient<Map<String, Value>>,
-    #[serde(borrow, default)]
     agent_info: Lenient<AgentInfo<'a>>,
-    #[serde(borrow, default)]
     auth_methods: Lenient<Vec<Lenient<AuthMethod<'a>>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct AgentInfo<'a> {
-    #[serde(borrow, default)]
     name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     title: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     version: Lenient<BorrowedStr<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct AuthMethod<'a> {
-    #[serde(borrow, default)]
     name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     description: Lenient<BorrowedStr<'a>>,
 }
 

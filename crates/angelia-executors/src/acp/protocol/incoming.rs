@@ -8,12 +8,10 @@ use serde_json::value::RawValue;
 use crate::lenient::{BorrowedStr, Lenient};
 
 /// The parameters of `session/update`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct SessionUpdateParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) session_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) update: Option<&'a RawValue>,
 }
 
@@ -25,21 +23,19 @@ pub(crate) struct UpdateHeader<'a> {
 }
 
 /// A chunk of a message.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct UpdateChunk<'a> {
-    #[serde(borrow, default)]
     pub(crate) content: Lenient<IncomingBlock<'a>>,
-    #[serde(borrow, default)]
     pub(crate) message_id: Lenient<BorrowedStr<'a>>,
 }
 
 /// A content block. Only text is read.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct IncomingBlock<'a> {
-    #[serde(borrow, default, rename = "type")]
+    #[serde(rename = "type")]
     pub(crate) kind: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     text: Lenient<BorrowedStr<'a>>,
 }
 
@@ -53,43 +49,30 @@ impl IncomingBlock<'_> {
 }
 
 /// A tool call, an update of one, or the tool call of a permission request.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ToolCallFields<'a> {
-    #[serde(borrow, default)]
     pub(crate) tool_call_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) title: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) kind: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) raw_input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) raw_output: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     content: Lenient<Vec<Lenient<ToolCallContent<'a>>>>,
-    #[serde(borrow, default)]
     locations: Lenient<Vec<Lenient<ToolCallLocation<'a>>>>,
-    #[serde(borrow, default, rename = "_meta")]
+    #[serde(rename = "_meta")]
     meta: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ToolCallContent<'a> {
-    #[serde(borrow, default)]
     content: Lenient<IncomingBlock<'a>>,
     /// Of a diff.
-    #[serde(borrow, default)]
     pub(crate) path: Lenient<BorrowedStr<'a>>,
     /// The file's content after the change.
-    #[serde(borrow, default)]
     pub(crate) new_text: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) terminal_id: Lenient<BorrowedStr<'a>>,
 }
 
@@ -201,21 +184,17 @@ pub(crate) fn tool_class(kind: Option<&str>) -> ToolClass {
 }
 
 /// The parameters of `session/request_permission`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct PermissionRequestParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) tool_call: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     options: Lenient<Vec<Lenient<OptionFields<'a>>>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct OptionFields<'a> {
-    #[serde(borrow, default)]
     option_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     kind: Lenient<BorrowedStr<'a>>,
 }
 
@@ -258,30 +237,26 @@ pub(crate) struct PlanFields<'a> {
     pub(crate) entries: Lenient<Vec<Lenient<PlanEntry<'a>>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct PlanEntry<'a> {
-    #[serde(borrow, default)]
     pub(crate) content: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
 }
 
 /// The fields of a `usage_update`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct UsageFields<'a> {
-    #[serde(default)]
     used: Lenient<u64>,
-    #[serde(default)]
     size: Lenient<u64>,
-    #[serde(borrow, default)]
     cost: Lenient<Cost<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Cost<'a> {
-    #[serde(default)]
     amount: Lenient<f64>,
-    #[serde(borrow, default)]
     currency: Lenient<BorrowedStr<'a>>,
 }
 
@@ -302,13 +277,11 @@ impl UsageFields<'_> {
 
 /// The answer to `session/prompt`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct PromptResult<'a> {
-    #[serde(borrow, default)]
     pub(crate) stop_reason: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) usage: Lenient<TurnTokens>,
-    #[serde(default, rename = "_meta")]
+    #[serde(rename = "_meta")]
     meta: Lenient<PromptResultMeta>,
 }
 

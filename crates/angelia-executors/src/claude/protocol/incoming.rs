@@ -13,10 +13,9 @@ pub(crate) use crate::lenient::{BorrowedStr, Lenient};
 
 /// The uuids of the user messages that a line belongs to; either or both fields may be present.
 #[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct MessageUuids<'a> {
-    #[serde(borrow, default)]
     user_message_uuids: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(borrow, default)]
     user_message_uuid: Lenient<BorrowedStr<'a>>,
 }
 
@@ -67,13 +66,12 @@ impl<'a> LineHead<'a> {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct LenientHead<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     subtype: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     parent_tool_use_id: Lenient<BorrowedStr<'a>>,
 }
 
@@ -94,13 +92,12 @@ pub(crate) struct StreamEvent<'a> {
     pub(crate) usage: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct StreamDelta<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     pub(crate) kind: Option<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) text: Option<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) thinking: Option<BorrowedStr<'a>>,
 }
 
@@ -111,40 +108,30 @@ pub(crate) struct StreamTail<'a> {
     pub(crate) abandoned_blocks: Lenient<AbandonedBlocks<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct AbandonedBlocks<'a> {
-    #[serde(borrow, default)]
     pub(crate) api_message_id: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) from_block_index: Lenient<u32>,
 }
 
 /// `assistant` and `user` lines.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct MessageLine<'a> {
-    #[serde(borrow, default)]
     user_message_uuids: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(borrow, default)]
     user_message_uuid: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) message: Lenient<CliMessage<'a>>,
-    #[serde(borrow, default)]
     pub(crate) parent_tool_use_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) uuid: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) timestamp: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) error: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) api_error_status: Lenient<u16>,
-    #[serde(borrow, default)]
     pub(crate) api_error: Lenient<BorrowedStr<'a>>,
-    #[serde(rename = "isReplay", default)]
+    #[serde(rename = "isReplay")]
     pub(crate) is_replay: Lenient<bool>,
-    #[serde(rename = "isSynthetic", default)]
+    #[serde(rename = "isSynthetic")]
     pub(crate) is_synthetic: Lenient<bool>,
-    #[serde(borrow, default)]
     pub(crate) tool_use_result: Option<&'a RawValue>,
 }
 
@@ -154,17 +141,13 @@ impl<'a> MessageLine<'a> {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct CliMessage<'a> {
-    #[serde(borrow, default)]
     pub(crate) id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) model: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) stop_reason: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) usage: Lenient<ApiUsage>,
 }
 
@@ -173,24 +156,17 @@ pub(crate) const SYNTHETIC_MODEL: &str = "<synthetic>";
 
 /// One block of a message's content, of any type.
 #[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct CliBlock<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     pub(crate) kind: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) text: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) thinking: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) tool_use_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
-    #[serde(default)]
     pub(crate) is_error: Lenient<bool>,
 }
 
@@ -217,47 +193,29 @@ impl<'a> CliContent<'a> {
 }
 
 /// `system` lines, with the fields of all subtypes that we read.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct SystemLine<'a> {
-    #[serde(borrow, default)]
     user_message_uuids: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(borrow, default)]
     user_message_uuid: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) session_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) model: Lenient<BorrowedStr<'a>>,
-    #[serde(rename = "apiKeySource", borrow, default)]
+    #[serde(rename = "apiKeySource")]
     pub(crate) api_key_source: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) compact_result: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) compact_error: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) compact_metadata: Lenient<CompactMetadata>,
-    #[serde(default)]
     pub(crate) attempt: Lenient<u32>,
-    #[serde(default)]
     pub(crate) max_retries: Lenient<u32>,
-    #[serde(default)]
     pub(crate) retry_delay_ms: Lenient<f64>,
-    #[serde(default)]
     pub(crate) error_status: Lenient<u16>,
-    #[serde(borrow, default)]
     pub(crate) error: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) original_model: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) fallback_model: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) content: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) level: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) tool_name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) message: Lenient<BorrowedStr<'a>>,
 }
 
@@ -267,36 +225,29 @@ impl<'a> SystemLine<'a> {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct CompactMetadata {
-    #[serde(default)]
     pub(crate) pre_tokens: Lenient<u64>,
-    #[serde(default)]
     pub(crate) post_tokens: Lenient<u64>,
 }
 
 /// `system/task_*` and `system/background_tasks_changed`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct TaskLine<'a> {
-    #[serde(borrow, default)]
     pub(crate) task_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) tool_use_id: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) is_backgrounded: Lenient<bool>,
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) patch: Lenient<TaskPatch<'a>>,
-    #[serde(borrow, default)]
     pub(crate) tasks: Lenient<Vec<TaskItem<'a>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct TaskPatch<'a> {
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) is_backgrounded: Lenient<bool>,
 }
 
@@ -307,11 +258,10 @@ pub(crate) struct TaskItem<'a> {
 }
 
 /// `command_lifecycle`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct LifecycleLine<'a> {
-    #[serde(borrow, default)]
     pub(crate) command_uuid: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) state: Lenient<BorrowedStr<'a>>,
 }
 
@@ -322,54 +272,38 @@ pub(crate) struct RateLimitLine<'a> {
     pub(crate) rate_limit_info: Lenient<RateLimitInfo<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct RateLimitInfo<'a> {
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
-    #[serde(rename = "resetsAt", default)]
+    #[serde(rename = "resetsAt")]
     pub(crate) resets_at: Lenient<i64>,
-    #[serde(rename = "rateLimitType", borrow, default)]
+    #[serde(rename = "rateLimitType")]
     pub(crate) kind: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) utilization: Lenient<f64>,
 }
 
 /// `result`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct ResultLine<'a> {
-    #[serde(borrow, default)]
     user_message_uuids: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(borrow, default)]
     user_message_uuid: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) subtype: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) is_error: Lenient<bool>,
-    #[serde(borrow, default)]
     pub(crate) result: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) structured_output: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) errors: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(borrow, default)]
     pub(crate) stop_reason: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) terminal_reason: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) api_error_status: Lenient<u16>,
-    #[serde(borrow, default)]
     pub(crate) api_error: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) origin: Lenient<ResultOrigin<'a>>,
-    #[serde(borrow, default)]
     pub(crate) timestamp: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) usage: Lenient<ApiUsage>,
-    #[serde(rename = "modelUsage", default)]
+    #[serde(rename = "modelUsage")]
     pub(crate) model_usage: Lenient<ModelUsages>,
-    #[serde(default)]
     pub(crate) model_usage_since_last_result: Lenient<ModelUsages>,
-    #[serde(default)]
     pub(crate) total_cost_usd: Lenient<f64>,
 }
 
@@ -385,69 +319,60 @@ pub(crate) struct ResultOrigin<'a> {
     pub(crate) kind: Lenient<BorrowedStr<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct ApiUsage {
-    #[serde(rename = "input_tokens", default)]
+    #[serde(rename = "input_tokens")]
     pub(crate) input: Lenient<u64>,
-    #[serde(rename = "output_tokens", default)]
+    #[serde(rename = "output_tokens")]
     pub(crate) output: Lenient<u64>,
-    #[serde(rename = "cache_read_input_tokens", default)]
+    #[serde(rename = "cache_read_input_tokens")]
     pub(crate) cache_read: Lenient<u64>,
-    #[serde(rename = "cache_creation_input_tokens", default)]
+    #[serde(rename = "cache_creation_input_tokens")]
     pub(crate) cache_write: Lenient<u64>,
 }
 
 pub(crate) type ModelUsages = std::collections::BTreeMap<String, ModelUsage>;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct ModelUsage {
-    #[serde(rename = "inputTokens", default)]
+    #[serde(rename = "inputTokens")]
     pub(crate) input: Lenient<u64>,
-    #[serde(rename = "outputTokens", default)]
+    #[serde(rename = "outputTokens")]
     pub(crate) output: Lenient<u64>,
-    #[serde(rename = "cacheReadInputTokens", default)]
+    #[serde(rename = "cacheReadInputTokens")]
     pub(crate) cache_read: Lenient<u64>,
-    #[serde(rename = "cacheCreationInputTokens", default)]
+    #[serde(rename = "cacheCreationInputTokens")]
     pub(crate) cache_write: Lenient<u64>,
-    #[serde(rename = "costUSD", default)]
+    #[serde(rename = "costUSD")]
     pub(crate) cost: Lenient<f64>,
-    #[serde(rename = "contextWindow", default)]
+    #[serde(rename = "contextWindow")]
     pub(crate) window: Lenient<u64>,
 }
 
 /// `control_request` and `control_cancel_request`: a request of the CLI, or its withdrawal.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct ControlRequestLine<'a> {
-    #[serde(borrow, default)]
     pub(crate) request_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) request: Option<&'a RawValue>,
 }
 
 /// `control_request.request`, with the fields of all subtypes that we read.
 #[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct ControlRequestBody<'a> {
-    #[serde(borrow, default)]
     pub(crate) subtype: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) tool_name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) tool_use_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) permission_suggestions: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) decision_reason: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) blocked_path: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) agent_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) server_name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) message: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) callback_id: Lenient<BorrowedStr<'a>>,
 }
 
@@ -458,14 +383,12 @@ pub(crate) struct ControlResponseLine<'a> {
     pub(crate) response: Lenient<ControlResponseBody<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct ControlResponseBody<'a> {
-    #[serde(borrow, default)]
     pub(crate) subtype: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) request_id: Lenient<BorrowedStr<'a>>,
-    #[serde(rename = "response", borrow, default)]
+    #[serde(rename = "response")]
     pub(crate) payload: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) error: Lenient<BorrowedStr<'a>>,
 }

@@ -22,22 +22,19 @@ struct TodoItem {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct TodoInput<'a> {
-    #[serde(borrow, default)]
     todos: Lenient<Vec<TodoEntry<'a>>>,
-    #[serde(borrow, default)]
     subject: Lenient<BorrowedStr<'a>>,
-    #[serde(rename = "taskId", borrow, default)]
+    #[serde(rename = "taskId")]
     task: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     status: Lenient<BorrowedStr<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct TodoEntry<'a> {
-    #[serde(borrow, default)]
     content: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     status: Lenient<BorrowedStr<'a>>,
 }
 

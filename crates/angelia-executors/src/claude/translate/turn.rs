@@ -40,7 +40,7 @@ pub(super) struct ClaudeTurn {
     pub(super) refused: bool,
     /// The latest timestamp of any line of this turn.
     pub(super) last_seen_at: Option<Timestamp>,
-    /// How the turn will end once its background work is done.
+    /// The end of the turn, which waits for its background work.
     pub(super) stored_outcome: Option<AgentOutcome>,
 }
 

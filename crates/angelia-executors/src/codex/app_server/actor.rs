@@ -35,13 +35,13 @@ use super::{
 };
 use crate::process_link::ProcessLink;
 
-/// How long a process without threads is kept for the next thread.
+/// Limits how long a process without threads is kept for the next thread.
 const IDLE_LIMIT: Duration = Duration::from_mins(5);
 
-/// How often to look for callers and listeners that were dropped without notice.
+/// The interval of the search for callers and listeners that were dropped without notice.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long an unneeded process may take to exit by itself.
+/// Limits how long an unneeded process may take to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct AppServerActor {

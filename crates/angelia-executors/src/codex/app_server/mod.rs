@@ -42,10 +42,11 @@ use super::protocol::{
     response::{self, ConfigWarning, ThreadInfo},
 };
 
-/// How long to wait for a response. It must be long, because MCP servers may be slow to start.
+/// Limits how long to wait for a response. It must be long, because MCP servers may be slow to
+/// start.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
 
-/// How long to wait until a thread is unloaded; it usually takes milliseconds.
+/// Limits how long to wait until a thread is unloaded; it usually takes milliseconds.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(2);
 
 /// Capacity of the actor's command queue; the actor takes commands at once.

@@ -17,7 +17,7 @@ use super::{
     inbox::{InboxSender, ThreadInboxError, ThreadMessage},
 };
 
-/// How many sub-agent threads are remembered; the oldest are forgotten first.
+/// Limits how many sub-agent threads are remembered; the oldest are forgotten first.
 const MAX_CHILDREN: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -70,12 +70,12 @@ impl ThreadRoutes {
         method: &str,
         params: &RawValue,
     ) -> Vec<AbandonedThread> {
-        let said =
+        let message =
             || ThreadMessage::Notification { method: method.into(), params: params.to_owned() };
         let route = Route::of(params);
         let Some(id) = route.thread else {
             let all: Vec<Arc<str>> = self.threads.keys().cloned().collect();
-            let sent = all.iter().filter_map(|id| self.send(id, said()));
+            let sent = all.iter().filter_map(|id| self.send(id, message()));
             return sent.collect();
         };
         if let Some(parent) = route.parent
@@ -95,7 +95,7 @@ impl ThreadRoutes {
                 _ => {}
             }
         }
-        self.send(&owner, said()).into_iter().collect()
+        self.send(&owner, message()).into_iter().collect()
     }
 
     /// Delivers a request. Returns an error response if the request belongs to no known thread.
@@ -111,8 +111,9 @@ impl ThreadRoutes {
             let message = format!("nobody is there to answer `{method}`");
             return Err((id, ErrorObject::new(METHOD_NOT_FOUND, message)));
         };
-        let said = ThreadMessage::Request { id, method: method.into(), params: params.to_owned() };
-        Ok(self.send(&owner, said).into_iter().collect())
+        let message =
+            ThreadMessage::Request { id, method: method.into(), params: params.to_owned() };
+        Ok(self.send(&owner, message).into_iter().collect())
     }
 
     /// Reports a line over the length limit to the thread it belongs to. The line itself is lost;
@@ -149,8 +150,8 @@ impl ThreadRoutes {
         }
     }
 
-    fn send(&mut self, thread: &Arc<str>, said: ThreadMessage) -> Option<AbandonedThread> {
-        let sent = self.threads.get(thread)?.inbox.send(said);
+    fn send(&mut self, thread: &Arc<str>, message: ThreadMessage) -> Option<AbandonedThread> {
+        let sent = self.threads.get(thread)?.inbox.send(message);
         let reason = sent.err()?;
         if reason == ThreadInboxError::Full {
             tracing::warn!(%thread, "a thread was cut off: its inbox is full");

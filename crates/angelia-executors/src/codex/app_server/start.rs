@@ -133,12 +133,11 @@ impl AppServer {
     }
 
     async fn start_failure(&self, error: CodexCallError) -> Failure {
-        let why = match error {
-            CodexCallError::Gone => self.exit_reason().await,
-            other => other.to_string().into(),
-        };
-        let message = format!("Codex ended while it was starting: {why}");
-        Failure::new(FailureKind::Agent, message)
+        if !matches!(error, CodexCallError::Gone) {
+            return error.to_failure("start");
+        }
+        let why = self.exit_reason().await;
+        Failure::new(FailureKind::Agent, format!("Codex ended while it was starting: {why}"))
             .with_hint("`angelia doctor` shows what is installed; run `codex` by hand to see more")
     }
 }

@@ -53,22 +53,17 @@ pub struct Route<'a> {
 impl<'a> Route<'a> {
     pub fn of(params: &'a RawValue) -> Self {
         #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
         struct Params<'a> {
-            #[serde(borrow, default)]
             thread_id: Lenient<BorrowedStr<'a>>,
             /// The spelling of older requests.
-            #[serde(borrow, default)]
             conversation_id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             thread: Lenient<Thread<'a>>,
         }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
         struct Thread<'a> {
-            #[serde(borrow, default)]
             id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             parent_thread_id: Lenient<BorrowedStr<'a>>,
         }
         let params: Params<'a> = serde_json::from_str(params.get()).unwrap_or_default();

@@ -7,25 +7,16 @@ use crate::lenient::{BorrowedStr, Lenient};
 
 /// The thread, turn and item of a notification, and the few fields that many of them share.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct NotificationParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) item_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) delta: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) summary_index: Lenient<u32>,
-    #[serde(default)]
     pub(crate) content_index: Lenient<u32>,
-    #[serde(borrow, default)]
     pub(crate) message: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) changes: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) request_id: Option<&'a RawValue>,
 }
 
@@ -36,53 +27,39 @@ impl<'a> NotificationParams<'a> {
 }
 
 /// `turn/started`, `turn/completed`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct TurnParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) turn: Lenient<WireTurn<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct WireTurn<'a> {
-    #[serde(borrow, default)]
     pub(crate) id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) error: Lenient<TurnError<'a>>,
     /// At the end of a turn: its last message, if any.
-    #[serde(borrow, default)]
     pub(crate) items: Lenient<Vec<&'a RawValue>>,
     /// Seconds since 1970.
-    #[serde(default)]
     pub(crate) completed_at: Lenient<i64>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ErrorParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) error: Lenient<TurnError<'a>>,
-    #[serde(default)]
     pub(crate) will_retry: Lenient<bool>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct TurnError<'a> {
-    #[serde(borrow, default)]
     pub(crate) message: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) codex_error_info: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) additional_details: Lenient<BorrowedStr<'a>>,
 }
 
@@ -120,45 +97,42 @@ impl ErrorInfo {
 }
 
 /// `thread/tokenUsage/updated`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct UsageParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
-    #[serde(default)]
     pub(crate) token_usage: Lenient<TokenUsage>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct TokenUsage {
     /// The sum for the thread since it began.
-    #[serde(default)]
     pub(crate) total: Lenient<TokenUsageBreakdown>,
     /// The tokens of the model's latest response.
-    #[serde(default)]
     pub(crate) last: Lenient<TokenUsageBreakdown>,
     /// The capacity of the model's context.
-    #[serde(rename = "modelContextWindow", default)]
+    #[serde(rename = "modelContextWindow")]
     pub(crate) window: Lenient<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct TokenUsageBreakdown {
     /// In `last` it may be set while the other counts are zero: the app-server has then estimated
     /// it.
-    #[serde(rename = "totalTokens", default)]
+    #[serde(rename = "totalTokens")]
     pub(crate) total: Lenient<u64>,
-    #[serde(rename = "inputTokens", default)]
+    #[serde(rename = "inputTokens")]
     pub(crate) input: Lenient<u64>,
     /// A part of `input`.
-    #[serde(rename = "cachedInputTokens", default)]
+    #[serde(rename = "cachedInputTokens")]
     pub(crate) cached: Lenient<u64>,
     /// A part of `input`.
-    #[serde(rename = "cacheWriteInputTokens", default)]
+    #[serde(rename = "cacheWriteInputTokens")]
     pub(crate) cache_write: Lenient<u64>,
-    #[serde(rename = "outputTokens", default)]
+    #[serde(rename = "outputTokens")]
     pub(crate) output: Lenient<u64>,
 }
 
@@ -170,81 +144,63 @@ pub(crate) struct RateLimitParams<'a> {
     pub(crate) rate_limits: Lenient<RateLimitSnapshot<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct RateLimitSnapshot<'a> {
-    #[serde(default)]
     pub(crate) primary: Lenient<RateLimitWindow>,
-    #[serde(default)]
     pub(crate) secondary: Lenient<RateLimitWindow>,
-    #[serde(borrow, default)]
     pub(crate) plan_type: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) rate_limit_reached_type: Lenient<BorrowedStr<'a>>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct RateLimitWindow {
-    #[serde(default)]
     pub(crate) used_percent: Lenient<f64>,
     /// Seconds since 1970.
-    #[serde(default)]
     pub(crate) resets_at: Lenient<i64>,
 }
 
 /// `turn/plan/updated`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct PlanParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) plan: Lenient<Vec<TurnPlanStep<'a>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct TurnPlanStep<'a> {
-    #[serde(borrow, default)]
     pub(crate) step: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
 }
 
 /// `mcpServer/startupStatus/updated`.
 #[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct McpServerStatusParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) error: Lenient<BorrowedStr<'a>>,
 }
 
 /// `model/rerouted`.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ReroutedParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) from_model: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) to_model: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) reason: Lenient<BorrowedStr<'a>>,
 }
 
 /// `thread/settings/updated`, `thread/status/changed`.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ThreadParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) thread_settings: Lenient<ReportedThreadSettings<'a>>,
-    #[serde(borrow, default)]
     pub(crate) status: Lenient<ThreadStatus<'a>>,
 }
 

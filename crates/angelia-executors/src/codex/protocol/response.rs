@@ -31,37 +31,24 @@ impl ThreadInfo {
     /// The id has several known spellings. Returns `None` if none of them is there.
     pub fn of(result: &RawValue) -> Option<Self> {
         #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
         struct ThreadResponse<'a> {
-            #[serde(borrow, default)]
             thread: Lenient<Thread<'a>>,
-            #[serde(borrow, default)]
             thread_id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             conversation_id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             session_id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             model: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             model_provider: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             active_permission_profile: Lenient<Profile<'a>>,
-            #[serde(borrow, default)]
             instruction_sources: Lenient<Vec<BorrowedStr<'a>>>,
         }
         #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
         struct Thread<'a> {
-            #[serde(borrow, default)]
             id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             session_id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             model: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             model_provider: Lenient<BorrowedStr<'a>>,
         }
         #[derive(Deserialize)]
@@ -97,12 +84,10 @@ impl ThreadInfo {
 
 /// Returns the running turn from the response to `turn/start` or `turn/steer`.
 pub fn parse_turn_id(result: &RawValue) -> Option<Arc<str>> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
     struct TurnResponse<'a> {
-        #[serde(borrow, default)]
         turn: Lenient<Turn<'a>>,
-        #[serde(borrow, default)]
         turn_id: Lenient<BorrowedStr<'a>>,
     }
     #[derive(Deserialize)]
@@ -117,12 +102,10 @@ pub fn parse_turn_id(result: &RawValue) -> Option<Arc<str>> {
 
 /// Reads the response to `account/read`. An error response means that the login is unknown.
 pub fn parse_login(result: &RawValue) -> LoginState {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
     struct AccountResponse<'a> {
-        #[serde(borrow, default)]
         account: Lenient<Account<'a>>,
-        #[serde(default)]
         requires_openai_auth: Lenient<bool>,
     }
     #[derive(Deserialize)]
@@ -174,13 +157,11 @@ pub struct ConfigWarning {
 
 impl ConfigWarning {
     pub fn of(params: &RawValue) -> Option<Self> {
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
         struct ConfigWarningParams<'a> {
-            #[serde(borrow, default)]
             summary: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             details: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
             path: Lenient<BorrowedStr<'a>>,
         }
         let body: ConfigWarningParams<'_> = serde_json::from_str(params.get()).ok()?;

@@ -225,13 +225,13 @@ pub fn missing_names(bundle: &Value, requests: &Value, experimental: bool) -> Ve
         let wanted = experimental || !EXPERIMENTAL_CALLS.contains(call);
         want(!wanted || calls.contains(call), format!("request {call}"));
     }
-    let told = methods(&bundle["definitions"]["ServerNotification"]);
+    let notifications = methods(&bundle["definitions"]["ServerNotification"]);
     for method in NOTIFICATIONS {
-        want(told.contains(method), format!("notification {method}"));
+        want(notifications.contains(method), format!("notification {method}"));
     }
-    let asked = methods(requests);
+    let server_requests = methods(requests);
     for method in SERVER_REQUESTS {
-        want(asked.contains(method), format!("request of the server {method}"));
+        want(server_requests.contains(method), format!("request of the server {method}"));
     }
     let definition = |name: &str| {
         let of = |schema: &Value| schema["definitions"].get(name).cloned();

@@ -9,50 +9,36 @@ use crate::lenient::{BorrowedStr, Lenient};
 
 /// Parameters of every request that belongs to an item, and of approvals of commands and patches.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ItemRequestParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) thread_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) turn_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) item_id: Lenient<BorrowedStr<'a>>,
     /// `command` or `writeStdin`.
-    #[serde(borrow, default)]
     pub(crate) kind: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) reason: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) command: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) cwd: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) network_approval_context: Lenient<NetworkContext<'a>>,
     /// Permissions that the command gets in addition to running.
-    #[serde(borrow, default)]
     pub(crate) additional_permissions: Option<&'a RawValue>,
     /// A folder below which Codex wants to write for the rest of the session.
-    #[serde(borrow, default)]
     pub(crate) grant_root: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) permissions: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct NetworkContext<'a> {
-    #[serde(borrow, default)]
     pub(crate) host: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) protocol: Lenient<BorrowedStr<'a>>,
 }
 
 /// The permissions that `item/permissions/requestApproval` asks for.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct RequestedPermissions<'a> {
-    #[serde(default)]
     pub(crate) network: Lenient<NetworkAccess>,
-    #[serde(borrow, default)]
     pub(crate) file_system: Lenient<FileSystemAccess<'a>>,
 }
 
@@ -62,21 +48,18 @@ pub(crate) struct NetworkAccess {
     pub(crate) enabled: Lenient<bool>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct FileSystemAccess<'a> {
-    #[serde(borrow, default)]
     pub(crate) read: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(borrow, default)]
     pub(crate) write: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(borrow, default)]
     pub(crate) entries: Lenient<Vec<FileSystemEntry<'a>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct FileSystemEntry<'a> {
-    #[serde(borrow, default)]
     pub(crate) path: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) access: Lenient<BorrowedStr<'a>>,
 }
 
@@ -87,53 +70,41 @@ pub(crate) struct UserInputParams<'a> {
     pub(crate) questions: Lenient<Vec<InputQuestion<'a>>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct InputQuestion<'a> {
-    #[serde(borrow, default)]
     pub(crate) id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) header: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) question: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) options: Lenient<Vec<InputOption<'a>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct InputOption<'a> {
-    #[serde(borrow, default)]
     pub(crate) label: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) description: Lenient<BorrowedStr<'a>>,
 }
 
 /// `mcpServer/elicitation/request`: a form, a URL to open, or the approval of a tool call.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ElicitationParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) server_name: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) message: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) url: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) requested_schema: Lenient<FormSchema<'a>>,
-    #[serde(rename = "_meta", borrow, default)]
+    #[serde(rename = "_meta")]
     pub(crate) meta: Lenient<ElicitationMeta<'a>>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct ElicitationMeta<'a> {
-    #[serde(borrow, default)]
     pub(crate) codex_approval_kind: Lenient<BorrowedStr<'a>>,
     /// How long an answer may be remembered: `session`, `always`.
-    #[serde(borrow, default)]
     pub(crate) persist: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) tool_description: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) tool_params: Option<&'a RawValue>,
 }
 
@@ -154,54 +125,49 @@ impl ElicitationMeta<'_> {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct FormSchema<'a> {
-    #[serde(borrow, default)]
     pub(crate) properties: Lenient<BTreeMap<String, Lenient<FormProperty<'a>>>>,
-    #[serde(borrow, default)]
     pub(crate) required: Lenient<Vec<BorrowedStr<'a>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct FormProperty<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     pub(crate) kind: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) title: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) description: Lenient<BorrowedStr<'a>>,
-    #[serde(rename = "enum", borrow, default)]
+    #[serde(rename = "enum")]
     pub(crate) options: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(rename = "oneOf", borrow, default)]
+    #[serde(rename = "oneOf")]
     pub(crate) one_of: Lenient<Vec<TitledValue<'a>>>,
-    #[serde(borrow, default)]
     pub(crate) items: Lenient<ArrayItems<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct ArrayItems<'a> {
-    #[serde(rename = "enum", borrow, default)]
+    #[serde(rename = "enum")]
     pub(crate) options: Lenient<Vec<BorrowedStr<'a>>>,
-    #[serde(rename = "anyOf", borrow, default)]
+    #[serde(rename = "anyOf")]
     pub(crate) any_of: Lenient<Vec<TitledValue<'a>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct TitledValue<'a> {
-    #[serde(rename = "const", borrow, default)]
+    #[serde(rename = "const")]
     pub(crate) value: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) title: Lenient<BorrowedStr<'a>>,
 }
 
 /// `item/tool/call`.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct DynamicToolCallParams<'a> {
-    #[serde(borrow, default)]
     pub(crate) call_id: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) tool: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default)]
     pub(crate) arguments: Option<&'a RawValue>,
 }

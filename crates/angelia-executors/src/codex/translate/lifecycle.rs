@@ -48,10 +48,10 @@ impl CodexTranslator {
         out: &mut Vec<AgentEvent>,
     ) -> Option<AgentOutcome> {
         let parsed: Option<TurnParams<'_>> = serde_json::from_str(params.get()).ok();
-        let told = parsed.as_ref().and_then(|all| Some((all, all.turn.0.as_ref()?)));
+        let with_turn = parsed.as_ref().and_then(|all| Some((all, all.turn.0.as_ref()?)));
         // Without an id it is unknown which turn has ended.
         let Some((parsed, turn, id)) =
-            told.and_then(|(all, turn)| Some((all, turn, turn.id.as_str()?)))
+            with_turn.and_then(|(all, turn)| Some((all, turn, turn.id.as_str()?)))
         else {
             emit_native("turn/completed", params, out);
             return None;
@@ -91,12 +91,12 @@ impl CodexTranslator {
     /// Returns the last message, preceded by the questions that were asked during the turn.
     fn final_answer(&self, turn: &ToldTurn<'_>) -> Option<Arc<str>> {
         let ours = self.turn.as_ref()?;
-        let told = turn.items.0.iter().flatten().rev().find_map(|raw| {
+        let last_message = turn.items.0.iter().flatten().rev().find_map(|raw| {
             let item = ThreadItem::parse(raw);
             let text = item.text.as_str().filter(|text| !text.trim().is_empty())?;
             (item.kind() == "agentMessage").then(|| Arc::from(text))
         });
-        let last = told.or_else(|| ours.answer.clone());
+        let last = last_message.or_else(|| ours.answer.clone());
         if ours.questions.is_empty() {
             return last;
         }

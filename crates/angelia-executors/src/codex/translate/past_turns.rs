@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use angelia_core::model::Notice;
 
-/// How many ids of earlier turns are remembered, to tell late messages from those of our turn.
+/// Limits how many ids of earlier turns are remembered, to tell late messages from those of our
+/// turn.
 const MAX_PAST_TURNS: usize = 256;
 
-/// How many notices are kept between turns; the oldest are dropped first.
+/// Limits how many notices are kept between turns; the oldest are dropped first.
 const MAX_NOTICES: usize = 16;
 
 #[derive(Debug, Default)]

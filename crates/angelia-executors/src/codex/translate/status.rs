@@ -24,7 +24,7 @@ use crate::{
     truncation::truncate_chars,
 };
 
-/// How much of another program's error text is shown, in characters.
+/// Limits how much of another program's error text is shown, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
 impl CodexTranslator {
@@ -55,8 +55,8 @@ impl CodexTranslator {
     /// Handles a failed attempt. While Codex retries, the error is a status and not a failure.
     fn on_error(&mut self, params: &RawValue, out: &mut Vec<AgentEvent>) {
         let parsed: Option<ErrorParams<'_>> = serde_json::from_str(params.get()).ok();
-        let told = parsed.as_ref().and_then(|all| Some((all, all.error.0.as_ref()?)));
-        let Some((parsed, error)) = told else {
+        let with_error = parsed.as_ref().and_then(|all| Some((all, all.error.0.as_ref()?)));
+        let Some((parsed, error)) = with_error else {
             return emit_native("error", params, out);
         };
         if self.owner_of(&parsed.thread_id, &parsed.turn_id) != MessageOwner::OurTurn {
@@ -89,8 +89,8 @@ impl CodexTranslator {
 
     fn on_token_usage(&mut self, params: &RawValue, out: &mut Vec<AgentEvent>) {
         let parsed: Option<UsageParams<'_>> = serde_json::from_str(params.get()).ok();
-        let told = parsed.as_ref().and_then(|all| Some((all, all.token_usage.0.as_ref()?)));
-        let Some((parsed, usage)) = told else {
+        let with_usage = parsed.as_ref().and_then(|all| Some((all, all.token_usage.0.as_ref()?)));
+        let Some((parsed, usage)) = with_usage else {
             return emit_native("thread/tokenUsage/updated", params, out);
         };
         let whose = self.owner_of(&parsed.thread_id, &parsed.turn_id);

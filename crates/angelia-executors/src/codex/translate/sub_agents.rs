@@ -5,14 +5,10 @@
 use std::collections::HashMap;
 
 use angelia_core::model::ToolId;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::CodexTranslator;
-use crate::{
-    codex::usage::ThreadUsageTracker,
-    lenient::{BorrowedStr, Lenient},
-};
+use crate::codex::{protocol::message::Route, usage::ThreadUsageTracker};
 
 #[derive(Debug, Default)]
 pub(super) struct SubAgents(HashMap<Box<str>, SubAgent>);
@@ -55,24 +51,8 @@ impl SubAgents {
 impl CodexTranslator {
     /// Registers a new thread as a sub-agent's if one of our threads is its parent.
     pub(super) fn on_thread_started(&mut self, params: &RawValue) {
-        #[derive(Deserialize)]
-        struct Params<'a> {
-            #[serde(borrow, default)]
-            thread: Lenient<Thread<'a>>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Thread<'a> {
-            #[serde(borrow, default)]
-            id: Lenient<BorrowedStr<'a>>,
-            #[serde(borrow, default)]
-            parent_thread_id: Lenient<BorrowedStr<'a>>,
-        }
-        let params: Option<Params<'_>> = serde_json::from_str(params.get()).ok();
-        let Some(thread) = params.and_then(|params| params.thread.0) else {
-            return;
-        };
-        if let (Some(id), Some(parent)) = (thread.id.as_str(), thread.parent_thread_id.as_str())
+        let route = Route::of(params);
+        if let (Some(id), Some(parent)) = (route.thread.as_deref(), route.parent.as_deref())
             && id != self.context.thread.as_str()
             && self.owns(parent)
         {

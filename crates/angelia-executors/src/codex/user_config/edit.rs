@@ -33,7 +33,7 @@ pub struct DesiredConfig {
     pub plugins: Vec<String>,
 }
 
-/// How Angelia's own MCP server is started.
+/// The command that starts Angelia's own MCP server.
 #[derive(Clone, Debug)]
 pub struct OwnServerLaunch {
     pub program: PathBuf,
@@ -122,9 +122,9 @@ fn mark_failed(parts: &mut [ConfigPart], name: &str) {
 
 /// Returns whether the file sets no default permissions yet, and records the result.
 fn add_permissions_part(document: &Document<&str>, parts: &mut Vec<ConfigPart>) -> bool {
-    let said = ["default_permissions", "sandbox_mode"];
-    let said = said.iter().find(|key| document.as_table().contains_key(key));
-    let state = match said {
+    let keys = ["default_permissions", "sandbox_mode"];
+    let own_key = keys.iter().find(|key| document.as_table().contains_key(key));
+    let state = match own_key {
         None => PartState::Written,
         Some(key) => PartState::Kept(format!("your own `{key}` stays")),
     };
@@ -133,7 +133,7 @@ fn add_permissions_part(document: &Document<&str>, parts: &mut Vec<ConfigPart>) 
         state,
         ignored_keys: Vec::new(),
     });
-    said.is_none()
+    own_key.is_none()
 }
 
 fn build_tables(

@@ -136,8 +136,8 @@ fn decode_plain(raw: &RawValue, place: &str) -> Result<Vec<Content>, InvalidRequ
         }
         "image" => {
             let block: Image<'_> = json::parse_part(raw, place)?;
-            let shown = block.source.image();
-            shown.map(|image| vec![image]).map_err(|refused| {
+            let image = block.source.image();
+            image.map(|image| vec![image]).map_err(|refused| {
                 InvalidRequest::in_field(format!("{place}.source"), refused.message)
             })
         }
@@ -239,7 +239,7 @@ impl MediaSource<'_> {
 }
 
 /// Decodes a document. Files and pages that we cannot read are named, so that the model can say
-/// what it was not shown.
+/// what it was not contents.
 fn document(raw: &RawValue) -> Vec<Content> {
     #[derive(Deserialize)]
     struct Document<'a> {
@@ -255,16 +255,16 @@ fn document(raw: &RawValue) -> Vec<Content> {
     };
     let (source, name) = (&document.source, document.title.unwrap_or_default());
     let name = if name.is_empty() { "document" } else { &*name };
-    let mut shown: Vec<Content> = document
+    let mut contents: Vec<Content> = document
         .context
         .map_or_else(Vec::new, |context| text_contents(context.into_owned().into()));
     if let Some(text) = source.text() {
-        shown.push(file_text(name, &text));
+        contents.push(file_text(name, &text));
     } else if let Ok(inner) = read_blocks(source.content, "", decode_plain)
         && !inner.is_empty()
     {
         for content in inner {
-            shown.push(match content {
+            contents.push(match content {
                 Content::Text(text) => file_text(name, &text),
                 image @ Content::Image { .. } => image,
             });
@@ -273,14 +273,14 @@ fn document(raw: &RawValue) -> Vec<Content> {
         let missing = match &*source.kind {
             "base64" => {
                 let bytes = source.data.len() / 4 * 3;
-                format!("({}, about {bytes} bytes: cannot be shown here)", source.media_type)
+                format!("({}, about {bytes} bytes: cannot be contents here)", source.media_type)
             }
             "url" => format!("(at {}: not fetched)", source.url),
             other => format!("(of a `{other}` source: not kept here)"),
         };
-        shown.push(file_text(name, &missing));
+        contents.push(file_text(name, &missing));
     }
-    shown
+    contents
 }
 
 fn search_result(raw: &RawValue) -> Vec<Content> {

@@ -22,7 +22,7 @@ use super::{
 /// The prefix of a system text that is addressed to the vendor's servers, not to the model.
 const ATTRIBUTION_PREFIX: &str = "x-anthropic-billing-header:";
 
-/// How Claude Code's prompt for the title of a session begins.
+/// The beginning of Claude Code's prompt for the title of a session.
 const TITLE_PROMPT: &str = "Generate a concise, sentence-case title";
 
 pub fn decode(body: &[u8]) -> Result<(ModelRequest, MessagesDialect), HttpError> {

@@ -36,13 +36,13 @@ impl Dialect for MessagesDialect {
     }
 
     fn encode_complete(&self, answer: &CompleteAnswer) -> Vec<u8> {
-        let shown = answer.blocks.iter().filter_map(|block| match block {
+        let blocks = answer.blocks.iter().filter_map(|block| match block {
             AnswerBlock::Text(text) => {
                 (!text.is_empty()).then_some(wire::MessageBlock::Text { text })
             }
             AnswerBlock::Reasoning(text) => {
-                let shown = self.thinking && !text.is_empty();
-                shown.then_some(wire::MessageBlock::Thinking {
+                let visible = self.thinking && !text.is_empty();
+                visible.then_some(wire::MessageBlock::Thinking {
                     thinking: text,
                     signature: PLACEHOLDER_SIGNATURE,
                 })
@@ -53,7 +53,7 @@ impl Dialect for MessagesDialect {
                 input: object_or_empty(input),
             }),
         });
-        let mut content: Vec<wire::MessageBlock<'_>> = shown.collect();
+        let mut content: Vec<wire::MessageBlock<'_>> = blocks.collect();
         if content.is_empty() {
             content.push(EMPTY_TEXT);
         }

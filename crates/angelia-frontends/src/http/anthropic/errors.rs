@@ -34,9 +34,9 @@ const fn error_type(kind: ErrorKind) -> &'static str {
         ErrorKind::Failed(FailureKind::Unavailable) | ErrorKind::Stopping => "overloaded_error",
         ErrorKind::Failed(FailureKind::Timeout) | ErrorKind::TooSlow => "timeout_error",
         ErrorKind::Failed(FailureKind::Refused) | ErrorKind::NotGranted => "permission_error",
-        ErrorKind::Failed(FailureKind::Agent | FailureKind::Internal) | ErrorKind::Interrupted => {
-            "api_error"
-        }
+        ErrorKind::Failed(FailureKind::Agent | FailureKind::Internal)
+        | ErrorKind::Interrupted
+        | ErrorKind::SessionHeld => "api_error",
         ErrorKind::UnknownModel | ErrorKind::NotFound => "not_found_error",
         ErrorKind::TooLarge => "request_too_large",
         ErrorKind::Failed(FailureKind::Invalid)

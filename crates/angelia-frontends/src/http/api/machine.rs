@@ -25,13 +25,13 @@ pub(super) async fn profiles(State(state): SharedState) -> Json<ResourceList<Pro
 
 /// Probes the program of each executor, so it takes as long as the slowest of them.
 pub(super) async fn executors(State(state): SharedState) -> Json<ResourceList<ExecutorResource>> {
-    let asked = state.engine.executors().iter().map(|executor| async {
+    let probes = state.engine.executors().iter().map(|executor| async {
         let spec = first_profile_spec(&state, executor.name()).await;
         let health = tokio::time::timeout(PROBE_TIMEOUT, executor.probe(&spec)).await;
         let health = health.unwrap_or_else(|_elapsed| probe_timed_out());
         ExecutorResource::new(executor.name(), health)
     });
-    Json(ResourceList::whole(join_all(asked).await))
+    Json(ResourceList::whole(join_all(probes).await))
 }
 
 /// Returns the specification of the first profile of an executor: that profile may name another

@@ -57,13 +57,13 @@ impl PageQuery {
         &self,
         records: &[R],
         id: impl Fn(&R) -> String,
-        shown: impl Fn(&R) -> T,
+        to_resource: impl Fn(&R) -> T,
     ) -> ResourceList<T> {
-        let shown_here = &records[..records.len().min(self.limit())];
-        let more = records.len() > shown_here.len();
+        let page_records = &records[..records.len().min(self.limit())];
+        let more = records.len() > page_records.len();
         ResourceList {
-            next: shown_here.last().filter(|_| more).map(id),
-            data: shown_here.iter().map(shown).collect(),
+            next: page_records.last().filter(|_| more).map(id),
+            data: page_records.iter().map(to_resource).collect(),
         }
     }
 }

@@ -59,6 +59,7 @@ const fn type_and_code(kind: ErrorKind) -> (&'static str, Option<&'static str>) 
         ErrorKind::WrongMethod => (INVALID, Some("method_not_allowed")),
         ErrorKind::TooSlow => (INVALID, Some("request_timeout")),
         ErrorKind::Conflict => (INVALID, Some("conflict")),
+        ErrorKind::SessionHeld => ("server_error", Some("session_is_busy")),
         ErrorKind::TooLarge => (INVALID, Some("request_too_large")),
         ErrorKind::Misdirected => (INVALID, Some("unknown_host")),
         ErrorKind::Unmet => (INVALID, Some("output_not_as_demanded")),

@@ -61,28 +61,28 @@ fn machine(paths: &mut Paths) {
 fn sessions(paths: &mut Paths) {
     let (all, one) = ("/api/sessions", "/api/sessions/{session}");
     let session = paths.response_schema::<SessionResource>();
-    let shown = || SuccessBody::Json(session.clone());
+    let session_body = || SuccessBody::Json(session.clone());
     let list = SuccessBody::Json(paths.response_schema::<ResourceList<SessionResource>>());
     let page = paths.inline::<PageQuery>();
     let listed = Operation::get(all, "Lists sessions, newest first.");
     add_operation(paths, listed.query(&page, &["limit", "cursor", "name"]).answers(200, list));
     let new = paths.request_schema::<NewSessionBody>();
     let create = Operation::post(all, "Creates a session.").optional_body(new);
-    add_operation(paths, create.answers(201, shown()).fails(&[404, 409, 424, 503]));
+    add_operation(paths, create.answers(201, session_body()).fails(&[404, 409, 424, 503]));
     let show = Operation::get(one, "Returns a session.");
-    add_operation(paths, show.answers(200, shown()));
+    add_operation(paths, show.answers(200, session_body()));
     let title = paths.request_schema::<SessionChangeBody>();
     let change =
         Operation::new("patch", one, "Changes the title of a session.").optional_body(title);
-    add_operation(paths, change.answers(200, shown()).fails(&[409]));
+    add_operation(paths, change.answers(200, session_body()).fails(&[409]));
     let delete = Operation::new("delete", one, "Deletes a session with its record.");
     add_operation(paths, delete.answers(204, SuccessBody::Nothing).fails(&[409]));
     let fork = Operation::post("/api/sessions/{session}/fork", "Forks a session.");
-    add_operation(paths, fork.answers(201, shown()).fails(&[409, 503]));
+    add_operation(paths, fork.answers(201, session_body()).fails(&[409, 503]));
 }
 
 fn turns(paths: &mut Paths) {
-    let said = paths.request_schema::<TurnBody>();
+    let body = paths.request_schema::<TurnBody>();
     let accepted = SuccessBody::Json(paths.response_schema::<AcceptedTurnResource>());
     let submit = Operation::post(
         "/api/sessions/{session}/turns",
@@ -90,7 +90,7 @@ fn turns(paths: &mut Paths) {
     );
     let submit = submit
         .header("idempotency-key", "A repeat with the same key is the same turn.")
-        .body(said.clone())
+        .body(body.clone())
         .answers(202, accepted);
     add_operation(paths, submit.fails(&[409, 424, 429, 503]));
     let page = paths.inline::<PageQuery>();
@@ -107,7 +107,7 @@ fn turns(paths: &mut Paths) {
     let interrupt = interrupt.answers(202, SuccessBody::Json(turn));
     add_operation(paths, interrupt.fails(&[409]));
     let steered = SuccessBody::Json(paths.response_schema::<SteerResource>());
-    let steer = Operation::post("/api/turns/{turn}/steer", "Steers a running turn.").body(said);
+    let steer = Operation::post("/api/turns/{turn}/steer", "Steers a running turn.").body(body);
     add_operation(paths, steer.answers(202, steered).fails(&[409, 424, 429, 503]));
 }
 

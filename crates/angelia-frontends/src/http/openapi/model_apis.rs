@@ -55,12 +55,12 @@ fn openai(paths: &mut Paths) {
     let answer = SuccessBody::JsonOrEvents(response.clone());
     let ask = model_operation("/v1/responses", "OpenAI Responses.").body(request);
     paths.add(ask.answers(200, answer).error(error.clone()));
-    let shown = || SuccessBody::Json(response.clone());
+    let response_body = || SuccessBody::Json(response.clone());
     let show = Operation::get("/v1/responses/{id}", "Returns an earlier answer.");
-    paths.add(show.answers(200, shown()).error(error.clone()));
+    paths.add(show.answers(200, response_body()).error(error.clone()));
     let about = "Cancels an answer.";
     let cancel = Operation::post("/v1/responses/{id}/cancel", about);
-    paths.add(cancel.answers(200, shown()).fails(&[409]).error(error));
+    paths.add(cancel.answers(200, response_body()).fails(&[409]).error(error));
 }
 
 /// The model list, in the format the client expects: Anthropic's with `anthropic-version`, Codex's

@@ -172,22 +172,22 @@ impl Paths {
         errors.dedup();
         for status in errors {
             let shape = error.clone().unwrap_or(Value::Bool(true));
-            let said = "The request failed; the error says why and what to do.";
-            responses.insert(status.to_string(), response(said, SuccessBody::Json(shape)));
+            let description = "The request failed; the error says why and what to do.";
+            responses.insert(status.to_string(), response(description, SuccessBody::Json(shape)));
         }
-        let mut spelled = json!({"summary": about, "responses": responses});
+        let mut operation = json!({"summary": about, "responses": responses});
         if let Some((schema, required)) = body {
             let content = json!({"application/json": {"schema": schema}});
-            spelled["requestBody"] = json!({"content": content, "required": required});
+            operation["requestBody"] = json!({"content": content, "required": required});
         }
         if !parameters.is_empty() {
-            spelled["parameters"] = Value::Array(parameters);
+            operation["parameters"] = Value::Array(parameters);
         }
         if open {
-            spelled["security"] = json!([]);
+            operation["security"] = json!([]);
         }
         let entry = self.paths.entry(path).or_insert_with(|| json!({}));
-        entry[method] = spelled;
+        entry[method] = operation;
     }
 
     /// Returns the paths, and the schemas by name.

@@ -113,7 +113,7 @@ pub(in crate::http) fn chat_messages(_: &mut SchemaGenerator) -> Schema {
         },
         "required": ["id", "type", "function"],
     });
-    let said = json!({
+    let prompt = json!({
         "type": "object",
         "properties": {"role": {"enum": ["system", "developer", "user"]}, "content": content},
         "required": ["role", "content"],
@@ -136,7 +136,7 @@ pub(in crate::http) fn chat_messages(_: &mut SchemaGenerator) -> Schema {
         },
         "required": ["role", "tool_call_id", "content"],
     });
-    list(&json!({"anyOf": [said, answer, result]}))
+    list(&json!({"anyOf": [prompt, answer, result]}))
 }
 
 /// `tools` of Chat Completions.

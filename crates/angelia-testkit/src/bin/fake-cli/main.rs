@@ -1,29 +1,28 @@
 //! An instant stand-in for the Claude Code CLI over JSON lines, for benchmarks and engine tests:
 //! no model, no tools, no start-up work, one write per turn.
 //!
-//! It answers `--version`, `auth status`, the control requests a client needs, and user messages,
-//! whose text scripts the turn ([`plan`]). Its lines have the shape of the recorded ones.
+//! It answers `--version` and `auth status`. It speaks the protocol through `scripted_claude` of the
+//! executors; the text of a user message scripts the turn ([`plan`]).
 //!
 //! Environment: `FAKE_CLI_VERSION` (2.1.325; 2.1.197 leaves the newer fields and lines out),
 //! `FAKE_CLI_WORDS` (number of deltas of an unscripted answer), `FAKE_CLI_LOG` (a file that gets
 //! the arguments and every line read), `FAKE_CLI_START_MS` (delays the start),
 //! `FAKE_CLI_LOGGED_OUT`.
 
-mod control;
-mod input;
-mod line_writer;
 mod options;
 mod plan;
-mod session;
 mod turn;
 
 use std::{
     io::{self, Write as _},
+    os::fd::AsFd as _,
     process::ExitCode,
     thread,
 };
 
-use crate::{options::CliOptions, session::FakeSession};
+use angelia_executors::scripted_claude::ScriptedClaude;
+
+use crate::options::CliOptions;
 
 fn main() -> io::Result<ExitCode> {
     let options = CliOptions::read();
@@ -38,5 +37,14 @@ fn main() -> io::Result<ExitCode> {
         return Ok(ExitCode::from(u8::from(options.login.is_none())));
     }
     thread::sleep(options.start);
-    FakeSession::open(options)?.run()
+    let input = io::stdin().as_fd().try_clone_to_owned()?;
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    let claude = ScriptedClaude::new(options.setup()?, input, output);
+    match claude.serve(|turn| turn::run(turn, &options)) {
+        Ok(code) => Ok(code.into()),
+        Err(why) => {
+            writeln!(io::stderr(), "Error: {why}")?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
 }

@@ -1,6 +1,35 @@
 //! Options from the command line and the environment.
 
-use std::{env, path::PathBuf, time::Duration};
+use std::{
+    env,
+    fs::File,
+    io::{self, Write as _},
+    path::PathBuf,
+    time::Duration,
+};
+
+use angelia_executors::scripted_claude::{ClaudeSetup, TokenCounting, TokenCounts};
+use serde_json::{Value, json};
+
+const DEFAULT_MODEL: &str = "claude-opus-5-5";
+
+/// The capabilities of newer versions, by the names clients test for.
+const CAPABILITIES: [&str; 4] = [
+    "interrupt_receipt_v1",
+    "interrupt_cancel_queued_v1",
+    "msg_lifecycle_v1",
+    "sdk_mcp_tools_list_changed",
+];
+
+/// The tokens of every message.
+const MESSAGE_TOKENS: TokenCounts = TokenCounts {
+    input: 11,
+    output: 25,
+    cache_read: 3000,
+    cache_creation_5m: 20,
+    cache_creation_1h: 100,
+    cost_micros: 2044,
+};
 
 #[derive(Debug)]
 pub(crate) struct CliOptions {
@@ -38,7 +67,7 @@ impl CliOptions {
             auth_status: arguments.starts_with(&["auth".to_owned(), "status".to_owned()]),
             version: variable("FAKE_CLI_VERSION").unwrap_or_else(|| "2.1.325".into()),
             session: session.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
-            model: value("--model").unwrap_or_else(|| "claude-opus-5-5".into()),
+            model: value("--model").unwrap_or_else(|| DEFAULT_MODEL.into()),
             permission_mode: value("--permission-mode").unwrap_or_else(|| "default".into()),
             partials: has("--include-partial-messages"),
             replay: has("--replay-user-messages"),
@@ -52,9 +81,65 @@ impl CliOptions {
         }
     }
 
-    /// Reports whether the played version names user messages by their ids and has the newer lines.
-    pub(crate) fn is_new(&self) -> bool {
+    pub(crate) fn setup(&self) -> io::Result<ClaudeSetup> {
+        let mut input_log = None;
+        if let Some(path) = &self.log {
+            let log = input_log.insert(File::options().create(true).append(true).open(path)?);
+            writeln!(log, "{}", json!({"arguments": self.arguments}))?;
+        }
+        Ok(ClaudeSetup {
+            session: self.session.clone(),
+            model: self.model.clone(),
+            default_model: DEFAULT_MODEL,
+            version: self.version.clone(),
+            permission_mode: self.permission_mode.clone(),
+            partial_messages: self.partials,
+            message_ids: self.is_new(),
+            counting: TokenCounting::PerMessage(MESSAGE_TOKENS),
+            context_window: Some(1_000_000),
+            initialize_fields: self.initialize_fields(),
+            init_fields: self.init_fields(),
+            input_log,
+        })
+    }
+
+    /// Returns whether the played version names user messages by their ids and has the newer lines.
+    fn is_new(&self) -> bool {
         self.version != "2.1.197"
+    }
+
+    fn initialize_fields(&self) -> Value {
+        let mut account = json!({"tokenSource": "none", "apiProvider": "firstParty"});
+        match self.login {
+            Some("oauth_token") => account["tokenSource"] = json!("CLAUDE_CODE_OAUTH_TOKEN"),
+            Some(_) => account["apiKeySource"] = json!("ANTHROPIC_API_KEY"),
+            None => {}
+        }
+        let mut fields = json!({"available_output_styles": ["default"], "models": [{
+            "value": "default", "resolvedModel": DEFAULT_MODEL, "displayName": "Default"}],
+            "account": account});
+        if self.is_new() {
+            fields["claude_code_version"] = json!(self.version);
+            fields["session_state"] = json!("idle");
+            fields["capabilities"] = json!(["ui_surface_v1"]);
+        }
+        fields
+    }
+
+    fn init_fields(&self) -> Value {
+        let source = match self.login {
+            Some("api_key") => "ANTHROPIC_API_KEY",
+            _ => "none",
+        };
+        let mut fields = json!({"tools": ["Bash", "Edit", "Read", "Write"],
+            "slash_commands": ["clear", "compact", "context"], "apiKeySource": source,
+            "claude_code_version": self.version, "output_style": "default", "agents": [],
+            "skills": [], "plugins": [], "fast_mode_state": "off"});
+        if self.is_new() {
+            fields["capabilities"] = json!(CAPABILITIES);
+            fields["original_cwd"] = json!(env::current_dir().unwrap_or_default());
+        }
+        fields
     }
 }
 

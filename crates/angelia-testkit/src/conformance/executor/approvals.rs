@@ -5,20 +5,20 @@ use angelia_core::model::{ApprovalKind, ToolClass, TurnStatus, Verdict};
 use super::{
     ExecutorFixture,
     session::{AgentSession, open},
-    turn_trace::TurnTrace,
 };
+use crate::turn_output::TurnOutput;
 
 pub async fn every_verdict_does_what_it_says(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
 
     let heard = run_with_verdict(fixture, &mut session, "made-once", Verdict::Once).await;
-    assert!(!heard.answer().is_empty());
+    assert!(!heard.answer_or_blocks().is_empty());
     assert_asked(&heard, "mkdir made-once");
     assert!(has_successful_result(&heard), "{heard:#?}");
     assert_made(fixture, "made-once", true);
 
     let heard = run_with_verdict(fixture, &mut session, "made-never", Verdict::Deny).await;
-    assert!(!heard.answer().is_empty(), "it goes on without it");
+    assert!(!heard.answer_or_blocks().is_empty(), "it goes on without it");
     assert_asked(&heard, "mkdir made-never");
     assert!(!has_successful_result(&heard), "{heard:#?}");
     assert_made(fixture, "made-never", false);
@@ -28,7 +28,7 @@ pub async fn every_verdict_does_what_it_says(fixture: &impl ExecutorFixture) {
     assert_asked(&heard, "mkdir made-once");
 
     let heard = run_with_verdict(fixture, &mut session, "made-for-good", Verdict::Session).await;
-    assert!(!heard.answer().is_empty());
+    assert!(!heard.answer_or_blocks().is_empty());
     assert_made(fixture, "made-for-good", true);
 
     let heard = run_with_verdict(fixture, &mut session, "made-too-late", Verdict::Stop).await;
@@ -37,7 +37,7 @@ pub async fn every_verdict_does_what_it_says(fixture: &impl ExecutorFixture) {
 
     assert!(session.is_usable());
     let heard = session.prompt(fixture.say_prompt("and on")).await;
-    assert!(heard.answer().contains("and on"));
+    assert!(heard.answer_or_blocks().contains("and on"));
     assert!(heard.approval_requests().is_empty(), "nothing is left: {heard:#?}");
     session.close().await;
 }
@@ -47,13 +47,13 @@ async fn run_with_verdict(
     session: &mut AgentSession,
     folder: &str,
     verdict: Verdict,
-) -> TurnTrace {
+) -> TurnOutput {
     let prompt = fixture.approval_prompt(&format!("mkdir {folder}"));
     session.prompt_with_verdict(prompt, verdict).await
 }
 
 /// Asserts that there was one approval request, about this command, for a tool call that was shown.
-fn assert_asked(heard: &TurnTrace, command: &str) {
+fn assert_asked(heard: &TurnOutput, command: &str) {
     let asked = heard.approval_requests();
     assert_eq!(asked.len(), 1, "{heard:#?}");
     let request = asked[0];
@@ -67,7 +67,7 @@ fn assert_asked(heard: &TurnTrace, command: &str) {
     assert_eq!(called.class, ToolClass::Execute);
 }
 
-fn has_successful_result(heard: &TurnTrace) -> bool {
+fn has_successful_result(heard: &TurnOutput) -> bool {
     heard.tool_results().iter().any(|result| result.ok)
 }
 

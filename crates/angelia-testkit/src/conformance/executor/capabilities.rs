@@ -48,7 +48,7 @@ pub async fn images_and_an_added_prompt_reach_the_model(fixture: &impl ExecutorF
     }
     let mut session = open(fixture, &spec).await;
     let heard = session.turn(input, TurnSettings::default(), async |_| {}).await;
-    assert!(heard.answer().contains("seen"), "{heard:#?}");
+    assert!(heard.answer_or_blocks().contains("seen"), "{heard:#?}");
     if can.append_prompt {
         assert_reached_model(fixture, "MARK-OF-THE-ADDED-PROMPT");
     }
@@ -79,7 +79,7 @@ pub async fn model_mode_has_the_callers_prompt_and_tools_and_nothing_else(
     }
     let mut session = open(fixture, &spec).await;
     let heard = session.prompt(fixture.say_prompt("a word")).await;
-    assert!(heard.answer().contains("a word"));
+    assert!(heard.answer_or_blocks().contains("a word"));
     if can.replace_prompt {
         assert_reached_model(fixture, "MARK-OF-THE-ONLY-PROMPT");
     }
@@ -90,7 +90,7 @@ pub async fn model_mode_has_the_callers_prompt_and_tools_and_nothing_else(
     if can.model_mode {
         // Even if every approval request is allowed, the command must have no effect.
         let prompt = fixture.approval_prompt(&format!("mkdir {}", path.display()));
-        session.prompt_with_verdict(prompt, Verdict::Once).await.answer();
+        session.prompt_with_verdict(prompt, Verdict::Once).await.answer_or_blocks();
         assert!(!path.exists());
     }
     session.close().await;
@@ -106,11 +106,11 @@ async fn call_lookup(fixture: &impl ExecutorFixture, session: &mut AgentSession)
         assert_eq!(&*call.name, "lookup", "by the caller's name");
         let content = vec![Content::text("FOUND-BY-THE-CALLER")];
         let (id, ok) = (call.id, true);
-        view.send_control(TurnControl::ToolResult { id, ok, content }).await;
+        view.send_control(TurnControl::ToolResult { id, ok, content });
     };
     let prompt = fixture.tool_call_prompt("lookup").unwrap();
     let heard = session.prompt_watched(prompt, viewer).await;
-    assert!(!heard.answer().is_empty());
+    assert!(!heard.answer_or_blocks().is_empty());
     assert!(heard.approval_requests().is_empty(), "the caller decides: {heard:#?}");
     let result = heard.tool_results()[0];
     assert!(result.ok && result.output.contains("FOUND-BY-THE-CALLER"));
@@ -128,7 +128,7 @@ pub async fn a_schema_is_kept(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &spec).await;
     let value = json!({"a": 7});
     let heard = session.prompt(fixture.structured_prompt(&value).unwrap()).await;
-    let answer: Value = serde_json::from_str(&heard.answer()).unwrap();
+    let answer: Value = serde_json::from_str(&heard.answer_or_blocks()).unwrap();
     assert_eq!(answer, value);
     session.close().await;
 }
@@ -144,7 +144,7 @@ pub async fn a_carried_history_reaches_the_model(fixture: &impl ExecutorFixture)
     }
     let mut session = open(fixture, &spec).await;
     let heard = session.prompt(fixture.say_prompt("a new word")).await;
-    assert!(heard.answer().contains("a new word"));
+    assert!(heard.answer_or_blocks().contains("a new word"));
     assert!(!heard.started().resumed, "it is not the agent's own");
     assert_reached_model(fixture, "carried question");
     assert_reached_model(fixture, "carried answer");
@@ -159,11 +159,11 @@ pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
     let viewer = async |view: &mut TurnViewer| {
         let request = view.until_approval_request().await;
         let words = vec![Content::text("and also STEERED")];
-        view.send_control(TurnControl::Steer(words)).await;
-        view.decide(&request, Verdict::Once).await;
+        view.send_control(TurnControl::Steer(words));
+        view.decide(&request, Verdict::Once);
     };
     let heard = session.prompt_watched(fixture.approval_prompt("mkdir steered"), viewer).await;
-    assert!(!heard.answer().is_empty());
+    assert!(!heard.answer_or_blocks().is_empty());
     assert_reached_model(fixture, "and also STEERED");
 
     // These words come too late for the answer in progress, but not for the turn.
@@ -171,7 +171,7 @@ pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
     let viewer = async |view: &mut TurnViewer| {
         view.until_delta().await;
         let words = vec![Content::Text(late)];
-        view.send_control(TurnControl::Steer(words)).await;
+        view.send_control(TurnControl::Steer(words));
     };
     let words = fixture.words_prompt(50, Duration::from_millis(15));
     let heard = session.prompt_watched(words, viewer).await;
@@ -181,10 +181,10 @@ pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
         .any(|event| matches!(event, EventKind::Notice(notice) if &*notice.code == "not_steered"));
     if !declined {
         assert!(heard.deltas().contains("the late words"), "{heard:#?}");
-        assert!(heard.answer().contains("the late words"), "{heard:#?}");
+        assert!(heard.answer_or_blocks().contains("the late words"), "{heard:#?}");
     }
 
     let heard = session.prompt(fixture.say_prompt("the next turn")).await;
-    assert!(heard.answer().contains("the next turn"), "{heard:#?}");
+    assert!(heard.answer_or_blocks().contains("the next turn"), "{heard:#?}");
     session.close().await;
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use super::{
     ExecutorFixture,
     processes::{PROCESSES_VISIBLE, assert_no_process, marked_pids},
-    session::{AgentSession, DEADLINE, TurnViewer, open},
+    session::{AgentSession, TurnViewer, open},
 };
-use crate::direct_session::wait_until;
+use crate::direct_session::{DEADLINE, wait_until};
 
 /// The agent's grace period plus room for a busy machine.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);

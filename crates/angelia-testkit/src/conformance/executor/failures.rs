@@ -8,8 +8,8 @@ use super::{
     ExecutorFixture,
     processes::{PROCESSES_VISIBLE, assert_no_process, kill_agents},
     session::{AgentSession, TurnViewer, open, resume},
-    turn_trace::TurnTrace,
 };
+use crate::turn_output::TurnOutput;
 
 pub async fn not_logged_in_is_a_failure_with_a_hint(fixture: &impl ExecutorFixture) {
     let (spec, prompt) = fixture.auth_failure();
@@ -76,7 +76,7 @@ pub async fn an_agent_that_ends_itself_is_a_failed_turn(fixture: &impl ExecutorF
     assert_no_process(fixture);
 }
 
-fn assert_died(heard: &TurnTrace) {
+fn assert_died(heard: &TurnOutput) {
     let failure = heard.failure();
     assert_eq!(failure.kind, FailureKind::Agent, "{heard:#?}");
     assert!(failure.hint.is_some(), "{failure:?}");
@@ -87,8 +87,8 @@ fn assert_died(heard: &TurnTrace) {
 async fn assert_conversation_survived(
     fixture: &impl ExecutorFixture,
     mut session: AgentSession,
-    heard: &TurnTrace,
-    first: &TurnTrace,
+    heard: &TurnOutput,
+    first: &TurnOutput,
 ) -> AgentSession {
     assert_died(heard);
     assert!(!session.is_usable());
@@ -96,7 +96,7 @@ async fn assert_conversation_survived(
     assert_no_process(fixture);
     let mut session = resume(fixture, &fixture.spec(), &first.native_session_id()).await;
     let heard = session.prompt(fixture.say_prompt("said after")).await;
-    assert!(heard.answer().contains("said after"));
+    assert!(heard.answer_or_blocks().contains("said after"));
     assert_eq!(heard.native_session_id(), first.native_session_id());
     assert!(heard.started().resumed);
     let remembered = fixture

@@ -8,8 +8,8 @@ use super::{
     ExecutorFixture,
     processes::{PROCESSES_VISIBLE, stop_agents, wait_for_only_agents},
     session::{AgentSession, TurnViewer, open, resume},
-    turn_trace::TurnTrace,
 };
+use crate::turn_output::TurnOutput;
 
 /// An interrupt must end the turn within this time.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ fn long_answer(fixture: &impl ExecutorFixture) -> String {
     fixture.words_prompt(2_000, Duration::from_millis(20))
 }
 
-fn assert_interrupted(heard: &TurnTrace) {
+fn assert_interrupted(heard: &TurnOutput) {
     assert_eq!(heard.outcome.status, TurnStatus::Interrupted, "{heard:#?}");
     let reaction = heard.cancel_latency.unwrap();
     assert!(reaction < INTERRUPT_LIMIT, "after {reaction:?}: {heard:#?}");
@@ -29,14 +29,14 @@ fn assert_interrupted(heard: &TurnTrace) {
 async fn assert_session_continues(
     fixture: &impl ExecutorFixture,
     mut session: AgentSession,
-    heard: &TurnTrace,
+    heard: &TurnOutput,
 ) {
     if !session.is_usable() {
         session.close().await;
         session = resume(fixture, &fixture.spec(), &heard.native_session_id()).await;
     }
     let heard = session.prompt(fixture.say_prompt("going on")).await;
-    assert!(heard.answer().contains("going on"));
+    assert!(heard.answer_or_blocks().contains("going on"));
     assert!(heard.approval_requests().is_empty(), "{heard:#?}");
     session.close().await;
 }
@@ -105,7 +105,7 @@ pub async fn an_interrupt_before_and_at_the_beginning(fixture: &impl ExecutorFix
     assert_interrupted(&heard);
     assert!(session.is_usable());
     let heard = session.prompt(fixture.say_prompt("said first")).await;
-    assert!(heard.answer().contains("said first"));
+    assert!(heard.answer_or_blocks().contains("said first"));
     assert!(
         !fixture
             .last_model_request()

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, fs, time::Duration};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-use super::{ExecutorFixture, session::DEADLINE};
+use super::ExecutorFixture;
 use crate::{
-    direct_session::wait_until,
-    marked_processes::{self, parent_pid, stat_field},
+    direct_session::{DEADLINE, wait_until},
+    process_table::{self, command_line, parent_pid, stat_field},
 };
 
 /// Only Linux shows the environment of other processes. On other systems, the checks that must
@@ -20,12 +20,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Returns every living process that carries this fixture's mark.
 pub(super) fn marked_pids(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
-    marked_processes::find_marked(&fixture.mark())
+    process_table::find_marked(&fixture.mark())
 }
 
 /// Returns the marked processes that are agents: started by us and not by an agent.
 pub(super) fn agent_pids(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
-    marked_processes::find_agents(&fixture.mark())
+    process_table::find_agents(&fixture.mark())
 }
 
 pub(super) fn kill_agents(fixture: &impl ExecutorFixture) {
@@ -69,8 +69,7 @@ pub(super) async fn wait_for_only_agents(fixture: &impl ExecutorFixture) {
 
 /// Reports whether the process is one of the agent's helper programs.
 fn is_helper_program(fixture: &impl ExecutorFixture, pid: i32) -> bool {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let line = String::from_utf8_lossy(&line);
+    let line = command_line(pid);
     fixture.helper_programs().iter().any(|part| line.contains(part))
 }
 
@@ -80,10 +79,8 @@ pub(super) fn assert_no_process(fixture: &impl ExecutorFixture) {
 }
 
 fn describe(pids: &BTreeSet<i32>) -> Vec<String> {
-    let lines = pids.iter().map(|pid| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        format!("{pid}, child of {:?}: {line}", parent_pid(*pid))
-    });
+    let lines = pids
+        .iter()
+        .map(|pid| format!("{pid}, child of {:?}: {}", parent_pid(*pid), command_line(*pid)));
     lines.collect()
 }

@@ -7,35 +7,27 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{
-        ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId, SessionId,
-        SessionSpec, Turn, TurnId, TurnOptions, TurnOrigin, Verdict,
+        ApprovalRequest, Content, EventKind, Failure, NativeSessionId, SessionSpec, Turn,
+        TurnOrigin, Verdict,
     },
-    ports::{Agent, AgentEvent, AgentOutcome, EventSender, OpenRequest, TurnControl, TurnIo},
+    ports::{AgentEvent, AgentOutcome, TurnControl, TurnIo},
 };
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-use super::{ExecutorFixture, LongTool, stream, turn_trace::TurnTrace};
-use crate::direct_session::wait_until;
-
-/// Upper limit for any single step of a check, with room for a busy machine.
-pub(super) const DEADLINE: Duration = Duration::from_secs(40);
-
-/// The time an agent gets to exit by itself when it is closed.
-const CLOSE_GRACE: Duration = Duration::from_secs(4);
+use super::{ExecutorFixture, LongTool, stream};
+use crate::{
+    direct_session::{DEADLINE, DirectSession, TurnHandle, wait_until},
+    turn_output::TurnOutput,
+};
 
 /// Without an event for this long, an agent counts as silent.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// An open agent with the session id it was opened for.
-pub(super) struct AgentSession {
-    id: SessionId,
-    pub(super) agent: Box<dyn Agent>,
-}
+/// An open agent whose turns run with a viewer and are checked.
+pub(super) struct AgentSession(DirectSession);
 
 /// The settings of a turn besides its input.
 #[derive(Clone, Copy, Debug)]
@@ -71,15 +63,11 @@ pub(super) async fn try_open(
     spec: &SessionSpec,
     native: Option<&NativeSessionId>,
 ) -> Result<AgentSession, Failure> {
-    let id = SessionId::from_uuid(Uuid::now_v7());
-    let opening = OpenRequest { session: id, spec, native };
-    let agent = timeout(DEADLINE, fixture.executor().open(opening)).await;
-    let agent = agent.unwrap()?;
-    Ok(AgentSession { id, agent })
+    DirectSession::open(&**fixture.executor(), spec, native).await.map(AgentSession)
 }
 
 impl AgentSession {
-    pub(super) async fn prompt(&mut self, prompt: impl Into<Arc<str>>) -> TurnTrace {
+    pub(super) async fn prompt(&mut self, prompt: impl Into<Arc<str>>) -> TurnOutput {
         self.prompt_watched(prompt, async |_| {}).await
     }
 
@@ -87,7 +75,7 @@ impl AgentSession {
         &mut self,
         prompt: impl Into<Arc<str>>,
         viewer: impl AsyncFnOnce(&mut TurnViewer),
-    ) -> TurnTrace {
+    ) -> TurnOutput {
         let input = vec![Content::text(prompt)];
         self.turn(input, TurnSettings::default(), viewer).await
     }
@@ -97,7 +85,7 @@ impl AgentSession {
         &mut self,
         prompt: impl Into<Arc<str>>,
         verdict: Verdict,
-    ) -> TurnTrace {
+    ) -> TurnOutput {
         let viewer = async |view: &mut TurnViewer| view.decide_all(verdict).await;
         self.prompt_watched(prompt, viewer).await
     }
@@ -107,10 +95,10 @@ impl AgentSession {
         input: Vec<Content>,
         manner: TurnSettings,
         viewer: impl AsyncFnOnce(&mut TurnViewer),
-    ) -> TurnTrace {
+    ) -> TurnOutput {
         let (turn, io, mut view) = self.prepare(input, manner);
         let running = async {
-            let ended = timeout(DEADLINE, self.agent.run(&turn, io)).await;
+            let ended = timeout(DEADLINE, self.0.agent.run(&turn, io)).await;
             (ended, Instant::now())
         };
         let viewing = async {
@@ -121,7 +109,7 @@ impl AgentSession {
         let Ok(ended) = ended else {
             panic!("the turn does not end; so far {:#?}", view.received);
         };
-        view.into_trace(ended, at)
+        view.into_output(ended, at)
     }
 
     /// Starts a turn and drops it when the viewer returns, as the engine does when it is shut down.
@@ -133,20 +121,20 @@ impl AgentSession {
         let (turn, io, mut view) =
             self.prepare(vec![Content::text(prompt)], TurnSettings::default());
         tokio::select! {
-            ended = self.agent.run(&turn, io) => panic!("it should go on: {ended:#?}"),
+            ended = self.0.agent.run(&turn, io) => panic!("it should go on: {ended:#?}"),
             seen = timeout(DEADLINE, viewer(&mut view)) => seen.unwrap(),
         }
     }
 
     /// Runs a turn that is cancelled before it starts.
-    pub(super) async fn prompt_cancelled(&mut self, prompt: impl Into<Arc<str>>) -> TurnTrace {
+    pub(super) async fn prompt_cancelled(&mut self, prompt: impl Into<Arc<str>>) -> TurnOutput {
         let (turn, io, mut view) =
             self.prepare(vec![Content::text(prompt)], TurnSettings::default());
         view.cancel();
-        let ended = timeout(DEADLINE, self.agent.run(&turn, io)).await.unwrap();
+        let ended = timeout(DEADLINE, self.0.agent.run(&turn, io)).await.unwrap();
         let at = Instant::now();
         view.drain().await;
-        view.into_trace(ended, at)
+        view.into_output(ended, at)
     }
 
     /// Runs a turn whose viewer closes its event channel at the first delta and then cancels.
@@ -158,26 +146,15 @@ impl AgentSession {
             view.events.close();
             view.cancel();
         };
-        let both = async { tokio::join!(self.agent.run(&turn, io), viewing) };
+        let both = async { tokio::join!(self.0.agent.run(&turn, io), viewing) };
         timeout(DEADLINE, both).await.unwrap().0
     }
 
     fn prepare(&self, input: Vec<Content>, manner: TurnSettings) -> (Turn, TurnIo, TurnViewer) {
-        let turn = Turn {
-            id: TurnId::from_uuid(Uuid::now_v7()),
-            session: self.id,
-            input,
-            options: TurnOptions { can_ask: true, ..TurnOptions::new(manner.origin) },
-        };
-        let (sender, events) = mpsc::channel(manner.capacity);
-        let (control, receiver) = mpsc::channel(8);
-        let cancel = CancellationToken::new();
-        let io =
-            TurnIo { events: EventSender::new(sender), control: receiver, cancel: cancel.clone() };
+        let (turn, io, events, hands) = self.0.prepare(input, manner.origin, manner.capacity);
         let view = TurnViewer {
             events,
-            control,
-            cancel,
+            hands,
             pace: manner.pace,
             received: Vec::new(),
             read: 0,
@@ -187,20 +164,18 @@ impl AgentSession {
     }
 
     pub(super) fn is_usable(&mut self) -> bool {
-        self.agent.is_usable()
+        self.0.agent.is_usable()
     }
 
     pub(super) async fn close(self) {
-        let closed = timeout(DEADLINE, self.agent.close(CLOSE_GRACE)).await;
-        assert!(closed.is_ok(), "it does not close");
+        self.0.close().await;
     }
 }
 
 /// Reads the events of a running turn, and lets a check decide approvals and cancel it.
 pub(super) struct TurnViewer {
     events: mpsc::Receiver<Vec<AgentEvent>>,
-    control: mpsc::Sender<TurnControl>,
-    cancel: CancellationToken,
+    hands: TurnHandle,
     pace: Option<Duration>,
     received: Vec<AgentEvent>,
     /// How many of the received events [`Self::next`] has returned.
@@ -267,7 +242,7 @@ impl TurnViewer {
             _ => None,
         };
         if let Some(request) = self.until(ask_or_call).await {
-            self.decide(&request, Verdict::Once).await;
+            self.decide(&request, Verdict::Once);
         }
         if let Some(path) = tool.running.as_deref() {
             wait_until("the tool does not run", || Path::exists(path)).await;
@@ -277,24 +252,22 @@ impl TurnViewer {
     pub(super) async fn decide_all(&mut self, verdict: Verdict) {
         while let Some(one) = self.next().await {
             if let AgentEvent::ApprovalRequest(request) = one {
-                self.decide(&request, verdict).await;
+                self.decide(&request, verdict);
             }
         }
     }
 
-    pub(super) async fn decide(&self, request: &ApprovalRequest, verdict: Verdict) {
-        let key = Arc::clone(&request.key);
-        let decision = Decision::new(verdict, "test");
-        self.send_control(TurnControl::Decide { key, decision }).await;
+    pub(super) fn decide(&self, request: &ApprovalRequest, verdict: Verdict) {
+        self.hands.decide(request, verdict);
     }
 
-    pub(super) async fn send_control(&self, control: TurnControl) {
-        self.control.send(control).await.unwrap();
+    pub(super) fn send_control(&self, control: TurnControl) {
+        self.hands.send_control(control);
     }
 
     pub(super) fn cancel(&mut self) {
         self.cancelled_at.get_or_insert_with(Instant::now);
-        self.cancel.cancel();
+        self.hands.cancel.cancel();
     }
 
     /// Reads to the end of the stream: the agent has dropped its sender, so no event can follow.
@@ -302,8 +275,8 @@ impl TurnViewer {
         while self.next().await.is_some() {}
     }
 
-    fn into_trace(self, ended: AgentOutcome, at: Instant) -> TurnTrace {
-        let heard = TurnTrace {
+    fn into_output(self, ended: AgentOutcome, at: Instant) -> TurnOutput {
+        let heard = TurnOutput {
             agent_events: self.received,
             outcome: ended,
             cancel_latency: self.cancelled_at.map(|since| at - since),

@@ -7,7 +7,7 @@ use angelia_core::{
     ports::AgentEvent,
 };
 
-use super::turn_trace::TurnTrace;
+use crate::turn_output::TurnOutput;
 
 /// The state of one text block, built from its deltas and its final event.
 struct BlockState {
@@ -17,7 +17,7 @@ struct BlockState {
 }
 
 /// Panics if the events of the turn break an invariant that viewers rely on.
-pub(super) fn check(heard: &TurnTrace) {
+pub(super) fn check(heard: &TurnOutput) {
     check_start_and_end(heard);
     check_blocks(heard);
     check_tools(heard);
@@ -27,7 +27,7 @@ pub(super) fn check(heard: &TurnTrace) {
 
 /// `Started` comes once and before everything except notices and native events. The agent emits
 /// none of the events that belong to the engine.
-fn check_start_and_end(heard: &TurnTrace) {
+fn check_start_and_end(heard: &TurnOutput) {
     let mut started = 0;
     for event in heard.events() {
         match event {
@@ -53,7 +53,7 @@ fn check_start_and_end(heard: &TurnTrace) {
 
 /// A block has deltas and then one final event. Its text equals the concatenated deltas, or is
 /// empty to retract them.
-fn check_blocks(heard: &TurnTrace) {
+fn check_blocks(heard: &TurnOutput) {
     let mut blocks: BTreeMap<BlockId, BlockState> = BTreeMap::new();
     for event in heard.events() {
         let (EventKind::Delta { block, channel, text } | EventKind::Block { block, channel, text }) =
@@ -84,7 +84,7 @@ fn check_blocks(heard: &TurnTrace) {
 }
 
 /// Every tool call starts once and ends once.
-fn check_tools(heard: &TurnTrace) {
+fn check_tools(heard: &TurnOutput) {
     let mut known = HashSet::new();
     let mut open = HashSet::new();
     for event in heard.events() {
@@ -104,7 +104,7 @@ fn check_tools(heard: &TurnTrace) {
 }
 
 /// An approval request describes its subject, is made once, and is withdrawn at most once.
-fn check_approval_requests(heard: &TurnTrace) {
+fn check_approval_requests(heard: &TurnOutput) {
     let mut asked = HashSet::new();
     let mut withdrawn = HashSet::new();
     for one in &heard.agent_events {
@@ -129,7 +129,7 @@ fn check_approval_requests(heard: &TurnTrace) {
 }
 
 /// Usage is cumulative, so it only grows, and it is reported before a turn completes.
-fn check_usage(heard: &TurnTrace) {
+fn check_usage(heard: &TurnOutput) {
     let usages = heard.usages();
     for pair in usages.windows(2) {
         let (before, after) = (pair[0], pair[1]);

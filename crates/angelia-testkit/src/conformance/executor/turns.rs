@@ -33,7 +33,7 @@ pub async fn a_turn_starts_speaks_and_ends_and_so_does_the_next(fixture: &impl E
     let mut session = open(fixture, &spec).await;
     let before = agent_pids(fixture);
     let first = session.prompt(fixture.words_prompt(20, Duration::from_millis(2))).await;
-    let answer = first.answer();
+    let answer = first.answer_or_blocks();
     assert_eq!(answer.split_whitespace().count(), 20, "{answer}");
     assert_eq!(first.deltas().trim(), answer.trim());
     assert_eq!(first.blocks().concat().trim(), answer.trim());
@@ -47,7 +47,7 @@ pub async fn a_turn_starts_speaks_and_ends_and_so_does_the_next(fixture: &impl E
     assert!(session.is_usable());
 
     let second = session.prompt(fixture.say_prompt("the second turn")).await;
-    assert!(second.answer().contains("the second turn"));
+    assert!(second.answer_or_blocks().contains("the second turn"));
     assert_eq!(second.native_session_id(), first.native_session_id());
     assert!(session.is_usable());
     assert_eq!(agent_pids(fixture), before, "one process for both");
@@ -68,12 +68,12 @@ pub async fn two_agents_do_not_mix(fixture: &impl ExecutorFixture) {
         two.prompt(fixture.words_prompt(40, Duration::from_millis(5))),
     );
     assert_eq!(heard.outcome.status, TurnStatus::Interrupted, "{heard:#?}");
-    assert_eq!(other.answer().split_whitespace().count(), 40);
+    assert_eq!(other.answer_or_blocks().split_whitespace().count(), 40);
     assert_ne!(heard.native_session_id(), other.native_session_id());
     one.close().await;
     assert!(two.is_usable());
     let again = two.prompt(fixture.say_prompt("still here")).await;
-    assert!(again.answer().contains("still here"));
+    assert!(again.answer_or_blocks().contains("still here"));
     assert_eq!(again.native_session_id(), other.native_session_id());
     two.close().await;
 }
@@ -84,7 +84,7 @@ pub async fn text_arrives_byte_for_byte_and_whole(fixture: &impl ExecutorFixture
         let input = vec![Content::text(fixture.say_prompt(UNUSUAL_TEXT))];
         let manner = TurnSettings { origin, ..TurnSettings::default() };
         let heard = session.turn(input, manner, async |_| {}).await;
-        let answer = heard.answer();
+        let answer = heard.answer_or_blocks();
         assert!(fixture.reached_agent(UNUSUAL_TEXT, &answer), "by {origin:?}: {answer:?}");
     }
 
@@ -95,7 +95,7 @@ pub async fn text_arrives_byte_for_byte_and_whole(fixture: &impl ExecutorFixture
     }
     long.push_str("end");
     let heard = session.prompt(fixture.say_prompt(&long)).await;
-    let answer = heard.answer();
+    let answer = heard.answer_or_blocks();
     assert!(fixture.reached_agent(&long, &answer), "{} bytes", answer.len());
     session.close().await;
 }

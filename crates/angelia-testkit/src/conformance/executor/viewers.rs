@@ -18,7 +18,7 @@ pub async fn no_viewer_holds_an_agent_up(fixture: &impl ExecutorFixture) {
     // A slow viewer gets every event.
     let input = vec![Content::text(fixture.words_prompt(300, Duration::ZERO))];
     let heard = session.turn(input, SLOW_VIEWER, async |_| {}).await;
-    assert_eq!(heard.answer().split_whitespace().count(), 300);
+    assert_eq!(heard.answer_or_blocks().split_whitespace().count(), 300);
     assert_eq!(heard.deltas().split_whitespace().count(), 300);
 
     // A slow viewer can interrupt, although there are always more events to read.
@@ -35,6 +35,6 @@ pub async fn no_viewer_holds_an_agent_up(fixture: &impl ExecutorFixture) {
     let ended = session.prompt_unread(forever).await;
     assert_eq!(ended.status, TurnStatus::Interrupted, "{ended:#?}");
     let heard = session.prompt(fixture.say_prompt("to somebody")).await;
-    assert!(heard.answer().contains("to somebody"));
+    assert!(heard.answer_or_blocks().contains("to somebody"));
     session.close().await;
 }

@@ -29,7 +29,7 @@ use crate::{
         notify, print,
     },
     daemon::ShutdownSignals,
-    hosting::{NoticeTarget, TerminalScreen, build_reactor},
+    hosting::{NoticeTarget, TerminalScreen, build_rule_runner},
 };
 
 /// The bus forgets endpoints that are silent for longer than this.
@@ -84,7 +84,7 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
         let commands = standalone_commands(app, "bus listen")?;
         let home = app.home.dir().to_owned();
         let screen = Arc::clone(&screen) as _;
-        Some(build_reactor(&app.environment, home, commands, screen, &tasks))
+        Some(build_rule_runner(&app.environment, home, commands, screen, &tasks))
     };
     if let Some(reactor) = &reactor {
         // A broken file is reported now, and not only when the first message comes.

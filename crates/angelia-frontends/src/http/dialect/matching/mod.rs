@@ -1,5 +1,5 @@
-//! Which turn answers a request: the turn of the request that it repeats, a turn that waits for its
-//! tool results, or a new turn of the session that has its history.
+//! Chooses the turn that answers a request: the turn of the request that it repeats, a turn that
+//! waits for its tool results, or a new turn of the session that has its history.
 //!
 //! - `attach`: the decision, and the submission of the new input.
 //! - `repeats`: recognises a repeated request, so that it runs at most once.

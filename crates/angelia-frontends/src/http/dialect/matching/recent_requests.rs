@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::HashBytes;
 use crate::http::dialect::AnswerStart;
 
-/// How long an equal request counts as a repeat.
+/// Limits how long an equal request counts as a repeat.
 const REPEAT_WINDOW: Duration = Duration::from_mins(2);
 
 /// The size of a map from which on its old entries are removed.

@@ -1,5 +1,7 @@
 //! Everything an agent emitted during one turn, and accessors for it.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::time::Duration;
 
 use angelia_core::{
@@ -10,16 +12,17 @@ use angelia_core::{
     ports::{AgentEvent, AgentOutcome},
 };
 
+/// Everything an agent emitted during a turn, and how the turn ended.
 #[derive(Debug)]
-pub(super) struct TurnTrace {
-    pub(super) agent_events: Vec<AgentEvent>,
-    pub(super) outcome: AgentOutcome,
-    /// The time from the first cancel to the end of the turn.
-    pub(super) cancel_latency: Option<Duration>,
+pub struct TurnOutput {
+    pub agent_events: Vec<AgentEvent>,
+    pub outcome: AgentOutcome,
+    /// The time from the first cancel to the end of the turn, where that was measured.
+    pub cancel_latency: Option<Duration>,
 }
 
-impl TurnTrace {
-    pub(super) fn events(&self) -> impl Iterator<Item = &EventKind> {
+impl TurnOutput {
+    pub fn events(&self) -> impl Iterator<Item = &EventKind> {
         self.agent_events.iter().filter_map(|one| match one {
             AgentEvent::Event(event) => Some(event),
             _ => None,
@@ -30,8 +33,14 @@ impl TurnTrace {
         self.events().filter_map(pick).collect()
     }
 
+    /// Returns the answer; panics unless the turn completed.
+    pub fn answer(&self) -> &str {
+        assert_eq!(self.outcome.status, TurnStatus::Completed, "{self:#?}");
+        self.outcome.text.as_deref().unwrap()
+    }
+
     /// Returns the answer of a completed turn: the outcome's text, or else the answer blocks.
-    pub(super) fn answer(&self) -> String {
+    pub fn answer_or_blocks(&self) -> String {
         assert_eq!(self.outcome.status, TurnStatus::Completed, "{self:#?}");
         match &self.outcome.text {
             Some(text) => text.to_string(),
@@ -39,14 +48,14 @@ impl TurnTrace {
         }
     }
 
-    pub(super) fn blocks(&self) -> Vec<&str> {
+    pub fn blocks(&self) -> Vec<&str> {
         self.collect_events(|event| match event {
             EventKind::Block { channel: TextChannel::Answer, text, .. } => Some(&**text),
             _ => None,
         })
     }
 
-    pub(super) fn deltas(&self) -> String {
+    pub fn deltas(&self) -> String {
         let deltas = self.collect_events(|event| match event {
             EventKind::Delta { channel: TextChannel::Answer, text, .. } => Some(&**text),
             _ => None,
@@ -54,14 +63,14 @@ impl TurnTrace {
         deltas.concat()
     }
 
-    pub(super) fn failure(&self) -> &Failure {
+    pub fn failure(&self) -> &Failure {
         match self.outcome.status.failure() {
             Some(failure) => failure,
             None => panic!("it did not fail: {self:#?}"),
         }
     }
 
-    pub(super) fn started(&self) -> &AgentStart {
+    pub fn started(&self) -> &AgentStart {
         let started = self.collect_events(|event| match event {
             EventKind::Started(started) => Some(started),
             _ => None,
@@ -72,44 +81,48 @@ impl TurnTrace {
         }
     }
 
-    pub(super) fn native_session_id(&self) -> NativeSessionId {
-        let started = self.started();
-        started.native_session_id.clone().unwrap()
+    pub fn native_session_id(&self) -> NativeSessionId {
+        self.started().native_session_id.clone().unwrap()
     }
 
-    pub(super) fn usages(&self) -> Vec<&Usage> {
+    pub fn usages(&self) -> Vec<&Usage> {
         self.collect_events(|event| match event {
             EventKind::Usage(usage) => Some(usage),
             _ => None,
         })
     }
 
-    pub(super) fn tool_calls(&self) -> Vec<&ToolCall> {
+    /// Returns the last usage.
+    pub fn usage(&self) -> &Usage {
+        self.usages().last().unwrap()
+    }
+
+    pub fn tool_calls(&self) -> Vec<&ToolCall> {
         self.collect_events(|event| match event {
             EventKind::ToolCall(call) => Some(call),
             _ => None,
         })
     }
 
-    pub(super) fn tool_results(&self) -> Vec<&ToolResult> {
+    pub fn tool_results(&self) -> Vec<&ToolResult> {
         self.collect_events(|event| match event {
             EventKind::ToolResult(result) => Some(result),
             _ => None,
         })
     }
 
-    pub(super) fn notices(&self) -> Vec<&Notice> {
+    pub fn notices(&self) -> Vec<&Notice> {
         self.collect_events(|event| match event {
             EventKind::Notice(notice) => Some(notice),
             _ => None,
         })
     }
 
-    pub(super) fn approval_requests(&self) -> Vec<&ApprovalRequest> {
-        let asks = self.agent_events.iter().filter_map(|one| match one {
+    pub fn approval_requests(&self) -> Vec<&ApprovalRequest> {
+        let requests = self.agent_events.iter().filter_map(|one| match one {
             AgentEvent::ApprovalRequest(request) => Some(request),
             _ => None,
         });
-        asks.collect()
+        requests.collect()
     }
 }
