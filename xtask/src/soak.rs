@@ -1,6 +1,6 @@
 //! Runs the soak tests at full length: thousands of requests that are aborted, repeated or never
-//! finished, with agents that get killed; and a daemon that is killed again and again while its
-//! agents run tools. `cargo xtask test` runs short versions.
+//! finished, with agents that get killed; a daemon that is killed again and again while its agents
+//! run tools; and random scripts against a deny rule. `cargo xtask test` runs short versions.
 
 use std::process::ExitCode;
 
@@ -11,12 +11,16 @@ use crate::program::{cargo, succeed};
 const REQUESTS: &str = "10000";
 const KILLS: &str = "110";
 
-/// `cargo xtask soak [REQUESTS [SEED]]` or `cargo xtask soak kill [KILLS [SEED]]`
+const SHELL_SECONDS: &str = "1800";
+
+/// `cargo xtask soak [REQUESTS [SEED]]`, `cargo xtask soak kill [KILLS [SEED]]` or
+/// `cargo xtask soak shell [SECONDS [SEED]]`
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((word, rest)) if word == "kill" => {
             run_test("kills::", "ANGELIA_SOAK_KILLS", KILLS, rest)
         }
+        Some((word, rest)) if word == "shell" => run_shell(rest),
         _ => run_test("under_load::", "ANGELIA_SOAK_REQUESTS", REQUESTS, arguments),
     }
 }
@@ -31,6 +35,21 @@ fn run_test(test: &str, variable: &str, usual: &str, arguments: &[String]) -> Re
             .args([test, "--nocapture", "--test-threads=1"])
             .env(variable, count)
             .env("ANGELIA_SOAK_SEED", seed),
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs random scripts in real shells with a fake `rm`, and checks that a deny rule refused those
+/// that ran it.
+fn run_shell(arguments: &[String]) -> Result<ExitCode> {
+    let mut arguments = arguments.iter().map(String::as_str);
+    let seconds = arguments.next().unwrap_or(SHELL_SECONDS);
+    let seed = arguments.next().unwrap_or("1");
+    succeed(
+        cargo()
+            .args(["test", "-p", "angelia-core", "--test", "permission", "--", "--nocapture"])
+            .env("ANGELIA_SHELL_SOAK_SECONDS", seconds)
+            .env("ANGELIA_SHELL_SOAK_SEED", seed),
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@
 //! needs comes through the traits in [`ports`].
 //!
 //! - [`model`]: plain data: session, turn, event, tool, approval, usage, failure.
+//! - [`permission`]: decides what an agent may do: levels, patterns, protected paths, grants.
 //! - [`ports`]: traits that executors, stores, channels and clocks implement.
 //! - [`engine`]: one actor per session, one running turn per actor, every event recorded.
 //! - [`redact`]: masks secrets in text for logs and errors.
@@ -12,6 +13,7 @@
 
 pub mod engine;
 pub mod model;
+pub mod permission;
 pub mod ports;
 pub mod redact;
 pub mod task;

@@ -101,6 +101,13 @@ impl ExecutorHost {
         environment::build_environment(&self.environment, additions, mark).map_err(invalid)
     }
 
+    /// Returns `HOME` of the processes of a specification.
+    pub(crate) fn home_of(&self, spec: &SessionSpec) -> PathBuf {
+        let set = spec.env.get("HOME").map(|home| PathBuf::from(&**home));
+        let ours = || self.environment.get(OsStr::new("HOME")).map(PathBuf::from);
+        set.or_else(ours).unwrap_or_else(|| self.user_home.clone())
+    }
+
     /// Finds a program by name in the `PATH` of the child's environment.
     pub fn find_program(
         &self,

@@ -130,6 +130,7 @@ fn any_approval() -> impl Strategy<Value = Approval> {
             tool_name,
             title,
             detail,
+            rules: Vec::new(),
             expires_at,
         },
     )

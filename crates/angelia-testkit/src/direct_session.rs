@@ -11,8 +11,8 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalRequest, Content, Decision, Failure, NativeSessionId, SessionId, SessionSpec, Turn,
-        TurnId, TurnOptions, TurnOrigin, Verdict,
+        ApprovalRequest, ApprovalStage, Content, Decision, Failure, NativeSessionId,
+        PermissionLevel, SessionId, SessionSpec, Turn, TurnId, TurnOptions, TurnOrigin, Verdict,
     },
     ports::{
         Agent, AgentEvent, ConversationError, EventSender, Executor, OpenRequest, TurnControl,
@@ -47,7 +47,12 @@ pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 pub struct DirectSession {
     id: SessionId,
     pub agent: Box<dyn Agent>,
+    watch_report: ReportWatcher,
+    /// The session is unattended, so requests that nobody has decided are allowed.
+    is_unattended: bool,
 }
+
+type ReportWatcher = Box<dyn FnMut(&ApprovalRequest, &TurnHandle) + Send>;
 
 type EventWatcher = Box<dyn FnMut(&AgentEvent, &TurnHandle) + Send>;
 
@@ -63,6 +68,11 @@ impl TurnHandle {
         let decision = Decision::new(verdict, "test");
         let key = Arc::clone(&request.key);
         self.send_control(TurnControl::Decide { key, decision });
+    }
+
+    /// Has no objection to a reported call.
+    pub fn proceed(&self, report: &ApprovalRequest) {
+        self.send_control(TurnControl::Proceed { key: Arc::clone(&report.key) });
     }
 
     pub fn send_control(&self, control: TurnControl) {
@@ -85,7 +95,21 @@ impl DirectSession {
         let id = SessionId::from_uuid(Uuid::now_v7());
         let opening = OpenRequest { session: id, spec, native };
         let agent = timeout(DEADLINE, executor.open(opening)).await.unwrap()?;
-        Ok(Self { id, agent })
+        Ok(Self {
+            id,
+            agent,
+            watch_report: Box::new(|report, hands| hands.proceed(report)),
+            is_unattended: spec.permissions.level == PermissionLevel::Unattended,
+        })
+    }
+
+    /// Passes reported calls to `watch`, which must answer them. Without it there is no objection to
+    /// any.
+    pub fn watch_reports(
+        &mut self,
+        watch: impl FnMut(&ApprovalRequest, &TurnHandle) + Send + 'static,
+    ) {
+        self.watch_report = Box::new(watch);
     }
 
     /// Returns why the conversation `native` could not be resumed.
@@ -129,7 +153,18 @@ impl DirectSession {
         let listen = async {
             while let Some(batch) = events.recv().await {
                 for one in batch {
-                    watch(&one, &hands);
+                    match &one {
+                        AgentEvent::ApprovalRequest(request) if is_report(request) => {
+                            (self.watch_report)(request, &hands);
+                        }
+                        AgentEvent::ApprovalRequest(request) => {
+                            watch(&one, &hands);
+                            if self.is_unattended {
+                                hands.decide(request, Verdict::Once);
+                            }
+                        }
+                        _ => watch(&one, &hands),
+                    }
                     emitted.lock().unwrap().push(one);
                 }
             }
@@ -170,4 +205,8 @@ impl DirectSession {
         let closed = timeout(DEADLINE, self.agent.close(CLOSE_GRACE)).await;
         assert!(closed.is_ok(), "it does not close");
     }
+}
+
+fn is_report(request: &ApprovalRequest) -> bool {
+    request.stage == ApprovalStage::Report
 }

@@ -11,6 +11,7 @@ pub mod codex_home;
 pub mod conformance;
 pub mod direct_session;
 pub mod isolated_home;
+pub mod lexical_paths;
 pub mod manual_executor;
 pub mod memory_store;
 pub mod model_server;

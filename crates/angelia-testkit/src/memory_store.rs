@@ -12,7 +12,7 @@ use std::{
 use angelia_core::{
     model::{
         ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
-        TurnEvent, TurnId, TurnRecord, TurnState,
+        StoredRule, TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
@@ -229,6 +229,30 @@ impl Store for MemoryStore {
                 .take(page.limit)
                 .cloned()
                 .collect())
+        })
+    }
+
+    fn add_rule<'a>(&'a self, rule: &'a StoredRule) -> StoreFuture<'a, ()> {
+        self.run(|kept| {
+            let is_same = |kept: &StoredRule| {
+                (&kept.profile, &kept.cwd, &kept.rule) == (&rule.profile, &rule.cwd, &rule.rule)
+            };
+            if !kept.rules.iter().any(is_same) {
+                kept.rules.push(rule.clone());
+            }
+            Ok(())
+        })
+    }
+
+    fn rules(&self) -> StoreFuture<'_, Vec<StoredRule>> {
+        self.run(|kept| Ok(kept.rules.clone()))
+    }
+
+    fn remove_rule(&self, id: uuid::Uuid) -> StoreFuture<'_, bool> {
+        self.run(|kept| {
+            let before = kept.rules.len();
+            kept.rules.retain(|rule| rule.id != id);
+            Ok(kept.rules.len() < before)
         })
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use angelia_core::{
     model::{
-        AgentStart, ApprovalRequest, EventKind, Failure, NativeSessionId, Notice, TextChannel,
-        ToolCall, ToolResult, TurnStatus, Usage,
+        AgentStart, ApprovalRequest, ApprovalStage, EventKind, Failure, NativeSessionId, Notice,
+        TextChannel, ToolCall, ToolResult, TurnStatus, Usage,
     },
     ports::{AgentEvent, AgentOutcome},
 };
@@ -120,7 +120,9 @@ impl TurnOutput {
 
     pub fn approval_requests(&self) -> Vec<&ApprovalRequest> {
         let requests = self.agent_events.iter().filter_map(|one| match one {
-            AgentEvent::ApprovalRequest(request) => Some(request),
+            AgentEvent::ApprovalRequest(request) => {
+                (request.stage == ApprovalStage::Request).then_some(request)
+            }
             _ => None,
         });
         requests.collect()

@@ -10,7 +10,7 @@ use std::sync::{
 use angelia_core::{
     model::{
         ApprovalRecord, AuditEntry, AuditRecord, EventKind, ExternalName, Seq, SessionId,
-        SessionRecord, TurnEvent, TurnId, TurnRecord, TurnState,
+        SessionRecord, StoredRule, TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
@@ -294,6 +294,18 @@ impl Store for UnreliableStore {
 
     fn approvals(&self, which: ApprovalFilter, page: Page) -> StoreFuture<'_, Vec<ApprovalRecord>> {
         self.unless_failing(|store| store.approvals(which, page))
+    }
+
+    fn add_rule<'a>(&'a self, rule: &'a StoredRule) -> StoreFuture<'a, ()> {
+        self.unless_failing(|store| store.add_rule(rule))
+    }
+
+    fn rules(&self) -> StoreFuture<'_, Vec<StoredRule>> {
+        self.unless_failing(|store| store.rules())
+    }
+
+    fn remove_rule(&self, id: uuid::Uuid) -> StoreFuture<'_, bool> {
+        self.unless_failing(|store| store.remove_rule(id))
     }
 
     fn index_history<'a>(&'a self, entry: &'a HistoryEntry) -> StoreFuture<'a, PendingCommit> {

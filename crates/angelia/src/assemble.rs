@@ -8,6 +8,7 @@ use std::{
 
 use angelia_backends::{
     owners::{OwnerLock, OwnerRegistry},
+    paths::RealPaths,
     store::SqliteStore,
 };
 use angelia_core::{
@@ -168,6 +169,7 @@ impl LocalEngine {
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store),
             clock: Arc::new(SystemClock),
+            paths: Arc::new(RealPaths::new(&user_home(app), app.home.dir())),
             executors: executors.clone(),
             limits: engine_limits(app),
             // A group of its own: turns end before the processes they use.
@@ -264,6 +266,10 @@ fn engine_limits(app: &App) -> EngineLimits {
     }
 }
 
+fn user_home(app: &App) -> PathBuf {
+    app.environment.home().unwrap_or_else(|| app.home.dir().to_path_buf())
+}
+
 fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost, CommandError> {
     let current_exe = std::env::current_exe()
         .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
@@ -273,7 +279,7 @@ fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost
         environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Ok(ExecutorHost {
         environment: Arc::new(environment),
-        user_home: app.environment.home().unwrap_or_else(|| app.home.dir().to_path_buf()),
+        user_home: user_home(app),
         home_id: HomeId::new(&app.home.id()).map_err(CommandError::internal)?,
         owner_id: OwnerId::new(owner).map_err(CommandError::internal)?,
         work_dir: app.home.work_dir(),

@@ -138,11 +138,11 @@ impl Bus for BusCore {
         Box::pin(async move {
             self.wait_for_room(&messages).await;
             // Hashed before the lock is taken.
-            let hashes: Vec<u64> = messages.iter().map(hash_body).collect();
+            let body_hashes: Vec<u64> = messages.iter().map(hash_body).collect();
             let outgoing = {
                 let mut index = self.index.lock();
-                let hashed = messages.into_iter().zip(hashes);
-                hashed.map(|(message, hash)| index.reserve(message, hash)).collect()
+                let reserving = messages.into_iter().zip(body_hashes);
+                reserving.map(|(message, hash)| index.reserve(message, hash)).collect()
             };
             self.store(outgoing, watch).await
         })

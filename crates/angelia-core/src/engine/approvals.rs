@@ -1,25 +1,33 @@
-//! The approvals of one turn: checks each request against the permission rules, keeps the requests
-//! that people must decide, and closes them.
+//! The pending approvals of one turn: what the rules decided at once, what waits for a person, and
+//! how it ends.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::model::{
-    Approval, ApprovalId, ApprovalRequest, Decision, EventKind, Notice, NoticeLevel,
-    PermissionCheck, Permissions, Resolution, Verdict,
+use super::facade::EngineError;
+use crate::{
+    model::{
+        Approval, ApprovalId, ApprovalRequest, ApprovalStage, Decision, EventKind, GrantRule,
+        Notice, NoticeLevel, PermissionLevel, Resolution, ToolAccess, ToolId, Verdict,
+    },
+    permission::AccessCheck,
 };
 
 /// The approvals of one turn that nobody has decided yet, oldest first.
 #[derive(Default)]
 pub(super) struct PendingApprovals {
     pending: Vec<PendingApproval>,
+    /// Reported calls that a person allowed. The agent may still request permission for them.
+    allowed_reports: Vec<(ToolId, ToolAccess)>,
 }
 
 struct PendingApproval {
     id: ApprovalId,
     request: ApprovalRequest,
+    /// What the person can grant.
+    rules: Vec<GrantRule>,
     requested_at: Instant,
 }
 
@@ -27,18 +35,21 @@ struct PendingApproval {
 pub(super) enum ApprovalCheck {
     /// The rules decided at once. The notice, if any, is shown to viewers.
     Decided { decision: Decision, notice: Option<Notice> },
+    /// The agent's own rules decide a call that it only reported.
+    Proceed,
     /// A person has to decide.
     Pending(Approval),
 }
 
-/// Everything that decides whether a request needs a person.
-pub(super) struct ApprovalRules<'a> {
-    pub(super) permissions: &'a Permissions,
-    pub(super) cwd: &'a Path,
+/// What the rules say about a request, and whether somebody can be asked.
+pub(super) struct ApprovalContext {
+    pub(super) check: AccessCheck,
+    /// What a person can grant.
+    pub(super) rules: Vec<GrantRule>,
+    pub(super) level: PermissionLevel,
     pub(super) can_ask: bool,
     /// Expiry of an approval that is requested now.
     pub(super) expires_at: Timestamp,
-    pub(super) granted: &'a [(Arc<str>, Option<Arc<str>>)],
 }
 
 impl PendingApprovals {
@@ -46,41 +57,83 @@ impl PendingApprovals {
         &mut self,
         id: ApprovalId,
         request: ApprovalRequest,
-        rules: &ApprovalRules,
+        context: ApprovalContext,
     ) -> ApprovalCheck {
         let allow = |by: &str| ApprovalCheck::Decided {
             decision: Decision::new(Verdict::Once, by),
             notice: None,
         };
-        match rules.permissions.check(&request, rules.cwd) {
-            PermissionCheck::Allow => allow("rule"),
-            PermissionCheck::Deny(why) => decline(&request, "rule", &why),
-            PermissionCheck::Ask if is_granted(&request, rules.granted) => allow("session"),
-            PermissionCheck::Ask if !rules.can_ask => {
-                let why = "nobody is there to approve it; allow it with allowed_tools or \
-                           permissions in the profile, or run it from a terminal";
-                decline(&request, "nobody", why)
-            }
-            PermissionCheck::Ask => {
-                let approval = Approval {
-                    id,
-                    kind: request.kind.clone(),
-                    tool_id: request.tool_id.clone(),
-                    tool_name: request.tool_name.clone(),
-                    title: request.title.clone(),
-                    detail: request.detail.clone(),
-                    expires_at: rules.expires_at,
-                };
-                self.pending.push(PendingApproval { id, request, requested_at: Instant::now() });
-                ApprovalCheck::Pending(approval)
-            }
+        let protected = match context.check {
+            AccessCheck::Proceed => return ApprovalCheck::Proceed,
+            AccessCheck::Allow => return allow("rule"),
+            AccessCheck::Deny(why) => return decline(&request, "rule", &why),
+            AccessCheck::Ask { protected } => protected,
+        };
+        if self.was_allowed(&request) {
+            return allow("owner");
         }
+        if !context.can_ask || context.level == PermissionLevel::Unattended {
+            let why = match &protected {
+                Some(path) => protected_reason(path),
+                None => "nobody is there to approve it; allow it with allowed_tools or \
+                         permissions in the profile, or run it from a terminal"
+                    .to_owned(),
+            };
+            return decline(&request, "nobody", &why);
+        }
+        let approval = Approval {
+            id,
+            kind: request.kind.clone(),
+            tool_id: request.tool_id.clone(),
+            tool_name: request.tool_name.clone(),
+            title: request.title.clone(),
+            detail: match &protected {
+                Some(path) => format!("{}\nprotected: {}", request.detail, path.display()).into(),
+                None => request.detail.clone(),
+            },
+            rules: context.rules.iter().map(|rule| rule.to_string().into()).collect(),
+            expires_at: context.expires_at,
+        };
+        let requested_at = Instant::now();
+        self.pending.push(PendingApproval { id, request, rules: context.rules, requested_at });
+        ApprovalCheck::Pending(approval)
+    }
+
+    /// Whether a person has allowed the same call when the agent reported it.
+    fn was_allowed(&self, request: &ApprovalRequest) -> bool {
+        request.tool_id.as_ref().is_some_and(|tool| {
+            let mut allowed = self.allowed_reports.iter();
+            allowed.any(|(id, access)| id == tool && is_same_call(access, &request.access))
+        })
+    }
+
+    /// Returns the rule that the decision grants, if any.
+    pub(super) fn granted_rule(
+        &self,
+        id: ApprovalId,
+        decision: &Decision,
+    ) -> Result<Option<GrantRule>, EngineError> {
+        if !matches!(decision.verdict, Verdict::Session | Verdict::Always) {
+            return Ok(None);
+        }
+        let open = self.pending.iter().find(|open| open.id == id);
+        let rules = &open.ok_or(EngineError::NotPending)?.rules;
+        let Some(chosen) = &decision.rule else {
+            return Ok(rules.first().cloned());
+        };
+        let rule = rules.iter().find(|rule| *rule.to_string() == **chosen);
+        rule.cloned().map(Some).ok_or_else(|| EngineError::NotOffered(chosen.to_string()))
     }
 
     /// Removes a pending approval because it has been decided.
-    pub(super) fn take(&mut self, id: ApprovalId) -> Option<ApprovalRequest> {
+    pub(super) fn take(&mut self, id: ApprovalId, decision: &Decision) -> Option<ApprovalRequest> {
         let index = self.pending.iter().position(|open| open.id == id)?;
-        Some(self.pending.remove(index).request)
+        let request = self.pending.remove(index).request;
+        if request.stage == ApprovalStage::Report && decision.verdict.allows() {
+            let call = request.tool_id.clone().map(|tool| (tool, request.access.clone()));
+            self.allowed_reports.extend(call);
+        }
+        Some(request)
     }
 
     /// Removes the pending approval with the agent's `key` because the agent withdrew the request.
@@ -119,8 +172,20 @@ pub(super) fn resolution_event(id: ApprovalId, verdict: Verdict, by: &str) -> Ev
     EventKind::Resolved(Resolution { id, verdict, by: by.into() })
 }
 
-fn is_granted(request: &ApprovalRequest, granted: &[(Arc<str>, Option<Arc<str>>)]) -> bool {
-    granted.iter().any(|(tool, subject)| *tool == request.tool_name && *subject == request.subject)
+/// Whether two requests are about the same call. The agent's objection may come only later.
+fn is_same_call(one: &ToolAccess, other: &ToolAccess) -> bool {
+    let without_objection =
+        |access: &ToolAccess| ToolAccess { vendor_objection: None, ..access.clone() };
+    without_objection(one) == without_objection(other)
+}
+
+fn protected_reason(path: &Path) -> String {
+    format!(
+        "{} is protected and nobody is there to approve it; name the path in allowed_tools, for \
+         example `Edit({})`",
+        path.display(),
+        path.display()
+    )
 }
 
 fn decline(request: &ApprovalRequest, by: &str, why: &str) -> ApprovalCheck {

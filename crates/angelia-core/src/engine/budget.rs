@@ -1,11 +1,14 @@
 //! Counts how much of its budgets (time, tool calls, cost) a turn has used.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use tokio::time::Instant;
 
 use super::spend::SpendReservation;
-use crate::model::{Budgets, EventKind};
+use crate::model::{Budgets, EventKind, ToolId};
+
+/// The setting that limits the number of tool calls.
+pub(super) const TOOL_BUDGET: &str = "budget_tool_count";
 
 /// Returns the lower one of two optional limits.
 pub(super) fn lower_limit(one: Option<f64>, other: Option<f64>) -> Option<f64> {
@@ -20,14 +23,15 @@ pub(super) struct BudgetMeter {
     /// The turn's share of what its caller may spend.
     spend: Option<Arc<SpendReservation>>,
     started_at: Instant,
-    tool_calls: u32,
+    /// The calls that the budget covers, in this segment.
+    tool_calls: HashSet<ToolId>,
     /// Cost of the finished segments; `segment_cost_usd` has the cost of the running one.
     earlier_cost_usd: f64,
     segment_cost_usd: f64,
 }
 
 impl BudgetMeter {
-    pub(super) const fn new(
+    pub(super) fn new(
         budgets: Budgets,
         spend: Option<Arc<SpendReservation>>,
         now: Instant,
@@ -36,7 +40,7 @@ impl BudgetMeter {
             budgets,
             spend,
             started_at: now,
-            tool_calls: 0,
+            tool_calls: HashSet::new(),
             earlier_cost_usd: 0.0,
             segment_cost_usd: 0.0,
         }
@@ -45,19 +49,14 @@ impl BudgetMeter {
     /// Starts another segment: time and tool calls are counted anew, the cost accumulates.
     pub(super) fn restart(&mut self, now: Instant) {
         self.started_at = now;
-        self.tool_calls = 0;
+        self.tool_calls.clear();
         self.earlier_cost_usd += std::mem::take(&mut self.segment_cost_usd);
     }
 
     /// Counts an event and returns the setting whose budget it exhausts.
     pub(super) fn on_event(&mut self, kind: &EventKind) -> Option<&'static str> {
         match kind {
-            EventKind::ToolCall(_) => {
-                self.tool_calls += 1;
-                let limit = self.budgets.tools?;
-                // The call over the limit is stopped right after it has started.
-                (self.tool_calls > limit).then_some("budget_tool_count")
-            }
+            EventKind::ToolCall(call) => (!self.admit_call(&call.id)).then_some(TOOL_BUDGET),
             EventKind::Usage(usage) => {
                 self.segment_cost_usd = usage.cost_usd.unwrap_or(self.segment_cost_usd);
                 let has_room =
@@ -69,6 +68,19 @@ impl BudgetMeter {
             }
             _ => None,
         }
+    }
+
+    /// Counts a call, once for its events and its requests, and returns whether the budget covers it.
+    pub(super) fn admit_call(&mut self, id: &ToolId) -> bool {
+        let Some(limit) = self.budgets.tools else { return true };
+        if self.tool_calls.contains(id) {
+            return true;
+        }
+        let is_covered = self.tool_calls.len() < usize::try_from(limit).unwrap_or(usize::MAX);
+        if is_covered {
+            self.tool_calls.insert(id.clone());
+        }
+        is_covered
     }
 
     fn cost_usd(&self) -> f64 {

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     model::{ApprovalId, Failure, FailureKind, SessionId, TurnId, TurnState},
-    ports::{Clock, Executor, Lease, Store, StoreError},
+    ports::{Clock, Executor, Lease, PathResolver, Store, StoreError},
     task::TaskGroup,
 };
 
@@ -40,6 +40,7 @@ const MIN_WRITE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct EngineState {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) paths: Arc<dyn PathResolver>,
     pub(super) executors: Vec<Arc<dyn Executor>>,
     pub(super) limits: EngineLimits,
     pub(super) tasks: TaskGroup,
@@ -74,6 +75,7 @@ impl EngineState {
             draining: CancellationToken::new(),
             store: parts.store,
             clock: parts.clock,
+            paths: parts.paths,
             executors: parts.executors,
             limits: parts.limits,
             tasks: parts.tasks,

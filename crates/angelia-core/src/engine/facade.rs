@@ -23,8 +23,8 @@ use crate::{
         SessionSpec, ToolId, TurnId, TurnOptions, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, Clock, Executor, HistoryEntry, NewTurn, Page, PendingCommit, Store,
-        StoreError,
+        ApprovalFilter, Clock, Executor, HistoryEntry, NewTurn, Page, PathResolver, PendingCommit,
+        Store, StoreError,
     },
     task::TaskGroup,
 };
@@ -46,6 +46,7 @@ pub struct Engine {
 pub struct EngineParts {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
+    pub paths: Arc<dyn PathResolver>,
     pub executors: Vec<Arc<dyn Executor>>,
     pub limits: EngineLimits,
     pub tasks: TaskGroup,
@@ -147,6 +148,8 @@ pub enum EngineError {
     QueueFull { limit: usize },
     #[error("this key was already used for a different request (turn {0}); use a new key")]
     KeyReused(TurnId),
+    #[error("the approval does not offer the rule `{0}`; choose one of those it shows")]
+    NotOffered(String),
     #[error("the turn is no longer running in this process")]
     NotRunning,
     #[error("the approval has already been decided, or its turn is over")]

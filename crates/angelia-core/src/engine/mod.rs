@@ -57,6 +57,7 @@ mod spend;
 mod text_cut;
 mod text_saver;
 mod transcript;
+mod turn_approvals;
 mod turn_log;
 mod turn_runner;
 mod unwritten_end;

@@ -2,9 +2,7 @@
 //! end, or until an interrupt, a timeout or a budget stops it. An agent that does not stop is
 //! abandoned.
 
-use std::{
-    collections::VecDeque, ops::ControlFlow, panic::AssertUnwindSafe, sync::Arc, time::Duration,
-};
+use std::{collections::VecDeque, ops::ControlFlow, panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt as _;
 use tokio::{
@@ -14,10 +12,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    approvals::{ApprovalCheck, ApprovalRules, PendingApprovals, resolution_event},
+    approvals::{PendingApprovals, resolution_event},
+    budget::TOOL_BUDGET,
     facade::EngineError,
     output_limit::OUTPUT_LIMIT_SETTING,
-    quota::time_after,
     recorder::Recorder,
     session_actor::{LiveAgent, SessionActor},
     session_command::SessionCommand,
@@ -28,8 +26,8 @@ use super::{
 };
 use crate::{
     model::{
-        ApprovalId, ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind, Notice,
-        NoticeLevel, Turn, TurnState, TurnStatus, Verdict,
+        Content, Decision, EventKind, Failure, FailureKind, Notice, NoticeLevel, Turn, TurnState,
+        TurnStatus, Verdict,
     },
     ports::{Activity, AgentEvent, AgentOutcome, EventSender, StoreError, TurnControl, TurnIo},
 };
@@ -47,7 +45,7 @@ const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
 
 /// One running segment, with the state that does not belong to the session actor.
 pub(super) struct SegmentRun<'a> {
-    turn: &'a Turn,
+    pub(super) turn: &'a Turn,
     recorder: &'a mut Recorder,
     governor: &'a mut TurnGovernor,
     control: mpsc::Sender<TurnControl>,
@@ -56,12 +54,12 @@ pub(super) struct SegmentRun<'a> {
     /// the agent's own requests and what people add to the turn.
     unsent_controls: VecDeque<TurnControl>,
     cancel: CancellationToken,
-    approvals: PendingApprovals,
+    pub(super) approvals: PendingApprovals,
     stop: Option<StopCause>,
     /// When we stop waiting for an agent that was asked to stop.
     abandon_at: Option<Instant>,
     /// Set when the turn can no longer be recorded.
-    store_error: Option<StoreError>,
+    pub(super) store_error: Option<StoreError>,
 }
 
 enum RunEnd {
@@ -274,7 +272,18 @@ impl SessionActor {
                     kinds.push(kind);
                 }
                 AgentEvent::ApprovalRequest(request) => {
-                    let (kind, is_open) = self.request_approval(drive, request);
+                    let id = request.tool_id.as_ref();
+                    if id.is_some_and(|id| !drive.governor.meter.admit_call(id)) {
+                        used_up = used_up.or(Some(TOOL_BUDGET));
+                    }
+                    // Nothing more may begin in a turn that is being stopped.
+                    if used_up.is_some() || drive.stop.is_some() {
+                        let decision = Decision::new(Verdict::Stop, "turn ended")
+                            .with_note("the turn is being stopped");
+                        drive.send_control(TurnControl::Decide { key: request.key, decision });
+                        continue;
+                    }
+                    let (kind, is_open) = self.request_approval(drive, request).await;
                     kinds.extend(kind);
                     asked |= is_open;
                 }
@@ -315,34 +324,11 @@ impl SessionActor {
         }
     }
 
-    /// Returns the event to record for an approval request, and whether a person must decide it.
-    fn request_approval(
-        &self,
+    pub(super) async fn record_events(
+        &mut self,
         drive: &mut SegmentRun<'_>,
-        request: ApprovalRequest,
-    ) -> (Option<EventKind>, bool) {
-        let id = ApprovalId::from_uuid(self.shared.clock.fresh_uuid());
-        let rules = ApprovalRules {
-            permissions: &self.record.spec.permissions,
-            cwd: &self.record.spec.cwd,
-            can_ask: drive.turn.options.can_ask,
-            expires_at: time_after(self.shared.clock.now(), self.record.spec.timeouts.approval),
-            granted: &self.session_grants,
-        };
-        let key = Arc::clone(&request.key);
-        match drive.approvals.request(id, request, &rules) {
-            ApprovalCheck::Decided { decision, notice } => {
-                drive.send_control(TurnControl::Decide { key, decision });
-                (notice.map(EventKind::Notice), false)
-            }
-            ApprovalCheck::Pending(approval) => {
-                self.shared.pending_approvals().insert(id, self.record.id);
-                (Some(EventKind::Approval(approval)), true)
-            }
-        }
-    }
-
-    async fn record_events(&mut self, drive: &mut SegmentRun<'_>, kinds: Vec<EventKind>) {
+        kinds: Vec<EventKind>,
+    ) {
         if drive.store_error.is_some() {
             return;
         }
@@ -358,7 +344,7 @@ impl SessionActor {
         drive.stop(StopCause::Requested, self.shared.limits.interrupt_grace);
     }
 
-    async fn store_turn_state(&mut self, drive: &mut SegmentRun<'_>, now: &TurnState) {
+    pub(super) async fn store_turn_state(&mut self, drive: &mut SegmentRun<'_>, now: &TurnState) {
         let set = self.shared.store.set_turn_state(&self.lease, drive.turn.id, now);
         if let Err(error) = set.await {
             tracing::warn!(turn = %drive.turn.id, %error, "the turn's state could not be stored");
@@ -419,39 +405,6 @@ impl SessionActor {
         drive.send_control(TurnControl::Steer(input));
         Ok(None)
     }
-
-    async fn decide(
-        &mut self,
-        drive: &mut SegmentRun<'_>,
-        id: ApprovalId,
-        decision: Decision,
-    ) -> Result<(), EngineError> {
-        let request = drive.approvals.take(id).ok_or(EngineError::NotPending)?;
-        self.shared.pending_approvals().remove(&id);
-        if decision.verdict == Verdict::Session {
-            self.session_grants.push((request.tool_name, request.subject));
-        }
-        self.record_events(drive, vec![resolution_event(id, decision.verdict, &decision.by)]).await;
-        if let Some(error) = &drive.store_error {
-            // The agent is being stopped; it must not act on a decision that is not recorded.
-            return Err(error.clone().into());
-        }
-        drive.send_control(TurnControl::Decide { key: request.key, decision });
-        drive.update_oldest_approval(Instant::now());
-        if drive.approvals.is_empty() {
-            self.store_turn_state(drive, &TurnState::Running).await;
-        }
-        Ok(())
-    }
-
-    async fn deny_pending_approvals(&mut self, drive: &mut SegmentRun<'_>) {
-        let mut kinds = Vec::new();
-        for (id, kind) in drive.approvals.deny_all() {
-            self.shared.pending_approvals().remove(&id);
-            kinds.push(kind);
-        }
-        self.record_events(drive, kinds).await;
-    }
 }
 
 impl SegmentRun<'_> {
@@ -471,12 +424,12 @@ impl SegmentRun<'_> {
         self.recorder.save_text_at().map_or(at, |save_at| save_at.min(at))
     }
 
-    fn update_oldest_approval(&mut self, now: Instant) {
+    pub(super) fn update_oldest_approval(&mut self, now: Instant) {
         self.governor.watchdog.set_oldest_approval(self.approvals.oldest_requested_at(), now);
     }
 
     /// Queues a message to the agent. It is sent as soon as the channel has room.
-    fn send_control(&mut self, control: TurnControl) {
+    pub(super) fn send_control(&mut self, control: TurnControl) {
         self.unsent_controls.push_back(control);
     }
 

@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     model::{
-        AgentStart, EventKind, LaunchFingerprint, Outcome, SessionId, SessionRecord, Turn, TurnId,
-        TurnOptions, TurnRecord, TurnState, TurnStatus,
+        AgentStart, EventKind, GrantRule, LaunchFingerprint, Outcome, SessionId, SessionRecord,
+        Turn, TurnId, TurnOptions, TurnRecord, TurnState, TurnStatus,
     },
     ports::{Agent, ClaimOutcome, Lease, NewTurn, Store, StoreError},
 };
@@ -112,8 +112,8 @@ pub(super) struct SessionActor {
     pub(super) commands: mpsc::Receiver<SessionCommand>,
     pub(super) queue: VecDeque<QueuedTurn>,
     pub(super) agent: Option<LiveAgent>,
-    /// Tools and subjects that a person allowed for the rest of the session.
-    pub(super) session_grants: Vec<(Arc<str>, Option<Arc<str>>)>,
+    /// What a person allowed for the rest of the session.
+    pub(super) session_grants: Vec<GrantRule>,
     /// The specification was changed during a turn, so the live agent does not match it.
     pub(super) changed_during_turn: bool,
     /// The store failed to write the current record.

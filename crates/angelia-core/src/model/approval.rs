@@ -4,19 +4,27 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{ApprovalId, RawJson, SessionId, ToolClass, ToolId, TurnId};
+use super::{
+    ApprovalId, ApprovalStage, RawJson, SessionId, ToolAccess, ToolClass, ToolId, ToolPattern,
+    TurnId,
+};
 
 /// A request of an agent, before the engine has checked it against the rules.
 #[derive(Clone, Debug)]
 pub struct ApprovalRequest {
     /// The agent's own id of the request; the decision is sent back with it.
     pub key: Arc<str>,
+    pub stage: ApprovalStage,
     pub kind: ApprovalKind,
     pub tool_id: Option<ToolId>,
     pub tool_name: Arc<str>,
     pub class: ToolClass,
-    /// The command or the path that permission patterns are matched against.
+    /// What patterns with a subject are matched against when the call has neither paths nor a
+    /// command: a URL, a host, an argument.
     pub subject: Option<Arc<str>>,
+    pub access: ToolAccess,
+    /// Wider rules that the agent proposes. A person sees each as a choice of its own.
+    pub suggestions: Vec<ToolPattern>,
     /// One line for people; never empty.
     pub title: Arc<str>,
     /// Further text for people: directory, reason, counts and paths of a patch; never empty.
@@ -33,6 +41,9 @@ pub struct Approval {
     pub tool_name: Arc<str>,
     pub title: Arc<str>,
     pub detail: Arc<str>,
+    /// The texts of the rules that a person can grant with `session` and `always`: first exactly this
+    /// call, then the wider ones that the agent suggests. Empty for a question.
+    pub rules: Vec<Arc<str>>,
     /// After this time the approval counts as denied.
     pub expires_at: Timestamp,
 }
@@ -67,7 +78,7 @@ impl ApprovalKind {
     /// The verdicts that apply to this kind.
     pub const fn choices(&self) -> &'static [Verdict] {
         match self {
-            Self::Tool => &[Verdict::Once, Verdict::Session, Verdict::Deny, Verdict::Stop],
+            Self::Tool => &Verdict::ALL,
             Self::Question(_) => &[Verdict::Once, Verdict::Deny, Verdict::Stop],
         }
     }
@@ -91,8 +102,11 @@ pub struct QuestionOption {
 pub enum Verdict {
     /// Allow this call.
     Once,
-    /// Allow this call, and the same tool and subject for the rest of the session.
+    /// Allow this call, and what the chosen rule covers for the rest of the session.
     Session,
+    /// Allow this call, and what the chosen rule covers in this and later sessions of the profile in
+    /// this directory.
+    Always,
     /// Deny; the agent continues without the call.
     Deny,
     /// Deny and end the turn.
@@ -100,12 +114,13 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub const ALL: [Self; 4] = [Self::Once, Self::Session, Self::Deny, Self::Stop];
+    pub const ALL: [Self; 5] = [Self::Once, Self::Session, Self::Always, Self::Deny, Self::Stop];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
             Self::Session => "session",
+            Self::Always => "always",
             Self::Deny => "deny",
             Self::Stop => "stop",
         }
@@ -116,7 +131,7 @@ impl Verdict {
     }
 
     pub const fn allows(self) -> bool {
-        matches!(self, Self::Once | Self::Session)
+        matches!(self, Self::Once | Self::Session | Self::Always)
     }
 }
 
@@ -127,13 +142,15 @@ pub struct Decision {
     /// Sent to the agent with a denial.
     pub note: Option<Arc<str>>,
     pub answers: Vec<QuestionAnswer>,
+    /// The text of the rule to grant, one of those that the approval offers. `None`: the first one.
+    pub rule: Option<Arc<str>>,
     /// Who decided: `owner`, `rule`, `nobody` …
     pub by: Arc<str>,
 }
 
 impl Decision {
     pub fn new(verdict: Verdict, by: impl Into<Arc<str>>) -> Self {
-        Self { verdict, note: None, answers: Vec::new(), by: by.into() }
+        Self { verdict, note: None, answers: Vec::new(), rule: None, by: by.into() }
     }
 
     #[must_use]

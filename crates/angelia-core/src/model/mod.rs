@@ -1,6 +1,7 @@
 //! The vocabulary of Angelia as plain data. Nothing here is `Serialize`: each boundary (disk, HTTP,
 //! stdio) owns its format and derives it for both directions.
 
+mod access;
 mod approval;
 mod audit;
 pub mod bus;
@@ -8,6 +9,7 @@ mod content;
 mod event;
 mod failure;
 mod fingerprint;
+mod grant;
 mod ids;
 mod limits;
 mod outcome;
@@ -18,6 +20,7 @@ mod tool;
 mod turn;
 mod usage;
 
+pub use access::{ApprovalStage, CommandAccess, CommandLine, ToolAccess};
 pub use approval::{
     Approval, ApprovalKind, ApprovalRecord, ApprovalRequest, Decision, Question, QuestionAnswer,
     QuestionOption, Resolution, Verdict,
@@ -31,12 +34,12 @@ pub use event::{
 };
 pub use failure::{Failure, FailureKind};
 pub use fingerprint::LaunchFingerprint;
+pub use grant::{GrantRule, StoredRule};
 pub use ids::{AgentId, ApprovalId, NativeSessionId, SessionId, ToolId, TurnId};
 pub use limits::{Budgets, TurnTimeouts};
 pub use outcome::{Outcome, TurnStatus};
-pub use permission::{
-    PermissionCheck, PermissionLevel, Permissions, ToolPattern, ToolPatternError,
-};
+pub(crate) use permission::glob_matches;
+pub use permission::{PermissionLevel, Permissions, ToolPattern, ToolPatternError};
 pub use session::{ExternalName, SessionRecord};
 pub use spec::{Billing, CallerTool, Mode, SessionSpec, SystemPrompt, ToolSet};
 pub use tool::{ToolCall, ToolClass, ToolResult};

@@ -1,13 +1,7 @@
-//! Permissions: what an agent may do without asking. Three levels, and patterns that name tools.
+//! The settings that say what an agent may do without asking: a level, and patterns that name
+//! tools. `permission` applies them.
 
-use std::{
-    fmt,
-    path::{Component, Path, PathBuf},
-    str::FromStr,
-    sync::Arc,
-};
-
-use super::{ApprovalKind, ApprovalRequest, ToolClass};
+use std::{fmt, str::FromStr, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
@@ -38,66 +32,13 @@ impl PermissionLevel {
     }
 }
 
-/// What the rules say about a request, before a person is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PermissionCheck {
-    Allow,
-    Deny(String),
-    Ask,
-}
-
 impl Permissions {
-    /// Returns the reason if a pattern denies the tool, whatever the level.
-    pub fn denial_reason(&self, tool: &str, subject: Option<&str>) -> Option<String> {
+    /// Returns the reason if a pattern denies every call of the tool.
+    pub fn denial_reason(&self, tool: &str) -> Option<String> {
         let mut rules = self.disallowed.iter();
-        let rule = rules.find(|rule| rule.matches_any_part(tool, subject))?;
+        let rule = rules.find(|rule| rule.subject.is_none() && glob_matches(&rule.tool, tool))?;
         Some(format!("`{rule}` is in disallowed_tools of this profile"))
     }
-
-    /// Applies the rules to a request of an agent that works in `cwd`.
-    pub fn check(&self, request: &ApprovalRequest, cwd: &Path) -> PermissionCheck {
-        let name = &request.tool_name;
-        let subject = request.subject.as_deref();
-        if let Some(why) = self.denial_reason(name, subject) {
-            return PermissionCheck::Deny(why);
-        }
-        // A question needs an answer, so no level and no pattern can allow it.
-        if let ApprovalKind::Question(_) = request.kind {
-            return match self.level {
-                PermissionLevel::Unattended => {
-                    PermissionCheck::Deny("nobody is there to answer; decide yourself".to_owned())
-                }
-                PermissionLevel::Ask | PermissionLevel::Edit => PermissionCheck::Ask,
-            };
-        }
-        if self.allowed.iter().any(|rule| rule.covers(name, request.class, subject)) {
-            return PermissionCheck::Allow;
-        }
-        match (self.level, request.class) {
-            (PermissionLevel::Unattended, _) => PermissionCheck::Allow,
-            (PermissionLevel::Edit, ToolClass::Edit)
-                if subject.is_some_and(|path| is_inside(Path::new(path), cwd)) =>
-            {
-                PermissionCheck::Allow
-            }
-            _ => PermissionCheck::Ask,
-        }
-    }
-}
-
-/// Whether `path` is inside `cwd`, lexically: `..` is resolved, symbolic links are not followed.
-fn is_inside(path: &Path, cwd: &Path) -> bool {
-    let mut resolved = PathBuf::from(cwd);
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                resolved.pop();
-            }
-            Component::CurDir => {}
-            other => resolved.push(other),
-        }
-    }
-    resolved.starts_with(cwd)
 }
 
 /// `Tool` or `Tool(subject)`, each with `*` for anything: `Bash(git status*)`, `mcp__docs__*`.
@@ -108,21 +49,12 @@ pub struct ToolPattern {
 }
 
 impl ToolPattern {
-    /// Whether the pattern allows everything the request does. A command that chains, substitutes
-    /// or redirects does more than its first words say, so only a pattern without a subject, or
-    /// with the identical text, covers it.
-    fn covers(&self, tool: &str, class: ToolClass, subject: Option<&str>) -> bool {
-        if !glob_matches(&self.tool, tool) {
-            return false;
-        }
-        let Some(pattern) = &self.subject else {
-            return true;
-        };
-        let Some(subject) = subject else { return false };
-        if class == ToolClass::Execute && is_compound(subject) {
-            return **pattern == *subject;
-        }
-        glob_matches(pattern, subject)
+    pub(crate) fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
     }
 
     /// Whether this pattern matches everything that `other` matches. `false` if that is not
@@ -136,30 +68,11 @@ impl ToolPattern {
         };
         subject && glob_matches(&self.tool, &other.tool)
     }
-
-    /// Whether the pattern matches any part of the request: enough to deny it.
-    fn matches_any_part(&self, tool: &str, subject: Option<&str>) -> bool {
-        if !glob_matches(&self.tool, tool) {
-            return false;
-        }
-        let Some(pattern) = &self.subject else {
-            return true;
-        };
-        let Some(subject) = subject else { return false };
-        glob_matches(pattern, subject)
-            || subject.split(SHELL_OPERATORS).any(|part| glob_matches(pattern, part.trim()))
-    }
-}
-
-const SHELL_OPERATORS: &[char] = &[';', '&', '|', '\n', '`', '(', ')', '<', '>', '{', '}'];
-
-fn is_compound(command: &str) -> bool {
-    command.contains(SHELL_OPERATORS)
 }
 
 /// Matches a whole text against a pattern with `*`. Greedy, without backtracking over more than one
 /// star.
-fn glob_matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn glob_matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(first) = parts.next() else {
         return text.is_empty();
@@ -225,79 +138,6 @@ impl FromStr for ToolPattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn request(tool: &str, class: ToolClass, subject: &str) -> ApprovalRequest {
-        ApprovalRequest {
-            key: "k".into(),
-            kind: ApprovalKind::Tool,
-            tool_id: None,
-            tool_name: tool.into(),
-            class,
-            subject: Some(subject.into()),
-            title: "t".into(),
-            detail: "d".into(),
-            input: serde_json::value::to_raw_value(&()).unwrap().into(),
-        }
-    }
-
-    fn rules(level: PermissionLevel, allowed: &[&str], disallowed: &[&str]) -> Permissions {
-        let parse = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
-        Permissions { level, allowed: parse(allowed), disallowed: parse(disallowed) }
-    }
-
-    fn answer(rules: &Permissions, tool: &str, class: ToolClass, subject: &str) -> PermissionCheck {
-        rules.check(&request(tool, class, subject), Path::new("/project"))
-    }
-
-    #[test]
-    fn levels_decide_by_class() {
-        use PermissionLevel::{Ask, Edit, Unattended};
-        let cases = [
-            (Ask, ToolClass::Edit, "/project/a.txt", PermissionCheck::Ask),
-            (Ask, ToolClass::Execute, "ls", PermissionCheck::Ask),
-            (Edit, ToolClass::Edit, "/project/a.txt", PermissionCheck::Allow),
-            (Edit, ToolClass::Edit, "src/a.txt", PermissionCheck::Allow),
-            (Edit, ToolClass::Edit, "/project/../etc/passwd", PermissionCheck::Ask),
-            (Edit, ToolClass::Edit, "/project-other/a.txt", PermissionCheck::Ask),
-            (Edit, ToolClass::Execute, "ls", PermissionCheck::Ask),
-            (Unattended, ToolClass::Execute, "rm -r x", PermissionCheck::Allow),
-        ];
-        for (level, class, subject, expected) in cases {
-            let got = answer(&rules(level, &[], &[]), "T", class, subject);
-            assert_eq!(got, expected, "{level:?} {class:?} {subject}");
-        }
-    }
-
-    #[test]
-    fn an_allowed_prefix_does_not_cover_what_is_chained_behind_it() {
-        let rules = rules(PermissionLevel::Ask, &["Bash(git *)", "Bash(make:*)"], &[]);
-        let bash = |command| answer(&rules, "Bash", ToolClass::Execute, command);
-        assert_eq!(bash("git status"), PermissionCheck::Allow);
-        assert_eq!(bash("make test"), PermissionCheck::Allow);
-        for command in [
-            "git status; rm -r .",
-            "git status && rm x",
-            "git log | sh",
-            "git log > ~/.bashrc",
-            "git $(rm x)",
-            "git `rm x`",
-            "git status\nrm x",
-        ] {
-            assert_eq!(bash(command), PermissionCheck::Ask, "{command}");
-        }
-    }
-
-    #[test]
-    fn disallowed_wins_and_sees_every_part_of_a_command() {
-        let rules = rules(PermissionLevel::Unattended, &["Bash"], &["Bash(rm *)", "WebFetch"]);
-        for command in ["rm -r x", "cd / && rm -r x", "echo $(rm x)"] {
-            let got = answer(&rules, "Bash", ToolClass::Execute, command);
-            assert!(matches!(got, PermissionCheck::Deny(_)), "{command}");
-        }
-        assert_eq!(answer(&rules, "Bash", ToolClass::Execute, "ls"), PermissionCheck::Allow);
-        let web = answer(&rules, "WebFetch", ToolClass::Other, "http://x");
-        assert!(matches!(web, PermissionCheck::Deny(_)));
-    }
 
     #[test]
     fn patterns_are_checked_when_they_are_read() {

@@ -142,18 +142,15 @@ pub enum Activity {
 /// A message of the engine to a running agent.
 #[derive(Clone, Debug)]
 pub enum TurnControl {
-    Decide {
-        key: Arc<str>,
-        decision: Decision,
-    },
+    /// The answer to an approval request. A verdict that allows is always `Once`: the engine keeps
+    /// the grants for a session and for good, so the agent must ask again.
+    Decide { key: Arc<str>, decision: Decision },
+    /// No objection to a call that the agent reported (`ApprovalStage::Report`): its own rules decide.
+    Proceed { key: Arc<str> },
     /// Further text for the running turn.
     Steer(Vec<Content>),
     /// The result of a caller's tool.
-    ToolResult {
-        id: ToolId,
-        ok: bool,
-        content: Vec<Content>,
-    },
+    ToolResult { id: ToolId, ok: bool, content: Vec<Content> },
 }
 
 /// How a turn ended, as the agent reports it.

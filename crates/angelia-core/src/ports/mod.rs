@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod deliveries;
 mod executor;
+mod paths;
 mod profiles;
 mod store;
 
@@ -25,6 +26,7 @@ pub use executor::{
     ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnControl,
     TurnIo, UNKNOWN_MODEL_REASON,
 };
+pub use paths::{KnownPlaces, PathResolver};
 pub use profiles::{ExecutorTarget, ProfileRequest, ProfileSummary, Profiles};
 pub use store::{
     ApprovalFilter, AuditQuery, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, NewTurn, OpenText,

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::BoxFuture;
 use crate::model::{
     ApprovalRecord, AuditEntry, AuditRecord, BlockId, ExternalName, Seq, SessionId, SessionRecord,
-    TextChannel, TurnEvent, TurnId, TurnRecord, TurnState,
+    StoredRule, TextChannel, TurnEvent, TurnId, TurnRecord, TurnState,
 };
 
 /// The return type of every method of a store.
@@ -106,6 +106,15 @@ pub trait Store: Send + Sync + 'static {
     /// Lists approvals, newest first. `append` derives them from the events, so the list is what
     /// viewers saw; the decided ones are the audit.
     fn approvals(&self, which: ApprovalFilter, page: Page) -> StoreFuture<'_, Vec<ApprovalRecord>>;
+
+    /// Keeps a rule that a person granted for good. The same grant again changes nothing.
+    fn add_rule<'a>(&'a self, rule: &'a StoredRule) -> StoreFuture<'a, ()>;
+
+    /// Lists the rules of all profiles, oldest first.
+    fn rules(&self) -> StoreFuture<'_, Vec<StoredRule>>;
+
+    /// Returns whether the rule was there.
+    fn remove_rule(&self, id: uuid::Uuid) -> StoreFuture<'_, bool>;
 
     /// Queues an entry of the history index: the hash of a conversation after an answer, as its
     /// caller sees it. Adding the same entry again changes nothing.

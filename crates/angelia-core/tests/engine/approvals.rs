@@ -5,10 +5,11 @@ use std::sync::Arc;
 use angelia_core::{
     engine::EngineError,
     model::{
-        ApprovalKind, ApprovalRequest, Content, Decision, EventKind, ToolClass, TurnEvent,
-        TurnOptions, TurnOrigin, TurnState, Verdict,
+        ApprovalKind, ApprovalRequest, ApprovalStage, Content, Decision, EventKind,
+        PermissionLevel, SessionSpec, ToolAccess, ToolClass, ToolId, TurnEvent, TurnOptions,
+        TurnOrigin, TurnState, TurnStatus, Verdict,
     },
-    ports::{AgentEvent, TurnControl},
+    ports::{AgentEvent, AgentOutcome, TurnControl},
 };
 use angelia_testkit::manual_executor::ManualTurn;
 
@@ -17,6 +18,9 @@ use crate::harness::{EngineHarness, all_events, outcome};
 pub(crate) fn approval_request(key: &str) -> AgentEvent {
     AgentEvent::ApprovalRequest(ApprovalRequest {
         key: key.into(),
+        stage: ApprovalStage::Request,
+        access: ToolAccess::default(),
+        suggestions: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "Bash".into(),
@@ -58,11 +62,12 @@ async fn the_first_answer_wins_and_session_is_remembered() {
     stage.engine.decide(id, Decision::new(Verdict::Session, "owner")).await.unwrap();
     let late = stage.engine.decide(id, Decision::new(Verdict::Deny, "owner")).await;
     assert!(matches!(late, Err(EngineError::NotPending)));
-    assert_eq!(next_decision(&mut run).await.verdict, Verdict::Session);
+    let told = next_decision(&mut run).await;
+    assert_eq!(told.verdict, Verdict::Once, "the agent itself must remember nothing");
 
     run.emit(vec![approval_request("q2")]).await;
     let again = next_decision(&mut run).await;
-    assert_eq!((again.verdict, &*again.by), (Verdict::Once, "session"));
+    assert_eq!((again.verdict, &*again.by), (Verdict::Once, "rule"));
     run.complete("done");
     outcome(stage.engine.watch(submitted.turn, 0).await.unwrap()).await;
 }
@@ -133,4 +138,34 @@ async fn no_decision_is_lost_while_the_agent_does_not_read() {
     }
     run.complete("done");
     outcome(stage.engine.watch(submitted.turn, 0).await.unwrap()).await;
+}
+
+/// The calls of one message arrive together; only those that the budget covers are allowed.
+#[tokio::test(start_paused = true)]
+async fn a_request_beyond_the_tool_budget_is_refused() {
+    let stage = EngineHarness::new();
+    let mut spec = SessionSpec::new("puppet", "/project");
+    spec.permissions.level = PermissionLevel::Unattended;
+    spec.budgets.tools = Some(2);
+    spec.budgets.resumes = 0;
+    let session = stage.session_with(spec).await;
+    let submitted = stage.submit(session.id, "build").await;
+    let mut run = stage.control.next_turn().await;
+    let request_of = |tool: &str| match approval_request(tool) {
+        AgentEvent::ApprovalRequest(request) => AgentEvent::ApprovalRequest(ApprovalRequest {
+            tool_id: Some(ToolId::new(tool)),
+            ..request
+        }),
+        other => other,
+    };
+    // A report and a request of the same call count once.
+    run.emit(vec![request_of("a"), request_of("a"), request_of("b"), request_of("c")]).await;
+    for allowed in [true, true, true, false] {
+        assert_eq!(next_decision(&mut run).await.verdict.allows(), allowed);
+    }
+    run.io.cancel.cancelled().await;
+    run.emit(vec![request_of("a")]).await;
+    assert!(!next_decision(&mut run).await.verdict.allows(), "the turn is being stopped");
+    run.end(AgentOutcome::interrupted("interrupted"));
+    assert_eq!(outcome(submitted.watch).await.status, TurnStatus::Partial);
 }

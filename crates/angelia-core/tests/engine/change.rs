@@ -5,7 +5,8 @@ use std::sync::Arc;
 use angelia_core::{
     engine::EngineError,
     model::{
-        ApprovalKind, ApprovalRequest, PermissionLevel, SessionId, ToolClass, TurnStatus, Verdict,
+        ApprovalKind, ApprovalRequest, ApprovalStage, PermissionLevel, SessionId, ToolAccess,
+        ToolClass, TurnStatus, Verdict,
     },
     ports::{AgentEvent, TurnControl},
 };
@@ -52,6 +53,9 @@ async fn permissions_count_at_once_and_the_process_is_replaced_afterwards() {
         .unwrap();
     run.emit(vec![AgentEvent::ApprovalRequest(ApprovalRequest {
         key: "k".into(),
+        stage: ApprovalStage::Request,
+        access: ToolAccess::default(),
+        suggestions: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "Bash".into(),

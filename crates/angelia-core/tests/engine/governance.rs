@@ -5,8 +5,9 @@ use std::time::Duration;
 use angelia_core::engine::{NewSession, SteerOutcome};
 use angelia_core::{
     model::{
-        ApprovalKind, ApprovalRequest, Content, EventKind, FailureKind, SessionRecord, SessionSpec,
-        ToolCall, ToolClass, ToolId, ToolResult, TurnEvent, TurnStatus, Usage, Verdict,
+        ApprovalKind, ApprovalRequest, ApprovalStage, Content, EventKind, FailureKind,
+        SessionRecord, SessionSpec, ToolAccess, ToolCall, ToolClass, ToolId, ToolResult, TurnEvent,
+        TurnStatus, Usage, Verdict,
     },
     ports::{Activity, AgentEvent, AgentOutcome, TurnControl},
 };
@@ -182,6 +183,9 @@ async fn an_approval_that_nobody_answers_is_declined_and_the_turn_goes_on() {
     run.emit_started().await;
     let request = ApprovalRequest {
         key: "q".into(),
+        stage: ApprovalStage::Request,
+        access: ToolAccess::default(),
+        suggestions: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "Bash".into(),

@@ -18,6 +18,7 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_testkit::{
+    lexical_paths::LexicalPaths,
     manual_executor::{ExecutorControl, ManualExecutor},
     memory_store::MemoryStore,
     unreliable_store::UnreliableStore,
@@ -90,6 +91,7 @@ impl EngineHarness {
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            paths: Arc::new(LexicalPaths::default()),
             executors: vec![puppet],
             limits,
             tasks: tasks.clone(),

@@ -10,6 +10,7 @@ mod approvals;
 mod change;
 mod drain;
 mod governance;
+mod grants;
 mod harness;
 mod hot;
 mod life;

@@ -68,6 +68,7 @@ async fn an_open_approval_of_a_dead_process_is_declined() {
         tool_name: "Bash".into(),
         title: "make".into(),
         detail: "in /project".into(),
+        rules: Vec::new(),
         expires_at: at,
     });
     let event = TurnEvent { turn, session: record.session, seq: 4, at, kind };

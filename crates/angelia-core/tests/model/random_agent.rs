@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{
-        ApprovalKind, ApprovalRequest, EventKind, Failure, FailureKind, Notice, NoticeLevel,
-        RawJson, SessionId, ToolCall, ToolClass, ToolId, ToolResult, TurnId, TurnStatus, Usage,
+        ApprovalKind, ApprovalRequest, ApprovalStage, EventKind, Failure, FailureKind, Notice,
+        NoticeLevel, RawJson, SessionId, ToolAccess, ToolCall, ToolClass, ToolId, ToolResult,
+        TurnId, TurnStatus, Usage,
     },
     ports::{Activity, AgentEvent, AgentOutcome, TurnControl},
 };
@@ -175,6 +176,9 @@ impl RandomAgent {
         self.pending_approvals.push(Arc::clone(&key));
         let request = ApprovalRequest {
             key,
+            stage: ApprovalStage::Request,
+            access: ToolAccess::default(),
+            suggestions: Vec::new(),
             kind: ApprovalKind::Tool,
             tool_id: None,
             tool_name: "Bash".into(),
@@ -210,7 +214,7 @@ impl RandomAgent {
                 TurnControl::Decide { key, .. } => {
                     self.pending_approvals.retain(|asked| *asked != key);
                 }
-                TurnControl::Steer(_) => {}
+                TurnControl::Steer(_) | TurnControl::Proceed { .. } => {}
                 TurnControl::ToolResult { id, .. } => {
                     self.caller_calls.retain(|called| *called != id);
                     self.tools.push(id);

@@ -23,6 +23,7 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_testkit::{
+    lexical_paths::LexicalPaths,
     manual_executor::{ExecutorControl, ManualExecutor},
     memory_store::MemoryStore,
     unreliable_store::UnreliableStore,
@@ -182,6 +183,7 @@ impl Simulation {
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store) as Arc<dyn Store>,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            paths: Arc::new(LexicalPaths::default()),
             executors: vec![puppet],
             limits,
             tasks: tasks.clone(),

@@ -28,6 +28,8 @@ pub(crate) fn translator() -> StreamTranslator {
         warm: true,
         prefix_sha256: None,
         cwd: "/workspace".into(),
+        home: "/home/user".into(),
+        caller_tools: Vec::new(),
     });
     translator.begin_turn("bbbbbbbb-1111-4111-8111-000000000001");
     let mut out = Vec::new();

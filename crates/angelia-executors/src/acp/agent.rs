@@ -153,7 +153,13 @@ impl AcpAgent {
         decision: &Decision,
         batch: &mut Vec<AgentEvent>,
     ) {
-        match self.translator.decide(key, decision, batch) {
+        let effect = self.translator.decide(key, decision, batch);
+        self.carry_out(effect).await;
+    }
+
+    /// Carries out a decision.
+    pub(super) async fn carry_out(&mut self, effect: Option<DecisionEffect>) {
+        match effect {
             Some(DecisionEffect::Execute(id, request)) => self.start_request(id, request).await,
             Some(decided) => self.connection.send_decision(&decided),
             None => {}

@@ -228,7 +228,6 @@ impl AcpExecutor {
             warm,
             prefix_sha256: Some(prefix_fingerprint(spec, &version).sha256().into()),
             roots: vec![spec.cwd.clone(), running.service.root().to_owned()],
-            permissions: spec.permissions.clone(),
             agent: running.agent,
             reports_cost: spec.budgets.cost_usd.is_some(),
         });

@@ -121,6 +121,11 @@ impl TurnProtocol for AcpAgent {
                 batch.push(notice_event(NoticeLevel::Warning, "not_steered", text.to_owned()));
                 false
             }
+            TurnControl::Proceed { key } => {
+                let effect = self.translator.proceed(&key, batch);
+                self.carry_out(effect).await;
+                false
+            }
             TurnControl::ToolResult { .. } => false,
         }
     }

@@ -138,6 +138,7 @@ impl StreamAgent {
                         self.link.input.push(answer);
                     }
                 }
+                Some(StreamSignal::Respond(response)) => self.link.input.push(response),
                 Some(StreamSignal::Response { request_id, result }) => {
                     let asked = self.cost_poll.pending_request.take_if(|id| **id == *request_id);
                     if let (Some(_), Ok(Some(totals))) = (asked, result) {

@@ -82,6 +82,11 @@ impl CallerTools {
         self.tools.is_empty()
     }
 
+    /// Returns the names by which the model sees the tools.
+    pub(crate) fn model_names(&self) -> impl Iterator<Item = String> {
+        self.tools.iter().map(|tool| model_tool_name(&tool.name))
+    }
+
     /// Replaces the names of tool calls with the caller's own names.
     pub(crate) fn restore_caller_names(&self, batch: &mut [AgentEvent]) {
         for emitted in batch {

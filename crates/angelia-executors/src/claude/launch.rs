@@ -13,8 +13,9 @@
 //! | `edit` | the program allows | allowed inside the folder, else asked | asked, likewise |
 //! | `unattended` | the program allows | allowed | allowed |
 //!
-//! `disallowed_tools` wins everywhere: it is passed to the program (which does not ask about what
-//! it considers harmless) and checked again for every permission request.
+//! The program reports every call to us before its own rules (`HookRegistration`), so that the engine
+//! can refuse or ask also where the program would allow. `disallowed_tools` is passed to the program
+//! too, which then does not offer those tools to the model.
 
 use std::{borrow::Cow, ffi::OsString, path::Path};
 
@@ -24,7 +25,8 @@ use angelia_core::model::{
 use uuid::Uuid;
 
 use super::{
-    caller_tool_names, caller_tools, protocol::outgoing::InitializeOptions,
+    caller_tool_names, caller_tools,
+    protocol::outgoing::{HookRegistration, InitializeOptions},
     version::ProgramFeatures,
 };
 use crate::{pool::VERSION_COMPONENT, prompt_prefix::prefix_fingerprint};
@@ -238,6 +240,8 @@ pub(crate) fn build_initialize(spec: &SessionSpec) -> InitializeOptions<'_> {
             vec![caller_tools::MCP_SERVER_NAME]
         },
         json_schema: spec.output_schema.as_deref(),
+        // In model mode only the caller's tools exist, and the caller decides about them.
+        hooks: (spec.mode == Mode::Agent).then_some(HookRegistration),
     }
 }
 

@@ -128,9 +128,12 @@ fn raw(json: &str) -> angelia_core::model::RawJson {
 fn the_first_request_carries_what_the_mode_wants() {
     let first = |spec: &SessionSpec| serde_json::to_value(build_initialize(spec)).unwrap();
     let mut agent = spec(Mode::Agent);
-    assert_eq!(first(&agent), serde_json::json!({}));
+    let report =
+        serde_json::json!({"hookCallbackIds": ["angelia-tool-report"], "timeout": 1_209_600});
+    let hooks = serde_json::json!({"PreToolUse": [report]});
+    assert_eq!(first(&agent), serde_json::json!({"hooks": hooks}));
     agent.system = SystemPrompt::Append("more".into());
-    assert_eq!(first(&agent), serde_json::json!({"appendSystemPrompt": "more"}));
+    assert_eq!(first(&agent), serde_json::json!({"hooks": hooks, "appendSystemPrompt": "more"}));
 
     let mut model = spec(Mode::Model);
     assert_eq!(first(&model), serde_json::json!({"systemPrompt": []}));

@@ -8,12 +8,15 @@
 //! - `account`: the billing lane.
 //! - `transcript`: the program's own conversation files, and histories imported through them.
 //! - [`protocol`]: the wire types of both directions. [`translate`]: turns lines into events. Pure.
-//! - `context_window`, `failure`, `permission`, `tool`, `usage`: parts of the translation.
+//! - `context_window`, `failure`, `tool`, `usage`: parts of the translation.
+//! - `permission`: permission requests and reports of tool calls, with `access` (what a call
+//!   touches), `suggested_rules` and `questions`.
 //! - `agent`, `turn`: the running program and its turns.
 //! - `caller_tools`, `caller_tool_names`: the caller's tools, which we serve as an MCP server.
 //! - `escape`: keeps untrusted text from triggering commands and file mentions.
 //! - `executor`: the implementation of the `Executor` port.
 
+mod access;
 mod account;
 mod agent;
 mod caller_tool_names;
@@ -28,7 +31,9 @@ mod permission;
 pub(crate) mod probe;
 pub(crate) mod program;
 pub mod protocol;
+mod questions;
 pub(crate) mod start;
+mod suggested_rules;
 mod tool;
 pub(crate) mod transcript;
 pub mod translate;

@@ -1,316 +1,371 @@
-//! Permission requests of the CLI: turns them into approvals, and decisions into responses.
+//! Permission requests and reports of the CLI: turns them into approvals, and decisions into
+//! responses.
 //!
-//! The original input and the CLI's own suggestions are kept until the decision, because an allow
-//! must carry the input back and a session-wide allow must carry the rules to add.
+//! The CLI reports every call before it applies its own rules (`PreToolUse`), and asks for
+//! permission only if those do not allow the call. The engine decides both. A call that a person
+//! has allowed when it was reported is not asked about again.
+//!
+//! The original input is kept until the decision, because an allow must carry the input back.
 
-use std::{collections::HashMap, fmt::Write as _, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use angelia_core::model::{
-    ApprovalKind, ApprovalRequest, Decision, Question, QuestionOption, RawJson, ToolClass, ToolId,
-    Verdict,
+    ApprovalKind, ApprovalRequest, ApprovalStage, Decision, RawJson, ToolId, Verdict,
 };
-use serde::Deserialize;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
+    access::tool_access,
     protocol::{
-        incoming::{BorrowedStr, ControlRequestBody, Lenient},
-        outgoing,
+        control::{ControlRequestBody, ToolReport},
+        outgoing::{self, HookAnswer, HookRegistration},
     },
+    questions::{format_questions, parse_questions},
+    suggested_rules::suggested_patterns,
     tool::{self, ToolInput},
+    translate::TranslatorContext,
 };
 use crate::truncation::truncate_chars;
 
 /// How many characters of an unknown tool's input are shown.
 const MAX_INPUT_CHARS: usize = 2000;
 
-#[derive(Debug, Default)]
-pub(crate) struct PendingPermissions(HashMap<Arc<str>, PermissionRequest>);
+/// Why the CLI asks about a call that its accept-edits mode would allow too: because it asks about
+/// every edit, or about every command that it does not consider harmless.
+const ORDINARY_REASONS: &[&str] = &["mode", "other", "subcommandResults"];
 
-/// A permission request that waits for a decision.
+#[derive(Debug, Default)]
+pub(crate) struct PendingPermissions {
+    /// By the id of the control request.
+    pending: HashMap<Arc<str>, PendingCall>,
+    /// The calls of the turn that have been reported, by their tool use id.
+    reported: HashMap<Box<str>, ReportedCall>,
+}
+
 #[derive(Debug)]
-struct PermissionRequest {
-    tool: Box<str>,
-    input: RawJson,
-    suggestions: Option<RawJson>,
+enum PendingCall {
+    /// The CLI asks for permission to make a call with this input.
+    Request { input: RawJson },
+    /// The CLI reports a call.
+    Report { tool_use_id: Option<Box<str>> },
+}
+
+#[derive(Debug)]
+struct ReportedCall {
+    cwd: Option<PathBuf>,
+    /// A person has allowed the call.
+    allowed: bool,
+}
+
+/// One call, as a request or a report describes it.
+struct CallDescription<'a> {
+    tool: &'a str,
+    tool_use_id: Option<&'a str>,
+    input: Option<&'a RawValue>,
+    cwd: Option<&'a Path>,
+    by_sub_agent: bool,
+    /// Why the CLI asks.
+    reason: Option<&'a str>,
+    blocked_path: Option<&'a str>,
 }
 
 impl PendingPermissions {
-    /// Keeps the request and returns the approval for people to decide. `None` if the request names
-    /// no tool.
-    pub(crate) fn register(
+    /// Keeps a permission request and returns the approval. `None` if the request names no tool.
+    pub(crate) fn add_request(
         &mut self,
         key: &str,
         request: &ControlRequestBody<'_>,
-        cwd: &Path,
+        context: &TranslatorContext,
     ) -> Option<ApprovalRequest> {
         let tool = request.tool_name.as_str()?;
-        let input: RawJson = request.input.unwrap_or(RawValue::NULL).to_owned().into();
-        let key: Arc<str> = key.into();
-        let approval = build_approval(Arc::clone(&key), tool, request, Arc::clone(&input), cwd);
-        let suggestions = request.permission_suggestions;
-        self.0.insert(
-            key,
-            PermissionRequest {
-                tool: tool.into(),
-                input,
-                suggestions: suggestions.map(|raw| raw.to_owned().into()),
-            },
-        );
+        let tool_use_id = request.tool_use_id.as_str();
+        let reported = tool_use_id.and_then(|id| self.reported.get(id));
+        let call = CallDescription {
+            tool,
+            tool_use_id,
+            input: request.input,
+            cwd: reported.and_then(|call| call.cwd.as_deref()),
+            by_sub_agent: request.agent_id.0.is_some(),
+            reason: request.decision_reason.as_str(),
+            blocked_path: request.blocked_path.as_str(),
+        };
+        let mut approval = call.approval(key, context);
+        approval.access.vendor_objection = objection(request).map(Into::into);
+        approval.suggestions =
+            suggested_patterns(request.permission_suggestions, tool, approval.subject.as_deref());
+        let request = PendingCall::Request { input: Arc::clone(&approval.input) };
+        self.pending.insert(Arc::clone(&approval.key), request);
         Some(approval)
+    }
+
+    /// Keeps a report and returns the approval. `None` if it is none of our reports, or is about a
+    /// tool of the caller, who decides about it.
+    pub(crate) fn add_report(
+        &mut self,
+        key: &str,
+        request: &ControlRequestBody<'_>,
+        context: &TranslatorContext,
+    ) -> Option<ApprovalRequest> {
+        if request.callback_id.as_str() != Some(HookRegistration::CALLBACK_ID) {
+            return None;
+        }
+        let report = parse_report(request.input);
+        let tool = report.tool_name.as_str()?;
+        if context.caller_tools.iter().any(|own| *own == tool) {
+            return None;
+        }
+        let tool_use_id = report.tool_use_id.as_str().or(request.tool_use_id.as_str());
+        let cwd = report.cwd.as_str().map(Path::new);
+        let call = CallDescription {
+            tool,
+            tool_use_id,
+            input: report.tool_input,
+            cwd,
+            by_sub_agent: report.agent_id.0.is_some(),
+            reason: None,
+            blocked_path: None,
+        };
+        let mut approval = call.approval(key, context);
+        approval.stage = ApprovalStage::Report;
+        // Questions are asked with the permission request that follows.
+        approval.kind = ApprovalKind::Tool;
+        if let Some(id) = tool_use_id {
+            let call = ReportedCall { cwd: cwd.map(Path::to_owned), allowed: false };
+            self.reported.insert(id.into(), call);
+        }
+        let report = PendingCall::Report { tool_use_id: tool_use_id.map(Into::into) };
+        self.pending.insert(Arc::clone(&approval.key), report);
+        Some(approval)
+    }
+
+    /// Takes a request about a call that a person has already allowed when it was reported, and
+    /// returns the response.
+    pub(crate) fn answer_allowed(
+        &mut self,
+        key: &str,
+        request: &ControlRequestBody<'_>,
+    ) -> Option<Vec<u8>> {
+        let call = self.reported.get_mut(request.tool_use_id.as_str()?)?;
+        std::mem::take(&mut call.allowed)
+            .then(|| outgoing::allow(key, request.input.unwrap_or(RawValue::NULL)))
     }
 
     /// Drops a request that the CLI has withdrawn; it must not be answered any more.
     pub(crate) fn withdraw(&mut self, key: &str) -> Option<Arc<str>> {
-        self.0.remove_entry(key).map(|(key, _)| key)
+        self.pending.remove_entry(key).map(|(key, _)| key)
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.0.keys()
+        self.pending.keys()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
+    }
+
+    /// Forgets the calls of the last turn.
+    pub(crate) fn begin_turn(&mut self) {
+        self.reported.clear();
+    }
+
+    pub(crate) fn is_report(&self, key: &str) -> bool {
+        matches!(self.pending.get(key), Some(PendingCall::Report { .. }))
+    }
+
+    /// Returns the line that lets a reported call go on by the CLI's own rules; `None` if the report
+    /// is not pending.
+    pub(crate) fn proceed(&mut self, key: &str) -> Option<Vec<u8>> {
+        if !self.is_report(key) {
+            return None;
+        }
+        self.pending.remove(key);
+        Some(outgoing::answer_hook(key, HookAnswer::Proceed))
     }
 
     /// Returns the line that sends the decision to the CLI; `None` if the request is not pending.
     pub(crate) fn answer(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
-        let asked = self.0.remove(key)?;
-        let note = decision.note.as_deref();
-        Some(match decision.verdict {
-            Verdict::Deny => {
-                outgoing::deny(key, note.unwrap_or("This was declined; go on without it."), false)
+        let stops = decision.verdict == Verdict::Stop;
+        let default_note = match decision.verdict {
+            Verdict::Stop => "This was declined; stop here.",
+            _ => "This was declined; go on without it.",
+        };
+        let note = decision.note.as_deref().unwrap_or(default_note);
+        Some(match (self.pending.remove(key)?, decision.verdict.allows()) {
+            (PendingCall::Request { input }, true) => {
+                outgoing::allow(key, &add_answers(input, decision))
             }
-            Verdict::Stop => {
-                outgoing::deny(key, note.unwrap_or("This was declined; stop here."), true)
+            (PendingCall::Request { .. }, false) => outgoing::deny(key, note, stops),
+            (PendingCall::Report { tool_use_id }, true) => {
+                if let Some(call) = tool_use_id.and_then(|id| self.reported.get_mut(&id)) {
+                    call.allowed = true;
+                }
+                outgoing::answer_hook(key, HookAnswer::Allow)
             }
-            Verdict::Once => outgoing::allow(key, &asked.input_with_answers(decision), None),
-            Verdict::Session => outgoing::allow(
-                key,
-                &asked.input_with_answers(decision),
-                Some(&asked.session_rules()),
-            ),
+            (PendingCall::Report { .. }, false) => {
+                outgoing::answer_hook(key, HookAnswer::Deny(note))
+            }
         })
     }
 }
 
-impl PermissionRequest {
-    /// Returns the tool input to run with: the original, plus the answers to questions.
-    fn input_with_answers(&self, decision: &Decision) -> RawJson {
-        if decision.answers.is_empty() {
-            return Arc::clone(&self.input);
-        }
-        let mut input: Map<String, Value> =
-            serde_json::from_str(self.input.get()).unwrap_or_default();
-        let answers: Map<String, Value> = decision
-            .answers
-            .iter()
-            .map(|one| (one.question.to_string(), Value::from(&*one.answer)))
-            .collect();
-        input.insert("answers".to_owned(), answers.into());
-        serde_json::value::to_raw_value(&input).map_or_else(|_| Arc::clone(&self.input), Into::into)
+/// Returns the answer to a hook callback that is not an approval: of a call of the caller's tools, or
+/// of one that cannot be read.
+pub(crate) fn answer_other_hook(
+    key: &str,
+    callback_id: &str,
+    input: &RawValue,
+    is_callers: impl FnOnce(&str) -> bool,
+) -> Vec<u8> {
+    if callback_id != HookRegistration::CALLBACK_ID {
+        return outgoing::respond_error(key, "there is no such hook here");
     }
+    let answer = if parse_report(Some(input)).tool_name.as_str().is_some_and(is_callers) {
+        HookAnswer::Proceed
+    } else {
+        HookAnswer::Deny("the report of this call does not say which tool it is")
+    };
+    outgoing::answer_hook(key, answer)
+}
 
-    /// Returns the rules that the CLI suggests to add, limited to this process: its own destination
-    /// would write into the project's settings. Changes of the permission mode are left out: "allow
-    /// this and similar calls" must not become "allow every edit" against the profile's rules.
-    fn session_rules(&self) -> Value {
-        let suggested = self.suggestions.as_ref();
-        let suggested: Vec<Map<String, Value>> =
-            suggested.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-        let mut updates: Vec<Value> = suggested
-            .into_iter()
-            .filter(|update| update.get("type").and_then(Value::as_str) != Some("setMode"))
-            .map(|mut update| {
-                update.insert("destination".to_owned(), "session".into());
-                Value::Object(update)
-            })
-            .collect();
-        if !updates.iter().any(|update| update["type"] == "addRules") {
-            updates.push(json!({
-                "type": "addRules",
-                "rules": [self.exact_rule()],
-                "behavior": "allow",
-                "destination": "session",
-            }));
-        }
-        updates.into()
+fn parse_report(input: Option<&RawValue>) -> ToolReport<'_> {
+    input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+/// Returns why the CLI would ask about the call even if edits were allowed.
+fn objection<'a>(request: &'a ControlRequestBody<'_>) -> Option<&'a str> {
+    let kind = request.decision_reason_type.as_str()?;
+    if ORDINARY_REASONS.contains(&kind) {
+        return None;
     }
+    Some(request.decision_reason.as_str().unwrap_or(kind))
+}
 
-    /// Returns a rule for this tool with exactly this subject, in the CLI's notation.
-    fn exact_rule(&self) -> Value {
-        let input = ToolInput::parse(&self.input);
-        let path = |tool: &str| match input.path() {
-            // In the CLI's rules `//` is the root; one slash means the settings' folder.
-            Some(path) if path.starts_with('/') => {
-                json!({"toolName": tool, "ruleContent": format!("/{path}")})
+/// Returns the tool input to run with: the original, plus the answers to questions.
+fn add_answers(input: RawJson, decision: &Decision) -> RawJson {
+    if decision.answers.is_empty() {
+        return input;
+    }
+    let mut with_answers: Map<String, Value> =
+        serde_json::from_str(input.get()).unwrap_or_default();
+    let answers: Map<String, Value> = decision
+        .answers
+        .iter()
+        .map(|one| (one.question.to_string(), Value::from(&*one.answer)))
+        .collect();
+    with_answers.insert("answers".to_owned(), answers.into());
+    serde_json::value::to_raw_value(&with_answers).map_or(input, Into::into)
+}
+
+impl CallDescription<'_> {
+    fn approval(&self, key: &str, context: &TranslatorContext) -> ApprovalRequest {
+        let input: RawJson = self.input.unwrap_or(RawValue::NULL).to_owned().into();
+        let look = ToolInput::parse(&input);
+        let is_question = self.tool == tool::ASK_USER_QUESTION;
+        let questions = is_question.then(|| parse_questions(&input)).flatten();
+        let (kind, title, detail) = match questions {
+            Some(questions) => {
+                let title = Arc::clone(&questions[0].text);
+                let detail = format_questions(&questions).into();
+                (ApprovalKind::Question(questions.into()), title, detail)
             }
-            Some(path) => json!({"toolName": tool, "ruleContent": path}),
-            None => json!({"toolName": tool}),
+            None => {
+                let detail = self.detail(&look, &context.cwd).into();
+                (ApprovalKind::Tool, look.title(self.tool), detail)
+            }
         };
-        match (tool::tool_class(&self.tool), input.command(), input.url()) {
-            // Rules for `Edit` apply to every tool that edits.
-            (ToolClass::Edit, ..) => path("Edit"),
-            (ToolClass::Read, ..) => path("Read"),
-            (ToolClass::Execute, Some(command), _) => {
-                json!({"toolName": &*self.tool, "ruleContent": command})
-            }
-            (_, _, Some(url)) if &*self.tool == "WebFetch" => match url_host(url) {
-                Some(host) => {
-                    json!({"toolName": "WebFetch", "ruleContent": format!("domain:{host}")})
-                }
-                None => json!({"toolName": "WebFetch"}),
-            },
-            _ => json!({"toolName": &*self.tool}),
+        let subject = look.pattern_subject(self.tool).map(Into::into);
+        let mut access = tool_access(self.tool, &look, &context.home);
+        access.cwd = self.cwd.map(Path::to_owned);
+        ApprovalRequest {
+            key: key.into(),
+            stage: ApprovalStage::Request,
+            access,
+            suggestions: Vec::new(),
+            kind,
+            tool_id: self.tool_use_id.map(ToolId::new),
+            tool_name: self.tool.into(),
+            class: tool::tool_class(self.tool),
+            subject,
+            title,
+            detail,
+            input,
         }
     }
-}
 
-fn url_host(url: &str) -> Option<&str> {
-    let rest = url.split_once("://")?.1;
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let host = authority.rsplit('@').next()?.split(':').next()?;
-    (!host.is_empty()).then_some(host)
-}
-
-fn build_approval(
-    key: Arc<str>,
-    tool: &str,
-    request: &ControlRequestBody<'_>,
-    input: RawJson,
-    cwd: &Path,
-) -> ApprovalRequest {
-    let look = ToolInput::parse(&input);
-    let questions = (tool == tool::ASK_USER_QUESTION).then(|| parse_questions(&input)).flatten();
-    let (kind, title, detail) = match questions {
-        Some(questions) => {
-            let title = Arc::clone(&questions[0].text);
-            let detail = format_questions(&questions).into();
-            (ApprovalKind::Question(questions.into()), title, detail)
+    fn detail(&self, input: &ToolInput<'_>, session_cwd: &Path) -> String {
+        let mut text = String::new();
+        let mut line = |label: &str, value: &str| {
+            let _infallible = writeln!(text, "{label}{value}");
+        };
+        match (input.command(), input.path(), input.url()) {
+            (Some(command), ..) => line("", command),
+            (None, Some(path), _) => line("", path),
+            (None, None, Some(url)) => line("", url),
+            (None, None, None) => {}
         }
-        None => (ApprovalKind::Tool, look.title(tool), detail(tool, &look, request, cwd).into()),
-    };
-    let subject = look.pattern_subject(tool).map(Into::into);
-    ApprovalRequest {
-        key,
-        kind,
-        tool_id: request.tool_use_id.as_str().map(ToolId::new),
-        tool_name: tool.into(),
-        class: tool::tool_class(tool),
-        subject,
-        title,
-        detail,
-        input,
-    }
-}
-
-fn detail(
-    tool: &str,
-    input: &ToolInput<'_>,
-    request: &ControlRequestBody<'_>,
-    cwd: &Path,
-) -> String {
-    let mut text = String::new();
-    let mut line = |label: &str, value: &str| {
-        let _infallible = writeln!(text, "{label}{value}");
-    };
-    match (input.command(), input.path(), input.url()) {
-        (Some(command), ..) => line("", command),
-        (None, Some(path), _) => line("", path),
-        (None, None, Some(url)) => line("", url),
-        (None, None, None) => {}
-    }
-    if let Some((added, removed)) = input.line_counts() {
-        line("", &format!("+{added} −{removed} lines"));
-    }
-    if let Some(plan) = input.plan() {
-        line("", plan);
-    }
-    line("in ", &cwd.to_string_lossy());
-    if let Some(description) = input.description() {
-        line("for: ", description);
-    }
-    if let Some(reason) = request.decision_reason.as_str() {
-        line("asked because: ", reason);
-    }
-    if let Some(path) = request.blocked_path.as_str() {
-        line("touches: ", path);
-    }
-    if request.agent_id.0.is_some() {
-        line("", "by a sub-agent");
-    }
-    // For an unknown tool, show its whole input.
-    if input.command().is_none() && input.path().is_none() && input.plan().is_none() {
-        let given = request.input.map_or("nothing", RawValue::get);
-        line(tool, &format!(": {}", truncate_chars(given, MAX_INPUT_CHARS)));
-    }
-    text.truncate(text.trim_end().len());
-    text
-}
-
-fn parse_questions(input: &RawValue) -> Option<Vec<Question>> {
-    #[derive(Deserialize)]
-    struct QuestionInput<'a> {
-        #[serde(borrow, default)]
-        questions: Lenient<Vec<QuestionItem<'a>>>,
-    }
-    #[derive(Deserialize)]
-    struct QuestionItem<'a> {
-        #[serde(borrow, default)]
-        question: Lenient<BorrowedStr<'a>>,
-        #[serde(borrow, default)]
-        header: Lenient<BorrowedStr<'a>>,
-        #[serde(rename = "multiSelect", default)]
-        multiple: Lenient<bool>,
-        #[serde(borrow, default)]
-        options: Lenient<Vec<QuestionChoice<'a>>>,
-    }
-    #[derive(Deserialize)]
-    struct QuestionChoice<'a> {
-        #[serde(borrow, default)]
-        label: Lenient<BorrowedStr<'a>>,
-        #[serde(borrow, default)]
-        description: Lenient<BorrowedStr<'a>>,
-    }
-    let text = |text: &Lenient<BorrowedStr<'_>>| Arc::from(text.as_str().unwrap_or_default());
-    let asked: QuestionInput<'_> = serde_json::from_str(input.get()).ok()?;
-    let questions = asked.questions.0?.into_iter().map(|one| Question {
-        text: text(&one.question),
-        header: text(&one.header),
-        options: (one.options.0.iter().flatten())
-            .map(|choice| QuestionOption {
-                label: text(&choice.label),
-                description: text(&choice.description),
-            })
-            .collect(),
-        multiple: one.multiple.get().unwrap_or(false),
-    });
-    let questions: Vec<Question> = questions.filter(|one| !one.text.trim().is_empty()).collect();
-    (!questions.is_empty()).then_some(questions)
-}
-
-/// Formats the questions with their options as text.
-fn format_questions(questions: &[Question]) -> String {
-    let mut text = String::new();
-    for question in questions {
-        let _infallible = writeln!(text, "{}", question.text);
-        for option in &question.options {
-            let _infallible = writeln!(text, "- {}: {}", option.label, option.description);
+        if let Some((added, removed)) = input.line_counts() {
+            line("", &format!("+{added} −{removed} lines"));
         }
+        if let Some(plan) = input.plan() {
+            line("", plan);
+        }
+        line("in ", &self.cwd.unwrap_or(session_cwd).to_string_lossy());
+        if let Some(description) = input.description() {
+            line("for: ", description);
+        }
+        if let Some(reason) = self.reason {
+            line("asked because: ", reason);
+        }
+        if let Some(path) = self.blocked_path {
+            line("touches: ", path);
+        }
+        if self.by_sub_agent {
+            line("", "by a sub-agent");
+        }
+        // For an unknown tool, show its whole input.
+        if input.command().is_none() && input.path().is_none() && input.plan().is_none() {
+            let given = self.input.map_or("nothing", RawValue::get);
+            line(self.tool, &format!(": {}", truncate_chars(given, MAX_INPUT_CHARS)));
+        }
+        text.truncate(text.trim_end().len());
+        text
     }
-    text.truncate(text.trim_end().len());
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use angelia_core::model::QuestionAnswer;
+    use serde_json::json;
 
     use super::*;
 
+    fn context() -> TranslatorContext {
+        TranslatorContext {
+            profile: "default".into(),
+            executor: "claude".into(),
+            resumed: false,
+            warm: false,
+            prefix_sha256: None,
+            cwd: "/project".into(),
+            home: "/home/u".into(),
+            caller_tools: vec!["mcp__client__own".to_owned()],
+        }
+    }
+
     fn ask(pending: &mut PendingPermissions, request: &str) -> ApprovalRequest {
         let request = serde_json::from_str(request).unwrap();
-        pending.register("k", &request, Path::new("/project")).unwrap()
+        pending.add_request("k", &request, &context()).unwrap()
+    }
+
+    fn response(line: &[u8]) -> Value {
+        let line: Value = serde_json::from_slice(line).unwrap();
+        assert_eq!(line["response"]["request_id"], "k");
+        line["response"]["response"].clone()
     }
 
     fn answer(request: &str, decision: &Decision) -> Value {
@@ -318,61 +373,32 @@ mod tests {
         ask(&mut pending, request);
         let line = pending.answer("k", decision).unwrap();
         assert!(pending.answer("k", decision).is_none(), "answered once");
-        let line: Value = serde_json::from_slice(&line).unwrap();
-        assert_eq!(line["response"]["request_id"], "k");
-        line["response"]["response"].clone()
+        response(&line)
+    }
+
+    fn report(pending: &mut PendingPermissions, tool: &str) -> Option<ApprovalRequest> {
+        let request = json!({"subtype": "hook_callback", "callback_id": HookRegistration::CALLBACK_ID,
+            "tool_use_id": "t", "input": {"hook_event_name": "PreToolUse", "cwd": "/project/sub",
+            "tool_name": tool, "tool_input": {"file_path": "a"}, "tool_use_id": "t"}});
+        let text = request.to_string();
+        pending.add_report("k", &serde_json::from_str(&text).unwrap(), &context())
     }
 
     const MKDIR: &str = r#"{"tool_name":"Bash","input":{"command":"mkdir x","n":1.0},
         "tool_use_id":"t","permission_suggestions":[
-        {"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"mkdir x"}],
+        {"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"mkdir *"}],
          "behavior":"allow","destination":"localSettings"},
-        {"type":"addDirectories","directories":["/y"],"destination":"userSettings"},
         {"type":"setMode","mode":"acceptEdits","destination":"session"}]}"#;
 
     #[test]
-    fn once_carries_the_input_back_untouched() {
-        let got = answer(MKDIR, &Decision::new(Verdict::Once, "owner"));
-        assert_eq!(
-            got,
-            json!({"behavior": "allow", "updatedInput": {"command": "mkdir x", "n": 1.0}})
-        );
-    }
-
-    #[test]
-    fn session_remembers_suggestions_in_this_process_only() {
-        let got = answer(MKDIR, &Decision::new(Verdict::Session, "owner"));
-        let updates = got["updatedPermissions"].as_array().unwrap();
-        assert_eq!(updates.len(), 2, "no change of mode: {updates:?}");
-        assert!(updates.iter().all(|update| update["destination"] == "session"));
-    }
-
-    #[test]
-    fn session_without_suggestions_remembers_exactly_this() {
-        let cases = [
-            (
-                "Bash",
-                r#"{"command":"a && b"}"#,
-                json!({"toolName": "Bash", "ruleContent": "a && b"}),
-            ),
-            (
-                "Write",
-                r#"{"file_path":"/w/a"}"#,
-                json!({"toolName": "Edit", "ruleContent": "//w/a"}),
-            ),
-            ("Read", r#"{"file_path":"a"}"#, json!({"toolName": "Read", "ruleContent": "a"})),
-            (
-                "WebFetch",
-                r#"{"url":"https://u@x.org:8/p"}"#,
-                json!({"toolName": "WebFetch", "ruleContent": "domain:x.org"}),
-            ),
-            ("mcp__a__b", r#"{"command":"c"}"#, json!({"toolName": "mcp__a__b"})),
-        ];
-        for (tool, input, rule) in cases {
-            let request = format!(r#"{{"tool_name":"{tool}","input":{input}}}"#);
-            let got = answer(&request, &Decision::new(Verdict::Session, "owner"));
-            assert_eq!(got["updatedPermissions"][0]["rules"], json!([rule]), "{tool}");
+    fn an_allow_carries_the_input_back_untouched_and_no_rules() {
+        for verdict in [Verdict::Once, Verdict::Session, Verdict::Always] {
+            let got = answer(MKDIR, &Decision::new(verdict, "owner"));
+            let input = json!({"command": "mkdir x", "n": 1.0});
+            assert_eq!(got, json!({"behavior": "allow", "updatedInput": input}));
         }
+        let asked = ask(&mut PendingPermissions::default(), MKDIR);
+        assert_eq!(asked.suggestions, ["Bash(mkdir *)".parse().unwrap()]);
     }
 
     #[test]
@@ -381,6 +407,59 @@ mod tests {
         assert_eq!(got, json!({"behavior": "deny", "message": "not here"}));
         let got = answer(MKDIR, &Decision::new(Verdict::Stop, "owner"));
         assert_eq!(got["interrupt"], true);
+    }
+
+    #[test]
+    fn a_report_is_answered_with_a_hooks_output() {
+        let mut pending = PendingPermissions::default();
+        let reported = report(&mut pending, "Read").unwrap();
+        assert_eq!(reported.stage, ApprovalStage::Report);
+        assert_eq!(reported.access.reads, [PathBuf::from("a")]);
+        assert_eq!(reported.access.cwd, Some("/project/sub".into()));
+        assert_eq!(response(&pending.proceed("k").unwrap()), json!({}));
+        assert!(pending.proceed("k").is_none(), "answered once");
+
+        report(&mut pending, "Read").unwrap();
+        let no = Decision::new(Verdict::Deny, "rule").with_note("not that");
+        let got = response(&pending.answer("k", &no).unwrap());
+        let got = &got["hookSpecificOutput"];
+        assert_eq!(got["hookEventName"], "PreToolUse");
+        assert_eq!(got["permissionDecision"], "deny");
+        assert_eq!(got["permissionDecisionReason"], "not that");
+
+        assert!(report(&mut pending, "mcp__client__own").is_none(), "the caller decides");
+        assert!(report(&mut pending, "mcp__client__other").is_some());
+    }
+
+    #[test]
+    fn a_call_that_was_allowed_when_reported_is_not_asked_about_again() {
+        let mut pending = PendingPermissions::default();
+        let request: ControlRequestBody<'_> = serde_json::from_str(MKDIR).unwrap();
+        report(&mut pending, "Bash").unwrap();
+        let line = pending.answer("k", &Decision::new(Verdict::Once, "owner")).unwrap();
+        assert_eq!(response(&line)["hookSpecificOutput"]["permissionDecision"], "allow");
+        assert_eq!(response(&pending.answer_allowed("k", &request).unwrap())["behavior"], "allow");
+        assert!(pending.answer_allowed("k", &request).is_none(), "once");
+
+        report(&mut pending, "Bash").unwrap();
+        pending.proceed("k").unwrap();
+        assert!(pending.answer_allowed("k", &request).is_none(), "nobody has allowed it");
+        let asked = ask(&mut pending, MKDIR);
+        assert_eq!(asked.access.cwd, Some("/project/sub".into()), "as reported");
+    }
+
+    #[test]
+    fn only_an_objection_to_an_edit_is_an_objection() {
+        let objection = |reason: Value| {
+            let mut request = json!({"tool_name": "Write", "input": {"file_path": "a"}});
+            request.as_object_mut().unwrap().extend(reason.as_object().unwrap().clone());
+            ask(&mut PendingPermissions::default(), &request.to_string()).access.vendor_objection
+        };
+        let outside = json!({"decision_reason": "outside", "decision_reason_type": "workingDir"});
+        assert_eq!(objection(outside).as_deref(), Some("outside"));
+        assert_eq!(objection(json!({"decision_reason_type": "new"})).as_deref(), Some("new"));
+        assert_eq!(objection(json!({"decision_reason_type": "mode"})), None);
+        assert_eq!(objection(json!({})), None);
     }
 
     #[test]

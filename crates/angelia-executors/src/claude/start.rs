@@ -22,6 +22,7 @@ use super::{
     account::ClaudeAccount,
     caller_tools::CallerTools,
     launch::{self, ConversationStart},
+    permission,
     program::{ProgramInstallation, StreamProgram},
     protocol::outgoing::{self, ControlCommand},
     translate::{
@@ -231,6 +232,8 @@ impl LaunchPlan {
             warm,
             prefix_sha256: prefix,
             cwd: self.spec.cwd.clone(),
+            home: self.host.home_of(&self.spec),
+            caller_tools: CallerTools::new(&self.spec.caller_tools).model_names().collect(),
         })
     }
 }
@@ -380,7 +383,10 @@ pub(crate) fn answer_cli_request(request: &CliRequest, tools: &mut CallerTools) 
         CliRequestKind::Mcp { server, .. } => {
             Some(outgoing::respond_error(id, &format!("there is no server `{server}`")))
         }
-        CliRequestKind::Hook { .. } => Some(outgoing::respond_error(id, "there are no hooks here")),
+        CliRequestKind::Hook { callback_id, input } => {
+            let is_callers = |name: &str| tools.model_names().any(|own| *own == *name);
+            Some(permission::answer_other_hook(id, callback_id, input, is_callers))
+        }
         CliRequestKind::Unknown { subtype, .. } => {
             Some(outgoing::respond_error(id, &format!("`{subtype}` is not known here")))
         }

@@ -45,6 +45,8 @@ pub(crate) fn tool_class(name: &str) -> ToolClass {
 pub(crate) struct ToolInput<'a> {
     command: Lenient<BorrowedStr<'a>>,
     file_path: Lenient<BorrowedStr<'a>>,
+    #[serde(rename = "filePath")]
+    file_path_camel_case: Lenient<BorrowedStr<'a>>,
     notebook_path: Lenient<BorrowedStr<'a>>,
     path: Lenient<BorrowedStr<'a>>,
     pattern: Lenient<BorrowedStr<'a>>,
@@ -71,7 +73,18 @@ impl<'a> ToolInput<'a> {
     }
 
     pub(crate) fn path(&self) -> Option<&str> {
-        [&self.file_path, &self.notebook_path, &self.path].into_iter().find_map(Lenient::as_str)
+        self.paths().next()
+    }
+
+    /// Returns every path in the input.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        [&self.file_path, &self.notebook_path, &self.file_path_camel_case, &self.path]
+            .into_iter()
+            .filter_map(Lenient::as_str)
+    }
+
+    pub(crate) fn pattern(&self) -> Option<&str> {
+        self.pattern.as_str()
     }
 
     pub(crate) fn url(&self) -> Option<&str> {

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{Decision, Failure, FailureKind, Turn, TurnStatus},
+    model::{Decision, Failure, FailureKind, Turn, TurnStatus, Verdict},
     ports::{AgentEvent, AgentOutcome, TurnControl},
 };
 use angelia_wire::ndjson::Frame;
@@ -62,10 +62,15 @@ impl TurnProtocol for StreamAgent {
     }
 
     async fn handle_control(&mut self, control: TurnControl, _batch: &mut Vec<AgentEvent>) -> bool {
+        let mut must_stop = false;
         let line = match control {
             TurnControl::Decide { key, decision } => {
+                // The answer to a report cannot end the turn.
+                must_stop =
+                    decision.verdict == Verdict::Stop && self.translator.is_pending_report(&key);
                 self.translator.answer_approval(&key, &decision)
             }
+            TurnControl::Proceed { key } => self.translator.proceed(&key),
             TurnControl::ToolResult { id, ok, content } => {
                 self.tools.complete_call(id, ok, content)
             }
@@ -79,7 +84,7 @@ impl TurnProtocol for StreamAgent {
         if let Some(line) = line {
             self.link.input.push(line);
         }
-        false
+        must_stop
     }
 
     /// Interrupts the turn. A turn that is in the background ends with the answer it already has.

@@ -14,7 +14,7 @@ use super::{
     app_server::{AppServer, CallResult, ThreadInbox, ThreadMessage},
     probe::not_logged_in_failure,
     process_guard::ProcessGuard,
-    protocol::outgoing::{ApprovalPolicy, CleanTerminals, TurnInterrupt, TurnSteer, to_user_input},
+    protocol::outgoing::{CleanTerminals, TurnInterrupt, TurnSteer, to_user_input},
     sandbox_cleanup::SandboxCleanup,
     thread::CodexThread,
     translate::{CodexTranslator, RequestOutcome},
@@ -53,7 +53,6 @@ pub(super) struct CodexAgent {
 /// Settings that stay the same for the agent's whole life, except for `logged_out`.
 pub(super) struct CodexAgentSettings {
     pub(super) permissions: &'static str,
-    pub(super) approval_policy: ApprovalPolicy,
     pub(super) output_schema: Option<RawJson>,
     pub(super) clock: Arc<dyn Clock>,
     /// Codex reported no login when the thread was opened.

@@ -1,8 +1,8 @@
 //! Requests of the app-server that wait for a decision or a tool's result, and the responses to
 //! them.
 //!
-//! Codex offers to remember a command permanently in the user's own rules. Angelia never accepts
-//! that offer: an approval for the session ends with the session.
+//! Codex offers to remember a decision, for the thread or permanently in the user's own rules.
+//! Angelia never accepts that offer: the engine keeps what was granted, and Codex asks again.
 
 mod elicitation;
 mod request_builder;
@@ -45,9 +45,7 @@ pub(crate) enum ServerRequestKind {
     Permissions(RawJson),
     Input(Vec<QuestionWithId>),
     /// A call of an MCP server's tool, or a URL to open.
-    Consent {
-        for_session: bool,
-    },
+    Consent,
     Form(Vec<FormField>),
 }
 
@@ -152,13 +150,10 @@ impl ServerRequestKind {
                 request_result::user_input(&answers.collect())
             }
             _ if !verdict.allows() => request_result::decline_elicitation(verdict),
-            Self::Consent { for_session } => request_result::accept_elicitation(
-                &Map::new(),
-                *for_session && verdict == Verdict::Session,
-            ),
+            Self::Consent => request_result::accept_elicitation(&Map::new()),
             // A form without the required answers is declined.
             Self::Form(fields) => match elicitation::form_content(fields, &decision.answers) {
-                Some(content) => request_result::accept_elicitation(&content, false),
+                Some(content) => request_result::accept_elicitation(&content),
                 None => request_result::decline_elicitation(Verdict::Deny),
             },
         }

@@ -269,7 +269,6 @@ impl CodexExecutor {
             prefix_sha256: Some(prefix.into()),
             cwd: spec.cwd.clone(),
             mode: spec.mode,
-            permissions: spec.permissions.clone(),
             own_servers: vec![mcp::OWN_SERVER.into()],
             lane: match login {
                 LoginState::LoggedIn { lane } => lane.clone(),
@@ -278,13 +277,11 @@ impl CodexExecutor {
             prices: ModelPrices::new(Arc::clone(&self.host.prices)),
             zone: TimeZone::system(),
         });
-        let (permissions, approval_policy) = launch::turn_permissions(spec);
         let agent = CodexAgent::new(
             open.thread,
             translator,
             CodexAgentSettings {
-                permissions,
-                approval_policy,
+                permissions: launch::turn_permissions(spec),
                 output_schema: spec.output_schema.clone(),
                 clock: Arc::clone(&self.host.clock),
                 logged_out: *login == LoginState::LoggedOut,

@@ -7,10 +7,11 @@
 //!
 //! | | commands | edits | sandbox |
 //! |---|---|---|---|
-//! | `ask`, `edit` | asked | asked; `edit`: the engine allows edits in the folder | `:workspace` |
-//! | `unattended` | asked when the model wants to leave the sandbox | likewise | `:workspace` |
-//! | `unattended` with `disallowed_tools` | asked | asked | `:workspace` |
+//! | agent mode | asked | asked | `:workspace` |
 //! | model mode | there are none | declined | `:read-only` |
+//!
+//! At every permission level Codex asks about every call, because the rules, the protected paths and
+//! the budgets of the engine apply only to what is asked.
 //!
 //! A thread is always *started* read-only and receives its permissions with each turn: starting it
 //! writable would make Codex record the repository as trusted in the user's own configuration.
@@ -22,9 +23,7 @@ use std::{
     sync::Arc,
 };
 
-use angelia_core::model::{
-    Failure, FailureKind, Mode, PermissionLevel, SessionSpec, SystemPrompt, ToolSet,
-};
+use angelia_core::model::{Failure, FailureKind, Mode, SessionSpec, SystemPrompt, ToolSet};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -189,18 +188,11 @@ pub(super) fn thread_settings<'a>(
     })
 }
 
-/// Returns the sandbox profile and the approval policy of a turn.
-pub(super) fn turn_permissions(spec: &SessionSpec) -> (&'static str, ApprovalPolicy) {
-    let rules = &spec.permissions;
+/// Returns the sandbox profile of a turn.
+pub(super) fn turn_permissions(spec: &SessionSpec) -> &'static str {
     match spec.mode {
-        Mode::Model => (READ_ONLY, ApprovalPolicy::Untrusted),
-        // `disallowed_tools` can only take effect on actions that Codex asks about.
-        Mode::Agent
-            if rules.level == PermissionLevel::Unattended && rules.disallowed.is_empty() =>
-        {
-            (WORKSPACE, ApprovalPolicy::OnRequest)
-        }
-        Mode::Agent => (WORKSPACE, ApprovalPolicy::Untrusted),
+        Mode::Model => READ_ONLY,
+        Mode::Agent => WORKSPACE,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use angelia_core::model::{CallerTool, Permissions};
+use angelia_core::model::CallerTool;
 use serde_json::value::RawValue;
 
 use super::*;
@@ -70,27 +70,7 @@ fn model_mode_has_no_tools_and_nobodys_prompt() {
     let skills = json!({"include_instructions": false,
         "config": [{"path": "/skill", "enabled": false}]});
     assert_eq!(config["skills"], skills);
-    assert_eq!(turn_permissions(&model), (READ_ONLY, ApprovalPolicy::Untrusted));
-}
-
-#[test]
-fn everything_is_asked_unless_nobody_is_to_be_asked() {
-    let of = |level, disallowed: &[&str]| {
-        turn_permissions(&SessionSpec {
-            permissions: Permissions {
-                level,
-                allowed: Vec::new(),
-                disallowed: disallowed.iter().map(|rule| rule.parse().unwrap()).collect(),
-            },
-            ..spec()
-        })
-    };
-    let all = (WORKSPACE, ApprovalPolicy::Untrusted);
-    assert_eq!(of(PermissionLevel::Ask, &[]), all);
-    assert_eq!(of(PermissionLevel::Edit, &[]), all);
-    assert_eq!(of(PermissionLevel::Unattended, &["Bash(rm *)"]), all);
-    let fewer = (WORKSPACE, ApprovalPolicy::OnRequest);
-    assert_eq!(of(PermissionLevel::Unattended, &[]), fewer);
+    assert_eq!((turn_permissions(&model), turn_permissions(&spec())), (READ_ONLY, WORKSPACE));
 }
 
 #[test]

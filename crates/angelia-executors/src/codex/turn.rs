@@ -15,7 +15,7 @@ use super::{
     calls::TurnStartWithPermissions,
     protocol::{
         history,
-        outgoing::{ThreadInjectItems, TurnStart, to_user_input},
+        outgoing::{ApprovalPolicy, ThreadInjectItems, TurnStart, to_user_input},
     },
     translate::DeferredReply,
 };
@@ -121,6 +121,7 @@ impl TurnProtocol for CodexAgent {
                 self.pending_steers.push(content);
                 None
             }
+            TurnControl::Proceed { key } => self.translator.proceed(&key),
         };
         if let Some(DeferredReply { id, result, then_interrupt, then_steer }) = reply {
             self.server.reply(id, Ok(result)).await;
@@ -222,7 +223,7 @@ impl CodexAgent {
                 output_schema: self.settings.output_schema.as_deref(),
             },
             permissions: self.settings.permissions,
-            approval_policy: self.settings.approval_policy,
+            approval_policy: ApprovalPolicy::Untrusted,
         };
         self.server.send_request(&call).await
     }

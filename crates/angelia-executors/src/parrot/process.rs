@@ -33,11 +33,10 @@ pub fn run(
     output: OwnedFd,
     errors: &mut impl Write,
 ) -> u8 {
-    let mut allowed_commands = Vec::new();
     let ended =
         ParrotOptions::read(arguments).map_err(|error| error.to_string()).and_then(|options| {
             ScriptedClaude::new(setup(options), input, output)
-                .serve(|turn| ParrotTurn { turn, allowed_commands: &mut allowed_commands }.run())
+                .serve(|turn| ParrotTurn { turn }.run())
         });
     ended.unwrap_or_else(|why| {
         let _nobody_reads = writeln!(errors, "parrot: {why}");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::turn::ParrotTurn;
-use crate::scripted_claude::{PermissionVerdict, ToolRequest, TurnAbort};
+use crate::scripted_claude::{CallReport, PermissionVerdict, ToolRequest, TurnAbort};
 
 const PRETENDED_RESULT: &str = "Only pretended: nothing was read, run or changed.";
 const COLOUR_QUESTION: &str = "Which colour is the parrot?";
@@ -19,6 +19,11 @@ impl ParrotTurn<'_, '_> {
             _ => json!({"description": PRETENDED_RESULT}),
         };
         let id = self.turn.write_tool_call(name, &input)?;
+        let call = ToolRequest { id: &id, name, input: &input };
+        if let CallReport::Denied { why } = self.turn.report_call(call)? {
+            self.turn.write_tool_result(&id, &why, false)?;
+            return self.write_paragraph(&format!("The tool {name} was refused: {why}"));
+        }
         self.turn.handle_input_for(takes)?;
         self.turn.write_tool_result(&id, PRETENDED_RESULT, true)?;
         self.write_paragraph(&format!("The tool {name} was only pretended."))
@@ -28,32 +33,33 @@ impl ParrotTurn<'_, '_> {
     pub(super) fn ask_permission(&mut self, command: &str) -> Result<(), TurnAbort> {
         let input = &json!({"command": command, "description": "Pretended; nothing will run"});
         let id = &self.turn.write_tool_call("Bash", input)?;
-        if self.allowed_commands.iter().any(|rule| rule == command) {
-            self.turn.write_tool_result(id, PRETENDED_RESULT, true)?;
-            let text = format!("`{command}` was allowed for this session, so I did not ask.");
-            return self.write_paragraph(&text);
+        let call = ToolRequest { id, name: "Bash", input };
+        match self.turn.report_call(call)? {
+            CallReport::Proceed => {}
+            CallReport::Allowed => return self.pretend_command(id, command),
+            CallReport::Denied { why } => return self.refuse_command(id, command, &why),
         }
         let rule = json!({"toolName": "Bash", "ruleContent": command});
         let more = json!({"description": input["description"],
             "permission_suggestions": [{"type": "addRules", "rules": [rule],
                 "behavior": "allow", "destination": "localSettings"}]});
-        match self.turn.request_permission(ToolRequest { id, name: "Bash", input }, more)? {
-            PermissionVerdict::Allowed { input, permissions } => {
-                let rules = session_rules(&permissions);
-                let session = if rules.is_empty() { "" } else { " for this session" };
-                self.allowed_commands.extend(rules);
-                self.turn.write_tool_result(id, PRETENDED_RESULT, true)?;
-                let ran = input["command"].as_str().unwrap_or(command);
-                self.write_paragraph(&format!(
-                    "You allowed `{ran}`{session}. I only pretend, so nothing ran."
-                ))
+        match self.turn.request_permission(call, more)? {
+            PermissionVerdict::Allowed { input } => {
+                self.pretend_command(id, input["command"].as_str().unwrap_or(command))
             }
-            PermissionVerdict::Denied { why } => {
-                self.turn.write_tool_result(id, &why, false)?;
-                self.write_paragraph(&format!("You refused `{command}`: {why}"))
-            }
+            PermissionVerdict::Denied { why } => self.refuse_command(id, command, &why),
             PermissionVerdict::Invalid { why } => self.fail(id, &why),
         }
+    }
+
+    fn pretend_command(&mut self, id: &str, command: &str) -> Result<(), TurnAbort> {
+        self.turn.write_tool_result(id, PRETENDED_RESULT, true)?;
+        self.write_paragraph(&format!("You allowed `{command}`. I only pretend, so nothing ran."))
+    }
+
+    fn refuse_command(&mut self, id: &str, command: &str, why: &str) -> Result<(), TurnAbort> {
+        self.turn.write_tool_result(id, why, false)?;
+        self.write_paragraph(&format!("You refused `{command}`: {why}"))
     }
 
     /// Asks a person to choose a colour.
@@ -64,9 +70,14 @@ impl ParrotTurn<'_, '_> {
         let input = &json!({"questions": [{"question": COLOUR_QUESTION, "header": "Colour",
             "options": options, "multiSelect": false}]});
         let id = &self.turn.write_tool_call(name, input)?;
+        let call = ToolRequest { id, name, input };
+        if let CallReport::Denied { why } = self.turn.report_call(call)? {
+            self.turn.write_tool_result(id, &why, false)?;
+            return self.write_paragraph(&format!("You did not answer: {why}"));
+        }
         let more = json!({"requires_user_interaction": true});
-        match self.turn.request_permission(ToolRequest { id, name, input }, more)? {
-            PermissionVerdict::Allowed { input, .. } => {
+        match self.turn.request_permission(call, more)? {
+            PermissionVerdict::Allowed { input } => {
                 let chosen = input["answers"][COLOUR_QUESTION].as_str().unwrap_or("nothing");
                 let text = format!("{COLOUR_QUESTION} {chosen}");
                 self.turn.write_tool_result(id, &text, true)?;
@@ -85,17 +96,4 @@ impl ParrotTurn<'_, '_> {
         self.turn.write_tool_result(id, &text, false)?;
         self.write_paragraph(&text)
     }
-}
-
-/// Returns the commands that were allowed for the whole session.
-fn session_rules(updates: &Value) -> Vec<String> {
-    let updates = updates.as_array().into_iter().flatten();
-    let rules = updates
-        .filter(|update| update["type"] == "addRules" && update["behavior"] == "allow")
-        .filter_map(|update| update["rules"].as_array());
-    rules
-        .flatten()
-        .filter(|rule| rule["toolName"] == "Bash")
-        .filter_map(|rule| rule["ruleContent"].as_str().map(str::to_owned))
-        .collect()
 }

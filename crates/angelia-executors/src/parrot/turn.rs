@@ -21,8 +21,6 @@ const RATE_LIMIT_RESET: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct ParrotTurn<'p, 'c> {
     pub(super) turn: &'p mut ScriptedTurn<'c>,
-    /// Commands that were allowed for the whole session.
-    pub(super) allowed_commands: &'p mut Vec<String>,
 }
 
 impl ParrotTurn<'_, '_> {

@@ -94,6 +94,8 @@ pub struct ScriptedClaude {
     pub(super) pending_request: Option<String>,
     pub(super) pending_response: Option<Value>,
     pub(super) interrupted: bool,
+    /// The hook that gets a report of every tool call, if the other side has registered one.
+    pub(super) report_hook: Option<String>,
     stdin: StdinReader,
     seen_uuids: VecDeque<String>,
 }
@@ -115,6 +117,7 @@ impl ScriptedClaude {
             pending_request: None,
             pending_response: None,
             interrupted: false,
+            report_hook: None,
             seen_uuids: VecDeque::new(),
         }
     }

@@ -16,7 +16,11 @@ impl ScriptedClaude {
     pub(super) fn answer_request(&mut self, id: &Value, request: &Value) -> Result<(), EarlyExit> {
         let setup = &mut self.setup;
         let response = match request["subtype"].as_str().unwrap_or_default() {
-            "initialize" => Ok(self.initialize_response()),
+            "initialize" => {
+                let hook = &request["hooks"]["PreToolUse"][0]["hookCallbackIds"][0];
+                self.report_hook = hook.as_str().map(str::to_owned);
+                Ok(self.initialize_response())
+            }
             "interrupt" => Ok(self.interrupt(request["cancel_queued"] == true)?),
             "set_model" => {
                 let model = request["model"].as_str().filter(|model| *model != "default");

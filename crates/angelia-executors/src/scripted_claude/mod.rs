@@ -28,7 +28,7 @@ mod turn;
 
 pub use claude::{ClaudeSetup, EarlyExit, ScriptedClaude, TurnAbort};
 pub use message::BlockChannel;
-pub use permission::{PermissionVerdict, ToolRequest};
+pub use permission::{CallReport, PermissionVerdict, ToolRequest};
 pub use result::{ApiFailure, TurnEnding};
 pub use stdin::{UserMessage, content_text};
 pub use tokens::{TokenCounting, TokenCounts};

@@ -17,12 +17,22 @@ pub struct ToolRequest<'a> {
     pub input: &'a Value,
 }
 
+/// The answer to the report of a tool call.
+#[derive(Debug)]
+pub enum CallReport {
+    /// The program's own rules decide.
+    Proceed,
+    Allowed,
+    Denied {
+        why: String,
+    },
+}
+
 /// The decision on a tool call.
 #[derive(Debug)]
 pub enum PermissionVerdict {
     Allowed {
         input: Value,
-        permissions: Value,
     },
     Denied {
         why: String,
@@ -34,6 +44,33 @@ pub enum PermissionVerdict {
 }
 
 impl ScriptedTurn<'_> {
+    /// Reports a call before it runs, if the other side has registered a hook for that.
+    pub fn report_call(&mut self, tool: ToolRequest<'_>) -> Result<CallReport, TurnAbort> {
+        let Some(hook) = self.claude.report_hook.clone() else {
+            return Ok(CallReport::Proceed);
+        };
+        let ToolRequest { id, name, input } = tool;
+        let cwd = std::env::current_dir().unwrap_or_default();
+        let report = json!({"hook_event_name": "PreToolUse", "cwd": cwd.to_string_lossy(),
+            "permission_mode": "default", "tool_name": name, "tool_input": input,
+            "tool_use_id": id});
+        let request = json!({"subtype": "hook_callback", "callback_id": hook, "input": report,
+            "tool_use_id": id});
+        let ControlReply::Received(response) = self.send_request(&request)? else {
+            return Ok(CallReport::Proceed);
+        };
+        let decision = &response["response"]["hookSpecificOutput"];
+        Ok(match decision["permissionDecision"].as_str() {
+            Some("allow") => CallReport::Allowed,
+            Some("deny") => {
+                self.add_denial(tool);
+                let why = decision["permissionDecisionReason"].as_str();
+                CallReport::Denied { why: why.unwrap_or("no reason was given").to_owned() }
+            }
+            _ => CallReport::Proceed,
+        })
+    }
+
     /// Asks for a decision and waits for it. `more` are further fields of the request. A denial
     /// that also stops the turn is an error.
     pub fn request_permission(
@@ -62,8 +99,7 @@ impl ScriptedTurn<'_> {
                 // input.
                 let updated = &decision["updatedInput"];
                 let input = if updated.is_null() { input } else { updated };
-                let permissions = decision["updatedPermissions"].clone();
-                PermissionVerdict::Allowed { input: input.clone(), permissions }
+                PermissionVerdict::Allowed { input: input.clone() }
             }
             Some("deny") => {
                 self.add_denial(tool);

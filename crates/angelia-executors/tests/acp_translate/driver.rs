@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt::Write as _, path::PathBuf, sync::LazyLock};
 
 use angelia_core::{
-    model::{Decision, NativeSessionId, PermissionLevel, Permissions, Verdict},
+    model::{Decision, NativeSessionId, Verdict},
     ports::{AgentEvent, AgentOutcome},
 };
 use angelia_executors::acp::{
@@ -41,11 +41,6 @@ pub(crate) fn context(session: &str) -> AcpContext {
         warm: false,
         prefix_sha256: Some("abc".into()),
         roots: vec!["/workspace".into()],
-        permissions: Permissions {
-            level: PermissionLevel::Ask,
-            allowed: Vec::new(),
-            disallowed: Vec::new(),
-        },
         agent: AgentDescription::default(),
         reports_cost: false,
     }
@@ -141,7 +136,15 @@ impl Driver {
         let Some(kinds) = self.asked.remove(&key) else {
             return;
         };
-        let option = value["result"]["outcome"]["optionId"].as_str();
+        let outcome = &value["result"]["outcome"];
+        if outcome.is_null() {
+            // The client has carried the request out.
+            return self.step(Some(number), |translator, step| {
+                let decided = translator.proceed(&key, &mut step.emitted);
+                step.told.extend(decided.iter().map(spell_decided));
+            });
+        }
+        let option = outcome["optionId"].as_str();
         let verdict = match option.and_then(|id| kinds.get(id)).map(String::as_str) {
             Some("allow_once") => Verdict::Once,
             Some("allow_always") => Verdict::Session,

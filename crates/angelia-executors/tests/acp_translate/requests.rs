@@ -1,7 +1,9 @@
 //! Requests from agents to the ACP client, and the answers.
 
+use std::path::PathBuf;
+
 use angelia_core::{
-    model::{Decision, PermissionLevel, ToolClass, Verdict},
+    model::{ApprovalStage, CommandAccess, Decision, ToolClass, Verdict},
     ports::AgentEvent,
 };
 use angelia_executors::acp::{
@@ -50,16 +52,24 @@ const WRITE: &str = "fs/write_text_file";
 const PERMISSION: &str = "session/request_permission";
 
 #[test]
-fn reading_needs_no_asking_unless_it_is_forbidden() {
+fn reading_is_reported_and_goes_on_unless_it_is_refused() {
     let read = json!({"sessionId": "S", "path": "/workspace/a.txt"});
-    let (answer, out) = request(&mut translator(|_| {}), 0, "fs/read_text_file", &read);
-    assert!(matches!(answer, AcpRequestOutcome::Execute(ClientRequest::Read { .. })), "{answer:?}");
-    assert!(out.is_empty());
-    let mut strict = translator(|context| {
-        context.permissions.disallowed.push("read_text_file".parse().unwrap());
-    });
-    let (answer, _) = request(&mut strict, 0, "fs/read_text_file", &read);
-    assert!(matches!(answer, AcpRequestOutcome::Error(_)), "{answer:?}");
+    let mut translator = translator(|_| {});
+    for id in 0..2 {
+        let (answer, out) = request(&mut translator, id, "fs/read_text_file", &read);
+        assert!(matches!(answer, AcpRequestOutcome::Approval), "{answer:?}");
+        let report = asked(&out);
+        assert_eq!(report.stage, ApprovalStage::Report);
+        assert_eq!(report.access.reads, [PathBuf::from("/workspace/a.txt")]);
+    }
+    let done = translator.proceed("0", &mut Vec::new());
+    assert!(
+        matches!(done, Some(DecisionEffect::Execute(_, ClientRequest::Read { .. }))),
+        "{done:?}"
+    );
+    let no = Decision::new(Verdict::Deny, "rule");
+    let refused = translator.decide("1", &no, &mut Vec::new());
+    assert!(matches!(refused, Some(DecisionEffect::Refuse(..))), "{refused:?}");
 }
 
 #[test]
@@ -70,7 +80,7 @@ fn writing_is_an_edit_and_running_a_command() {
     assert!(matches!(answer, AcpRequestOutcome::Approval));
     let ask = asked(&out);
     assert_eq!((ask.class, &*ask.tool_name), (ToolClass::Edit, "write_text_file"));
-    assert_eq!(ask.subject.as_deref(), Some("/workspace/a.txt"));
+    assert_eq!(ask.access.writes, [PathBuf::from("/workspace/a.txt")]);
     assert!(ask.detail.contains("new"), "{ask:?}");
 
     let run = json!({"sessionId": "S", "command": "ls", "args": ["-l"]});
@@ -79,6 +89,8 @@ fn writing_is_an_edit_and_running_a_command() {
     let ask = asked(&out);
     assert_eq!((ask.class, &*ask.tool_name), (ToolClass::Execute, "terminal"));
     assert_eq!(ask.subject.as_deref(), Some("ls -l"));
+    assert_eq!(ask.access.command, Some(CommandAccess::argv(["ls", "-l"])));
+    assert_eq!(ask.access.cwd, Some("/workspace".into()));
 
     let yes = Decision::new(Verdict::Once, "owner");
     let done = translator.decide("0", &yes, &mut Vec::new());
@@ -94,9 +106,7 @@ fn writing_is_an_edit_and_running_a_command() {
 
 #[test]
 fn nothing_outside_is_even_asked_about() {
-    let mut translator = translator(|context| {
-        context.permissions.level = PermissionLevel::Unattended;
-    });
+    let mut translator = translator(|_| {});
     for (method, params) in [
         ("fs/read_text_file", json!({"path": "/etc/passwd"})),
         (WRITE, json!({"path": "/workspace/../x", "content": ""})),
@@ -117,15 +127,12 @@ fn what_was_allowed_with_a_tool_is_done_without_asking_again() {
         request(&mut translator, 0, PERMISSION, &permission(&options));
         let decision = Decision::new(verdict, "owner");
         translator.decide("0", &decision, &mut Vec::new());
-        let (answer, _) = request(&mut translator, 1, WRITE, &write);
-        assert_eq!(
-            matches!(answer, AcpRequestOutcome::Execute(_)),
-            is_done,
-            "{verdict:?}: {answer:?}"
-        );
+        let (_, out) = request(&mut translator, 1, WRITE, &write);
+        let is_report = asked(&out).stage == ApprovalStage::Report;
+        assert_eq!(is_report, is_done, "{verdict:?}: no person is asked again");
         let other = json!({"path": "/workspace/b.txt", "content": "x"});
-        let (answer, _) = request(&mut translator, 2, WRITE, &other);
-        assert!(matches!(answer, AcpRequestOutcome::Approval), "{answer:?}");
+        let (_, out) = request(&mut translator, 2, WRITE, &other);
+        assert_eq!(asked(&out).stage, ApprovalStage::Request);
     }
 }
 
@@ -141,7 +148,7 @@ fn a_lasting_yes_is_not_given_for_a_single_one() {
         (&both, Verdict::Deny, Some("r")),
         (&both, Verdict::Stop, None),
         (&always, Verdict::Once, Some("r")),
-        (&always, Verdict::Session, Some("a")),
+        (&always, Verdict::Session, Some("r")),
         (&always, Verdict::Deny, Some("r")),
         (&none, Verdict::Once, None),
         (&none, Verdict::Deny, None),
@@ -201,12 +208,28 @@ fn an_agent_may_take_its_question_back() {
 }
 
 #[test]
-fn an_edit_of_several_files_is_about_the_one_outside() {
-    let mut translator = translator(|_| {});
-    let params = json!({"options": [], "toolCall": {"toolCallId": "t", "kind": "edit", "title": "x",
-        "locations": [{"path": "/workspace/a"}, {"path": "/etc/hosts"}]}});
-    let (_, out) = request(&mut translator, 0, PERMISSION, &params);
-    assert_eq!(asked(&out).subject.as_deref(), Some("/etc/hosts"));
+fn a_tool_call_states_its_paths_and_its_command() {
+    let access = |tool: Value| {
+        let params = json!({"options": [], "toolCall": tool});
+        let (_, out) = request(&mut translator(|_| {}), 0, PERMISSION, &params);
+        asked(&out).access.clone()
+    };
+    let edit = access(json!({"toolCallId": "t", "kind": "edit", "title": "x",
+        "rawInput": {"file_path": "../b"}, "locations": [{"path": "/workspace/a"}],
+        "content": [{"type": "diff", "path": "/etc/hosts", "newText": ""}]}));
+    assert_eq!(edit.writes, ["/workspace/a", "/etc/hosts", "../b"].map(PathBuf::from));
+    let moved = access(json!({"toolCallId": "t", "kind": "move", "title": "x",
+        "locations": [{"path": "/workspace/a"}, {"path": "/etc/hosts"}]}));
+    assert_eq!(moved.writes.len(), 2);
+    let read = access(json!({"toolCallId": "t", "kind": "read", "title": "x",
+        "rawInput": {"filepath": "/root/.ssh/id", "path": "a"}}));
+    assert_eq!(read.reads, ["/root/.ssh/id", "a"].map(PathBuf::from));
+    let words = access(json!({"toolCallId": "t", "kind": "execute", "title": "say hello",
+        "rawInput": {"command": ["rm", "a b"], "cwd": "/workspace/x"}}));
+    assert_eq!(words.command, Some(CommandAccess::argv(["rm", "a b"])));
+    assert_eq!(words.cwd, Some("/workspace/x".into()));
+    let told = access(json!({"toolCallId": "t", "kind": "execute", "title": "`ls`"}));
+    assert_eq!(told.command, None, "a title is for people");
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub(crate) fn translator(resumed: bool) -> StreamTranslator {
         warm: false,
         prefix_sha256: Some("abc".into()),
         cwd: "/workspace".into(),
+        home: "/home/user".into(),
+        caller_tools: Vec::new(),
     })
 }
 
@@ -156,6 +158,7 @@ fn format_signal(signal: &StreamSignal) -> String {
             Ok(None) => format!("=> answered {request_id}"),
             Err(error) => format!("=> answered {request_id} error {:?}", cut(error)),
         },
+        StreamSignal::Respond(_) => "=> decided".to_owned(),
         StreamSignal::FutileRetry => "=> in vain".to_owned(),
         StreamSignal::Request(asked) => match &asked.kind {
             CliRequestKind::Mcp { server, message } => {

@@ -13,13 +13,18 @@ fn decisions_are_spelled_as_the_server_took_them() {
                 continue;
             };
             let recorded: Value = serde_json::from_str(&fixture.lines[line - 1].msg).unwrap();
+            // We never give an answer that the server would remember.
+            let result = &recorded["result"];
+            if result["decision"] == "acceptForSession" || result["_meta"]["persist"].is_string() {
+                continue;
+            }
             let ours: Value = serde_json::from_str(reply.result.get()).unwrap();
-            assert_eq!(ours, recorded["result"], "{} line {line}", fixture.name);
+            assert_eq!(ours, *result, "{} line {line}", fixture.name);
             assert_eq!(reply.id.to_string(), recorded["id"].to_string());
             compared += 1;
         }
     }
-    assert!(compared >= 18, "only {compared}");
+    assert!(compared >= 15, "only {compared}");
 }
 
 #[test]
@@ -29,7 +34,9 @@ fn the_rules_of_the_user_are_never_amended() {
             let said = step.reply.iter().map(|reply| reply.result.get());
             for said in said {
                 assert!(!said.contains("mendment"), "{}: {said}", fixture.name);
-                assert!(!said.contains("always"), "{}: {said}", fixture.name);
+                for remembered in ["always", "ession"] {
+                    assert!(!said.contains(remembered), "{}: {said}", fixture.name);
+                }
             }
         }
     }

@@ -4,8 +4,8 @@ use std::{collections::HashMap, path::PathBuf, sync::LazyLock};
 
 use angelia_core::{
     model::{
-        ApprovalKind, ApprovalRequest, Content, Decision, Mode, NativeSessionId, PermissionLevel,
-        Permissions, QuestionAnswer as Given, ToolId, Verdict,
+        ApprovalKind, ApprovalRequest, Content, Decision, Mode, NativeSessionId,
+        QuestionAnswer as Given, ToolId, Verdict,
     },
     ports::{AgentEvent, AgentOutcome},
 };
@@ -50,11 +50,6 @@ pub(crate) fn context(thread: &str) -> CodexContext {
         prefix_sha256: Some("abc".into()),
         cwd: "/workspace".into(),
         mode: Mode::Agent,
-        permissions: Permissions {
-            level: PermissionLevel::Ask,
-            allowed: Vec::new(),
-            disallowed: Vec::new(),
-        },
         own_servers: vec!["angelia".into()],
         lane: None,
         prices: ModelPrices::none(),

@@ -1,6 +1,8 @@
 //! Questions for the user: the agent's own, and those of MCP servers.
 
-use angelia_core::model::{ApprovalKind, Decision, QuestionAnswer as Given, ToolId, Verdict};
+use angelia_core::model::{
+    ApprovalKind, ApprovalStage, Decision, QuestionAnswer as Given, ToolId, Verdict,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -42,11 +44,24 @@ fn tool_approval(server: &str, tool: &str) -> Value {
 }
 
 #[test]
-fn our_own_server_is_accepted_and_others_are_asked_about() {
+fn our_own_server_is_reported_and_others_are_asked_about() {
+    let accepted = json!({"action": "accept", "content": {}});
     let mut talk = TurnDriver::new();
-    let answer = talk.request(0, ELICITATION, &tool_approval("angelia", "bus_send"));
-    let accepted = json!({"action": "accept", "content": {}, "_meta": {"persist": "session"}});
-    assert_eq!(immediate_result(&answer), accepted);
+    let own = talk.request_approval(ELICITATION, &tool_approval("angelia", "bus_send"));
+    assert_eq!(own.stage, ApprovalStage::Report);
+    let reply = talk.translator.proceed("0").unwrap();
+    assert_eq!(serde_json::from_str::<Value>(reply.result.get()).unwrap(), accepted);
+
+    let mut talk = TurnDriver::new();
+    talk.item(
+        "started",
+        &json!({"type": "mcpToolCall", "id": "r", "server": "lab", "tool": "read",
+            "arguments": {}, "readOnlyHint": true}),
+    );
+    let read = talk.request_approval(ELICITATION, &tool_approval("lab", "read"));
+    assert_eq!(read.stage, ApprovalStage::Report, "it changes nothing");
+
+    let mut talk = TurnDriver::new();
 
     for (tool, arguments) in [("read", json!({})), ("write_thing", json!({"text": "hi"}))] {
         let item = json!({"type": "mcpToolCall", "id": tool, "server": "lab", "tool": tool,
@@ -54,10 +69,11 @@ fn our_own_server_is_accepted_and_others_are_asked_about() {
         talk.item("started", &item);
     }
     let asked = talk.request_approval(ELICITATION, &tool_approval("lab", "write_thing"));
+    assert_eq!(asked.stage, ApprovalStage::Request);
     assert_eq!(&*asked.tool_name, "mcp__lab__write_thing");
     assert_eq!(asked.tool_id, Some(ToolId::new("write_thing")));
     assert!(asked.detail.contains("with: {\"text\":\"hi\"}"), "{}", asked.detail);
-    assert_eq!(talk.decide(Verdict::Session).0, accepted, "never always");
+    assert_eq!(talk.decide(Verdict::Session).0, accepted, "nothing is remembered");
 
     let mut talk = TurnDriver::new();
     let asked = talk.request_approval(ELICITATION, &tool_approval("lab", "write_thing"));

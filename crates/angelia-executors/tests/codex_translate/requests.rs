@@ -1,10 +1,7 @@
 //! Requests of the server: those that become approvals, and those that are answered at once.
 
 use angelia_core::{
-    model::{
-        ApprovalRequest, Content, Decision, Mode, PermissionCheck, PermissionLevel, Permissions,
-        ToolId, Verdict,
-    },
+    model::{ApprovalRequest, CommandAccess, Content, Decision, Mode, ToolId, Verdict},
     ports::AgentEvent,
 };
 use angelia_executors::codex::translate::{
@@ -84,6 +81,8 @@ fn commands_show_themselves_and_where_they_run() {
         "reason": "to share it"});
     let asked = talk.request_approval(COMMAND, &ask);
     assert_eq!(asked.subject.as_deref(), Some("git push"));
+    assert_eq!(asked.access.command, Some(CommandAccess::shell("git push")));
+    assert_eq!(asked.access.cwd, Some("/workspace/x".into()));
     assert_eq!(&*asked.title, "git push");
     assert_eq!(&*asked.detail, "git push\nin /workspace/x\nasked because: to share it");
 
@@ -131,7 +130,8 @@ fn input_and_addresses_are_not_mistaken_for_the_command() {
 fn every_verdict_has_its_word() {
     let words = [
         (Verdict::Once, "accept"),
-        (Verdict::Session, "acceptForSession"),
+        (Verdict::Session, "accept"),
+        (Verdict::Always, "accept"),
         (Verdict::Deny, "decline"),
         (Verdict::Stop, "cancel"),
     ];
@@ -174,32 +174,16 @@ fn a_patch_that_nobody_has_seen_is_declined() {
 }
 
 #[test]
-fn rules_see_the_path_they_are_strictest_about() {
-    let rules = |level, disallowed: &[&str]| Permissions {
-        level,
-        allowed: Vec::new(),
-        disallowed: disallowed.iter().map(|text| text.parse().unwrap()).collect(),
-    };
-    let answer = |permissions: &Permissions, paths: &[&str]| {
-        let mut talk =
-            TurnDriver::with(CodexContext { permissions: permissions.clone(), ..context("T") });
-        talk.item("started", &patch(paths));
-        let asked = talk.request_approval(PATCH, &json!({"itemId": "p1"}));
-        let answer = permissions.check(&asked, std::path::Path::new("/workspace"));
-        (answer, asked.subject.map(|subject| subject.to_string()))
-    };
-    let edit = rules(PermissionLevel::Edit, &[]);
-    let inside = ["/workspace/a", "/workspace/b"];
-    assert_eq!(answer(&edit, &inside).0, PermissionCheck::Allow);
-    let outside = ["/workspace/a", "/etc/passwd"];
-    let (asks, subject) = answer(&edit, &outside);
-    assert_eq!(asks, PermissionCheck::Ask);
-    assert_ne!(subject.as_deref(), Some("/workspace/a"), "a yes would mean another patch");
-    let sly = ["/workspace/a", "../../etc/passwd"];
-    assert_eq!(answer(&edit, &sly).0, PermissionCheck::Ask);
-    let rules = rules(PermissionLevel::Unattended, &["apply_patch(*.env)"]);
-    let (denied, _) = answer(&rules, &["/workspace/a", "/workspace/.env", "/workspace/b"]);
-    assert!(matches!(denied, PermissionCheck::Deny(_)), "{denied:?}");
+fn a_patch_writes_all_its_paths_also_those_it_moves_to() {
+    let mut talk = TurnDriver::new();
+    let mut item = patch(&["/workspace/a", "../b"]);
+    item["changes"][1]["kind"] = json!({"type": "update", "move_path": "/etc/c"});
+    talk.item("started", &item);
+    let root = json!({"itemId": "p1", "grantRoot": "/srv"});
+    let asked = talk.request_approval(PATCH, &root);
+    let expected = ["/workspace/a", "../b", "/etc/c", "/srv"].map(std::path::PathBuf::from);
+    assert_eq!(asked.access.writes, expected);
+    assert_eq!(asked.subject, None, "no rule about one path allows them all");
 }
 
 #[test]
@@ -208,7 +192,7 @@ fn permissions_are_granted_whole_or_not_at_all() {
         "write": ["/x"], "entries": [{"path": {"type": "path", "path": "/x"}, "access": "write"}]}});
     let cases = [
         (Verdict::Once, json!({"permissions": wanted, "scope": "turn"}), false),
-        (Verdict::Session, json!({"permissions": wanted, "scope": "session"}), false),
+        (Verdict::Session, json!({"permissions": wanted, "scope": "turn"}), false),
         (Verdict::Deny, json!({"permissions": {}, "scope": "turn"}), false),
         (Verdict::Stop, json!({"permissions": {}, "scope": "turn"}), true),
     ];

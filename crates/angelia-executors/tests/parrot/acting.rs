@@ -64,18 +64,6 @@ fn an_approval_is_asked_for_and_what_was_decided_is_said() {
     let lines = decided(&mut parrot, &json!("yes, please"));
     let text = last(&lines)["result"].as_str().unwrap();
     assert!(text.contains("neither `allow` nor `deny`"), "{text}");
-
-    let rules = json!([{"type": "addRules", "behavior": "allow", "destination": "session",
-        "rules": [{"toolName": "Bash", "ruleContent": "rm -rf /"}]}]);
-    let session = json!({"behavior": "allow", "updatedInput": {"command": "rm -rf /"},
-        "updatedPermissions": rules});
-    let lines = decided(&mut parrot, &session);
-    let text = last(&lines)["result"].as_str().unwrap();
-    assert!(text.contains("for this session"), "{text}");
-    parrot.prompt("!ask rm -rf /");
-    let lines = parrot.turn();
-    let text = last(&lines)["result"].as_str().unwrap();
-    assert!(text.contains("did not ask"), "{text}");
     parrot.close();
 }
 

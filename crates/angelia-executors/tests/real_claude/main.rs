@@ -16,6 +16,7 @@ mod harness;
 mod isolated_executor;
 mod model_mode;
 mod prompt;
+mod reports;
 mod sandbox;
 mod sessions;
 mod text;

@@ -121,7 +121,9 @@ impl From<EngineError> for AcpError {
             EngineError::NotFound(_) | EngineError::Store(StoreError::NotFound(_)) => {
                 RESOURCE_NOT_FOUND
             }
-            EngineError::QueueFull { .. } | EngineError::KeyReused(_) => INVALID_REQUEST,
+            EngineError::QueueFull { .. }
+            | EngineError::KeyReused(_)
+            | EngineError::NotOffered(_) => INVALID_REQUEST,
             EngineError::Store(_)
             | EngineError::NotRunning
             | EngineError::NotPending

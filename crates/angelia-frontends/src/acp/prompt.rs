@@ -204,13 +204,14 @@ impl TurnFollower {
         let asking: BoxFuture<'static, ApprovalAnswer> = match &approval.kind {
             ApprovalKind::Tool => {
                 let tool = self.updates.permission_tool_call(approval);
-                let params = permission::params(&self.session_id, tool);
+                let params = permission::params(&self.session_id, tool, &approval.rules);
                 // Encoded now: it borrows from the encoder, which changes while the editor is
                 // asked.
                 let request = connection.prepare_request(permission::METHOD, &params);
+                let rules = approval.rules.clone();
                 Box::pin(async move {
                     let answer = send_request(&connection, request, &unwanted).await;
-                    (id, answer.map(permission::parse_decision))
+                    (id, answer.map(|answer| permission::parse_decision(answer, &rules)))
                 })
             }
             ApprovalKind::Question(questions) => {

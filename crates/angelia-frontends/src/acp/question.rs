@@ -74,13 +74,16 @@ fn permission_params<'a>(
     approval: &'a Approval,
     question: &'a Question,
 ) -> PermissionParams<'a> {
-    let choice =
-        |(at, name)| PermissionOption { option_id: format!("{at}"), name, kind: "allow_once" };
+    let choice = |(at, name): (usize, &'a str)| PermissionOption {
+        option_id: format!("{at}"),
+        name: name.into(),
+        kind: "allow_once",
+    };
     let labels = question.options.iter().map(|option| &*option.label);
     let mut options: Vec<_> = labels.enumerate().map(choice).collect();
     options.push(PermissionOption {
         option_id: SKIP_OPTION_ID.to_owned(),
-        name: "Skip",
+        name: "Skip".into(),
         kind: "reject_once",
     });
     let lines = question.options.iter().map(|option| {

@@ -61,6 +61,9 @@ pub enum BridgeEvent<'a> {
         tool_id: Option<&'a str>,
         tool: &'a str,
         choices: Vec<&'static str>,
+        /// What `session` and `always` allow: first exactly this call, then wider rules.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        rules: &'a [std::sync::Arc<str>],
         /// When the approval counts as declined.
         #[serde(with = "As::<Rfc3339>")]
         #[schemars(with = "String")]
@@ -268,6 +271,7 @@ impl<'a> BridgeEvent<'a> {
             tool_id: approval.tool_id.as_ref().map(ToolId::as_str),
             tool: &approval.tool_name,
             choices: choices.map(|choice| choice.as_str()).collect(),
+            rules: &approval.rules,
             expires_at: approval.expires_at,
             questions,
         }

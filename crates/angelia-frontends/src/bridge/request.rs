@@ -97,13 +97,16 @@ pub struct ApproveRequest {
     #[serde(serialize_with = "As::<DisplayFromStr>::serialize")]
     #[schemars(with = "String")]
     pub approval_id: ApprovalId,
-    /// `once`, `session`, `deny` or `stop`.
+    /// `once`, `session`, `always`, `deny` or `stop`.
     #[serde(serialize_with = "verdict_word")]
     #[schemars(with = "VerdictWord")]
     pub verdict: Verdict,
     /// A reason for the agent, passed on with a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
+    /// For `session` and `always`: one of the `rules` of the approval. Without it, the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Arc<str>>,
     /// The answers to an agent's questions, by the text of each question.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(default)]
@@ -117,6 +120,7 @@ pub struct ApproveRequest {
 enum VerdictWord {
     Once,
     Session,
+    Always,
     Deny,
     Stop,
 }
@@ -229,7 +233,7 @@ struct RawFields<'a> {
     unknown: Vec<Box<str>>,
 }
 
-const KNOWN_FIELDS: [&str; 15] = [
+const KNOWN_FIELDS: [&str; 16] = [
     "type",
     "request_id",
     "session_id",
@@ -244,6 +248,7 @@ const KNOWN_FIELDS: [&str; 15] = [
     "approval_id",
     "verdict",
     "note",
+    "rule",
     "answers",
 ];
 
@@ -408,6 +413,7 @@ fn parse_approve(fields: &RawFields<'_>) -> Result<ApproveRequest, RequestError>
         verdict: Verdict::parse(&verdict)
             .ok_or_else(|| RequestError::bad_field("verdict", &format!("one of {words}")))?,
         note: fields.text("note")?,
+        rule: fields.text("rule")?,
         answers: fields
             .optional("answers", "an object from questions to answers")?
             .unwrap_or_default(),

@@ -234,8 +234,8 @@ impl BridgeShared {
             self.send_error(ids, BridgeErrorCode::UnknownApproval, message).await;
             return;
         }
-        let ApproveRequest { request_id, approval_id, verdict, note, answers } = request;
-        let decision = DecisionBody { verdict, note, answers }.into();
+        let ApproveRequest { request_id, approval_id, verdict, note, rule, answers } = request;
+        let decision = DecisionBody { verdict, note, rule, answers }.into();
         // In a task of its own, so that a slow decision does not hold up the next request.
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {

@@ -136,6 +136,8 @@ pub(super) struct ApprovalJson {
     /// Follows from the kind, so it is not read.
     #[serde(skip_deserializing)]
     choices: Vec<&'static str>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<Arc<str>>,
     #[serde(with = "As::<Rfc3339>")]
     expires_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +146,8 @@ pub(super) struct ApprovalJson {
 
 impl From<&Approval> for ApprovalJson {
     fn from(approval: &Approval) -> Self {
-        let Approval { id, kind, tool_id, tool_name, title, detail, expires_at } = approval.clone();
+        let Approval { id, kind, tool_id, tool_name, title, detail, rules, expires_at } =
+            approval.clone();
         Self {
             approval_id: id,
             kind: Cow::Borrowed(kind.as_str()),
@@ -153,6 +156,7 @@ impl From<&Approval> for ApprovalJson {
             tool_id,
             tool: tool_name,
             choices: kind.choices().iter().map(|choice| choice.as_str()).collect(),
+            rules,
             expires_at,
             questions: match kind {
                 ApprovalKind::Tool => None,
@@ -179,6 +183,7 @@ impl ApprovalJson {
             tool_name: self.tool,
             title: self.title,
             detail: self.detail,
+            rules: self.rules,
             expires_at: self.expires_at,
         })
     }
@@ -200,6 +205,7 @@ pub(super) struct ResolutionJson {
 enum VerdictJson {
     Once,
     Session,
+    Always,
     Deny,
     Stop,
 }

@@ -245,6 +245,7 @@ impl From<EngineError> for HttpError {
             | EngineError::KeyReused(_)
             | EngineError::NotPending
             | EngineError::Store(StoreError::TurnFinished) => ErrorKind::Conflict,
+            EngineError::NotOffered(_) => ErrorKind::Refused,
             EngineError::QueueFull { .. } => ErrorKind::Busy,
             EngineError::ShuttingDown => {
                 return Self {

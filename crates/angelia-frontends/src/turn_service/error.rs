@@ -68,6 +68,7 @@ impl From<EngineError> for TurnServiceError {
             EngineError::NotFound(_) | EngineError::Store(StoreError::NotFound(_)) => {
                 TurnErrorKind::NotFound
             }
+            EngineError::NotOffered(_) => TurnErrorKind::Failed(FailureKind::Invalid),
             EngineError::Store(_) => TurnErrorKind::Failed(FailureKind::Internal),
             EngineError::KeyReused(_) => TurnErrorKind::KeyReused,
             EngineError::QueueFull { .. } => TurnErrorKind::QueueFull,

@@ -18,6 +18,7 @@ use angelia_frontends::{
     bus_rules::{Launcher, LauncherLimits, LiveRules, RuleRunner},
 };
 use angelia_testkit::{
+    lexical_paths::LexicalPaths,
     manual_executor::{ExecutorControl, ManualExecutor, ManualTurn},
     memory_store::MemoryStore,
 };
@@ -82,6 +83,7 @@ fn context_harness(interval: Duration) -> ContextHarness {
     let engine = Engine::new(EngineParts {
         store: Arc::new(MemoryStore::new()),
         clock: Arc::new(CountingClock::default()),
+        paths: Arc::new(LexicalPaths::default()),
         executors: vec![puppet],
         limits: EngineLimits::default(),
         tasks: TaskGroup::new(),

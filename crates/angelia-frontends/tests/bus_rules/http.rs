@@ -12,6 +12,7 @@ use angelia_frontends::http::{
     dialect::{ModelSettings, RecentRequests},
     router,
 };
+use angelia_testkit::lexical_paths::LexicalPaths;
 use angelia_testkit::memory_store::MemoryStore;
 use axum::{
     Router,
@@ -43,6 +44,7 @@ fn bus_api_harness(with_bus: bool) -> BusApiHarness {
     let engine = Engine::new(EngineParts {
         store: Arc::new(MemoryStore::new()),
         clock: Arc::new(CountingClock::default()),
+        paths: Arc::new(LexicalPaths::default()),
         executors: Vec::new(),
         limits: EngineLimits::default(),
         tasks: TaskGroup::new(),

@@ -12,9 +12,9 @@ use std::{
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{
-        ApprovalKind, ApprovalRequest, Content, EventKind, Failure, FailureKind, Mode, Notice,
-        NoticeLevel, Question, QuestionOption, SessionSpec, TextChannel, ToolClass, TurnStatus,
-        Usage,
+        ApprovalKind, ApprovalRequest, ApprovalStage, Content, EventKind, Failure, FailureKind,
+        Mode, Notice, NoticeLevel, Question, QuestionOption, SessionSpec, TextChannel, ToolAccess,
+        ToolClass, TurnStatus, Usage,
     },
     ports::{
         AgentEvent, AgentOutcome, BoxFuture, Clock, ProfileRequest, ProfileSummary, Profiles,
@@ -27,6 +27,7 @@ use angelia_frontends::{
     socket::Peer,
 };
 use angelia_testkit::{
+    lexical_paths::LexicalPaths,
     manual_executor::{ManualExecutor, ManualTurn},
     memory_store::MemoryStore,
 };
@@ -68,6 +69,7 @@ impl ApiHarness {
         let engine = Engine::new(EngineParts {
             store,
             clock: Arc::new(CountingClock::default()),
+            paths: Arc::new(LexicalPaths::default()),
             executors: vec![puppet],
             limits,
             tasks: TaskGroup::new(),
@@ -342,6 +344,9 @@ fn question() -> ApprovalKind {
 async fn ask(mut run: ManualTurn, kind: ApprovalKind) {
     run.emit(vec![AgentEvent::ApprovalRequest(ApprovalRequest {
         key: "key-1".into(),
+        stage: ApprovalStage::Request,
+        access: ToolAccess::default(),
+        suggestions: Vec::new(),
         kind,
         tool_id: None,
         tool_name: "shell".into(),

@@ -20,6 +20,7 @@ use angelia_frontends::http::{
 };
 use angelia_testkit::{
     clock::SystemClock,
+    lexical_paths::LexicalPaths,
     manual_executor::{ExecutorControl, ManualExecutor, ManualTurn},
     memory_store::MemoryStore,
 };
@@ -57,6 +58,7 @@ impl ModelApiHarness {
         let engine = Engine::new(EngineParts {
             store: Arc::new(MemoryStore::new()),
             clock: Arc::new(SystemClock),
+            paths: Arc::new(LexicalPaths::default()),
             executors: vec![puppet],
             limits,
             tasks: TaskGroup::new(),

@@ -9,6 +9,7 @@ mod callers;
 mod claims;
 mod events;
 mod leases;
+mod rules;
 mod samples;
 mod sessions;
 mod turns;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 use angelia_core::ports::Store;
 
 pub use self::{
-    approvals::*, audit::*, callers::*, claims::*, events::*, leases::*, samples::*, sessions::*,
-    turns::*,
+    approvals::*, audit::*, callers::*, claims::*, events::*, leases::*, rules::*, samples::*,
+    sessions::*, turns::*,
 };
 
 /// Opens the store under test on one storage, which is empty at first.
@@ -91,6 +92,7 @@ macro_rules! store_conformance {
             approvals_are_paged_newest_first,
             approvals_of_a_deleted_session_vanish,
             approvals_survive_the_process,
+            rules_are_kept_until_they_are_removed,
             a_conversation_is_found_by_what_it_looks_like,
             a_history_belongs_to_a_turn,
             what_callers_have_spent_adds_up,

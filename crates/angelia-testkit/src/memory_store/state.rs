@@ -8,7 +8,7 @@ use std::{
 use angelia_core::{
     model::{
         ApprovalId, ApprovalRecord, AuditRecord, EventKind, ExternalName, Seq, SessionId,
-        SessionRecord, TurnEvent, TurnId, TurnRecord, TurnState,
+        SessionRecord, StoredRule, TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{ClaimOutcome, HistoryEntry, Lease, NewTurn, OpenText, RequestClaim, StoreError},
 };
@@ -26,6 +26,7 @@ pub(super) struct MemoryStoreState {
     /// By caller and key.
     claims: HashMap<(Arc<str>, Arc<str>), ClaimEntry>,
     pub(super) approvals: BTreeMap<ApprovalId, ApprovalRecord>,
+    pub(super) rules: Vec<StoredRule>,
     pub(super) histories: Vec<HistoryEntry>,
     pub(super) audit: Vec<AuditRecord>,
     /// The number of the newest turn.

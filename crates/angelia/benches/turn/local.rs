@@ -20,6 +20,7 @@ use angelia_executors::{
     process::{HomeId, OwnerId},
 };
 use angelia_testkit::clock::SystemClock;
+use angelia_testkit::lexical_paths::LexicalPaths;
 use anyhow::{Context as _, Result, bail};
 use tokio::{runtime::Runtime, task::JoinSet};
 
@@ -86,6 +87,7 @@ impl InProcessEngine {
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store),
             clock,
+            paths: Arc::new(LexicalPaths::default()),
             executors: kinds.map(|kind| (kind.build)(host.clone())).collect(),
             limits: EngineLimits::default(),
             tasks: TaskGroup::new(),

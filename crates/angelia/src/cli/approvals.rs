@@ -3,9 +3,11 @@
 //! Listing works without a daemon. Deciding needs one, because a decision must reach the process
 //! that runs the turn.
 //!
+//! - `rules`: lists and removes what was allowed for good.
 //! - `answers`: assigns the answers of the command line to the questions of an approval.
 
 pub(crate) mod answers;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +31,7 @@ pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exi
         ApprovalsCommand::List { list: args, all } => {
             print::bytes(&list(&Records::open(app).await?, &args, all).await?)
         }
+        ApprovalsCommand::Rules(command) => rules::run(app, command).await,
         ApprovalsCommand::Decide(command) => {
             let (id, decision, answers) = parse_decision(command)?;
             print::line(&decide(&Records::open(app).await?, id, decision, &answers).await?)
@@ -41,16 +44,25 @@ pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exi
 fn parse_decision(
     command: DecideCommand,
 ) -> Result<(ApprovalId, Decision, Vec<String>), CommandError> {
-    let (id, verdict, note, answers) = match command {
-        DecideCommand::Approve { id, session, note, answers } => {
-            (id, if session { Verdict::Session } else { Verdict::Once }, note, answers)
+    let (id, verdict, rule, note, answers) = match command {
+        DecideCommand::Approve { id, session, always, rule, note, answers } => {
+            let verdict = match (session, always) {
+                (_, true) => Verdict::Always,
+                (true, false) => Verdict::Session,
+                (false, false) if rule.is_some() => {
+                    return Err(CommandError::usage("--rule needs --session or --always"));
+                }
+                (false, false) => Verdict::Once,
+            };
+            (id, verdict, rule, note, answers)
         }
         DecideCommand::Deny { id, stop, note } => {
-            (id, if stop { Verdict::Stop } else { Verdict::Deny }, note, Vec::new())
+            (id, if stop { Verdict::Stop } else { Verdict::Deny }, None, note, Vec::new())
         }
     };
     let mut decision = Decision::new(verdict, "owner");
     decision.note = note.map(Into::into);
+    decision.rule = rule.map(Into::into);
     Ok((parse_approval_id(&id)?, decision, answers))
 }
 
@@ -148,6 +160,10 @@ fn write_approval(approval: &ApprovalResource, out: &mut Vec<u8>) {
         for (index, question) in questions.iter().enumerate() {
             write_question(index + 1, question, out);
         }
+    }
+    for (index, rule) in approval.rules.iter().enumerate() {
+        let label = if index == 0 { "for the session or always" } else { "or, wider" };
+        let _infallible = writeln!(out, "    {label}: {}", replace_control_chars(rule));
     }
     let until = print::format_minute(approval.expires_at);
     let _infallible = writeln!(out, "    turn {}, declined at {until}", approval.turn_id);

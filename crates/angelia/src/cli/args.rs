@@ -184,6 +184,24 @@ pub(crate) enum ApprovalsCommand {
     },
     #[command(flatten)]
     Decide(DecideCommand),
+    /// What you allowed for good with `always`, for a profile in a directory.
+    #[command(subcommand)]
+    Rules(RulesCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    /// List the rules, oldest first.
+    List {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a rule; from then on you are asked again.
+    Remove {
+        /// The rule's id, or the start of it.
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -191,9 +209,16 @@ pub(crate) enum DecideCommand {
     /// Allow what the agent asks for.
     Approve {
         id: String,
-        /// Also allow similar requests for the rest of the session.
+        /// Also allow exactly this, or what `--rule` says, for the rest of the session.
         #[arg(long)]
         session: bool,
+        /// Also allow exactly this, or what `--rule` says, in every session of this profile in this
+        /// directory; `angelia approvals rules` lists and removes it.
+        #[arg(long, conflicts_with = "session")]
+        always: bool,
+        /// Which of the rules that the approval offers to allow, if not exactly this.
+        #[arg(long, value_name = "RULE")]
+        rule: Option<String>,
         /// A note that is kept with the decision.
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,

@@ -6,8 +6,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{
-        ApprovalKind, ApprovalRequest, Content, Failure, Mode, SessionId, SessionSpec, ToolClass,
-        TurnOrigin,
+        ApprovalKind, ApprovalRequest, ApprovalStage, Content, Failure, Mode, SessionId,
+        SessionSpec, ToolAccess, ToolClass, TurnOrigin,
     },
     ports::{BoxFuture, ProfileRequest, ProfileSummary, Profiles, Store},
     task::TaskGroup,
@@ -21,6 +21,7 @@ use angelia_frontends::{
     turn_service::TurnSubmission,
 };
 use angelia_testkit::{
+    lexical_paths::LexicalPaths,
     manual_executor::{ExecutorControl, ManualExecutor},
     memory_store::MemoryStore,
 };
@@ -67,6 +68,7 @@ impl TestDaemon {
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store),
             clock: Arc::new(SystemClock),
+            paths: Arc::new(LexicalPaths::default()),
             executors: vec![puppet],
             limits: EngineLimits::default(),
             tasks: TaskGroup::new(),
@@ -120,6 +122,9 @@ pub(crate) fn owners_turn(session: SessionId, text: &str, can_ask: bool) -> Turn
 pub(crate) fn approval_request(kind: ApprovalKind) -> ApprovalRequest {
     ApprovalRequest {
         key: "key-1".into(),
+        stage: ApprovalStage::Request,
+        access: ToolAccess::default(),
+        suggestions: Vec::new(),
         kind,
         tool_id: None,
         tool_name: "brush".into(),

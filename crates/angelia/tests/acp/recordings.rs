@@ -24,6 +24,7 @@ fn approval(request: &ApprovalRequest, number: usize) -> Approval {
         tool_name: request.tool_name.clone(),
         title: request.title.clone(),
         detail: request.detail.clone(),
+        rules: Vec::new(),
         expires_at: jiff::Timestamp::UNIX_EPOCH,
     }
 }

@@ -1,12 +1,13 @@
 //! Codex has lost its own transcript of a conversation: the record is carried into a new one.
 
+use angelia_testkit::plain_http::PlainResponse;
 use serde_json::{Value, json};
 
 use crate::{
     daemon_fixture::DaemonFixture,
     dialects::ApiDialect,
     lost_transcripts::lose_transcripts,
-    post::{HttpResponse, post_to, request},
+    post::{post_to, request},
 };
 
 /// Returns the conversation of the last model request, one line per message.
@@ -24,7 +25,7 @@ fn last_conversation(bench: &DaemonFixture) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_carried(bench: &DaemonFixture, answer: &HttpResponse, wanted: &[&str]) {
+fn assert_carried(bench: &DaemonFixture, answer: &PlainResponse, wanted: &[&str]) {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(last_conversation(bench), wanted);
     let path = format!("/api/turns/{}/events", answer.header("x-angelia-turn"));

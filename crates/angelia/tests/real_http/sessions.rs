@@ -1,11 +1,12 @@
 //! A stateless client's conversation: one model request per turn, in one process.
 
+use angelia_testkit::plain_http::PlainResponse;
 use serde_json::{Value, json};
 
 use crate::{
     daemon_fixture::{DaemonFixture, on_both},
     lost_transcripts::lose_transcripts,
-    post::{HttpResponse, assistant, conversation_lines, messages, post, post_to, request, user},
+    post::{assistant, conversation_lines, messages, post, post_to, request, user},
 };
 
 on_both! {
@@ -128,7 +129,7 @@ fn lost_transcript(bench: DaemonFixture) {
 
 /// Asserts that the last model request had this conversation, and that the turn says why.
 #[track_caller]
-fn assert_carried(bench: &DaemonFixture, answer: &HttpResponse, wanted: &[&str]) {
+fn assert_carried(bench: &DaemonFixture, answer: &PlainResponse, wanted: &[&str]) {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(conversation_lines(bench.model_requests().last().unwrap()), wanted);
     let path = format!("/api/turns/{}/events", answer.header("x-angelia-turn"));

@@ -9,6 +9,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_governance.sql"),
     include_str!("migrations/0003_callers.sql"),
     include_str!("migrations/0004_order.sql"),
+    include_str!("migrations/0005_rules.sql"),
     include_str!("migrations/0006_audit.sql"),
 ];
 

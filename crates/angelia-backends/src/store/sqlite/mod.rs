@@ -8,8 +8,9 @@
 //! - `open`, `migrations`: open a connection and bring the schema up to date.
 //! - `writer`: the writer thread; `readers`: the read connections; `checkpoint`: the thread that
 //!   moves the write-ahead log into the database.
-//! - `write`, `read`: the statements; `open_text`: the text of unfinished blocks; `claims`: idempotency keys; `approvals`: approval requests
-//!   and decisions; `callers`: conversation hashes and costs of the callers of model APIs.
+//! - `write`, `read`: the statements; `open_text`: the text of unfinished blocks; `claims`:
+//!   idempotency keys; `approvals`: approval requests and decisions; `rules`: what people granted
+//!   for good; `callers`: conversation hashes and costs of the callers of model APIs.
 //! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `columns`: the values in the
 //!   columns.
 //! - `error`: the messages that people get when SQLite fails.
@@ -29,6 +30,7 @@ mod open_text;
 mod outcome_json;
 mod read;
 mod readers;
+mod rules;
 mod spec_json;
 #[cfg(test)]
 mod tests;
@@ -40,7 +42,7 @@ use std::{path::Path, sync::Arc};
 use angelia_core::{
     model::{
         ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
-        TurnEvent, TurnId, TurnRecord, TurnState,
+        StoredRule, TurnEvent, TurnId, TurnRecord, TurnState,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
@@ -183,6 +185,19 @@ impl Store for SqliteStore {
 
     fn approvals(&self, which: ApprovalFilter, page: Page) -> StoreFuture<'_, Vec<ApprovalRecord>> {
         Box::pin(self.readers.read(move |db| approvals::list_approvals(db, which, page)))
+    }
+
+    fn add_rule<'a>(&'a self, rule: &'a StoredRule) -> StoreFuture<'a, ()> {
+        let rule = rule.clone();
+        Box::pin(self.writer.write(move |db| rules::add_rule(db, &rule)))
+    }
+
+    fn rules(&self) -> StoreFuture<'_, Vec<StoredRule>> {
+        Box::pin(self.readers.read(rules::list_rules))
+    }
+
+    fn remove_rule(&self, id: uuid::Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.writer.write(move |db| rules::remove_rule(db, id)))
     }
 
     fn index_history<'a>(&'a self, note: &'a HistoryEntry) -> StoreFuture<'a, PendingCommit> {

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use angelia_core::model::{ApprovalKind, ApprovalRequest, RawJson, ToolClass};
+use angelia_core::model::{
+    ApprovalKind, ApprovalRequest, ApprovalStage, CommandAccess, CommandLine, RawJson, ToolAccess,
+    ToolClass,
+};
 use angelia_wire::jsonrpc::{ErrorObject, INVALID_PARAMS};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -190,17 +193,15 @@ fn normalise_inside(path: &str, roots: &[PathBuf]) -> Result<PathBuf, ErrorObjec
 }
 
 impl ClientRequest {
-    /// Returns the approval that the request needs. `None`: it needs none.
-    pub(crate) fn needed_approval(&self, cwd: &Path) -> Option<ApprovalRequest> {
-        matches!(self, Self::Write { .. } | Self::Run(_)).then(|| self.to_approval(cwd))
-    }
-
-    /// Describes the request as an approval, which is also what the permission rules are applied
-    /// to.
-    pub(crate) fn to_approval(&self, cwd: &Path) -> ApprovalRequest {
+    /// Describes the request for the permission rules and for people. `None`: it concerns a terminal
+    /// that already runs, and needs no permission.
+    pub(crate) fn to_approval(&self, cwd: &Path) -> Option<ApprovalRequest> {
         let place = format!("in {}", cwd.display());
+        let mut access = ToolAccess::default();
+        let mut stage = ApprovalStage::Request;
         let (name, class, subject, title, detail) = match self {
             Self::Write { path, text } => {
+                access.writes.push(path.clone());
                 let path = path.to_string_lossy();
                 let detail = format!(
                     "{path}\n{} bytes:\n{}\n{place}",
@@ -211,22 +212,25 @@ impl ClientRequest {
                 ("write_text_file", ToolClass::Edit, path.into_owned(), title, detail)
             }
             Self::Run(program) => {
+                access = program.access();
                 let line = program.command_line();
                 let detail = program.detail();
                 ("terminal", ToolClass::Execute, line.clone(), line, detail)
             }
             Self::Read { path, .. } => {
+                stage = ApprovalStage::Report;
+                access.reads.push(path.clone());
                 let path = path.to_string_lossy().into_owned();
                 let title = format!("read {path}");
                 ("read_text_file", ToolClass::Read, path, title, place)
             }
-            Self::Output(id) | Self::Wait(id) | Self::Kill(id) | Self::Release(id) => {
-                let title = format!("terminal {id}");
-                ("terminal", ToolClass::Other, id.to_string(), title, place)
-            }
+            Self::Output(_) | Self::Wait(_) | Self::Kill(_) | Self::Release(_) => return None,
         };
-        ApprovalRequest {
+        Some(ApprovalRequest {
             key: "".into(),
+            stage,
+            access,
+            suggestions: Vec::new(),
             kind: ApprovalKind::Tool,
             tool_id: None,
             tool_name: name.into(),
@@ -235,7 +239,7 @@ impl ClientRequest {
             detail: detail.into(),
             input: self.approval_input(&subject),
             subject: Some(subject.into()),
-        }
+        })
     }
 
     fn approval_input(&self, subject: &str) -> RawJson {
@@ -280,6 +284,21 @@ impl TerminalProgram {
             line.push_str(&shell_quote(arg));
         }
         line
+    }
+
+    fn access(&self) -> ToolAccess {
+        let line = if self.is_shell_line() {
+            CommandLine::Shell((*self.command).into())
+        } else {
+            let words = std::iter::once(&self.command).chain(&self.args);
+            CommandLine::Argv(words.map(|word| (**word).into()).collect())
+        };
+        let env = self.env.iter().map(|(name, value)| ((**name).into(), (**value).into()));
+        ToolAccess {
+            command: Some(CommandAccess { line, env: env.collect() }),
+            cwd: Some(self.cwd.clone()),
+            ..ToolAccess::default()
+        }
     }
 
     fn detail(&self) -> String {

@@ -1,7 +1,7 @@
 //! Messages of agents during a turn. Every field may be missing or have another type; such a field
 //! counts as absent, and the other fields are still read.
 
-use angelia_core::model::{ContextWindow, ToolClass};
+use angelia_core::model::{CommandAccess, ContextWindow, ToolClass};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -132,12 +132,20 @@ pub(crate) struct AcpToolInput<'a> {
     cmd: Lenient<CommandField<'a>>,
     #[serde(borrow, default)]
     path: Lenient<BorrowedStr<'a>>,
-    #[serde(borrow, default, alias = "filepath")]
+    #[serde(borrow, default)]
     file_path: Lenient<BorrowedStr<'a>>,
+    #[serde(borrow, default)]
+    filepath: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default, rename = "filePath")]
     file_path_camel_case: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     url: Lenient<BorrowedStr<'a>>,
+    #[serde(borrow, default)]
+    cwd: Lenient<BorrowedStr<'a>>,
+    #[serde(borrow, default)]
+    workdir: Lenient<BorrowedStr<'a>>,
+    #[serde(borrow, default)]
+    directory: Lenient<BorrowedStr<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -162,9 +170,24 @@ impl<'a> AcpToolInput<'a> {
         (!line.trim().is_empty()).then_some(line)
     }
 
-    pub(crate) fn path(&self) -> Option<&str> {
-        let all = [&self.file_path, &self.file_path_camel_case, &self.path];
-        all.into_iter().find_map(Lenient::<BorrowedStr<'_>>::as_str)
+    /// Returns the command with its words, as far as the agent states them.
+    pub(crate) fn command_access(&self) -> Option<CommandAccess> {
+        match self.command.0.as_ref().or(self.cmd.0.as_ref())? {
+            CommandField::Line(line) => Some(CommandAccess::shell(&*line.0)),
+            CommandField::Words(words) => {
+                Some(CommandAccess::argv(words.iter().map(|word| &**word)))
+            }
+        }
+    }
+
+    /// Returns every path in the input.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        let all = [&self.file_path, &self.filepath, &self.file_path_camel_case, &self.path];
+        all.into_iter().filter_map(Lenient::<BorrowedStr<'_>>::as_str)
+    }
+
+    pub(crate) fn cwd(&self) -> Option<&str> {
+        self.cwd.as_str().or(self.workdir.as_str()).or(self.directory.as_str())
     }
 
     pub(crate) fn url(&self) -> Option<&str> {
@@ -203,7 +226,6 @@ struct OptionFields<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PermissionOptions {
     pub(crate) allow_once: Option<Box<str>>,
-    pub(crate) allow_always: Option<Box<str>>,
     pub(crate) reject_once: Option<Box<str>>,
     pub(crate) reject_always: Option<Box<str>>,
 }
@@ -218,7 +240,6 @@ impl PermissionRequestParams<'_> {
             };
             let place = match kind {
                 "allow_once" => &mut choices.allow_once,
-                "allow_always" => &mut choices.allow_always,
                 "reject_once" => &mut choices.reject_once,
                 "reject_always" => &mut choices.reject_always,
                 _ => continue,

@@ -1,16 +1,15 @@
 //! Approvals: the agent's own permission requests, and its requests to write a file or run a
 //! program through us.
 //!
-//! Permission options are chosen by their kind. The agent gets a one-time permission if it offers
-//! one, because it may remember a lasting one for ever; Angelia remembers session-wide permissions
-//! itself, and they end with the session.
+//! Permission options are chosen by their kind. The agent gets a one-time permission or none,
+//! because it may remember a lasting one for ever; the engine remembers what was granted.
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
 use angelia_core::{
     model::{
-        ApprovalKind, ApprovalRequest, Decision, EventKind, Notice, NoticeLevel, RawJson,
-        ToolClass, ToolId, Verdict,
+        ApprovalKind, ApprovalRequest, ApprovalStage, Decision, EventKind, Notice, NoticeLevel,
+        RawJson, ToolAccess, ToolClass, ToolId, Verdict,
     },
     ports::AgentEvent,
 };
@@ -142,8 +141,8 @@ impl AcpTranslator {
         AcpRequestOutcome::Approval
     }
 
-    /// Handles a request to act for the agent: it is carried out at once, needs an approval, or is
-    /// refused.
+    /// Handles a request to act for the agent: the engine decides it. Only what concerns a running
+    /// terminal is carried out at once.
     pub(super) fn on_client_request(
         &mut self,
         id: &RpcId<'_>,
@@ -153,22 +152,14 @@ impl AcpTranslator {
         let Some(turn) = self.turn.as_mut().filter(|_| !self.stopping) else {
             return AcpRequestOutcome::refuse("no turn is running");
         };
-        let Some(question) = wish.needed_approval(self.context.cwd()) else {
-            return match self.context.forbidden_reason(&wish) {
-                Some(why) => AcpRequestOutcome::refuse(why),
-                None => AcpRequestOutcome::Execute(wish),
-            };
+        let Some(mut request) = wish.to_approval(self.context.cwd()) else {
+            return AcpRequestOutcome::Execute(wish);
         };
-        // Allowed with its tool call: no second approval, but the deny rules still apply.
-        if turn
-            .grants
-            .iter()
-            .any(|grant| wish.is_covered_by(grant.as_grant_ref(), &self.context.roots))
-        {
-            return match self.context.forbidden_reason(&wish) {
-                Some(why) => AcpRequestOutcome::refuse(why),
-                None => AcpRequestOutcome::Execute(wish),
-            };
+        // Allowed with its tool call, so that no person is asked again; but deny rules apply.
+        let is_granted =
+            |grant: &ToolGrant| wish.is_covered_by(grant.as_grant_ref(), &self.context.roots);
+        if turn.grants.iter().any(is_granted) {
+            request.stage = ApprovalStage::Report;
         }
         let key = approval_key(id);
         if self.pending_approvals.iter().any(|asked| asked.key == key) {
@@ -176,7 +167,7 @@ impl AcpTranslator {
         }
         turn.texts.close(out);
         turn.tools.advance_others(None, out);
-        let request = ApprovalRequest { key: Arc::clone(&key), ..question };
+        request.key = Arc::clone(&key);
         out.push(AgentEvent::ApprovalRequest(request));
         self.pending_approvals.push(AcpPendingApproval {
             key,
@@ -224,6 +215,11 @@ impl AcpTranslator {
                 DecisionEffect::Reply(id, permission_outcome(option))
             }
         })
+    }
+
+    /// Carries out a request to which there is no objection. `None`: it is no longer open.
+    pub fn proceed(&mut self, key: &str, out: &mut Vec<AgentEvent>) -> Option<DecisionEffect> {
+        self.decide(key, &Decision::new(Verdict::Once, "rule"), out)
     }
 
     /// Handles the agent's `$/cancel_request`. `None`: no approval with this id is open.
@@ -275,8 +271,7 @@ impl PermissionOptions {
     /// Returns the option id for a verdict. `None`: the agent offers none, so it gets `cancelled`.
     fn option_for(&self, verdict: Verdict) -> Option<&str> {
         match verdict {
-            Verdict::Once => self.allow_once.as_deref(),
-            Verdict::Session => self.allow_once.as_deref().or(self.allow_always.as_deref()),
+            Verdict::Once | Verdict::Session | Verdict::Always => self.allow_once.as_deref(),
             Verdict::Deny => self.reject_once.as_deref().or(self.reject_always.as_deref()),
             Verdict::Stop => None,
         }
@@ -316,14 +311,16 @@ fn tool_approval(tool: &AcpToolCall, key: &Arc<str>, cwd: &Path) -> ApprovalRequ
     }
     line(&truncate_chars(tool.description().unwrap_or_default(), MAX_DETAIL_CHARS));
     line(&format!("in {}", cwd.display()));
-    let is_inside = |path: &str| cwd.join(path).starts_with(cwd) && !path.contains("..");
     ApprovalRequest {
         key: Arc::clone(key),
+        stage: ApprovalStage::Request,
+        access: tool.access(),
+        suggestions: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: Some(tool.id.clone()),
         tool_name: tool.name(),
         class: tool.class(),
-        subject: tool.subject(is_inside),
+        subject: tool.subject(),
         title,
         detail: detail.trim_end().into(),
         input: tool.input(),
@@ -335,6 +332,9 @@ fn unknown_approval(params: &RawValue, key: &Arc<str>, cwd: &Path) -> ApprovalRe
     let input: RawJson = params.to_owned().into();
     ApprovalRequest {
         key: Arc::clone(key),
+        stage: ApprovalStage::Request,
+        access: ToolAccess::default(),
+        suggestions: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "other".into(),

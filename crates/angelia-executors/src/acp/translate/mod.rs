@@ -18,8 +18,8 @@ use std::{
 
 use angelia_core::{
     model::{
-        AgentStart, EventKind, NativeSessionId, Notice, NoticeLevel, PermissionCheck, Permissions,
-        Plan, PlanItem, PlanStatus, TextChannel, Usage,
+        AgentStart, EventKind, NativeSessionId, Notice, NoticeLevel, Plan, PlanItem, PlanStatus,
+        TextChannel, Usage,
     },
     ports::AgentEvent,
 };
@@ -64,7 +64,6 @@ pub struct AcpContext {
     pub prefix_sha256: Option<Arc<str>>,
     /// The working directory, first as configured, then without symbolic links.
     pub roots: Vec<PathBuf>,
-    pub permissions: Permissions,
     pub agent: AgentDescription,
     /// Whether the cost is reported during the turn, because a budget limits it.
     pub reports_cost: bool,
@@ -73,15 +72,6 @@ pub struct AcpContext {
 impl AcpContext {
     fn cwd(&self) -> &Path {
         self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
-    }
-
-    /// Returns why the permission rules forbid a request that needs no approval.
-    fn forbidden_reason(&self, wish: &ClientRequest) -> Option<String> {
-        let request = wish.to_approval(self.cwd());
-        match self.permissions.check(&request, self.cwd()) {
-            PermissionCheck::Deny(why) => Some(why),
-            PermissionCheck::Allow | PermissionCheck::Ask => None,
-        }
     }
 }
 

@@ -4,10 +4,10 @@
 //! A call that is only announced is held back until more is known, because its event is emitted
 //! only once.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    model::{EventKind, RawJson, ToolCall, ToolClass, ToolId, ToolResult},
+    model::{EventKind, RawJson, ToolAccess, ToolCall, ToolClass, ToolId, ToolResult},
     ports::AgentEvent,
 };
 use serde_json::{Value, value::RawValue};
@@ -289,22 +289,38 @@ impl AcpToolCall {
         })
     }
 
-    /// Returns what the permission patterns are matched against: the command or the path.
-    pub(super) fn subject(&self, is_inside: impl Fn(&str) -> bool) -> Option<Arc<str>> {
+    /// Returns what the call touches: the paths and the command that the agent states, never those
+    /// of a text for people.
+    pub(super) fn access(&self) -> ToolAccess {
+        let input = self.input.as_ref().map(|raw| AcpToolInput::parse(raw)).unwrap_or_default();
+        let paths = self.paths.iter().map(|path| &**path).chain(input.paths());
+        let mut paths: Vec<PathBuf> = paths.map(PathBuf::from).collect();
+        paths.dedup();
+        let mut access = ToolAccess::default();
+        match (self.class(), self.kind.as_deref()) {
+            (ToolClass::Read, _) => access.reads = paths,
+            (ToolClass::Edit, _) | (_, Some("move")) => access.writes = paths,
+            (ToolClass::Execute, _) => access.command = input.command_access(),
+            (ToolClass::Other, _) => {}
+        }
+        access.cwd = input.cwd().map(PathBuf::from);
+        access
+    }
+
+    /// Returns what patterns with a subject are matched against: the command, the one path, or the
+    /// URL.
+    pub(super) fn subject(&self) -> Option<Arc<str>> {
         if let Some(command) = self.command() {
             return Some(command.into());
         }
-        // Of several files, one outside the working directory matters most.
-        let outside = self.paths.iter().find(|path| !is_inside(path));
-        if let Some(path) = outside {
-            return Some((**path).into());
+        let access = self.access();
+        match (&*access.reads, &*access.writes) {
+            ([path], []) | ([], [path]) => return Some(path.to_string_lossy().into()),
+            ([], []) => {}
+            _ => return None,
         }
-        let input = self.input.as_ref().map(|raw| AcpToolInput::parse(raw));
-        let named = input.as_ref().and_then(|input| input.path().or(input.url()));
-        named
-            .filter(|path| self.paths.is_empty() || !is_inside(path))
-            .or_else(|| self.paths.first().map(|path| &**path))
-            .map(Arc::from)
+        let input = self.input.as_ref().map(|raw| AcpToolInput::parse(raw))?;
+        input.url().map(Arc::from)
     }
 
     /// Returns the first line of the title, or else the name.

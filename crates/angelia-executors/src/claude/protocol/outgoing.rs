@@ -37,6 +37,31 @@ pub struct InitializeOptions<'a> {
     pub sdk_mcp_servers: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json_schema: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<HookRegistration>,
+}
+
+/// Makes the CLI report every tool call to us before it applies its own permission rules.
+#[derive(Clone, Copy, Debug)]
+pub struct HookRegistration;
+
+impl HookRegistration {
+    /// The id that the CLI sends back with every report.
+    pub const CALLBACK_ID: &str = "angelia-tool-report";
+
+    /// How long the CLI waits for the answer to a report, in seconds. It is long because a person
+    /// may have to decide; the CLI's timers overflow after 24 days.
+    const TIMEOUT_SECS: u32 = 14 * 24 * 3600;
+}
+
+impl Serialize for HookRegistration {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Without a matcher the hook gets the calls of all tools.
+        serde_json::json!({"PreToolUse": [
+            {"hookCallbackIds": [Self::CALLBACK_ID], "timeout": Self::TIMEOUT_SECS},
+        ]})
+        .serialize(serializer)
+    }
 }
 
 /// Returns a user message. `uuid` must be fresh: results refer to it, and the CLI drops a message
@@ -147,19 +172,14 @@ pub fn respond_error(request_id: &str, error: &str) -> Vec<u8> {
 }
 
 /// Allows a tool call. `updated_input` is required: older versions fail the call without it.
-pub fn allow(request_id: &str, updated_input: &RawValue, permissions: Option<&Value>) -> Vec<u8> {
+pub fn allow(request_id: &str, updated_input: &RawValue) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Allow<'a> {
         behavior: &'a str,
         updated_input: &'a RawValue,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        updated_permissions: Option<&'a Value>,
     }
-    respond(
-        request_id,
-        &Allow { behavior: "allow", updated_input, updated_permissions: permissions },
-    )
+    respond(request_id, &Allow { behavior: "allow", updated_input })
 }
 
 /// Denies a tool call. The model receives `message`, unless `interrupt` ends the turn.
@@ -172,6 +192,33 @@ pub fn deny(request_id: &str, message: &str, interrupt: bool) -> Vec<u8> {
         interrupt: bool,
     }
     respond(request_id, &Deny { behavior: "deny", message, interrupt })
+}
+
+/// The answer to a report of a tool call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookAnswer<'a> {
+    /// The CLI's own rules decide.
+    Proceed,
+    /// The call runs without a permission request.
+    Allow,
+    /// The call does not run; the model receives the reason.
+    Deny(&'a str),
+}
+
+/// Answers a report of a tool call.
+pub fn answer_hook(request_id: &str, answer: HookAnswer<'_>) -> Vec<u8> {
+    let decision = match answer {
+        HookAnswer::Proceed => return respond(request_id, &serde_json::json!({})),
+        HookAnswer::Allow => serde_json::json!({"permissionDecision": "allow"}),
+        HookAnswer::Deny(reason) => serde_json::json!({
+            "permissionDecision": "deny", "permissionDecisionReason": reason,
+        }),
+    };
+    let mut output = serde_json::json!({"hookEventName": "PreToolUse"});
+    if let (Some(output), Value::Object(decision)) = (output.as_object_mut(), decision) {
+        output.extend(decision);
+    }
+    respond(request_id, &serde_json::json!({"hookSpecificOutput": output}))
 }
 
 fn encode_line(value: &impl Serialize) -> Vec<u8> {

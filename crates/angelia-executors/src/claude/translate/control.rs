@@ -7,9 +7,9 @@ use angelia_core::{
 use serde_json::value::RawValue;
 
 use super::{CliRequest, CliRequestKind, StreamSignal, StreamTranslator, emit_native_line};
-use crate::claude::protocol::incoming::{
-    ControlRequestBody, ControlRequestLine, ControlResponseBody, ControlResponseLine,
-    LifecycleLine, LineHead,
+use crate::claude::protocol::{
+    control::{ControlRequestBody, ControlRequestLine, ControlResponseBody, ControlResponseLine},
+    incoming::{LifecycleLine, LineHead},
 };
 
 /// Reads a control request or response of the CLI outside of a turn, where it asks for no approval.
@@ -79,8 +79,16 @@ impl StreamTranslator {
         let raw = parsed.request.unwrap_or(RawValue::NULL);
         let request = parse_body(raw);
         if request.subtype.as_str() == Some("can_use_tool")
-            && let Some(approval) = self.permissions.register(id, &request, &self.context.cwd)
+            && let Some(response) = self.permissions.answer_allowed(id, &request)
         {
+            return Some(StreamSignal::Respond(response));
+        }
+        let approval = match request.subtype.as_str() {
+            Some("can_use_tool") => self.permissions.add_request(id, &request, &self.context),
+            Some("hook_callback") => self.permissions.add_report(id, &request, &self.context),
+            _ => None,
+        };
+        if let Some(approval) = approval {
             out.push(AgentEvent::ApprovalRequest(approval));
             return None;
         }

@@ -86,6 +86,10 @@ pub struct TranslatorContext {
     pub warm: bool,
     pub prefix_sha256: Option<Arc<str>>,
     pub cwd: PathBuf,
+    /// `HOME` of the process.
+    pub home: PathBuf,
+    /// The names by which the model sees the caller's tools.
+    pub caller_tools: Vec<String>,
 }
 
 /// Something the agent must act on; at most one per line.
@@ -97,6 +101,8 @@ pub enum StreamSignal {
     Response { request_id: Box<str>, result: Result<Option<RawJson>, String> },
     /// A control request of the CLI that is not an approval; it must be answered.
     Request(CliRequest),
+    /// The response to a control request that is already decided.
+    Respond(Vec<u8>),
     /// The CLI retries a request that cannot succeed. The agent should interrupt it; the turn then
     /// fails.
     FutileRetry,
@@ -183,6 +189,7 @@ impl StreamTranslator {
             self.turn_owner = TurnOwner::Foreign;
         }
         self.stream = MessageStream::default();
+        self.permissions.begin_turn();
         self.turn = Some(ClaudeTurn::new(message_uuid));
     }
 
@@ -249,6 +256,16 @@ impl StreamTranslator {
     /// Returns the line that answers an approval; `None` if the CLI does not wait for it.
     pub fn answer_approval(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
         self.permissions.answer(key, decision)
+    }
+
+    /// Returns the line that lets a reported call go on; `None` if the CLI does not wait for it.
+    pub fn proceed(&mut self, key: &str) -> Option<Vec<u8>> {
+        self.permissions.proceed(key)
+    }
+
+    /// Returns whether the CLI waits for the answer to a report with this key.
+    pub fn is_pending_report(&self, key: &str) -> bool {
+        self.permissions.is_report(key)
     }
 
     /// Returns the keys of approvals that the CLI still waits for; those of a background task may

@@ -1,11 +1,15 @@
 //! Builds the approval requests that people read: never empty, and never less than what will
 //! happen.
 
-use std::{fmt::Write as _, path::Path, sync::Arc};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use angelia_core::model::{
-    ApprovalKind, ApprovalRequest, PermissionCheck, Permissions, Question, QuestionOption, RawJson,
-    ToolClass, ToolId,
+    ApprovalKind, ApprovalRequest, ApprovalStage, CommandAccess, Question, QuestionOption, RawJson,
+    ToolAccess, ToolClass, ToolId,
 };
 use serde_json::{json, value::RawValue};
 
@@ -19,6 +23,7 @@ use crate::{
         shell,
         tool::{self, to_raw_json, wrap_in_object},
     },
+    lenient::{BorrowedStr, Lenient},
     truncation::{first_line, truncate_chars},
 };
 
@@ -29,7 +34,6 @@ const MAX_INPUT_CHARS: usize = 2000;
 #[derive(Debug)]
 pub(crate) struct ApprovalRequestBuilder<'a> {
     pub(crate) cwd: &'a Path,
-    pub(crate) permissions: &'a Permissions,
     pub(crate) by_sub_agent: bool,
     pub(crate) tool_id: Option<ToolId>,
 }
@@ -62,6 +66,9 @@ impl ApprovalRequestBuilder<'_> {
         let title = first_line(title).map_or_else(|| name.into(), Into::into);
         ApprovalRequest {
             key: "".into(),
+            stage: ApprovalStage::Request,
+            access: ToolAccess::default(),
+            suggestions: Vec::new(),
             kind: ApprovalKind::Tool,
             tool_id: self.tool_id.clone(),
             tool_name: name.into(),
@@ -101,9 +108,12 @@ impl ApprovalRequestBuilder<'_> {
         let reason = params.reason.as_str();
         let mut lines = DetailText(String::new());
         lines.add_line("", command.as_deref().unwrap_or_default());
+        let mut access = ToolAccess::default();
         if let Some(more) = params.additional_permissions.filter(|raw| raw.get() != "null") {
             lines.add_line("also gets: ", &truncate_chars(more.get(), MAX_INPUT_CHARS));
+            access = requested_access(&parse_permissions(more));
         }
+        access.cwd = cwd.filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
         if let Some(network) = &params.network_approval_context.0 {
             let host = network.host.as_str().unwrap_or("an unknown host");
             let protocol = network.protocol.as_str().unwrap_or("network");
@@ -113,6 +123,7 @@ impl ApprovalRequestBuilder<'_> {
             let input = raw.to_owned().into();
             let mut request = self.build("network", ToolClass::Other, &title, lines, input);
             request.subject = Some(host.into());
+            request.access = access;
             return Some(request);
         }
         if params.kind.as_str().is_some_and(|kind| kind != "command") {
@@ -124,13 +135,16 @@ impl ApprovalRequestBuilder<'_> {
             let mut request = self.build("write_stdin", class, title, lines, input);
             // An approval for the session covers exactly this request.
             request.subject = Some(raw.get().into());
+            request.access = access;
             return Some(request);
         }
         let command = command?;
+        access.command = Some(CommandAccess::shell(&*command));
         self.add_tail(&mut lines, cwd, reason);
         let input = to_raw_json(&json!({"command": command, "cwd": cwd}));
         let mut request = self.build(tool::SHELL_TOOL, ToolClass::Execute, &command, lines, input);
         request.subject = Some((*command).into());
+        request.access = access;
         Some(request)
     }
 
@@ -150,35 +164,12 @@ impl ApprovalRequestBuilder<'_> {
         self.add_tail(&mut lines, None, params.reason.as_str());
         let title = changes.title();
         let mut request = self.build(tool::PATCH_TOOL, ToolClass::Edit, &title, lines, input);
-        let paths: Vec<&str> = changes.paths().chain(root).collect();
-        request.subject = self.choose_subject(&request, &paths);
+        let paths = changes.paths().chain(root);
+        request.access.writes = paths.map(PathBuf::from).collect();
+        if let [path] = &*request.access.writes {
+            request.subject = Some(path.to_string_lossy().into());
+        }
         request
-    }
-
-    /// Chooses the path that the permission rules see, because they look at one path and a patch
-    /// may have several. It is the path about which they are strictest. Where they would ask, it is
-    /// all paths together, so that an approval for the session covers exactly these.
-    fn choose_subject(&self, request: &ApprovalRequest, paths: &[&str]) -> Option<Arc<str>> {
-        let answer = |subject: Option<Arc<str>>| {
-            let probe = ApprovalRequest { subject, ..request.clone() };
-            self.permissions.check(&probe, self.cwd)
-        };
-        if let [one] = paths {
-            return Some((*one).into());
-        }
-        let mut asks = false;
-        for path in paths {
-            match answer(Some((*path).into())) {
-                PermissionCheck::Deny(_) => return Some((*path).into()),
-                PermissionCheck::Ask => asks = true,
-                PermissionCheck::Allow => {}
-            }
-        }
-        if !asks {
-            return paths.first().map(|path| (*path).into());
-        }
-        let together: Arc<str> = paths.join("\n").into();
-        (answer(Some(Arc::clone(&together))) == PermissionCheck::Ask).then_some(together)
     }
 
     pub(crate) fn permissions(
@@ -186,14 +177,14 @@ impl ApprovalRequestBuilder<'_> {
         params: &ItemRequestParams<'_>,
         wanted: &RawValue,
     ) -> ApprovalRequest {
-        let parsed: Wanted<'_> = serde_json::from_str(wanted.get()).unwrap_or_default();
+        let parsed = parse_permissions(wanted);
         let mut all = Vec::new();
         let network = parsed.network.0.as_ref().and_then(|network| network.enabled.get());
         if network == Some(true) {
             all.push("network".to_owned());
         }
         if let Some(files) = &parsed.file_system.0 {
-            let mut told = |access: &str, paths: &[crate::lenient::BorrowedStr<'_>]| {
+            let mut told = |access: &str, paths: &[BorrowedStr<'_>]| {
                 all.extend(paths.iter().map(|path| format!("{access} {}", &**path)));
             };
             told("read", files.read.0.as_deref().unwrap_or_default());
@@ -218,6 +209,8 @@ impl ApprovalRequestBuilder<'_> {
         let input = wrap_in_object("permissions", wanted);
         let mut request = self.build("request_permissions", ToolClass::Other, &title, lines, input);
         request.subject = Some(wanted.get().into());
+        request.access = requested_access(&parsed);
+        request.access.cwd = params.cwd.as_str().map(PathBuf::from);
         request
     }
 
@@ -305,6 +298,44 @@ impl ApprovalRequestBuilder<'_> {
             request.subject = Some(raw.get().into());
         }
         request
+    }
+}
+
+fn parse_permissions(raw: &RawValue) -> Wanted<'_> {
+    serde_json::from_str(raw.get()).unwrap_or_default()
+}
+
+/// Returns the files that the requested permissions open. An entry that we cannot read as a path
+/// stands for the whole disk.
+fn requested_access(wanted: &Wanted<'_>) -> ToolAccess {
+    let Some(files) = &wanted.file_system.0 else {
+        return ToolAccess::default();
+    };
+    let paths = |list: &Lenient<Vec<BorrowedStr<'_>>>| -> Vec<PathBuf> {
+        list.0.iter().flatten().map(|path| PathBuf::from(&**path)).collect()
+    };
+    let (mut reads, mut writes) = (paths(&files.read), paths(&files.write));
+    for entry in files.entries.0.iter().flatten() {
+        let path = entry.path.and_then(entry_path).unwrap_or_else(|| "/".into());
+        match entry.access.as_str() {
+            Some("read") => reads.push(path),
+            Some("none" | "deny") => {}
+            _ => writes.push(path),
+        }
+    }
+    ToolAccess { reads, writes, ..ToolAccess::default() }
+}
+
+/// Returns the path of an entry: a string, or an object with a `path`.
+fn entry_path(raw: &RawValue) -> Option<PathBuf> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum EntryPath {
+        Plain(PathBuf),
+        Tagged { path: PathBuf },
+    }
+    match serde_json::from_str(raw.get()).ok()? {
+        EntryPath::Plain(path) | EntryPath::Tagged { path } => Some(path),
     }
 }
 

@@ -14,12 +14,10 @@ pub(crate) const USER_INPUT: &str = "item/tool/requestUserInput";
 pub(crate) const ELICITATION: &str = "mcpServer/elicitation/request";
 pub(crate) const TOOL_CALL: &str = "item/tool/call";
 
-/// Returns the decision on a command or a patch. Decisions that would change the user's own rules
-/// permanently are never used.
+/// Returns the decision on a command or a patch. Decisions that Codex would remember are never used.
 pub(crate) fn decision(verdict: Verdict) -> Box<RawValue> {
     let decision = match verdict {
-        Verdict::Once => "accept",
-        Verdict::Session => "acceptForSession",
+        Verdict::Once | Verdict::Session | Verdict::Always => "accept",
         Verdict::Deny => "decline",
         Verdict::Stop => "cancel",
     };
@@ -28,17 +26,11 @@ pub(crate) fn decision(verdict: Verdict) -> Box<RawValue> {
 
 /// Grants all the requested permissions, or none.
 pub(crate) fn permissions(wanted: &RawValue, verdict: Verdict) -> Box<RawValue> {
-    let granted: Value = match verdict {
-        Verdict::Once | Verdict::Session => {
-            serde_json::from_str(wanted.get()).unwrap_or_else(|_| json!({}))
-        }
-        Verdict::Deny | Verdict::Stop => json!({}),
+    let granted: Value = match verdict.allows() {
+        true => serde_json::from_str(wanted.get()).unwrap_or_else(|_| json!({})),
+        false => json!({}),
     };
-    let scope = match verdict {
-        Verdict::Session => "session",
-        _ => "turn",
-    };
-    raw(&json!({"permissions": granted, "scope": scope}))
+    raw(&json!({"permissions": granted, "scope": "turn"}))
 }
 
 /// Returns the answers to a user-input request, by the ids of its questions.
@@ -51,12 +43,8 @@ pub(crate) fn user_input(answers: &BTreeMap<&str, &str>) -> Box<RawValue> {
 }
 
 /// Accepts an elicitation.
-pub(crate) fn accept_elicitation(content: &Map<String, Value>, for_session: bool) -> Box<RawValue> {
-    let mut answer = json!({"action": "accept", "content": content});
-    if for_session {
-        answer["_meta"] = json!({"persist": "session"});
-    }
-    raw(&answer)
+pub(crate) fn accept_elicitation(content: &Map<String, Value>) -> Box<RawValue> {
+    raw(&json!({"action": "accept", "content": content}))
 }
 
 /// Declines or cancels an elicitation.

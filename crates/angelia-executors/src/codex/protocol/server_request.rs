@@ -102,8 +102,6 @@ pub(crate) struct ElicitationParams<'a> {
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct ElicitationMeta<'a> {
     pub(crate) codex_approval_kind: Lenient<BorrowedStr<'a>>,
-    /// How long an answer may be remembered: `session`, `always`.
-    pub(crate) persist: Option<&'a RawValue>,
     pub(crate) tool_description: Lenient<BorrowedStr<'a>>,
     pub(crate) tool_params: Option<&'a RawValue>,
 }
@@ -112,16 +110,6 @@ impl ElicitationMeta<'_> {
     /// Returns whether the request asks to approve a tool call, and is not the server's own form.
     pub(crate) fn is_tool_call(&self) -> bool {
         self.codex_approval_kind.as_str() == Some("mcp_tool_call")
-    }
-
-    pub(crate) fn offers_session(&self) -> bool {
-        let Some(raw) = self.persist.map(RawValue::get) else {
-            return false;
-        };
-        match serde_json::from_str::<Vec<BorrowedStr<'_>>>(raw) {
-            Ok(all) => all.iter().any(|one| &**one == "session"),
-            Err(_) => raw == "\"session\"",
-        }
     }
 }
 

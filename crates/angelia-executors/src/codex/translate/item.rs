@@ -337,6 +337,7 @@ fn call_detail(item: &ThreadItem<'_>) -> ToolCallDetail {
         "mcpToolCall" => ToolCallDetail::Mcp {
             server: item.server.as_str().unwrap_or_default().into(),
             tool: item.tool.as_str().unwrap_or_default().into(),
+            read_only: item.read_only_hint.get() == Some(true),
         },
         "dynamicToolCall" => ToolCallDetail::CallerTool,
         _ => ToolCallDetail::Other,

@@ -61,7 +61,7 @@ use std::{path::PathBuf, sync::Arc};
 use angelia_core::{
     model::{
         AgentStart, Content, Decision, EventKind, Mode, NativeSessionId, Notice, NoticeLevel,
-        Permissions, ToolId,
+        ToolId, Verdict,
     },
     ports::{AgentEvent, AgentOutcome},
 };
@@ -103,10 +103,7 @@ pub struct CodexContext {
     pub cwd: PathBuf,
     /// In model mode no approval reaches a person: every one is declined at once.
     pub mode: Mode,
-    /// The session's rules. The engine applies them; here they only select which of several paths
-    /// of one patch the engine sees.
-    pub permissions: Permissions,
-    /// Names of the MCP servers that Angelia itself provides; their calls are accepted.
+    /// Names of the MCP servers that Angelia itself provides: no person is asked about their calls.
     pub own_servers: Vec<Arc<str>>,
     /// The billing lane, from `account/read`.
     pub lane: Option<Arc<str>>,
@@ -282,6 +279,12 @@ impl CodexTranslator {
     /// it (any more).
     pub fn decide(&mut self, key: &str, decision: &Decision) -> Option<DeferredReply> {
         self.pending.decide(key, decision)
+    }
+
+    /// Returns the result for a call to which there is no objection. Returns `None` if the
+    /// app-server no longer waits for it.
+    pub fn proceed(&mut self, key: &str) -> Option<DeferredReply> {
+        self.pending.decide(key, &Decision::new(Verdict::Once, "rule"))
     }
 
     /// Takes the result of a caller's tool. Returns `None` if the app-server has not sent its

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use angelia_core::{
-    model::{ApprovalRequest, Mode, NoticeLevel, ToolCall, ToolClass, ToolId},
+    model::{ApprovalRequest, ApprovalStage, Mode, NoticeLevel, ToolCall, ToolClass, ToolId},
     ports::{Activity, AgentEvent},
 };
 use serde_json::{Map, value::RawValue};
@@ -51,11 +51,6 @@ impl CodexTranslator {
         }
         if self.context.mode == Mode::Model {
             return decline(method, params, "in model mode nothing is allowed", out);
-        }
-        if method == ELICITATION
-            && let Some(answer) = self.accept_own_server(params)
-        {
-            return answer;
         }
         let Some((request, what)) = self.describe_request(method, &parsed, params, whose) else {
             return decline(method, params, "it does not say what it is about", out);
@@ -118,7 +113,6 @@ impl CodexTranslator {
     ) -> ApprovalRequestBuilder<'_> {
         ApprovalRequestBuilder {
             cwd: &self.context.cwd,
-            permissions: &self.context.permissions,
             by_sub_agent: whose == MessageOwner::SubAgent,
             tool_id,
         }
@@ -143,18 +137,6 @@ impl CodexTranslator {
         self.turn.as_ref()?.tools.find(&key)
     }
 
-    /// Accepts requests of Angelia's own MCP server: what it asks for has been decided elsewhere.
-    fn accept_own_server(&self, params: &RawValue) -> Option<RequestOutcome> {
-        let parsed: ElicitationParams<'_> = serde_json::from_str(params.get()).ok()?;
-        let server = parsed.server_name.as_str()?;
-        if !self.context.own_servers.iter().any(|own| **own == *server) {
-            return None;
-        }
-        let meta = parsed.meta.0.unwrap_or_default();
-        let result = request_result::accept_elicitation(&Map::new(), meta.offers_session());
-        Some(RequestOutcome::Now(result))
-    }
-
     fn describe_elicitation(
         &self,
         params: &RawValue,
@@ -166,7 +148,7 @@ impl CodexTranslator {
         if meta.is_some_and(ElicitationMeta::is_tool_call) {
             let mut running: Vec<(&RunningToolCall, &str, &RawValue)> = Vec::new();
             for open in self.turn.as_ref()?.tools.running() {
-                if let ToolCallDetail::Mcp { server: its, tool } = &open.detail
+                if let ToolCallDetail::Mcp { server: its, tool, .. } = &open.detail
                     && **its == *server
                 {
                     running.push((open, tool, &open.call.input));
@@ -178,9 +160,14 @@ impl CodexTranslator {
                 _ => None,
             });
             let asker = self.request_builder(whose, open.map(|open| open.call.id.clone()));
-            let for_session = meta.is_some_and(ElicitationMeta::offers_session);
-            let request = asker.consent(&parsed, params, tool);
-            return Some((request, ServerRequestKind::Consent { for_session }));
+            let mut request = asker.consent(&parsed, params, tool);
+            let is_own = self.context.own_servers.iter().any(|own| **own == *server);
+            let is_read_only = open.is_some_and(|open| open.detail.is_read_only());
+            if is_own || is_read_only {
+                // Codex asks only because we make it ask about every call.
+                request.stage = ApprovalStage::Report;
+            }
+            return Some((request, ServerRequestKind::Consent));
         }
         let asker = self.request_builder(whose, None);
         let message = parsed.message.as_str().unwrap_or_default();
@@ -190,7 +177,7 @@ impl CodexTranslator {
             return Some((request, ServerRequestKind::Form(fields)));
         }
         let request = asker.consent(&parsed, params, None);
-        Some((request, ServerRequestKind::Consent { for_session: false }))
+        Some((request, ServerRequestKind::Consent))
     }
 
     /// Handles a call of one of the caller's tools.

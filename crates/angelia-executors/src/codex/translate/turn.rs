@@ -114,9 +114,16 @@ pub(super) struct RunningToolCall {
 pub(super) enum ToolCallDetail {
     Command { cwd: Option<Box<str>> },
     Patch(PatchSummary),
-    Mcp { server: Box<str>, tool: Box<str> },
+    Mcp { server: Box<str>, tool: Box<str>, read_only: bool },
     CallerTool,
     Other,
+}
+
+impl ToolCallDetail {
+    /// Whether an MCP server says that its tool changes nothing.
+    pub(super) fn is_read_only(&self) -> bool {
+        matches!(self, Self::Mcp { read_only: true, .. })
+    }
 }
 
 impl CodexToolCalls {

@@ -36,12 +36,15 @@ pub(super) async fn list(
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionBody {
-    /// `once`, `session`, `deny` or `stop`.
+    /// `once`, `session`, `always`, `deny` or `stop`.
     #[serde(serialize_with = "write_verdict", deserialize_with = "read_verdict")]
     #[schemars(schema_with = "shapes::verdict")]
     pub verdict: Verdict,
     #[serde(default)]
     pub note: Option<Arc<str>>,
+    /// For `session` and `always`: one of the approval's `rules`. Without it, the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Arc<str>>,
     /// Answers by the text of their question.
     #[serde(default)]
     pub answers: BTreeMap<Arc<str>, Arc<str>>,
@@ -53,6 +56,7 @@ impl From<Decision> for DecisionBody {
         Self {
             verdict: decision.verdict,
             note: decision.note,
+            rule: decision.rule,
             answers: answers.map(|answer| (answer.question, answer.answer)).collect(),
         }
     }
@@ -66,6 +70,7 @@ impl From<DecisionBody> for Decision {
         Self {
             verdict: body.verdict,
             note: body.note,
+            rule: body.rule,
             answers: answers.map(answer).collect(),
             by: "owner".into(),
         }

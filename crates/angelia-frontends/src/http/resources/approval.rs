@@ -32,6 +32,10 @@ pub struct ApprovalResource {
     pub tool_id: Option<String>,
     /// The verdicts that make sense.
     pub choices: Vec<String>,
+    /// What `session` and `always` allow: first exactly this call, then wider rules that the agent
+    /// suggests. A decision that names none takes the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
     /// For a `question`: what is to be answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
@@ -72,6 +76,7 @@ impl From<&ApprovalRecord> for ApprovalResource {
             detail: approval.detail.to_string(),
             tool_id: approval.tool_id.as_ref().map(ToolId::as_str).map(str::to_owned),
             choices: choices.map(|choice| choice.as_str().to_owned()).collect(),
+            rules: approval.rules.iter().map(ToString::to_string).collect(),
             questions: match &approval.kind {
                 ApprovalKind::Tool => None,
                 ApprovalKind::Question(questions) => {

@@ -79,7 +79,7 @@ fn call_tool(
                 "permission_suggestions": [{"type": "addRules", "rules": rules,
                     "behavior": "allow", "destination": "localSettings"}]});
             match turn.request_permission(ToolRequest { id, name, input }, more)? {
-                PermissionVerdict::Allowed { input, .. } => (command(&input), true),
+                PermissionVerdict::Allowed { input } => (command(&input), true),
                 PermissionVerdict::Denied { why } | PermissionVerdict::Invalid { why } => {
                     (why, false)
                 }

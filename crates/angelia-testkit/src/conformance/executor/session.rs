@@ -7,8 +7,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{
-        ApprovalRequest, Content, EventKind, Failure, NativeSessionId, SessionSpec, Turn,
-        TurnOrigin, Verdict,
+        ApprovalRequest, ApprovalStage, Content, EventKind, Failure, NativeSessionId, SessionSpec,
+        Turn, TurnOrigin, Verdict,
     },
     ports::{AgentEvent, AgentOutcome, TurnControl, TurnIo},
 };
@@ -184,16 +184,25 @@ pub(super) struct TurnViewer {
 }
 
 impl TurnViewer {
-    /// Returns the next event; `None` when the turn is over.
+    /// Returns the next event; `None` when the turn is over. There is no objection to calls that
+    /// the agent only reports.
     pub(super) async fn next(&mut self) -> Option<AgentEvent> {
-        while self.read == self.received.len() {
-            if let Some(pace) = self.pace {
-                sleep(pace).await;
+        loop {
+            while self.read == self.received.len() {
+                if let Some(pace) = self.pace {
+                    sleep(pace).await;
+                }
+                self.received.extend(self.events.recv().await?);
             }
-            self.received.extend(self.events.recv().await?);
+            self.read += 1;
+            match self.received.get(self.read - 1)? {
+                AgentEvent::ApprovalRequest(request) if request.stage == ApprovalStage::Report => {
+                    let key = Arc::clone(&request.key);
+                    self.send_control(TurnControl::Proceed { key });
+                }
+                other => return Some(other.clone()),
+            }
         }
-        self.read += 1;
-        self.received.get(self.read - 1).cloned()
     }
 
     /// Reads events until `pick` returns something; panics when the turn ends before that.

@@ -323,6 +323,7 @@ pub fn approval(kind: ApprovalKind) -> Approval {
         tool_name: UNUSUAL_TEXT.into(),
         title: UNUSUAL_TEXT.into(),
         detail: "in /project".into(),
+        rules: vec!["Bash(make)".into(), "Bash(make *)".into()],
         expires_at: timestamp(9),
     }
 }

@@ -216,6 +216,7 @@ async fn record_foreign_approval(store: &dyn Store) -> ApprovalId {
         tool_name: "shell".into(),
         title: "rm \u{1b}[2J -rf".into(),
         detail: "in /project\nall\rof it".into(),
+        rules: Vec::new(),
         expires_at: jiff::Timestamp::UNIX_EPOCH,
     };
     let id = approval.id;

@@ -103,7 +103,7 @@ impl ToolBackend for HomeToolBackend {
             };
             let name = format!("mcp__{SERVER_NAME}__{tool}");
             let permissions = &session.spec.permissions;
-            permissions.denial_reason(&name, None).map_or(Ok(()), |why| {
+            permissions.denial_reason(&name).map_or(Ok(()), |why| {
                 Err(ToolCallError::new(format!("this may not be used here: {why}")))
             })
         })

@@ -1,5 +1,7 @@
 //! Puts an approval to the person at the terminal and turns the typed lines into a decision.
 
+use std::fmt::Write as _;
+
 use angelia_core::model::{Approval, ApprovalKind, Decision, QuestionAnswer, Verdict};
 
 use crate::cli::approvals::answers::resolve_option;
@@ -28,7 +30,18 @@ impl ApprovalPrompt {
     pub(crate) fn prompt(&self) -> String {
         match &self.approval.kind {
             ApprovalKind::Tool => {
-                "[y]es once, for this [s]ession, [n]o, [q]uit the turn?".to_owned()
+                let mut text = String::new();
+                for (index, rule) in self.approval.rules.iter().enumerate().skip(1) {
+                    let rule = rule.replace(char::is_control, " ");
+                    let _infallible = writeln!(
+                        text,
+                        "s{index}, a{index}: the same for everything that is {rule}"
+                    );
+                }
+                text.push_str(
+                    "[y]es once, for this [s]ession, [a]lways here, [n]o, [q]uit the turn?",
+                );
+                text
             }
             ApprovalKind::Question(questions) => {
                 let text = questions.get(self.answers.len()).map_or("", |question| &question.text);
@@ -40,8 +53,8 @@ impl ApprovalPrompt {
     pub(crate) fn handle_line(&mut self, line: &str) -> PromptStep {
         let line = line.trim();
         match &self.approval.kind {
-            ApprovalKind::Tool => match parse_verdict(line) {
-                Some(verdict) => PromptStep::Decided(Decision::new(verdict, "owner")),
+            ApprovalKind::Tool => match self.parse_decision(line) {
+                Some(decision) => PromptStep::Decided(decision),
                 None => PromptStep::NeedsInput,
             },
             ApprovalKind::Question(questions) => {
@@ -63,10 +76,27 @@ impl ApprovalPrompt {
     }
 }
 
+impl ApprovalPrompt {
+    /// A verdict, with the number of a wider rule for `session` and `always`.
+    fn parse_decision(&self, line: &str) -> Option<Decision> {
+        let word = line.trim_end_matches(|c: char| c.is_ascii_digit());
+        let verdict = parse_verdict(word)?;
+        let number = &line[word.len()..];
+        if number.is_empty() {
+            return Some(Decision::new(verdict, "owner"));
+        }
+        let index: usize = number.parse().ok().filter(|index| *index > 0)?;
+        let rule = self.approval.rules.get(index).cloned()?;
+        matches!(verdict, Verdict::Session | Verdict::Always)
+            .then(|| Decision { rule: Some(rule), ..Decision::new(verdict, "owner") })
+    }
+}
+
 fn parse_verdict(line: &str) -> Option<Verdict> {
     match line.to_ascii_lowercase().as_str() {
         "y" | "yes" | "once" => Some(Verdict::Once),
-        "s" | "session" | "always" => Some(Verdict::Session),
+        "s" | "session" => Some(Verdict::Session),
+        "a" | "always" => Some(Verdict::Always),
         "n" | "no" | "deny" => Some(Verdict::Deny),
         "q" | "quit" | "stop" => Some(Verdict::Stop),
         _ => None,
@@ -88,6 +118,7 @@ mod tests {
             tool_name: "n".into(),
             title: "t".into(),
             detail: "d".into(),
+            rules: Vec::new(),
             expires_at: jiff::Timestamp::UNIX_EPOCH,
         })
     }
@@ -102,6 +133,23 @@ mod tests {
             asking.handle_line(" Y "),
             PromptStep::Decided(Decision::new(Verdict::Once, "owner"))
         );
+    }
+
+    #[test]
+    fn a_wider_rule_has_a_number_of_its_own() {
+        let mut asking = asking(ApprovalKind::Tool);
+        asking.approval.rules = vec!["Bash(npm test)".into(), "Bash(npm *)".into()];
+        assert!(asking.prompt().contains("s1, a1: the same for everything that is Bash(npm *)"));
+        let granting = |verdict, rule: Option<&str>| {
+            let decision = Decision::new(verdict, "owner");
+            PromptStep::Decided(Decision { rule: rule.map(Into::into), ..decision })
+        };
+        assert_eq!(asking.handle_line("s"), granting(Verdict::Session, None));
+        assert_eq!(asking.handle_line("a"), granting(Verdict::Always, None));
+        assert_eq!(asking.handle_line("a1"), granting(Verdict::Always, Some("Bash(npm *)")));
+        for line in ["s2", "s0", "y1", "a1x"] {
+            assert_eq!(asking.handle_line(line), PromptStep::NeedsInput, "{line}");
+        }
     }
 
     #[test]

@@ -136,6 +136,8 @@ pub(super) struct ApprovalBody {
     tool_name: Arc<str>,
     title: Arc<str>,
     detail: Arc<str>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<Arc<str>>,
     expires_at: Timestamp,
     /// Present if the approval is a question with typed answers.
     #[serde(
@@ -218,6 +220,7 @@ pub(super) struct ResolvedBody {
 enum VerdictBody {
     Once,
     Session,
+    Always,
     Deny,
     Stop,
 }

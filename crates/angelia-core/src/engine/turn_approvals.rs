@@ -1,0 +1,153 @@
+//! The approvals of a running turn: checks what the agent asks for or reports, keeps what people
+//! grant, and passes their decisions to the agent.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{
+    approvals::{ApprovalCheck, ApprovalContext, resolution_event},
+    facade::EngineError,
+    quota::time_after,
+    segment_runner::SegmentRun,
+    session_actor::SessionActor,
+};
+use crate::{
+    model::{
+        ApprovalId, ApprovalRequest, Decision, EventKind, GrantRule, StoredRule, TurnState, Verdict,
+    },
+    permission::{AccessCheck, AccessPlan, Authority},
+    ports::TurnControl,
+};
+
+impl SessionActor {
+    /// Returns the event to record for an approval request, and whether a person must decide it.
+    pub(super) async fn request_approval(
+        &mut self,
+        drive: &mut SegmentRun<'_>,
+        request: ApprovalRequest,
+    ) -> (Option<EventKind>, bool) {
+        let id = ApprovalId::from_uuid(self.shared.clock.fresh_uuid());
+        let (check, rules) = self.check_access(&request).await;
+        let spec = &self.record.spec;
+        let context = ApprovalContext {
+            check,
+            rules,
+            level: spec.permissions.level,
+            can_ask: drive.turn.options.can_ask,
+            expires_at: time_after(self.shared.clock.now(), spec.timeouts.approval),
+        };
+        let key = Arc::clone(&request.key);
+        match drive.approvals.request(id, request, context) {
+            ApprovalCheck::Proceed => {
+                drive.send_control(TurnControl::Proceed { key });
+                (None, false)
+            }
+            ApprovalCheck::Decided { decision, notice } => {
+                drive.send_control(TurnControl::Decide { key, decision });
+                (notice.map(EventKind::Notice), false)
+            }
+            ApprovalCheck::Pending(approval) => {
+                self.shared.pending_approvals().insert(id, self.record.id);
+                (Some(EventKind::Approval(approval)), true)
+            }
+        }
+    }
+
+    /// Applies the permission rules to a request. Also returns the rules that a person can grant.
+    async fn check_access(&mut self, request: &ApprovalRequest) -> (AccessCheck, Vec<GrantRule>) {
+        let record = Arc::clone(&self.record);
+        let spec = &record.spec;
+        let paths = Arc::clone(&self.shared.paths);
+        let plan = AccessPlan::new(request, &spec.cwd, paths.places());
+        let real = paths.resolve(plan.paths().to_vec()).await;
+        let resolved = plan.resolved(real);
+        let authority = Authority {
+            permissions: &spec.permissions,
+            session: self.record.id,
+            profile: &spec.profile,
+            places: paths.places(),
+        };
+        let mut check = authority.check(&resolved, &self.session_grants);
+        if matches!(check, AccessCheck::Ask { .. }) {
+            let stored = self.stored_grants().await;
+            if !stored.is_empty() {
+                let grants = [&*self.session_grants, &*stored].concat();
+                check = authority.check(&resolved, &grants);
+            }
+        }
+        (check, resolved.offered_rules())
+    }
+
+    /// Reads what people granted for good. Read every time, because another process may remove a
+    /// rule; it happens only before a person would be asked.
+    async fn stored_grants(&mut self) -> Vec<GrantRule> {
+        let spec = &self.record.spec;
+        let (profile, cwd) = (Arc::clone(&spec.profile), spec.cwd.clone());
+        match self.shared.store.rules().await {
+            Ok(rules) => rules
+                .into_iter()
+                .filter(|stored| stored.profile == profile && stored.cwd == cwd)
+                .map(|stored| stored.rule)
+                .collect(),
+            Err(error) => {
+                tracing::warn!(session = %self.record.id, %error, "stored rules cannot be read");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Keeps a rule for later sessions of this profile in this directory.
+    async fn store_rule(&mut self, rule: GrantRule, by: &Arc<str>) -> Result<(), EngineError> {
+        let stored = StoredRule {
+            id: self.shared.clock.fresh_uuid(),
+            profile: Arc::clone(&self.record.spec.profile),
+            cwd: self.record.spec.cwd.clone(),
+            rule,
+            created_at: self.shared.clock.now(),
+            by: Arc::clone(by),
+        };
+        Ok(self.shared.store.add_rule(&stored).await?)
+    }
+
+    pub(super) async fn decide(
+        &mut self,
+        drive: &mut SegmentRun<'_>,
+        id: ApprovalId,
+        decision: Decision,
+    ) -> Result<(), EngineError> {
+        let granted = drive.approvals.granted_rule(id, &decision)?;
+        // Stored first: a person who chose `always` must not learn later that it was forgotten.
+        if decision.verdict == Verdict::Always
+            && let Some(rule) = &granted
+        {
+            self.store_rule(rule.clone(), &decision.by).await?;
+        }
+        let request = drive.approvals.take(id, &decision).ok_or(EngineError::NotPending)?;
+        self.shared.pending_approvals().remove(&id);
+        self.session_grants.extend(granted);
+        self.record_events(drive, vec![resolution_event(id, decision.verdict, &decision.by)]).await;
+        if let Some(error) = &drive.store_error {
+            // The agent is being stopped; it must not act on a decision that is not recorded.
+            return Err(error.clone().into());
+        }
+        // The grant is the engine's; the agent would perhaps remember more than was granted.
+        let verdict = if decision.verdict.allows() { Verdict::Once } else { decision.verdict };
+        let decision = Decision { verdict, ..decision };
+        drive.send_control(TurnControl::Decide { key: request.key, decision });
+        drive.update_oldest_approval(Instant::now());
+        if drive.approvals.is_empty() {
+            self.store_turn_state(drive, &TurnState::Running).await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn deny_pending_approvals(&mut self, drive: &mut SegmentRun<'_>) {
+        let mut kinds = Vec::new();
+        for (id, kind) in drive.approvals.deny_all() {
+            self.shared.pending_approvals().remove(&id);
+            kinds.push(kind);
+        }
+        self.record_events(drive, kinds).await;
+    }
+}

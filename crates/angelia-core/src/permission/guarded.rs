@@ -1,0 +1,260 @@
+//! Options that let a well-known command run programs, write files or read another configuration. A
+//! pattern such as `Bash(git *)` does not cover them unless it names them. The table is small; a
+//! command that is not in it is covered with all its options.
+
+use super::shell::Word;
+
+struct GuardedCommand {
+    names: &'static [&'static str],
+    /// `--long`, `-short` or `-word`; a long one also counts when it is shortened.
+    options: &'static [&'static str],
+    /// Options that count only before the first other word.
+    global_options: &'static [&'static str],
+    /// First words that count.
+    subcommands: &'static [&'static str],
+}
+
+const TABLE: &[GuardedCommand] = &[
+    GuardedCommand {
+        names: &["git"],
+        options: &[
+            "--config",
+            "--config-env",
+            "--exec-path",
+            "--output",
+            "--output-directory",
+            "--upload-pack",
+            "--receive-pack",
+            "--upload-archive",
+            "--exec",
+            "-x",
+            "--ext-diff",
+            "--textconv",
+            "--open-files-in-pager",
+            "-O",
+            "-o",
+            "--git-dir",
+            "--work-tree",
+            "--template",
+            "--separate-git-dir",
+            "--super-prefix",
+            "--smtp-server",
+            "--to-cmd",
+            "--cc-cmd",
+            "--sendmail-cmd",
+            "--extcmd",
+            "--tool",
+            "--editor",
+            "--remote-sudo",
+        ],
+        global_options: &["-c", "-C"],
+        subcommands: &[
+            "config",
+            "bisect",
+            "submodule",
+            "filter-branch",
+            "difftool",
+            "mergetool",
+            "hook",
+            "credential",
+            "daemon",
+            "instaweb",
+            "send-email",
+            "web--browse",
+            "remote-ext",
+            "fsmonitor--daemon",
+            "maintenance",
+            "var",
+        ],
+    },
+    GuardedCommand {
+        names: &["find", "fd", "fdfind"],
+        options: &[
+            "-exec",
+            "-execdir",
+            "-ok",
+            "-okdir",
+            "-delete",
+            "-fprint",
+            "-fprint0",
+            "-fprintf",
+            "-fls",
+            "--exec",
+            "--exec-batch",
+        ],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["tar", "bsdtar", "gtar"],
+        options: &[
+            "--to-command",
+            "--checkpoint-action",
+            "--use-compress-program",
+            "-I",
+            "--rsh-command",
+            "--info-script",
+            "--new-volume-script",
+            "-F",
+            "--rmt-command",
+        ],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["rsync"],
+        options: &["-e", "--rsh", "--rsync-path", "--daemon", "--config"],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["ssh", "scp", "sftp"],
+        options: &["-o", "-F", "-S", "-D", "-E"],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["curl", "wget"],
+        options: &[
+            "-o",
+            "-O",
+            "--output",
+            "--output-document",
+            "--remote-name",
+            "--output-dir",
+            "-K",
+            "--config",
+            "-T",
+            "--upload-file",
+            "-D",
+            "--dump-header",
+            "-c",
+            "--cookie-jar",
+            "--trace",
+            "--trace-ascii",
+            "--stderr",
+            "--libcurl",
+            "--etag-save",
+            "--hsts",
+            "--use-askpass",
+            "-e",
+            "--execute",
+            "--post-file",
+            "--body-file",
+            "-P",
+            "--directory-prefix",
+            "-i",
+            "--input-file",
+            "-a",
+            "--append-output",
+        ],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["sed", "gsed"],
+        options: &["-i", "--in-place", "-f", "--file"],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["sort"],
+        options: &["-o", "--output", "--compress-program", "-T", "--temporary-directory"],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["rg"],
+        options: &["--pre", "--hostname-bin"],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["npm", "npx", "pnpm", "yarn"],
+        options: &[
+            "--script-shell",
+            "--node-options",
+            "--userconfig",
+            "--globalconfig",
+            "-c",
+            "--call",
+        ],
+        global_options: &["-C", "--prefix", "--dir", "--cwd"],
+        subcommands: &["config", "set"],
+    },
+    GuardedCommand {
+        names: &["node", "nodejs", "deno", "bun"],
+        options: &["-e", "--eval", "-p", "--print", "-r", "--require", "--import", "--loader"],
+        global_options: &[],
+        subcommands: &["eval"],
+    },
+    GuardedCommand {
+        names: &["cargo"],
+        options: &["--config", "-Z", "--manifest-path"],
+        global_options: &["-C"],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["make", "gmake"],
+        options: &["-f", "--file", "--makefile", "-C", "--directory", "--eval", "-I"],
+        global_options: &[],
+        subcommands: &[],
+    },
+    GuardedCommand {
+        names: &["go"],
+        options: &["-exec", "-toolexec", "-overlay", "-modfile", "-C", "-vettool", "-o"],
+        global_options: &[],
+        subcommands: &["env", "generate"],
+    },
+];
+
+/// Whether a pattern with this subject may cover the command, as far as its options go.
+pub(super) fn allows_options(subject: &str, words: &[Word]) -> bool {
+    let Some((Some(name), arguments)) =
+        words.split_first().map(|(first, rest)| (first.literal(), rest))
+    else {
+        return true;
+    };
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let Some(guarded) = TABLE.iter().find(|guarded| guarded.names.contains(&name)) else {
+        return true;
+    };
+    let named = |option: &str| subject.contains(option);
+    let mut is_global = true;
+    for word in arguments {
+        // What is not known may be such an option.
+        let Some(text) = word.plain_text() else { return false };
+        if !text.starts_with('-') {
+            if is_global && guarded.subcommands.contains(&&*text) && !named(&text) {
+                return false;
+            }
+            is_global = false;
+            continue;
+        }
+        let mut options = guarded
+            .options
+            .iter()
+            .chain(is_global.then_some(guarded.global_options).into_iter().flatten());
+        if options.any(|option| is_option(&text, option) && !named(option)) {
+            return false;
+        }
+    }
+    // `make SHELL=…` and the like.
+    !arguments.iter().any(|word| {
+        name.ends_with("make") && word.plain_text().is_some_and(|text| text.contains('='))
+    })
+}
+
+/// Whether an argument is the option, in a form that its command accepts.
+fn is_option(text: &str, option: &str) -> bool {
+    let given = text.split('=').next().unwrap_or_default();
+    if option.starts_with("--") {
+        // Long options may be shortened.
+        return given.len() > 3 && given.starts_with("--") && option.starts_with(given);
+    }
+    if option.len() > 2 {
+        return given == option || given.strip_prefix('-') == Some(option);
+    }
+    // A short option with its value, or among others.
+    !text.starts_with("--") && text.starts_with('-') && text[1..].contains(&option[1..])
+}

@@ -1,0 +1,22 @@
+//! Where things really are on this machine.
+
+use std::path::PathBuf;
+
+use super::BoxFuture;
+
+/// Resolves paths, so that symbolic links and `..` cannot hide what a tool call touches.
+pub trait PathResolver: Send + Sync + 'static {
+    fn places(&self) -> &KnownPlaces;
+
+    /// Returns the real path of each absolute path, in the same order. Links are followed, also those
+    /// whose target does not exist; what does not exist keeps its name.
+    fn resolve(&self, paths: Vec<PathBuf>) -> BoxFuture<'_, Vec<PathBuf>>;
+}
+
+/// Folders that the permission rules know, as real paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownPlaces {
+    pub user_home: PathBuf,
+    /// `$ANGELIA_HOME`
+    pub angelia_home: PathBuf,
+}
