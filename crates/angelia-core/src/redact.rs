@@ -5,6 +5,7 @@
 //! it is cut; only a private key in PEM form spans lines.
 
 mod shape;
+mod spec_secrets;
 mod stream;
 
 use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
@@ -12,7 +13,10 @@ use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use self::shape::PatternSet;
-pub use self::stream::StreamRedactor;
+pub use self::{
+    spec_secrets::{may_be_secret, spec_secrets},
+    stream::StreamRedactor,
+};
 
 const MASK: &str = "[redacted]";
 

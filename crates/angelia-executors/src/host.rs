@@ -37,7 +37,7 @@ pub struct ExecutorHost {
     pub redactor: Redactor,
     pub tasks: TaskGroup,
     pub clock: Arc<dyn Clock>,
-    /// The path of our own program, for agents that are built into it.
+    /// The path of our own program, for agents that are built into it and for confining others.
     pub current_exe: PathBuf,
     /// The owner's prices by model id; they override those that an executor knows.
     pub prices: Arc<BTreeMap<Arc<str>, TokenPrice>>,
@@ -69,6 +69,11 @@ impl ExecutorHost {
     /// Returns the directory with one file per agent that names the session of the agent.
     pub fn bindings_dir(&self) -> PathBuf {
         self.ledger.with_file_name("agents")
+    }
+
+    /// Returns the directory with the configuration folders of agents in model mode.
+    pub fn agents_dir(&self) -> PathBuf {
+        self.work_dir.with_file_name("agents")
     }
 
     /// Records that the agent with this mark works for `session`, until the binding is dropped.

@@ -11,6 +11,7 @@
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
 //! - `process_link`: the pipes of a running child process.
+//! - `sealed_folder`: the configuration folder of an agent in model mode.
 //! - `turn_driver`: the event loop of a turn, over the protocol of an agent.
 //! - `turn_timers`: the timers of an agent that was asked to stop.
 
@@ -29,6 +30,7 @@ pub mod process;
 mod process_link;
 mod prompt_prefix;
 pub mod scripted_claude;
+mod sealed_folder;
 mod truncation;
 mod turn_driver;
 mod turn_timers;

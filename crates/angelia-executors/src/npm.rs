@@ -64,7 +64,7 @@ impl NpmProgram {
 }
 
 /// Reports whether the file is a native executable (ELF or Mach-O) and not a script.
-fn is_native(path: &Path) -> bool {
+pub(crate) fn is_native(path: &Path) -> bool {
     let mut head = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok()

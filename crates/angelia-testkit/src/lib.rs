@@ -6,6 +6,7 @@ pub mod acp_agents;
 pub mod any_event;
 pub mod benchmark;
 pub mod bus_peer;
+pub mod canary;
 pub mod clock;
 pub mod codex_home;
 pub mod conformance;

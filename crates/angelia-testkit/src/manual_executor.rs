@@ -5,7 +5,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -33,6 +33,7 @@ struct AgentCounters {
     opened: AtomicUsize,
     closed: AtomicUsize,
     conversations_lost: AtomicBool,
+    close_ms: AtomicU64,
 }
 
 /// The test's end of a [`ManualExecutor`]: receives the turns its agents are asked to run.
@@ -92,6 +93,12 @@ impl ExecutorControl {
 
     pub fn closed_agents(&self) -> usize {
         self.counts.closed.load(Ordering::SeqCst)
+    }
+
+    /// Makes every agent take this long to close.
+    pub fn set_close_duration(&self, duration: Duration) {
+        let millis = u64::try_from(duration.as_millis()).expect("a test does not wait for ages");
+        self.counts.close_ms.store(millis, Ordering::SeqCst);
     }
 }
 
@@ -264,6 +271,7 @@ impl Agent for ManualAgent {
 
     fn close(self: Box<Self>, _grace: Duration) -> BoxFuture<'static, ()> {
         self.counts.closed.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async {})
+        let duration = Duration::from_millis(self.counts.close_ms.load(Ordering::SeqCst));
+        Box::pin(tokio::time::sleep(duration))
     }
 }

@@ -119,10 +119,17 @@ impl TurnOutput {
     }
 
     pub fn approval_requests(&self) -> Vec<&ApprovalRequest> {
+        self.requests_of(ApprovalStage::Request)
+    }
+
+    /// Returns the calls that the agent has reported.
+    pub fn reports(&self) -> Vec<&ApprovalRequest> {
+        self.requests_of(ApprovalStage::Report)
+    }
+
+    fn requests_of(&self, stage: ApprovalStage) -> Vec<&ApprovalRequest> {
         let requests = self.agent_events.iter().filter_map(|one| match one {
-            AgentEvent::ApprovalRequest(request) => {
-                (request.stage == ApprovalStage::Request).then_some(request)
-            }
+            AgentEvent::ApprovalRequest(request) => (request.stage == stage).then_some(request),
             _ => None,
         });
         requests.collect()

@@ -284,7 +284,9 @@ fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost
         owner_id: OwnerId::new(owner).map_err(CommandError::internal)?,
         work_dir: app.home.work_dir(),
         ledger: app.home.run_dir().join("ledger"),
-        redactor: Redactor::new(secret_values(&app.environment)),
+        redactor: Redactor::new(
+            secret_values(&app.environment).into_iter().chain(app.config.secrets()),
+        ),
         tasks: TaskGroup::new(),
         clock,
         current_exe,

@@ -37,13 +37,12 @@ impl HomeTurns {
     ) -> Result<Self, CommandError> {
         let is_plain = overrides == SpecOverrides::default();
         let daemon = if is_plain { find_daemon(app).await } else { None };
-        let (local, current) = match daemon {
-            Some(daemon) => (None, Arc::new(daemon) as Arc<dyn TurnService>),
-            None => {
-                let local = LocalEngine::start(app, command, keep_warm).await?;
-                let turns = local.turns(overrides);
-                (Some(local), turns)
-            }
+        let (local, current) = if let Some(daemon) = daemon {
+            (None, Arc::new(daemon) as Arc<dyn TurnService>)
+        } else {
+            let local = LocalEngine::start(app, command, keep_warm).await?;
+            let turns = local.turns(overrides);
+            (Some(local), turns)
         };
         let switch = Arc::new(ServiceSwitch {
             app: Arc::clone(app),
@@ -126,19 +125,18 @@ impl ServiceSwitch {
             // Another request has replaced it meanwhile.
             return Ok(current);
         }
-        let next: Arc<dyn TurnService> = match find_daemon(&self.app).await {
-            Some(daemon) => Arc::new(daemon),
-            None => {
-                print::note(
-                    "angelia: the daemon has stopped; working without it\n  hint: `angelia serve` \
-                     starts it again",
-                );
-                let started = LocalEngine::start(&self.app, self.command, self.keep_warm).await;
-                let engine = started.map_err(|reason| error.with_hint(reason.to_string()))?;
-                let turns = engine.turns(SpecOverrides::default());
-                *local = Some(engine);
-                turns
-            }
+        let next: Arc<dyn TurnService> = if let Some(daemon) = find_daemon(&self.app).await {
+            Arc::new(daemon)
+        } else {
+            print::note(
+                "angelia: the daemon has stopped; working without it\n  hint: `angelia serve` \
+                 starts it again",
+            );
+            let started = LocalEngine::start(&self.app, self.command, self.keep_warm).await;
+            let engine = started.map_err(|reason| error.with_hint(reason.to_string()))?;
+            let turns = engine.turns(SpecOverrides::default());
+            *local = Some(engine);
+            turns
         };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&next);
         Ok(next)

@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
-    sync::{broadcast, oneshot},
+    sync::{OwnedMutexGuard, broadcast, oneshot},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,8 @@ pub(super) struct EngineState {
     /// Cancelled when no new turns are accepted any more.
     pub(super) draining: CancellationToken,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
-    start_lock: tokio::sync::Mutex<()>,
+    /// One lock per session whose actor is being started.
+    start_locks: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
     /// Logs of turns that are queued or running in this process, or have just ended.
     logs: Mutex<TurnLogs>,
     /// Number of ends that were given up: shown, and never written.
@@ -80,7 +81,7 @@ impl EngineState {
             limits: parts.limits,
             tasks: parts.tasks,
             actors: Mutex::default(),
-            start_lock: tokio::sync::Mutex::default(),
+            start_locks: Mutex::default(),
             logs: Mutex::default(),
             lost_ends: AtomicUsize::new(0),
             kept_ends: Mutex::default(),
@@ -102,9 +103,9 @@ impl EngineState {
         self: &Arc<Self>,
         session: SessionId,
     ) -> Result<SessionHandle, EngineError> {
-        // Start one actor at a time: a second lease for the same session would invalidate the
-        // first.
-        let _one = self.start_lock.lock().await;
+        // Start one actor of a session at a time: a second lease for the same session would
+        // invalidate the first. Other sessions do not wait.
+        let _start = self.lock_start(session).await;
         let known = self.actors.lock().get(&session).cloned();
         match known {
             Some(actor) if !actor.is_ending() => return Ok(actor),
@@ -120,6 +121,15 @@ impl EngineState {
         let actor = SessionHandle::start(Arc::clone(self), record, lease, parked);
         self.actors.lock().insert(session, actor.clone());
         Ok(actor)
+    }
+
+    /// Waits until no other task starts an actor of this session.
+    async fn lock_start(&self, session: SessionId) -> StartGuard<'_> {
+        let lock = Arc::clone(self.start_locks.lock().entry(session).or_default());
+        // The guard exists before the wait, so that a caller that gives up leaves nothing behind.
+        let mut guard = StartGuard { state: self, session, held: None };
+        guard.held = Some(lock.lock_owned().await);
+        guard
     }
 
     pub(super) fn existing_actor(&self, session: SessionId) -> Option<SessionHandle> {
@@ -212,5 +222,23 @@ impl EngineState {
 
     pub(super) fn pending_approvals(&self) -> MutexGuard<'_, HashMap<ApprovalId, SessionId>> {
         self.pending_approvals.lock()
+    }
+}
+
+/// Holds the start lock of a session, and removes the lock with its last user.
+struct StartGuard<'a> {
+    state: &'a EngineState,
+    session: SessionId,
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Drop for StartGuard<'_> {
+    fn drop(&mut self) {
+        self.held = None;
+        let mut locks = self.state.start_locks.lock();
+        // Whoever waits for the lock or holds it has a reference beside the map's.
+        if locks.get(&self.session).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            locks.remove(&self.session);
+        }
     }
 }

@@ -11,8 +11,9 @@ use super::{
     unwritten_end::UnwrittenEnd,
 };
 use crate::{
-    model::{BlockId, EventKind, Outcome, Seq, TurnEvent, Usage},
+    model::{BlockId, EventKind, Outcome, Seq, SessionRecord, TurnEvent, TurnStatus, Usage},
     ports::{Clock, Lease, Store, StoreError},
+    redact::Redactor,
 };
 
 /// More deltas than any model writes between two complete blocks.
@@ -24,6 +25,8 @@ pub(super) struct Recorder {
     writer: EventWriter,
     clock: Arc<dyn Clock>,
     log: Arc<TurnLog>,
+    /// The session whose secrets are masked in notices and failures.
+    session: Option<Arc<SessionRecord>>,
     last_seq: Seq,
     /// `Started` has been recorded; a turn has only one.
     is_started: bool,
@@ -51,6 +54,7 @@ impl Recorder {
             writer: EventWriter::new(store, lease),
             clock,
             log,
+            session: None,
             last_seq: 0,
             is_started: false,
             transcript: TurnTranscript::default(),
@@ -62,6 +66,11 @@ impl Recorder {
             last_block: 0,
             segment: 0,
         }
+    }
+
+    /// Masks the secrets of this session in what its agent reports.
+    pub(super) fn for_session(self, session: Arc<SessionRecord>) -> Self {
+        Self { session: Some(session), ..self }
     }
 
     /// Records the events of an agent in order.
@@ -89,7 +98,10 @@ impl Recorder {
         Ok(())
     }
 
-    fn number(&self, kinds: Vec<EventKind>) -> Vec<TurnEvent> {
+    fn number(&self, mut kinds: Vec<EventKind>) -> Vec<TurnEvent> {
+        for kind in &mut kinds {
+            self.redact(kind);
+        }
         let at = self.clock.now();
         let (turn, session) = (self.log.turn, self.log.session);
         let numbered = (self.last_seq + 1..).zip(kinds);
@@ -183,6 +195,24 @@ impl Recorder {
             _ => {}
         }
         true
+    }
+
+    /// Masks the session's secrets in a notice and in the reason why a turn ended. They are rare, so
+    /// the secrets are collected only here.
+    fn redact(&self, kind: &mut EventKind) {
+        let Some(session) = &self.session else { return };
+        let redactor = || Redactor::of_spec(&session.spec);
+        match kind {
+            EventKind::Notice(notice) => notice.text = redactor().redact(&notice.text).into(),
+            EventKind::Finished(outcome) => {
+                if let TurnStatus::Failed(failure) = &outcome.status {
+                    let redactor = redactor();
+                    outcome.status = TurnStatus::Failed(redactor.redact_failure(failure.clone()));
+                    outcome.reason = redactor.redact(&outcome.reason).into();
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Completes what is still open, commits the `Finished` event and shows it; approvals that are

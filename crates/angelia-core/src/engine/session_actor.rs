@@ -407,6 +407,7 @@ impl SessionActor {
             Arc::clone(log),
             self.shared.limits.output_bytes,
         )
+        .for_session(Arc::clone(&self.record))
     }
 
     /// Records the `Finished` event of a turn. There is exactly one.

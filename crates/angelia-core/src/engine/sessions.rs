@@ -10,10 +10,11 @@ use super::{
 };
 use crate::{
     model::{
-        ExternalName, Failure, HistoryMessage, SessionId, SessionRecord, TurnId, TurnRecord,
-        TurnState,
+        ExternalName, Failure, HistoryMessage, SessionId, SessionRecord, SessionSpec, TurnId,
+        TurnRecord, TurnState,
     },
     ports::{ConversationError, Page, StoreError},
+    redact::Redactor,
 };
 
 #[derive(Clone, Debug)]
@@ -149,7 +150,7 @@ impl Engine {
                 spec.history_until = newest.as_ref().map(|turn| turn.id).or(spec.history_until);
                 None
             }
-            Err(error) => return Err(Failure::from(error).into()),
+            Err(error) => return Err(redacted(&parent.spec, error.into()).into()),
         };
         let now = self.shared.clock.now();
         let session = SessionRecord {
@@ -214,11 +215,17 @@ impl Engine {
         if let (Ok(executor), Some(native)) =
             (self.shared.executor(&session.spec.executor), &session.native)
         {
-            executor.delete_conversation(&session.spec, native).await?;
+            let deleted = executor.delete_conversation(&session.spec, native).await;
+            deleted.map_err(|failure| redacted(&session.spec, failure))?;
         }
         self.shared.store.delete_session(id).await?;
         self.shared.store.release_lease(lease).await?;
         self.shared.notify_changed(id);
         Ok(())
     }
+}
+
+/// Masks the secrets of a session in what its agent says.
+fn redacted(spec: &SessionSpec, failure: Failure) -> Failure {
+    Redactor::of_spec(spec).redact_failure(failure)
 }

@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use angelia_core::{
     engine::{EngineError, EngineLimits},
-    model::{Content, Failure, FailureKind, TurnState, TurnStatus},
-    ports::{AgentOutcome, Page, StoreError},
+    model::{
+        Content, EventKind, Failure, FailureKind, Notice, NoticeLevel, SessionSpec, TurnState,
+        TurnStatus,
+    },
+    ports::{AgentEvent, AgentOutcome, Page, StoreError},
 };
+use tokio::time::Instant;
 
-use crate::harness::{EngineHarness, options, outcome};
+use crate::harness::{EngineHarness, all_events, options, outcome};
 
 #[tokio::test(start_paused = true)]
 async fn one_agent_serves_many_turns_and_learns_the_model_once() {
@@ -188,6 +192,34 @@ async fn a_retired_agent_is_replaced_and_its_conversation_resumed() {
     outcome(next.watch).await;
 }
 
+/// A key of the profile, as it stands in what an agent says about its failure.
+#[tokio::test(start_paused = true)]
+async fn a_value_of_the_profile_is_in_no_failure_and_no_notice() {
+    const KEY: &str = "correct-horse-battery";
+    let stage = EngineHarness::new();
+    let mut spec = SessionSpec::new("puppet", "/project");
+    spec.env.insert("SERVICE_LOGIN".into(), KEY.into());
+    let session = stage.session_with(spec).await;
+    let submitted = stage.submit(session.id, "one").await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
+    let notice = Notice::new(NoticeLevel::Warning, "retrying", format!("refused {KEY}"));
+    run.emit(vec![AgentEvent::Event(EventKind::Notice(notice))]).await;
+    let failure = Failure::new(FailureKind::Auth, format!("the key {KEY} is unknown"));
+    run.retire(AgentOutcome::failed(failure.with_hint(format!("replace {KEY}"))));
+    let shown = all_events(submitted.watch).await;
+    let stored = stage.store.replay(submitted.turn, 0, 100).await.unwrap();
+    assert_eq!(stored.last().map(|event| event.seq), shown.last().map(|event| event.seq));
+    for events in [&shown, &stored] {
+        let text = format!("{events:?}");
+        assert!(!text.contains(KEY), "{text}");
+        assert!(text.contains("the key [redacted] is unknown"), "{text}");
+        assert!(text.contains("refused [redacted]"), "{text}");
+    }
+    let turn = stage.engine.turns(Some(session.id), Page::first(1)).await.unwrap().remove(0);
+    assert!(!format!("{turn:?}").contains(KEY));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_idle_agent_is_closed_and_its_session_given_up() {
     let stage = EngineHarness::new();
@@ -205,6 +237,41 @@ async fn an_idle_agent_is_closed_and_its_session_given_up() {
     assert!(run.resumed.is_some());
     run.complete("2");
     outcome(next.watch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_slowly_does_not_stall_the_start_of_another() {
+    let stage = EngineHarness::new();
+    let (slow, other) = (stage.session().await, stage.session().await);
+    let submitted = stage.submit(slow.id, "one").await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
+    run.complete("1");
+    outcome(submitted.watch).await;
+    stage.control.set_close_duration(Duration::from_secs(10));
+    tokio::time::sleep(EngineLimits::default().idle_ttl + Duration::from_secs(1)).await;
+
+    let began = Instant::now();
+    let (again, started) = tokio::join!(
+        async {
+            let submitted = stage.submit(slow.id, "two").await;
+            (submitted, began.elapsed())
+        },
+        async {
+            // The other start is already waiting for the end of the slow session.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let submitted = stage.submit(other.id, "quick").await;
+            (submitted, began.elapsed())
+        }
+    );
+    assert!(started.1 < Duration::from_secs(1), "the other session waited {:?}", started.1);
+    assert!(again.1 > Duration::from_secs(5), "its own end comes first: {:?}", again.1);
+    for _ in 0..2 {
+        let run = stage.control.next_turn().await;
+        run.complete("done");
+    }
+    outcome(started.0.watch).await;
+    outcome(again.0.watch).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use super::{
     escape::TextHandling,
     launch::{self, ConversationStart},
     program::StreamProgram,
-    start::{LaunchPlan, ProgramStartError, StartedProgram, empty_folder},
+    start::{LaunchPlan, ProgramStartError, StartedProgram},
     transcript::{self, ImportedHistory, TranscriptStore},
 };
 use crate::{
@@ -131,12 +131,19 @@ impl Executor for StreamExecutor {
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<(), Failure>> {
-        let id = native.as_str().to_owned();
         Box::pin(async move {
-            self.with_transcripts(spec, "removed", move |transcripts, cwd| {
-                transcripts.remove(&id, cwd)
-            })
-            .await?;
+            // A conversation of model mode may be from before this mode had a folder of its own.
+            let owners = SessionSpec { mode: Mode::Agent, ..spec.clone() };
+            for spec in [spec, &owners] {
+                let id = native.as_str().to_owned();
+                self.with_transcripts(spec, "removed", move |transcripts, cwd| {
+                    transcripts.remove(&id, cwd)
+                })
+                .await?;
+                if spec.mode == Mode::Agent {
+                    break;
+                }
+            }
             Ok(())
         })
     }
@@ -159,8 +166,8 @@ impl StreamExecutor {
 
     fn transcripts(&self, spec: &SessionSpec) -> Result<Option<TranscriptStore>, Failure> {
         let mark = self.host.fresh_mark()?;
-        let environment = self.host.child_environment(spec, &[], &mark)?;
-        Ok(self.program.transcripts(&environment))
+        let environment = self.program.environment(&self.host, spec, &mark)?;
+        Ok(self.program.transcripts(&environment.variables))
     }
 
     /// Runs a blocking operation on the program's own conversation files, off the runtime. `None`:
@@ -171,7 +178,7 @@ impl StreamExecutor {
         what: &str,
         act: impl FnOnce(&TranscriptStore, &Path) -> io::Result<T> + Send + 'static,
     ) -> Result<Option<T>, Failure> {
-        let spec = launch::effective_spec(spec, &empty_folder(&self.host.work_dir)).into_owned();
+        let spec = launch::effective_spec(spec).into_owned();
         let Some(transcripts) = self.transcripts(&spec)? else {
             return Ok(None);
         };

@@ -29,7 +29,9 @@ use super::{
     protocol::outgoing::{HookRegistration, InitializeOptions},
     version::ProgramFeatures,
 };
-use crate::{pool::VERSION_COMPONENT, prompt_prefix::prefix_fingerprint};
+use crate::{
+    pool::VERSION_COMPONENT, prompt_prefix::prefix_fingerprint, sealed_folder::WORK_FOLDER,
+};
 
 /// Which of its own conversations the program starts or resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,24 +46,17 @@ const BASE_ARGS: &str = "-p --input-format stream-json --output-format stream-js
 const STABLE_PROMPT_FLAG: &str = "--exclude-dynamic-system-prompt-sections";
 const DENY_READ_SETTINGS: &str = r#"{"permissions":{"deny":["Read(//**)","Read"]}}"#;
 
-/// Set in model mode, so that text which mentions a file does not attach that file to the prompt.
-const NO_ATTACHMENTS: (&str, &str) = ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
-
 /// Fingerprint components that a process of model mode receives only with `initialize`, after it
 /// was taken from the pool.
 const LATE_COMPONENTS: [&str; 4] = ["system prompt", "caller's tools", "output schema", "billing"];
 
-/// Returns the specification adjusted to the mode: model mode runs in an empty directory and
-/// without access to this machine.
-pub(crate) fn effective_spec<'a>(
-    spec: &'a SessionSpec,
-    empty_folder: &Path,
-) -> Cow<'a, SessionSpec> {
+/// Returns the specification adjusted to the mode: model mode runs without access to this machine.
+pub(crate) fn effective_spec(spec: &SessionSpec) -> Cow<'_, SessionSpec> {
     match spec.mode {
         Mode::Agent => Cow::Borrowed(spec),
         Mode::Model => {
             let mut spec = spec.clone();
-            empty_folder.clone_into(&mut spec.cwd);
+            spec.cwd = WORK_FOLDER.into();
             spec.trust = false;
             spec.tools = ToolSet::None;
             spec.mcp_servers.clear();
@@ -210,14 +205,6 @@ fn tool_of(rule: &str) -> &str {
 fn is_plain_name(rule: &str) -> bool {
     rule.starts_with(|first: char| first.is_ascii_alphabetic())
         && (rule.chars()).all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-')
-}
-
-/// Returns the variables that the mode needs; they override the profile's.
-pub(crate) fn variables(spec: &SessionSpec) -> &'static [(&'static str, &'static str)] {
-    match spec.mode {
-        Mode::Agent => &[],
-        Mode::Model => &[NO_ATTACHMENTS],
-    }
 }
 
 /// Returns the `initialize` request, which fixes the prompt and the caller's tools for the process.

@@ -4,6 +4,7 @@
 //! - `program`: the differences between the programs that speak this protocol.
 //! - `locate`, `version`, `probe`: the program's path, its version and its login.
 //! - `launch`: turns a specification into arguments, variables and the first request. Pure.
+//! - `sealed`: the environment of model mode, with the owner's login and nothing else of the owner.
 //! - `start`: starts the program and waits for its first response.
 //! - `account`: the billing lane.
 //! - `transcript`: the program's own conversation files, and histories imported through them.
@@ -32,6 +33,7 @@ pub(crate) mod probe;
 pub(crate) mod program;
 pub mod protocol;
 mod questions;
+mod sealed;
 pub(crate) mod start;
 mod suggested_rules;
 mod tool;
@@ -44,7 +46,7 @@ pub(crate) mod version;
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
 
 use angelia_core::{
-    model::{Failure, SessionSpec},
+    model::{Failure, Mode, SessionSpec},
     ports::{BoxFuture, Executor, ExecutorCapabilities, ExecutorHealth},
 };
 
@@ -52,10 +54,10 @@ use self::{
     executor::StreamExecutor,
     launch::ConversationStart,
     probe::ClaudeProber,
-    program::{ProgramInstallation, StreamProgram},
+    program::{ProgramEnvironment, ProgramInstallation, StreamProgram},
     transcript::TranscriptStore,
 };
-use crate::{ModelIds, Registration, host::ExecutorHost};
+use crate::{ModelIds, Registration, host::ExecutorHost, process::ProcessMark};
 
 pub const REGISTRATION: Registration = Registration {
     name: "claude",
@@ -124,6 +126,21 @@ impl StreamProgram for Claude {
         mcp_config: Option<&Path>,
     ) -> Result<Vec<OsString>, Failure> {
         launch::arguments(spec, &installation.features, conversation, mcp_config)
+    }
+
+    fn environment(
+        &self,
+        host: &ExecutorHost,
+        spec: &SessionSpec,
+        mark: &ProcessMark,
+    ) -> Result<ProgramEnvironment, Failure> {
+        match spec.mode {
+            Mode::Agent => Ok(ProgramEnvironment {
+                variables: host.child_environment(spec, &[], mark)?,
+                confinement: None,
+            }),
+            Mode::Model => sealed::environment(host, spec, mark),
+        }
     }
 
     fn transcripts(&self, environment: &BTreeMap<OsString, OsString>) -> Option<TranscriptStore> {

@@ -9,7 +9,10 @@ use angelia_core::{
 };
 
 use super::{launch::ConversationStart, transcript::TranscriptStore, version::ProgramFeatures};
-use crate::host::ExecutorHost;
+use crate::{
+    host::ExecutorHost,
+    process::{ProcessMark, confinement::Confinement},
+};
 
 /// An installed program that can be started.
 #[derive(Clone, Debug)]
@@ -17,6 +20,15 @@ pub(crate) struct ProgramInstallation {
     pub(crate) path: PathBuf,
     pub(crate) version: Arc<str>,
     pub(crate) features: ProgramFeatures,
+}
+
+/// What a process finds when it is started.
+#[derive(Debug)]
+pub(crate) struct ProgramEnvironment {
+    /// All of its variables.
+    pub(crate) variables: BTreeMap<OsString, OsString>,
+    /// The files that it may open, if they are limited.
+    pub(crate) confinement: Option<Confinement>,
 }
 
 pub(crate) trait StreamProgram: Send + Sync + fmt::Debug + 'static {
@@ -49,6 +61,17 @@ pub(crate) trait StreamProgram: Send + Sync + fmt::Debug + 'static {
         conversation: ConversationStart<'_>,
         mcp_config: Option<&Path>,
     ) -> Result<Vec<OsString>, Failure>;
+
+    /// Returns the environment of the process of a session.
+    fn environment(
+        &self,
+        host: &ExecutorHost,
+        spec: &SessionSpec,
+        mark: &ProcessMark,
+    ) -> Result<ProgramEnvironment, Failure> {
+        let variables = host.child_environment(spec, &[], mark)?;
+        Ok(ProgramEnvironment { variables, confinement: None })
+    }
 
     /// Returns the program's transcripts, if they are files that we can access.
     fn transcripts(&self, environment: &BTreeMap<OsString, OsString>) -> Option<TranscriptStore>;

@@ -4,7 +4,7 @@ use std::{
     fs, io,
     io::Write as _,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -106,7 +106,7 @@ impl LaunchPlan {
         spec: &SessionSpec,
     ) -> Result<Self, Failure> {
         let installation = program.installation(host, spec).await?;
-        let spec = launch::effective_spec(spec, &empty_folder(&host.work_dir)).into_owned();
+        let spec = launch::effective_spec(spec).into_owned();
         Ok(Self {
             host: host.clone(),
             program: Arc::clone(program),
@@ -153,9 +153,7 @@ impl LaunchPlan {
         conversation: ConversationStart<'_>,
     ) -> Result<(StartedProgram, Option<PrivateFile>), ProgramStartError> {
         let mark = self.host.fresh_mark()?;
-        let variables = launch::variables(&self.spec);
-        let environment = (self.host).child_environment(&self.spec, variables, &mark)?;
-        self.make_folders().map_err(|error| self.folder_failure(&error))?;
+        self.make_work_dir().map_err(|error| self.folder_failure(&error))?;
         let mcp = self.write_mcp_config(&mark)?;
         let args = self.program.arguments(
             &self.spec,
@@ -163,13 +161,18 @@ impl LaunchPlan {
             conversation,
             mcp.as_ref().map(|file| &*file.0),
         )?;
+        let environment = self.program.environment(&self.host, &self.spec, &mark)?;
         let launch = ProcessLaunch {
             program: self.installation.path.clone(),
             args,
             cwd: self.spec.cwd.clone(),
-            env: environment,
+            env: environment.variables,
             mark,
             ledger: self.host.ledger.clone(),
+        };
+        let launch = match environment.confinement {
+            Some(confinement) => confinement.apply(&self.host.current_exe, launch),
+            None => launch,
         };
         let child = spawn(&launch)
             .await
@@ -179,14 +182,8 @@ impl LaunchPlan {
         Ok((started, mcp))
     }
 
-    fn make_folders(&self) -> io::Result<()> {
-        let mut folders = fs::DirBuilder::new();
-        folders.recursive(true).mode(0o700);
-        folders.create(&self.host.work_dir)?;
-        match self.spec.mode {
-            Mode::Agent => Ok(()),
-            Mode::Model => folders.create(&self.spec.cwd),
-        }
+    fn make_work_dir(&self) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.host.work_dir)
     }
 
     fn folder_failure(&self, error: &io::Error) -> Failure {
@@ -391,9 +388,4 @@ pub(crate) fn answer_cli_request(request: &CliRequest, tools: &mut CallerTools) 
             Some(outgoing::respond_error(id, &format!("`{subtype}` is not known here")))
         }
     }
-}
-
-/// Returns the empty working directory of model mode.
-pub(crate) fn empty_folder(work_dir: &Path) -> PathBuf {
-    work_dir.join("model")
 }

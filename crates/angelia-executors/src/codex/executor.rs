@@ -167,14 +167,13 @@ impl Executor for CodexExecutor {
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            let recipe = ThreadOpener::new(&self.host, &self.prober, spec).await?;
-            let server = self.servers.get(&self.host, &recipe.server_spec).await?;
-            let delete = Delete { thread_id: native.as_str() };
-            match server.call(&delete).await {
-                Ok(_) => Ok(()),
-                Err(CodexCallError::Refused(error)) if is_missing_thread(&error.message) => Ok(()),
-                Err(error) => Err(error.to_failure("remove the conversation")),
+            let deleted = self.delete_thread(spec, native).await?;
+            if !deleted && spec.mode == Mode::Model {
+                // A conversation from before model mode had a folder of its own.
+                let owners = SessionSpec { mode: Mode::Agent, ..spec.clone() };
+                self.delete_thread(&owners, native).await?;
             }
+            Ok(())
         })
     }
 
@@ -199,6 +198,21 @@ impl CodexExecutor {
             prober: CodexProber::default(),
             servers: Arc::default(),
             roots: Arc::default(),
+        }
+    }
+
+    /// Removes a conversation. Returns `false` if Codex does not have it.
+    async fn delete_thread(
+        &self,
+        spec: &SessionSpec,
+        native: &NativeSessionId,
+    ) -> Result<bool, Failure> {
+        let recipe = ThreadOpener::new(&self.host, &self.prober, spec).await?;
+        let server = self.servers.get(&self.host, &recipe.server_spec).await?;
+        match server.call(&Delete { thread_id: native.as_str() }).await {
+            Ok(_) => Ok(true),
+            Err(CodexCallError::Refused(error)) if is_missing_thread(&error.message) => Ok(false),
+            Err(error) => Err(error.to_failure("remove the conversation")),
         }
     }
 

@@ -30,13 +30,15 @@ use super::{
     mcp,
     probe::CodexInstallation,
     protocol::outgoing::{ApprovalPolicy, ThreadSettings},
+    sealed,
 };
 use crate::{
     host::ExecutorHost,
-    process::{ProcessMark, mark},
+    process::{ProcessLaunch, ProcessMark, confinement::Confinement, mark},
+    sealed_folder::WORK_FOLDER,
 };
 
-const CODEX_HOME: &str = "CODEX_HOME";
+pub(super) const CODEX_HOME: &str = "CODEX_HOME";
 
 /// The sandbox profile in which every thread starts; see the module documentation.
 const READ_ONLY: &str = ":read-only";
@@ -90,11 +92,13 @@ pub(super) fn codex_home(environment: &BTreeMap<OsString, OsString>) -> Option<P
 /// Everything two threads must share so that one app-server process can serve both.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct AppServerSpec {
-    pub(super) program: PathBuf,
+    program: PathBuf,
     version: Arc<str>,
     /// Without Angelia's process mark, which differs for every process.
     environment: BTreeMap<OsString, OsString>,
     plugins: bool,
+    /// Set in model mode.
+    confinement: Option<Confinement>,
 }
 
 impl AppServerSpec {
@@ -105,6 +109,11 @@ impl AppServerSpec {
     ) -> Result<Self, Failure> {
         let mut environment = environment(host, spec, &host.fresh_mark()?)?;
         environment.remove(OsStr::new(mark::MARK_VARIABLE));
+        let mut confinement = None;
+        if spec.mode == Mode::Model {
+            let sealed = sealed::environment(host, environment, &installation.path)?;
+            (environment, confinement) = (sealed.0, Some(sealed.1));
+        }
         let config = codex_home(&environment).map(|home| home.join("config.toml"));
         let config = config.and_then(|path| std::fs::read_to_string(path).ok());
         Ok(Self {
@@ -112,10 +121,30 @@ impl AppServerSpec {
             version: Arc::clone(&installation.version),
             environment,
             plugins: config.is_some_and(|text| wants_plugins(&text)),
+            confinement,
         })
     }
 
-    pub(super) fn process_environment(&self, mark: &ProcessMark) -> BTreeMap<OsString, OsString> {
+    /// Returns the launch of a process. A process of model mode works where nothing of the owner is.
+    pub(super) fn launch(&self, host: &ExecutorHost, mark: ProcessMark) -> ProcessLaunch {
+        let launch = ProcessLaunch {
+            program: self.program.clone(),
+            args: self.arguments(),
+            cwd: match self.confinement {
+                None => host.work_dir.clone(),
+                Some(_) => WORK_FOLDER.into(),
+            },
+            env: self.process_environment(&mark),
+            mark,
+            ledger: host.ledger.clone(),
+        };
+        match self.confinement.clone() {
+            None => launch,
+            Some(confinement) => confinement.apply(&host.current_exe, launch),
+        }
+    }
+
+    fn process_environment(&self, mark: &ProcessMark) -> BTreeMap<OsString, OsString> {
         let (name, value) = mark.env_variable();
         let mut environment = self.environment.clone();
         environment.insert(name.into(), value.into());
@@ -126,7 +155,7 @@ impl AppServerSpec {
         &self.environment
     }
 
-    pub(super) fn arguments(&self) -> Vec<OsString> {
+    fn arguments(&self) -> Vec<OsString> {
         let mut arguments = vec!["app-server", "-c", UNLOAD_AT_ONCE];
         if !self.plugins {
             arguments.extend(["-c", NO_PLUGINS]);

@@ -4,6 +4,8 @@
 //! - `locate`, `probe`: find the program, its version and its login state.
 //! - `launch`, `mcp`, `calls`: turn a session specification into environment variables, arguments,
 //!   thread settings and requests. Pure, except that `launch` reads the user's `config.toml`.
+//! - `sealed`, `sealed_config`: the folder of model mode, with the owner's login and the connection
+//!   to the model. `start_lock`: when a process must start alone.
 //! - `app_server`, `app_server_pool`: one app-server process serves many threads; the pool holds
 //!   all processes.
 //! - `thread`, `agent`, `turn`: an open thread and its turns.
@@ -29,7 +31,10 @@ mod probe;
 mod process_guard;
 pub mod protocol;
 mod sandbox_cleanup;
+mod sealed;
+mod sealed_config;
 mod shell;
+mod start_lock;
 mod thread;
 mod tool;
 pub mod translate;

@@ -1,6 +1,6 @@
 //! Opens threads: starts a new one, resumes one, forks one, or starts one with a given history.
 
-use std::{fs, os::unix::fs::DirBuilderExt as _, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Failure, FailureKind, LaunchFingerprint, Mode, NativeSessionId, SessionSpec},
@@ -21,7 +21,7 @@ use super::{
     },
 };
 use crate::{
-    claude::{launch::effective_spec, start::empty_folder},
+    claude::launch::effective_spec,
     host::ExecutorHost,
     pool::{VERSION_COMPONENT, WarmProcess},
 };
@@ -74,10 +74,7 @@ impl ThreadOpener {
         spec: &SessionSpec,
     ) -> Result<Self, Failure> {
         let installation = prober.find_installation(host, spec).await?;
-        let spec = effective_spec(spec, &empty_folder(&host.work_dir)).into_owned();
-        if spec.mode == Mode::Model {
-            create_folder(&spec)?;
-        }
+        let spec = effective_spec(spec).into_owned();
         let shape = AppServerSpec::of(host, &spec, &installation)?;
         Ok(Self { host: host.clone(), spec: Arc::new(spec), installation, server_spec: shape })
     }
@@ -150,9 +147,9 @@ impl ThreadOpener {
         }
     }
 
-    /// Refuses a model-mode thread that would show the model a file of this machine. Codex puts the
-    /// user's own `AGENTS.md` before every conversation and has no way to leave it out; a caller of
-    /// model mode could make the model repeat it.
+    /// Refuses a model-mode thread that would show the model a file of this machine; a caller could
+    /// make the model repeat it. The folder of model mode has no such file, but a newer Codex may
+    /// look elsewhere.
     async fn check_instructions(
         &self,
         thread: CodexThread,
@@ -211,8 +208,7 @@ fn user_extensions<'a>(server: &'a AppServer, skills: &'a [Box<str>]) -> UserExt
 fn user_instructions_failure(path: &str) -> Failure {
     let message =
         format!("Codex would show the caller's model {path}, which model mode must not read");
-    let hint = "give Codex a folder without AGENTS.md for this: `env: {CODEX_HOME: …}` under \
-                `executors: {codex: …}`, and `codex login` with that folder";
+    let hint = "move the file, or use an agent-mode profile, in which Codex may read it";
     Failure::new(FailureKind::Unavailable, message).with_hint(hint)
 }
 
@@ -252,13 +248,4 @@ pub(super) fn is_missing_thread(message: &str) -> bool {
     ["no rollout found", "thread not found", "invalid thread id", "failed to read session metadata"]
         .iter()
         .any(|lost| message.contains(lost))
-}
-
-fn create_folder(spec: &SessionSpec) -> Result<(), Failure> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.cwd);
-    made.map_err(|error| {
-        let message = format!("cannot create the folder {}: {error}", spec.cwd.display());
-        Failure::new(FailureKind::Unavailable, message)
-            .with_hint("check its permissions and the space on the disk")
-    })
 }

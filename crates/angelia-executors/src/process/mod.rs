@@ -22,13 +22,14 @@
 //! - [`mark`]: `ANGELIA_AGENT=<home>:<owner>:<agent>`, carried by everything an agent starts.
 //! - [`session_binding`]: which session the agent with a mark works for.
 //! - [`environment`]: the child's environment, built from an allow-list. Pure.
+//! - [`confinement`]: limits the files that a child may open.
 //! - [`mod@spawn`]: starts a child, or returns an error that says what to do.
 //! - [`child`]: the child, its pipes and its group.
 //! - [`stderr`]: the end of the child's stderr.
 //! - [`mod@terminate`]: the stop sequence above.
 //! - [`sweep`]: ends processes that were left behind, at close and at the next start.
-//! - [`owner_watch`]: a process that ends the agents of an owner that was killed; [`helper`]: the
-//!   hidden subcommand under which it runs.
+//! - [`owner_watch`]: a process that ends the agents of an owner that was killed; [`hidden_subcommand`]:
+//!   how it is started.
 //! - [`release`]: re-executes a daemon that an agent started, so that no sweep takes it for a part
 //!   of that agent.
 //! - [`detached`]: starts a daemon that outlives the command that starts it.
@@ -40,9 +41,10 @@
 
 pub mod child;
 pub mod commands;
+pub mod confinement;
 pub mod detached;
 pub mod environment;
-pub mod helper;
+pub mod hidden_subcommand;
 pub mod mark;
 mod os;
 pub mod owner_watch;

@@ -18,12 +18,12 @@ use std::{
 use rustix::io::Errno;
 
 use super::{
-    helper,
+    hidden_subcommand,
     mark::{HomeId, MARK_VARIABLE, OwnerId, RELEASED_MARK},
     sweep,
 };
 
-/// The name of the job among those of [`helper`].
+/// The name of the job among those of [`hidden_subcommand`].
 pub(super) const JOB: &str = "watch-owner";
 
 /// How long the processes of a dead owner may take to end by themselves.
@@ -52,7 +52,7 @@ impl OwnerWatch {
         ledger: &Path,
     ) -> io::Result<Self> {
         let mut watcher = Command::new(program)
-            .arg(helper::SUBCOMMAND)
+            .arg(hidden_subcommand::NAME)
             .arg(JOB)
             .args([home.as_str(), owner.as_str()])
             .arg(ledger)

@@ -1,12 +1,22 @@
-//! An executor in an isolated home, for the tests of all executors. Included by path; contains no
-//! tests.
+//! An executor in an isolated home, for the tests of all executors. Must be included by path under
+//! this name, at the crate root; contains no tests.
+//!
+//! Another crate builds our own program, which confines agents. A script stands in for it: it runs
+//! the test's own executable with its ignored test [`the_helper`], which is the same code.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs::{self, File},
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use angelia_core::{ports::Executor, redact::Redactor, task::TaskGroup};
 use angelia_executors::{
     ExecutorHost, Registration,
-    process::{HomeId, OwnerId},
+    process::{HomeId, OwnerId, confinement},
 };
 use angelia_testkit::{clock::SystemClock, isolated_home::IsolatedHome};
 use uuid::Uuid;
@@ -57,7 +67,7 @@ impl IsolatedExecutor {
             redactor: Redactor::default(),
             tasks: TaskGroup::new(),
             clock: Arc::new(SystemClock),
-            current_exe: "/nonexistent".into(),
+            current_exe: helper_program(&isolated),
             prices: Arc::default(),
             keep_warm: false,
         };
@@ -69,4 +79,50 @@ impl IsolatedExecutor {
             host,
         }
     }
+}
+
+const HELPER_ARGUMENTS: &str = "ANGELIA_TEST_HELPER_ARGUMENTS";
+
+/// Confines itself and becomes the agent. Descriptor 3 is the agent's stdout, because the test
+/// harness writes to stdout, which is discarded. The arguments are those after the test's name,
+/// which the harness ignores.
+#[test]
+#[ignore = "not a test: the program that confines agents"]
+fn the_helper() {
+    #[expect(clippy::disallowed_methods, reason = "how the script passes the arguments on")]
+    let Ok(file) = std::env::var(HELPER_ARGUMENTS) else {
+        return;
+    };
+    let arguments = fs::read_to_string(&file).unwrap();
+    fs::remove_file(file).unwrap();
+    let mut arguments = arguments.split_terminator('\0').map(OsString::from);
+    assert_eq!(arguments.next().unwrap(), confinement::SUBCOMMAND);
+    let output = File::options().write(true).open("/dev/fd/3").unwrap();
+    rustix::stdio::dup2_stdout(&output).unwrap();
+    let _failed = confinement::main(arguments);
+    std::process::exit(126);
+}
+
+/// Returns a helper that confines nothing, as on a kernel without Landlock.
+pub(crate) fn helper_without_landlock(place: &IsolatedHome) -> PathBuf {
+    let script = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nexec \"$@\"\n";
+    write_script(place.root().join("angelia-plain-helper"), script)
+}
+
+fn helper_program(place: &IsolatedHome) -> PathBuf {
+    // The arguments contain spaces and empty strings, so they travel in a file.
+    let script = format!(
+        "#!/bin/sh\nexport {HELPER_ARGUMENTS}='{}'/arguments-$$\n\
+         for argument in \"$@\"; do printf '%s\\0' \"$argument\"; done >\"${HELPER_ARGUMENTS}\"\n\
+         exec '{}' --ignored --exact isolated_executor::the_helper --nocapture 3>&1 >/dev/null\n",
+        place.root().display(),
+        std::env::current_exe().unwrap().display()
+    );
+    write_script(place.root().join("angelia-helper"), &script)
+}
+
+fn write_script(path: PathBuf, script: &str) -> PathBuf {
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    path
 }

@@ -3,6 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod commands;
+#[cfg(target_os = "linux")]
+mod confinement;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "shared with the tests of the executors")]
+#[path = "../isolated_executor/mod.rs"]
+mod isolated_executor;
 mod run_to_end;
 mod spawn;
 #[cfg(target_os = "linux")]

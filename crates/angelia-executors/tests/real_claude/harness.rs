@@ -14,7 +14,7 @@ use angelia_testkit::{
 };
 use serde_json::Value;
 
-use crate::isolated_executor::IsolatedExecutor;
+use crate::isolated_executor::{IsolatedExecutor, helper_without_landlock};
 
 /// The test setup: an isolated home, a scripted model and an executor.
 pub(crate) struct ClaudeHarness {
@@ -28,16 +28,24 @@ pub(crate) struct ClaudeHarness {
 
 impl ClaudeHarness {
     pub(crate) fn new(claude: &RealClaude) -> Self {
-        Self::build(claude, false)
+        Self::build(claude, |_, _| {})
     }
 
     pub(crate) fn keeping_warm(claude: &RealClaude) -> Self {
-        Self::build(claude, true)
+        Self::build(claude, |_, host| host.keep_warm = true)
     }
 
-    fn build(claude: &RealClaude, keep_warm: bool) -> Self {
-        let place =
-            IsolatedExecutor::with(&claude::REGISTRATION, |_, host| host.keep_warm = keep_warm);
+    /// Starts agents of model mode with or without Landlock.
+    pub(crate) fn with_landlock(claude: &RealClaude, confined: bool) -> Self {
+        Self::build(claude, |place, host| {
+            if !confined {
+                host.current_exe = helper_without_landlock(place);
+            }
+        })
+    }
+
+    fn build(claude: &RealClaude, change: impl FnOnce(&IsolatedHome, &mut ExecutorHost)) -> Self {
+        let place = IsolatedExecutor::with(&claude::REGISTRATION, change);
         Self {
             claude: claude.clone(),
             server: ModelServer::start().unwrap(),

@@ -18,6 +18,7 @@ mod model_mode;
 mod prompt;
 mod reports;
 mod sandbox;
+mod sealed;
 mod sessions;
 mod text;
 mod turns;

@@ -12,7 +12,7 @@ use angelia_core::{
     model::{EventKind, Failure, NativeSessionId, PermissionLevel, SessionSpec},
     ports::{AgentEvent, Executor},
 };
-use angelia_executors::codex;
+use angelia_executors::{ExecutorHost, codex};
 pub(crate) use angelia_testkit::direct_session::wait_until;
 use angelia_testkit::{
     codex_home::{self, CodexLogin},
@@ -25,7 +25,7 @@ use angelia_testkit::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::isolated_executor::IsolatedExecutor;
+use crate::isolated_executor::{IsolatedExecutor, helper_without_landlock};
 
 pub(crate) struct CodexHarness {
     pub(crate) codex: RealCodex,
@@ -43,19 +43,32 @@ impl CodexHarness {
     }
 
     pub(crate) fn with_warm_pool() -> Self {
-        Self::build(CodexLogin::Key, "", true)
+        Self::build(CodexLogin::Key, "", |_, host| host.keep_warm = true)
     }
 
     /// Starts with this login; `more` is added to Codex's own configuration.
     pub(crate) fn with_config(login: CodexLogin, more: &str) -> Self {
-        Self::build(login, more, false)
+        Self::build(login, more, |_, _| {})
     }
 
-    fn build(login: CodexLogin, more: &str, keep_warm: bool) -> Self {
+    /// Starts agents of model mode with or without Landlock.
+    pub(crate) fn with_landlock(confined: bool) -> Self {
+        Self::build(CodexLogin::Key, "", |place, host| {
+            if !confined {
+                host.current_exe = helper_without_landlock(place);
+            }
+        })
+    }
+
+    fn build(
+        login: CodexLogin,
+        more: &str,
+        change: impl FnOnce(&IsolatedHome, &mut ExecutorHost),
+    ) -> Self {
         let server = ModelServer::start().unwrap();
         let home_in = |place: &IsolatedHome| place.root().join("codex");
         let place = IsolatedExecutor::with(&codex::REGISTRATION, |isolated, host| {
-            host.keep_warm = keep_warm;
+            change(isolated, host);
             // `CODEX_HOME`, as our own environment names it.
             let home = home_in(isolated).into();
             Arc::make_mut(&mut host.environment).insert("CODEX_HOME".into(), home);

@@ -10,9 +10,11 @@ mod harness;
 #[path = "../isolated_executor/mod.rs"]
 mod isolated_executor;
 mod killed;
+mod login;
 mod machine;
 mod model_mode;
 mod schema;
+mod sealed;
 mod sessions;
 mod turns;
 mod warm;

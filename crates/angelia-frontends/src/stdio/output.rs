@@ -77,12 +77,12 @@ impl StdioOutput {
             queued_chunks: AtomicUsize::new(0),
             error: Mutex::default(),
         });
-        let (pieces, waiting) =
+        let (pieces, mut waiting) =
             mpsc::channel(MAX_QUEUED_CHUNKS + MAX_QUEUED_ANSWERS + MAX_QUEUED_MARKERS);
         let gone = CancellationToken::new();
         let (closed, written) = (gone.clone(), Arc::clone(&stream));
         let work = move || {
-            if let Err(error) = written.write_queued(waiting) {
+            if let Err(error) = written.write_queued(&mut waiting) {
                 tracing::debug!(%error, "stdout has been closed");
                 *written.error.lock() = Some(error);
             }
@@ -183,7 +183,7 @@ impl OutputStream {
         }
     }
 
-    fn write_queued(&self, mut pieces: mpsc::Receiver<OutputChunk>) -> io::Result<()> {
+    fn write_queued(&self, pieces: &mut mpsc::Receiver<OutputChunk>) -> io::Result<()> {
         while let Some(piece) = pieces.blocking_recv() {
             match piece {
                 OutputChunk::Bytes { bytes, .. } => {

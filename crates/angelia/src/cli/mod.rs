@@ -37,7 +37,10 @@ mod turns;
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use angelia_core::task::run_as_task;
-use angelia_executors::process::helper;
+use angelia_executors::{
+    parrot,
+    process::{confinement, hidden_subcommand},
+};
 use clap::{CommandFactory, Parser};
 
 use self::{
@@ -49,14 +52,16 @@ use crate::{assemble::App, config::Environment};
 
 /// Runs the command on the command line, prints its error, if any, and returns its exit code.
 pub(crate) fn main() -> ExitCode {
-    // Angelia starts the demo agent and its own helpers as child processes. They skip the rest of
-    // `main` so that they start fast and stay small.
-    let mut args = std::env::args().skip(1);
-    match args.next().as_deref() {
-        Some(angelia_executors::parrot::SUBCOMMAND) => {
-            return angelia_executors::parrot::main(args).into();
+    // Angelia starts the demo agent and its own helpers as child processes. They
+    // skip the rest of `main` so that they start fast and stay small.
+    let mut args = std::env::args_os().skip(1);
+    match args.next().as_ref().and_then(|name| name.to_str()) {
+        Some(parrot::SUBCOMMAND) => {
+            let args = args.map(|argument| argument.to_string_lossy().into_owned());
+            return parrot::main(args).into();
         }
-        Some(helper::SUBCOMMAND) => return helper::main(std::env::args_os().skip(2)),
+        Some(confinement::SUBCOMMAND) => return confinement::main(args),
+        Some(hidden_subcommand::NAME) => return hidden_subcommand::main(args),
         _ => {}
     }
     if let Some(ended) =

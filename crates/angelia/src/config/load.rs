@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use angelia_core::{model::TokenPrice, ports::ProfileSummary};
+use angelia_core::{model::TokenPrice, ports::ProfileSummary, redact::may_be_secret};
+use angelia_executors::EXECUTORS;
 use angelia_frontends::http::CallerLimits;
 use sha2::{Digest as _, Sha256};
 
@@ -206,6 +207,23 @@ impl Config {
 
     pub(crate) fn mcp_servers(&self) -> &BTreeMap<ServerName, McpServer> {
         &self.effective.mcp_servers
+    }
+
+    /// Returns every value that the configuration gives to an agent and that may be a secret: those
+    /// of `env` of profiles and executors, and of the variables and headers of MCP servers.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let targets = EXECUTORS.iter().flat_map(|executor| {
+            let modes = [Mode::Agent, Mode::Model].into_iter();
+            modes.filter_map(|mode| self.executor_entry(executor.name, mode))
+        });
+        let entries = self.profiles.values().cloned().chain(targets);
+        let mut secrets: Vec<String> = Vec::new();
+        for (_, profile) in entries.flat_map(|entry| entry.candidates) {
+            secrets.extend(profile.env.values().map(|value| value.0.to_string()));
+        }
+        secrets.extend(self.mcp_servers().values().flat_map(McpServer::secrets).map(str::to_owned));
+        secrets.retain(|value| may_be_secret(value));
+        secrets
     }
 
     /// The profile for callers that name none.

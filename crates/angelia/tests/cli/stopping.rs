@@ -117,7 +117,7 @@ fn closed_streams_are_no_reason_to_panic() {
         }
     }
     let full = machine.shell("\"$ANGELIA\" sessions list >/dev/full");
-    full.assert_code(1).assert_stderr("cannot write to standard output");
+    full.assert_code(74).assert_stderr("cannot write the output");
 }
 
 /// A terminal sends Ctrl-C to the whole process group; the agent must not get it directly.

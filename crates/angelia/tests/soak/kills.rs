@@ -225,7 +225,8 @@ fn check_turns(machine: &Machine, soak: &Soak) -> BTreeMap<String, usize> {
         for turn in machine.export(session["id"].as_str().unwrap()) {
             turn.ends_once();
             let end = turn.end();
-            let status = end["status"].as_str().unwrap().to_owned();
+            let failure = end["failure"]["message"].as_str().unwrap_or_default();
+            let status = format!("{} {failure}", end["status"].as_str().unwrap());
             ended.push(end["turn_id"].as_str().unwrap().to_owned());
             *statuses.entry(status).or_default() += 1;
         }

@@ -17,18 +17,15 @@ use tokio::{
 use super::{
     super::{
         calls::{self, ConfigRead},
-        launch::AppServerSpec,
+        launch::{AppServerSpec, codex_home},
         protocol::outgoing::{AccountRead, ClientInfo, Initialize, InitializeCapabilities},
+        start_lock::StartLock,
     },
     ActorCommand, AppServer, AppServerShared, COMMAND_QUEUE_CAPACITY, CodexCallError, ProcessState,
     actor::AppServerActor,
     routes::ThreadRoutes,
 };
-use crate::{
-    host::ExecutorHost,
-    process::{ProcessLaunch, spawn},
-    process_link::ProcessLink,
-};
+use crate::{host::ExecutorHost, process::spawn, process_link::ProcessLink};
 
 /// How long a process may take to complete the handshake.
 const START_LIMIT: Duration = Duration::from_mins(1);
@@ -49,14 +46,8 @@ impl AppServer {
                     .with_hint("check its permissions and the space on the disk")
             },
         )?;
-        let launch = ProcessLaunch {
-            program: shape.program.clone(),
-            args: shape.arguments(),
-            cwd: host.work_dir.clone(),
-            env: shape.process_environment(&mark),
-            mark,
-            ledger: host.ledger.clone(),
-        };
+        let alone = StartLock::acquire(host, codex_home(shape.base_environment())).await;
+        let launch = shape.launch(host, mark);
         let child = spawn(&launch)
             .await
             .map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
@@ -87,7 +78,12 @@ impl AppServer {
             }),
         };
         let failure = match timeout(START_LIMIT, server.handshake()).await {
-            Ok(Ok(())) => return Ok(server),
+            Ok(Ok(())) => {
+                if let Some(lock) = alone {
+                    server.refresh_login(&lock, host).await;
+                }
+                return Ok(server);
+            }
             Ok(Err(failure)) => failure,
             Err(_too_late) => {
                 let message = format!("Codex did not answer within {START_LIMIT:?}");
@@ -130,6 +126,15 @@ impl AppServer {
             let _first = self.shared.user_mcp_servers.set(names);
         }
         Ok(())
+    }
+
+    /// Refreshes the login if the process has not done so by itself.
+    async fn refresh_login(&self, lock: &StartLock, host: &ExecutorHost) {
+        if lock.is_login_due(host.clock.now())
+            && let Err(error) = self.call(&AccountRead { refresh_token: true }).await
+        {
+            tracing::debug!(%error, "the login was not refreshed");
+        }
     }
 
     async fn start_failure(&self, error: CodexCallError) -> Failure {

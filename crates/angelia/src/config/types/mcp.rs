@@ -36,6 +36,12 @@ impl McpServer {
         to_raw_value(&self.0).ok().map(RawJson::from)
     }
 
+    /// Returns the values that may be secrets: variables and headers.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let parts = ["env", "headers"].into_iter().filter_map(|key| self.0.get(key)?.as_object());
+        parts.flat_map(|values| values.values().filter_map(Json::as_str))
+    }
+
     /// Returns the definition with the values masked that are likely to be secrets.
     fn with_masked_secrets(&self) -> Json {
         let mut shown = self.0.clone();

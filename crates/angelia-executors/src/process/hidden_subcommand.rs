@@ -1,12 +1,12 @@
-//! This program as a helper of itself: the hidden subcommand under which Angelia re-executes itself
-//! for what must happen in another process. The first argument names the job.
+//! The hidden subcommand under which Angelia executes itself again, for what must happen in another
+//! process. The first argument names the job.
 
 use std::{ffi::OsString, process::ExitCode};
 
 use super::owner_watch;
 
 /// The hidden subcommand.
-pub const SUBCOMMAND: &str = "__process";
+pub const NAME: &str = "__process";
 
 /// Runs the job of a helper process; called before anything else is initialised, so that a helper
 /// starts fast and stays small.

@@ -1,0 +1,196 @@
+//! Limits the files that a child may open, with Landlock.
+//!
+//! A process can restrict only itself, so the child is started through our own program with the
+//! hidden subcommand [`SUBCOMMAND`]: it restricts itself and then becomes the child's program. On a
+//! kernel without Landlock the program runs without limits; other systems do not take this way.
+
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use super::spawn::ProcessLaunch;
+use crate::npm::is_native;
+
+/// The subcommand of our own program that confines itself and executes another program.
+pub const SUBCOMMAND: &str = "confined";
+
+const READ_FLAG: &str = "--read";
+const WRITE_FLAG: &str = "--write";
+const END_OF_FLAGS: &str = "--";
+
+/// The exit code of a shell that finds a program and cannot execute it.
+const CANNOT_EXECUTE: u8 = 126;
+
+/// The folders of the system that any program needs: code, certificates, name resolution.
+const SYSTEM_FOLDERS: [&str; 20] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/proc",
+    "/sys",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager",
+    "/run/nscd",
+    "/run/current-system",
+    "/var/lib/ca-certificates",
+    "/var/cache/ca-certificates",
+];
+
+const DEVICES: &str = "/dev";
+
+/// The files and folders that a child may open; everything else is refused. A folder includes what
+/// is below it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Confinement {
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+}
+
+impl Confinement {
+    /// Allows the system's folders, without those that contain `home`.
+    pub fn outside_home(home: &Path) -> Self {
+        let folders = SYSTEM_FOLDERS.iter().map(PathBuf::from);
+        Self {
+            read: folders.filter(|folder| !home.starts_with(folder)).collect(),
+            write: vec![DEVICES.into()],
+        }
+    }
+
+    pub fn allow_read(&mut self, path: impl Into<PathBuf>) {
+        self.read.push(path.into());
+    }
+
+    /// Allows to read, write, create and remove files.
+    pub fn allow_write(&mut self, path: impl Into<PathBuf>) {
+        self.write.push(path.into());
+    }
+
+    /// Returns the launch of the same child through `helper`, our own program. The child may also
+    /// read the folder of its program. Returns the launch unchanged on systems without Landlock, and
+    /// for a script, whose interpreter may be anywhere.
+    pub fn apply(mut self, helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
+        let program = launch.program.canonicalize().ok();
+        let program = program.filter(|program| cfg!(target_os = "linux") && is_native(program));
+        match program.as_deref().and_then(Path::parent) {
+            Some(folder) => self.allow_read(folder),
+            None => return launch,
+        }
+        let mut args: Vec<OsString> = vec![SUBCOMMAND.into()];
+        for (flag, paths) in [(READ_FLAG, &self.read), (WRITE_FLAG, &self.write)] {
+            for path in paths {
+                args.extend([flag.into(), path.into()]);
+            }
+        }
+        args.extend([END_OF_FLAGS.into(), launch.program.into()]);
+        args.extend(launch.args);
+        ProcessLaunch { program: helper.to_owned(), args, ..launch }
+    }
+}
+
+/// The main function of the subcommand; `args` are those after its name. Returns only on failure.
+#[expect(clippy::disallowed_methods, reason = "this replaces the process, it starts no child")]
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let problem = match parse(args) {
+        None => io::Error::other("it is called by Angelia itself"),
+        Some((confinement, command)) => match restrict_self(&confinement) {
+            Err(error) => error,
+            Ok(()) => match command.split_first() {
+                Some((program, args)) => std::process::Command::new(program).args(args).exec(),
+                None => io::Error::other("no program is named"),
+            },
+        },
+    };
+    // Nothing can be done if stderr is closed.
+    let _closed = writeln!(io::stderr(), "angelia {SUBCOMMAND}: {problem}");
+    CANNOT_EXECUTE.into()
+}
+
+fn parse(args: impl IntoIterator<Item = OsString>) -> Option<(Confinement, Vec<OsString>)> {
+    let mut args = args.into_iter();
+    let mut confinement = Confinement { read: Vec::new(), write: Vec::new() };
+    loop {
+        let flag = args.next()?;
+        match flag.to_str()? {
+            READ_FLAG => confinement.read.push(args.next()?.into()),
+            WRITE_FLAG => confinement.write.push(args.next()?.into()),
+            END_OF_FLAGS => return Some((confinement, args.collect())),
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn restrict_self(confinement: &Confinement) -> io::Result<()> {
+    use landlock::{
+        ABI, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+        path_beneath_rules,
+    };
+
+    // An older kernel enforces what it knows of these; paths that do not exist are left out.
+    let abi = ABI::V5;
+    let restricted = Ruleset::default()
+        .handle_access(AccessFs::from_all(abi))
+        .and_then(Ruleset::create)
+        .and_then(|rules| {
+            rules.add_rules(path_beneath_rules(&confinement.read, AccessFs::from_read(abi)))
+        })
+        .and_then(|rules| {
+            rules.add_rules(path_beneath_rules(&confinement.write, AccessFs::from_all(abi)))
+        })
+        .and_then(landlock::RulesetCreated::restrict_self);
+    restricted.map(drop).map_err(io::Error::other)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn restrict_self(_confinement: &Confinement) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_parent_writes_is_what_the_helper_reads() {
+        let mut confinement = Confinement::outside_home(Path::new("/home/owner"));
+        confinement.allow_read("/home/owner/ca.pem");
+        confinement.allow_write("/home/owner/.angelia/agents");
+        let launch = ProcessLaunch {
+            program: "/proc/self/exe".into(),
+            args: vec!["--read".into(), "x".into()],
+            cwd: "/".into(),
+            env: std::collections::BTreeMap::new(),
+            mark: "home:owner:agent".parse().unwrap(),
+            ledger: PathBuf::new(),
+        };
+        let confined = confinement.clone().apply(Path::new("/bin/angelia"), launch);
+        assert_eq!(confined.program, Path::new("/bin/angelia"));
+        assert_eq!(confined.args[0], SUBCOMMAND);
+        let (parsed, command) = parse(confined.args.into_iter().skip(1)).unwrap();
+        let own = std::env::current_exe().unwrap().canonicalize().unwrap();
+        confinement.allow_read(own.parent().unwrap());
+        assert_eq!(parsed, confinement);
+        assert_eq!(command, ["/proc/self/exe", "--read", "x"]);
+        assert!(parse(["--other".into()]).is_none());
+    }
+
+    #[test]
+    fn a_system_folder_with_the_home_in_it_is_not_open() {
+        let confinement = Confinement::outside_home(Path::new("/opt/angelia"));
+        assert!(!confinement.read.contains(&PathBuf::from("/opt")));
+        assert!(confinement.read.contains(&PathBuf::from("/usr")));
+    }
+}
