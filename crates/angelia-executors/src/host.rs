@@ -19,6 +19,7 @@ use angelia_core::{
 use crate::process::{
     AgentId, HomeId, OwnerId, ProcessMark,
     environment::{self, EnvPattern, EnvironmentAdditions, EnvironmentError},
+    mark::COMMAND_PREFIX,
     session_binding::SessionBinding,
 };
 
@@ -58,9 +59,18 @@ impl fmt::Debug for ExecutorHost {
 }
 
 impl ExecutorHost {
-    /// Returns the mark for a new process.
+    /// Returns the mark for a new process of an agent.
     pub fn fresh_mark(&self) -> Result<ProcessMark, Failure> {
-        let id = self.clock.fresh_uuid().simple().to_string();
+        self.mark_with_prefix("")
+    }
+
+    /// Returns the mark for a program of the owner: it ends with us, but it is no agent's process.
+    pub(crate) fn fresh_command_mark(&self) -> Result<ProcessMark, Failure> {
+        self.mark_with_prefix(COMMAND_PREFIX)
+    }
+
+    fn mark_with_prefix(&self, prefix: &str) -> Result<ProcessMark, Failure> {
+        let id = format!("{prefix}{}", self.clock.fresh_uuid().simple());
         let agent = AgentId::new(&id)
             .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
         Ok(ProcessMark { home: self.home_id.clone(), owner: self.owner_id.clone(), agent })

@@ -8,7 +8,10 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_executors::process::{mark, release};
-use angelia_frontends::http::{self, ApiState, Metrics, OwnerToken, dialect::RecentRequests};
+use angelia_frontends::{
+    http::{self, AgentAccess, ApiState, Metrics, OwnerToken, dialect::RecentRequests},
+    socket::LocalCaller,
+};
 use jiff::Timestamp;
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -23,6 +26,7 @@ use crate::{
         pid_file::{self, PidFile, PidFileState},
     },
     cli::error::{CommandError, Exit},
+    delegation::{HomeAgents, HomeDelegation},
     exposure, hosting, key_reload, model_apis,
 };
 
@@ -55,6 +59,10 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
         token: OwnerToken::new(token.reveal()),
+        agents: Arc::new(AgentAccess::new(
+            Arc::new(HomeAgents::new(app)),
+            Arc::new(HomeDelegation::new(app, &local.store)),
+        )),
         version: env!("CARGO_PKG_VERSION").into(),
         config_sha256: app.config.sha256().into(),
         allowed_hosts: app.config.http().allowed_hosts.clone(),
@@ -111,12 +119,16 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
 /// Restarts this program without an agent's mark if an agent started it: a daemon must outlive that
 /// agent, and processes with the mark are ended with it.
 pub(crate) fn restart_outside_agent(app: &App) -> Result<(), CommandError> {
-    let mark = app.environment.non_empty(mark::MARK_VARIABLE);
-    if mark.is_none_or(|mark| mark == mark::RELEASED_MARK) {
+    let is_outside = match app.environment.non_empty(mark::MARK_VARIABLE) {
+        Some(mark) => mark == mark::RELEASED_MARK,
+        None => LocalCaller::this_process(None) == LocalCaller::Owner,
+    };
+    if is_outside {
         return Ok(());
     }
     let program = std::env::current_exe().map_err(CommandError::internal)?;
-    let error = release::reexec_released(&program, std::env::args_os().skip(1));
+    let args = std::env::args_os().skip(1);
+    let error = release::reexec_released(&program, args, app.environment.iter());
     Err(CommandError::internal(format!("cannot start again outside the agent: {error}")))
 }
 

@@ -17,7 +17,7 @@ use angelia_frontends::{
 
 use crate::{
     assemble::{App, LocalEngine},
-    cli::{error::CommandError, print},
+    cli::{agent_use::ensure_owner_works_alone, error::CommandError, print},
     client::DaemonClient,
 };
 
@@ -40,6 +40,7 @@ impl HomeTurns {
         let (local, current) = if let Some(daemon) = daemon {
             (None, Arc::new(daemon) as Arc<dyn TurnService>)
         } else {
+            ensure_owner_works_alone(&app.environment)?;
             let local = LocalEngine::start(app, command, keep_warm).await?;
             let turns = local.turns(overrides);
             (Some(local), turns)

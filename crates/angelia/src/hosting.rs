@@ -6,7 +6,7 @@ mod tests;
 use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -17,7 +17,7 @@ use angelia_core::{
     model::{EndpointName, bus::BusMessage},
     ports::{
         Bus, Channel, ChannelRegistry, Clock, CommandRunner,
-        bus::{AttachRequest, InboxError, NameConflictPolicy},
+        bus::{AttachRequest, Claimant, InboxError, NameConflictPolicy},
     },
     task::TaskGroup,
 };
@@ -25,7 +25,7 @@ use angelia_frontends::{
     bus_context::{EndpointHost, EndpointHostParts, LaneLimits},
     bus_rules::{
         EndpointHints, HookList, Hooks, Launcher, LauncherLimits, LiveRules, RuleRunner, Screen,
-        rules_paths,
+        check_trusted, rules_paths,
     },
     chat::{DeliveryQueue, DeliveryQueueParts, RetryPolicy, webhook::Webhook},
 };
@@ -239,8 +239,9 @@ async fn receive_messages(
 ) {
     loop {
         let claim = AttachRequest {
-            on_conflict: NameConflictPolicy::Suffix,
+            on_conflict: NameConflictPolicy::Displace,
             durable: true,
+            claimant: Claimant::Host,
             ..AttachRequest::new(name.clone())
         };
         match bus.attach(claim).await {
@@ -289,10 +290,34 @@ pub(crate) fn spawn_hooks(
 }
 
 fn load_hook_list(environment: &Environment) -> HookList {
-    if let Some(said) = environment.non_empty("HERMES_BUS_HOOKS") {
-        return HookList::from_variable(&said.to_string_lossy());
+    let mut list = match environment.non_empty("HERMES_BUS_HOOKS") {
+        Some(said) => HookList::from_variable(&said.to_string_lossy()),
+        None => read_hook_file(environment).unwrap_or_default(),
+    };
+    list.0.retain(|hook| {
+        let path = match (hook.strip_prefix("~/"), environment.home()) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => PathBuf::from(&**hook),
+        };
+        // A hook that does not exist is reported when it should run.
+        !path.exists() || is_trusted(&path)
+    });
+    list
+}
+
+fn read_hook_file(environment: &Environment) -> Option<HookList> {
+    let path = environment.hermes_home()?.join("hermes-bus/hooks.yaml");
+    let text = fs::read_to_string(&path).ok()?;
+    is_trusted(&path).then(|| HookList::from_file(&text))
+}
+
+/// Returns whether only the owner can write a file that names or is a hook; warns if not.
+fn is_trusted(path: &Path) -> bool {
+    match check_trusted(path) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!("a hook is not used: {error}");
+            false
+        }
     }
-    let file = environment.hermes_home().map(|home| home.join("hermes-bus/hooks.yaml"));
-    let text = file.and_then(|path| fs::read_to_string(path).ok());
-    text.map(|text| HookList::from_file(&text)).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ use angelia_frontends::{
 
 use crate::{
     assemble::{App, HomeStore},
-    cli::error::CommandError,
+    cli::{agent_use::ensure_owner_works_alone, error::CommandError},
     client::DaemonClient,
     home_turns::find_daemon,
 };
@@ -30,10 +30,11 @@ pub(crate) enum Records {
 
 impl Records {
     pub(crate) async fn open(app: &App) -> Result<Self, CommandError> {
-        match find_daemon(app).await {
-            Some(daemon) => Ok(Self::Daemon(daemon)),
-            None => Ok(Self::Store(HomeStore::open(app, "show")?.store)),
+        if let Some(daemon) = find_daemon(app).await {
+            return Ok(Self::Daemon(daemon));
         }
+        ensure_owner_works_alone(&app.environment)?;
+        Ok(Self::Store(HomeStore::open(app, "show")?.store))
     }
 
     /// Returns the turns that any process of the owner can decide: those of the daemon.

@@ -10,8 +10,9 @@ use angelia_core::{
     ports::{
         BoxFuture, Bus, BusInbox, Clock,
         bus::{
-            AttachError, AttachRequest, BusCounts, BusDelivery, BusError, BusPosition, DeadLetter,
-            DeliveryNotifier, EndpointState, InboxError, PendingReceipts, Presence, PublishError,
+            AttachError, AttachRequest, BusCounts, BusDelivery, BusError, BusPosition, Claimant,
+            DeadLetter, DeliveryNotifier, EndpointState, InboxError, PendingReceipts, Presence,
+            PublishError,
             Receipt, Receipts,
         },
     },
@@ -189,6 +190,8 @@ impl Bus for BusCore {
                 clock: Arc::clone(&self.clock),
                 slot: claimed.slot,
                 name: claimed.name,
+                // Only a token that protects the name gets this far.
+                is_proven: token.is_some() || claim.claimant == Claimant::Host,
                 session,
                 wakeup: claimed.wakeup,
             };
@@ -281,6 +284,7 @@ struct AttachedInbox {
     clock: Arc<dyn Clock>,
     slot: EndpointSlot,
     name: EndpointName,
+    is_proven: bool,
     session: Uuid,
     wakeup: Arc<Notify>,
 }
@@ -335,6 +339,10 @@ impl BusInbox for AttachedInbox {
 
     fn session(&self) -> Uuid {
         self.session
+    }
+
+    fn is_proven(&self) -> bool {
+        self.is_proven
     }
 
     fn next(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<BusDelivery>, InboxError>> {

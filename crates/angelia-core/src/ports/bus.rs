@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -79,6 +80,9 @@ pub trait BusInbox: Send {
 
     fn session(&self) -> Uuid;
 
+    /// Whether the name was proven by its token.
+    fn is_proven(&self) -> bool;
+
     /// Waits for at least one message and takes at most `limit`. Cancel safe: nothing is taken
     /// then.
     fn next(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<BusDelivery>, InboxError>>;
@@ -106,14 +110,34 @@ pub struct AttachRequest {
     pub on_conflict: NameConflictPolicy,
     /// The name stays registered while nobody listens, so that messages to everyone wait for it.
     pub durable: bool,
-    /// Protects the name from now on, or proves the right to a protected name.
+    /// Protects a name that nobody has used, or proves the right to a protected name.
     pub token: Option<String>,
+    pub claimant: Claimant,
 }
 
 impl AttachRequest {
     pub fn new(name: EndpointName) -> Self {
-        Self { name, on_conflict: NameConflictPolicy::Displace, durable: false, token: None }
+        Self {
+            name,
+            on_conflict: NameConflictPolicy::Displace,
+            durable: false,
+            token: None,
+            claimant: Claimant::Owner,
+        }
     }
+}
+
+/// Who asks for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimant {
+    /// The process that runs the bus. It gets the name whatever the record says, and keeps it: its
+    /// name can be neither displaced nor protected against it.
+    Host,
+    /// A program of the owner.
+    Owner,
+    /// A process of the agent that works for this session. It gets a name that nobody has used, or
+    /// one that the same session has registered before, and it displaces nobody else.
+    Agent(Arc<str>),
 }
 
 /// What to do if the name already has a receiver.
@@ -181,6 +205,10 @@ pub enum AttachError {
     Taken(EndpointName),
     #[error("the name {0} is protected by a token, and the given token is wrong")]
     WrongToken(EndpointName),
+    #[error("the name {0} has been used without a token; protect a name that nobody has used")]
+    TokenTooLate(EndpointName),
+    #[error("the name {0} is not this agent's; an agent registers names that nobody has used")]
+    NotGranted(EndpointName),
     #[error("every suffix of the name {0} is taken")]
     NoSuffix(EndpointName),
     #[error(transparent)]

@@ -57,7 +57,7 @@ impl ShellCommands {
             args,
             cwd: if home.is_dir() { home.clone() } else { "/".into() },
             env,
-            mark: self.host.fresh_mark()?,
+            mark: self.host.fresh_command_mark()?,
             ledger: self.host.ledger.clone(),
         })
     }

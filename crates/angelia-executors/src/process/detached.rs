@@ -2,7 +2,7 @@
 //! mark, and reports with one word on stdout that it is ready.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::File,
     io::{self, Read as _},
     path::Path,
@@ -19,12 +19,19 @@ pub enum DaemonStart {
     Exited(ExitStatus),
 }
 
-/// Starts a program with its stderr redirected to `log`, and waits until it prints one word to
+/// Starts a program in this environment with its stderr redirected to `log`, and waits until it prints one word to
 /// stdout and closes it. Blocks until then, or until the program exits.
 #[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
-pub fn start_daemon(program: &Path, args: &[OsString], log: File) -> io::Result<DaemonStart> {
+pub fn start_daemon<'a>(
+    program: &Path,
+    args: &[OsString],
+    environment: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+    log: File,
+) -> io::Result<DaemonStart> {
     let mut child = std::process::Command::new(program)
         .args(args)
+        .env_clear()
+        .envs(environment)
         .env(MARK_VARIABLE, RELEASED_MARK)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -15,6 +15,10 @@ pub const MARK_VARIABLE: &str = "ANGELIA_AGENT";
 /// enough: the parent may still be an agent's shell, and descendants are swept.
 pub const RELEASED_MARK: &str = "released";
 
+/// How the agent id in the mark of a hook or of a rule's command begins. These are programs of the
+/// owner, so whoever looks for an agent's process passes over their marks.
+pub const COMMAND_PREFIX: &str = "command-";
+
 const LONGEST_ID: usize = 64;
 
 /// Why a string is not a valid mark or part of a mark.

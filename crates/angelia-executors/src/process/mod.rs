@@ -59,7 +59,7 @@ pub mod terminate;
 pub use child::Child;
 pub use commands::ShellCommands;
 pub use mark::{AgentId, HomeId, OwnerId, ProcessMark};
-pub use os::StartTime;
+pub use os::{ProcessHandle, StartTime};
 pub use run_to_end::{run_to_end, run_with_input};
 pub use spawn::{ProcessLaunch, SpawnError, spawn};
 pub use terminate::{StopStage, StopTimeouts, Termination, terminate};

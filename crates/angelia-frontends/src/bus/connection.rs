@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use super::{ListenerContext, MAX_FRAME_BYTES, in_flight::InFlight, reply};
+use crate::socket::Peer;
 
 /// When this much output is waiting, nothing is added to it until some of it is written.
 const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
@@ -38,6 +39,7 @@ const MAX_QUEUED_NOTICES: usize = 256;
 pub(super) struct BusConnection {
     context: ListenerContext,
     stream: UnixStream,
+    peer: Peer,
     frames: FrameDecoder,
     out: Vec<u8>,
     /// How many bytes of `out` have been written.
@@ -48,6 +50,8 @@ pub(super) struct BusConnection {
     /// `rejected` for its own.
     uses_acks: bool,
     name: Option<EndpointName>,
+    /// The name was proven by its token.
+    is_proven: bool,
     inbox: Option<Box<dyn BusInbox>>,
     in_flight: InFlight,
     publishing: Option<BoxFuture<'static, PendingReceipts>>,
@@ -97,17 +101,19 @@ enum ConnectionEvent {
 }
 
 impl BusConnection {
-    pub(super) fn new(stream: UnixStream, door: ListenerContext) -> Self {
+    pub(super) fn new(stream: UnixStream, peer: Peer, door: ListenerContext) -> Self {
         let now = Instant::now();
         Self {
             context: door,
             stream,
+            peer,
             frames: FrameDecoder::new(MAX_FRAME_BYTES),
             out: Vec::new(),
             written: 0,
             sent: 0,
             uses_acks: false,
             name: None,
+            is_proven: false,
             inbox: None,
             in_flight: InFlight::new(false),
             publishing: None,

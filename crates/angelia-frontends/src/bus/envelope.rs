@@ -17,7 +17,8 @@ use super::request::{FrameFields, MalformedFrame, scalar_text};
 /// The sender of a message.
 #[derive(Clone, Debug)]
 pub enum MessageSender {
-    Registered(EndpointName),
+    /// `true`: the name was proven by its token when it was registered.
+    Registered(EndpointName, bool),
     /// `true`: the sender has sent the token of the name it claims.
     Unregistered(bool),
 }
@@ -66,11 +67,11 @@ pub fn decode_message(
     };
     let claimed = optional_text(fields.from)?;
     let (from, verified) = match sender {
-        MessageSender::Registered(name) => {
+        MessageSender::Registered(name, verified) => {
             if claimed.as_deref() != Some(name.as_str()) {
                 edits.set("from", fields.from, json_string(name.as_str()));
             }
-            (Some(name.as_str().into()), true)
+            (Some(name.as_str().into()), *verified)
         }
         MessageSender::Unregistered(verified) => (claimed.map(Into::into), *verified),
     };
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
 
     fn registered() -> MessageSender {
-        MessageSender::Registered(EndpointName::new("me").unwrap())
+        MessageSender::Registered(EndpointName::new("me").unwrap(), true)
     }
 
     fn read(frame: &str, sender: &MessageSender) -> BusMessage {

@@ -167,8 +167,8 @@ async fn accept(
             return;
         }
     };
-    match Peer::from_stream(&stream) {
-        Ok(peer) if peer.is_owner() => {}
+    let peer = match Peer::from_stream(&stream) {
+        Ok(peer) if peer.is_owner() => peer,
         Ok(_) => {
             tracing::warn!("refused a connection from another user");
             return;
@@ -177,8 +177,8 @@ async fn accept(
             tracing::debug!(%error, "a client disconnected before it was served");
             return;
         }
-    }
-    let connection = BusConnection::new(stream, door.clone());
+    };
+    let connection = BusConnection::new(stream, peer, door.clone());
     door.tasks.spawn(async move {
         connection.run().await;
         drop(place);

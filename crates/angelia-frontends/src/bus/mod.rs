@@ -25,6 +25,8 @@ use angelia_core::{
 };
 use tokio::sync::broadcast;
 
+use crate::socket::AgentSessions;
+
 /// The shared parts that every connection needs.
 #[derive(Clone)]
 pub struct ListenerContext {
@@ -34,6 +36,8 @@ pub struct ListenerContext {
     /// Gets every message that clients send, also those that are refused.
     pub message_feed: broadcast::Sender<BusMessage>,
     pub limits: ListenerLimits,
+    /// Finds the session of an agent that uses the bus.
+    pub agents: Arc<dyn AgentSessions>,
     /// Shown by `status`.
     pub version: Arc<str>,
 }

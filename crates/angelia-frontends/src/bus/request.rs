@@ -46,6 +46,39 @@ pub enum FrameKind {
     Unknown,
 }
 
+impl FrameKind {
+    pub const ALL: [Self; 11] = [
+        Self::Register,
+        Self::Ping,
+        Self::ListEndpoints,
+        Self::Message,
+        Self::Ack,
+        Self::Refuse,
+        Self::Status,
+        Self::DeadLetters,
+        Self::Resend,
+        Self::Discard,
+        Self::Unknown,
+    ];
+
+    /// Returns whether an agent's process may send this frame. `register` checks the name itself;
+    /// `ack` and `refuse` concern only what was delivered to the same connection.
+    pub fn is_open_to_agents(self) -> bool {
+        match self {
+            Self::Register
+            | Self::Ping
+            | Self::ListEndpoints
+            | Self::Message
+            | Self::Ack
+            | Self::Refuse
+            | Self::Status
+            | Self::Unknown => true,
+            // Dead letters are messages between others.
+            Self::DeadLetters | Self::Resend | Self::Discard => false,
+        }
+    }
+}
+
 /// The frame is malformed. The connection of a client without `ack` is closed, as in hermes-bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedFrame;

@@ -11,7 +11,10 @@ use std::{
 use angelia_core::engine::rules::Rules;
 use parking_lot::Mutex;
 
-use super::file::{self, ParsedRules};
+use super::{
+    file::{self, ParsedRules},
+    trusted_file::check_trusted,
+};
 
 /// The limit on the size of a rules file.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -41,6 +44,8 @@ struct FileVersion {
     is_file: bool,
     /// Tells apart files that were replaced within the resolution of `modified`.
     inode: u64,
+    /// Why the file is not trusted.
+    problem: Option<String>,
 }
 
 /// A problem with the rules file that was found since the last message.
@@ -121,10 +126,14 @@ fn file_version(path: &Path) -> Option<FileVersion> {
         length: found.len(),
         is_file: found.is_file(),
         inode: found.ino(),
+        problem: check_trusted(path).err().map(|error| error.to_string()),
     })
 }
 
 fn read_rules(version: &FileVersion) -> Result<ParsedRules, Box<dyn std::error::Error>> {
+    if let Some(problem) = &version.problem {
+        return Err(io::Error::other(problem.clone()).into());
+    }
     if !version.is_file {
         // To read a named pipe would wait for its writer.
         return Err(io::Error::other("this is not a regular file").into());

@@ -13,18 +13,18 @@ use axum::{
 };
 
 use super::{
-    ApiState, ErrorKind, HttpError, Principal, TERMINAL_HEADER, early_errors, state::SharedState,
+    ApiState, ErrorKind, HttpError, Principal, TERMINAL_HEADER, early_errors, reach,
+    state::SharedState,
 };
-use crate::socket::Peer;
+use crate::socket::{LocalCaller, Peer, TcpPeer};
 
 /// The path that anybody may ask for, without a token.
 pub(super) const OPEN_PATH: &str = "/healthz";
 
 /// The connection that a request came in on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum ConnectionSource {
-    /// Over TCP, at this local address.
-    Tcp(SocketAddr),
+    Tcp(TcpPeer),
     Unix(Peer),
 }
 
@@ -34,27 +34,29 @@ impl ConnectionSource {
     pub(super) async fn is_terminal(&self, headers: &HeaderMap) -> bool {
         match self {
             Self::Tcp(_) => false,
-            Self::Unix(peer) => headers.contains_key(TERMINAL_HEADER) && !peer.is_agent().await,
+            Self::Unix(peer) => {
+                headers.contains_key(TERMINAL_HEADER) && peer.caller().await == LocalCaller::Owner
+            }
         }
     }
 
     /// Returns who acts through this connection, for the audit.
     pub(super) async fn audit_actor(&self) -> AuditActor {
-        match self {
-            Self::Tcp(_) => AuditActor::Browser,
-            Self::Unix(peer) if peer.is_agent().await => AuditActor::Agent("unknown".into()),
-            Self::Unix(_) => AuditActor::Terminal,
+        match (self.caller().await, self) {
+            (LocalCaller::Agent(marks), _) => {
+                AuditActor::Agent(marks.first().map_or("unknown", String::as_str).into())
+            }
+            (LocalCaller::Unidentified, _) => AuditActor::Agent("unknown".into()),
+            (_, Self::Tcp(_)) => AuditActor::Browser,
+            (_, Self::Unix(_)) => AuditActor::Terminal,
         }
     }
 
-    /// Refuses decisions from an agent's process: agents must not answer their own questions.
-    pub(super) async fn ensure_may_decide(&self) -> Result<(), HttpError> {
+    /// Identifies the process at the other end, once for each connection.
+    pub(super) async fn caller(&self) -> LocalCaller {
         match self {
-            Self::Unix(peer) if peer.is_agent().await => {
-                Err(HttpError::new(ErrorKind::NotGranted, "an agent's process cannot decide")
-                    .with_hint("decide it yourself, in a terminal that no agent has started"))
-            }
-            Self::Unix(_) | Self::Tcp(_) => Ok(()),
+            Self::Tcp(peer) => peer.caller().await,
+            Self::Unix(peer) => peer.caller().await,
         }
     }
 }
@@ -64,7 +66,11 @@ pub(super) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match admit(&state, &request) {
+    let admitted = match admit(&state, &request) {
+        Ok(principal) => reach::check(&state, &mut request, &principal).await.map(|()| principal),
+        Err(error) => Err(error),
+    };
+    match admitted {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
@@ -83,13 +89,13 @@ fn admit(state: &ApiState, request: &Request) -> Result<Principal, HttpError> {
     };
     let headers = request.headers();
     match source {
-        ConnectionSource::Tcp(local) => {
-            check_host(state, request, *local)?;
-            check_origin(state, headers, Some(*local))?;
+        ConnectionSource::Tcp(peer) => {
+            check_host(state, request, peer.local)?;
+            check_origin(state, headers, Some(peer.local))?;
             let path = request.uri().path();
             let open = request.method() == Method::GET && path == OPEN_PATH;
             if open || offered_tokens(headers).any(|token| state.token.matches(token)) {
-                return Ok(Principal::owner());
+                return Ok(Principal::owner_at(source));
             }
             let mut offered = offered_tokens(headers);
             let principal = offered.find_map(|key| state.models.keys.authenticate(key));
@@ -101,7 +107,7 @@ fn admit(state: &ApiState, request: &Request) -> Result<Principal, HttpError> {
         }
         ConnectionSource::Unix(peer) if peer.is_owner() => {
             check_origin(state, headers, None)?;
-            Ok(Principal::owner())
+            Ok(Principal::owner_at(source))
         }
         ConnectionSource::Unix(_) => {
             let message = "this socket serves only the user it belongs to";

@@ -10,11 +10,17 @@ use std::{
 use angelia_core::engine::SpendLimit;
 use sha2::{Digest as _, Sha256};
 
+use super::{ConnectionSource, HttpError, reach};
+use crate::socket::LocalCaller;
+
 /// The name of the owner as a caller.
 pub(super) const OWNER: &str = "owner";
 
 /// The period of `max_cost_usd_per_day`.
 const DAY: Duration = Duration::from_hours(24);
+
+/// How many bytes of a key's hash tell it apart from other keys of the same name.
+const FINGERPRINT_BYTES: usize = 8;
 
 /// A key that the owner gave to another user or program; `angelia keys add` creates it.
 #[derive(Clone)]
@@ -86,13 +92,21 @@ impl AllowedModels {
 /// The authenticated sender of a request.
 #[derive(Clone, Debug)]
 pub struct Principal {
+    /// Identifies the principal in records, idempotency keys, hashes of histories and budgets.
     /// Principals with different names never see each other's sessions.
     pub name: Arc<str>,
     pub grant: Arc<Grant>,
     pub is_owner: bool,
+    /// The connection of an owner's request, by which an agent's process is told apart.
+    pub(in crate::http) connection: Option<ConnectionSource>,
 }
 
 impl Principal {
+    /// The owner, over a connection that may be an agent's.
+    pub(super) fn owner_at(connection: &ConnectionSource) -> Self {
+        Self { connection: Some(connection.clone()), ..Self::owner() }
+    }
+
     pub fn owner() -> Self {
         Self {
             name: OWNER.into(),
@@ -102,6 +116,18 @@ impl Principal {
                 max_cost_usd_per_day: None,
             }),
             is_owner: true,
+            connection: None,
+        }
+    }
+
+    /// Refuses a process of an agent that uses the owner's rights. A key is its own authority.
+    pub(super) async fn ensure_no_agent(&self) -> Result<(), HttpError> {
+        let Some(connection) = self.connection.as_ref().filter(|_| self.is_owner) else {
+            return Ok(());
+        };
+        match connection.caller().await {
+            LocalCaller::Owner | LocalCaller::Remote => Ok(()),
+            LocalCaller::Agent(_) | LocalCaller::Unidentified => Err(reach::owner_only()),
         }
     }
 
@@ -124,10 +150,13 @@ impl Principal {
 
     fn for_key(key: &AccessKey) -> Self {
         Self {
-            // The prefix keeps a key named `owner` from being taken for the owner.
-            name: format!("key:{}", key.name).into(),
+            // The prefix keeps a key named `owner` from being taken for the owner. The fingerprint
+            // keeps a key that was made again under the name of a revoked one apart from it.
+            name: format!("key:{}#{}", key.name, hex::encode(&key.sha256[..FINGERPRINT_BYTES]))
+                .into(),
             grant: Arc::new(key.grant.clone()),
             is_owner: false,
+            connection: None,
         }
     }
 }

@@ -4,7 +4,8 @@
 //! - [`ApiState`]: everything the daemon provides.
 //! - [`serve_tcp`], [`serve_unix`]: the listeners.
 //! - [`router`]: maps paths to handlers; also for tests without a socket.
-//! - `guard`: authenticates requests; `keys`: the principals and their keys. `early_errors`: errors
+//! - `guard`: authenticates requests; [`reach`]: what an agent's process may reach; [`AgentDelegation`]: where
+//!   its session may hand work; `keys`: the principals and their keys. `early_errors`: errors
 //!   from before a dialect is chosen, in the format the client expects.
 //! - `caller_limits`: what one caller may take of the daemon.
 //! - `body`: reads the body and the query of a request; `idempotency`: its key; [`HttpError`]: the
@@ -13,6 +14,7 @@
 //! - `api`: the handlers of `/api`. `v1`: the model APIs, built on [`dialect`], [`anthropic`] and
 //!   [`openai`].
 
+mod agent_delegation;
 pub mod anthropic;
 mod api;
 mod body;
@@ -28,6 +30,7 @@ mod metrics;
 mod models;
 pub mod openai;
 mod openapi;
+mod reach;
 pub mod resources;
 mod serve;
 mod sse;
@@ -38,6 +41,7 @@ use std::sync::Arc;
 
 use axum::{Router, middleware, routing::get};
 
+pub use agent_delegation::{AgentDelegation, DelegatedTurnLimits};
 pub(crate) use api::owners_name;
 pub use api::{
     BusApi, DecisionBody, IDEMPOTENCY_WINDOW, InterruptBody, NewSessionBody, REPEAT_HEADER,
@@ -50,6 +54,7 @@ pub use health::HealthStatus;
 pub use idempotency::KEY_HEADER;
 pub use keys::{AccessKey, AccessKeys, AllowedModels, Grant, Principal};
 pub use metrics::Metrics;
+pub use reach::AgentAccess;
 pub use serve::{serve_tcp, serve_unix};
 pub use state::{ApiState, OwnerToken};
 

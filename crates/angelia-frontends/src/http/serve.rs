@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::{ApiState, ConnectionSource, caller_limits::ConnectionCaller, router};
-use crate::socket::{AcceptErrors, Peer};
+use crate::socket::{AcceptErrors, Peer, TcpPeer};
 
 /// The maximum number of connections of one listener; further clients wait to be accepted. Each
 /// listener has its own limit, so that a flood on the port does not lock the owner's terminal out
@@ -67,7 +67,7 @@ impl Listener for TcpListener {
     fn connection_source(stream: &TcpStream) -> io::Result<ConnectionSource> {
         // Events are small and must be sent at once.
         stream.set_nodelay(true)?;
-        Ok(ConnectionSource::Tcp(stream.local_addr()?))
+        Ok(ConnectionSource::Tcp(TcpPeer::from_stream(stream)?))
     }
 }
 
@@ -132,7 +132,7 @@ async fn serve_connection<S>(
     let needs_key = matches!(source, ConnectionSource::Tcp(_));
     let identified = connection_caller.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(source);
+        request.extensions_mut().insert(source.clone());
         if needs_key {
             request.extensions_mut().insert(connection_caller.clone());
         }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use sha2::{Digest, Sha256};
 
 use super::{
-    BusApi, CallerLimits,
+    AgentAccess, BusApi, CallerLimits,
     dialect::{ModelSettings, RecentRequests},
     keys,
     metrics::Metrics,
@@ -21,6 +21,8 @@ pub struct ApiState {
     pub engine: Engine,
     pub profiles: Arc<dyn Profiles>,
     pub token: OwnerToken,
+    /// What agents' own processes may reach.
+    pub agents: Arc<AgentAccess>,
     /// The version of this program.
     pub version: Arc<str>,
     /// The hash of the active configuration: a command with another one must not use this daemon.

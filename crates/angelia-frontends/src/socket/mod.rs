@@ -1,8 +1,22 @@
-//! What the listeners share: the process at the other end of a Unix socket, and failures to accept a
-//! connection.
+//! What the listeners share: the process at the other end of a local connection, and failures to
+//! accept one.
+//!
+//! - [`LocalCaller`]: the answer: the owner, an agent, or neither.
+//! - `ancestry`: looks for the marks of agents in a process and its ancestors.
+//! - [`Peer`]: the process at the other end of a Unix socket; [`TcpPeer`]: of a TCP connection.
+//! - [`AgentSessions`]: finds the session that an agent's mark belongs to.
+//! - `accept_errors`: failures to accept a connection.
 
 mod accept_errors;
+mod agent_sessions;
+mod ancestry;
+mod caller;
 mod peer;
+mod tcp_peer;
+mod tcp_table;
 
 pub(crate) use accept_errors::AcceptErrors;
-pub use peer::{AGENT_MARK, Peer, inherited_mark};
+pub use agent_sessions::AgentSessions;
+pub use caller::LocalCaller;
+pub use peer::Peer;
+pub use tcp_peer::TcpPeer;

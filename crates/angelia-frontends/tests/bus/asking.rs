@@ -15,6 +15,7 @@ async fn a_sender_hears_that_its_message_is_accepted_and_delivered() {
     assert_eq!(accepted, json!({"type": "accepted", "id": "1"}));
     let mut expected = message("r", "1");
     expected["from"] = json!("s");
+    expected["verified"] = json!(false);
     assert_eq!(receiver.expect_frame().await, expected);
     receiver.send(&json!({"type": "ack", "id": "1"})).await.unwrap();
     let delivered = sender.expect_frame().await;

@@ -4,10 +4,14 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_backends::bus::{BusLimits, LocalBus};
 use angelia_core::{
+    model::SessionId,
     ports::{Bus, Clock},
     task::TaskGroup,
 };
-use angelia_frontends::bus::{ListenerContext, ListenerLimits, listener};
+use angelia_frontends::{
+    bus::{ListenerContext, ListenerLimits, listener},
+    socket::AgentSessions,
+};
 use angelia_testkit::{bus_peer::BusPeer, clock::SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -36,6 +40,7 @@ impl SocketHarness {
             tasks: TaskGroup::new(),
             message_feed: broadcast::channel(16).0,
             limits: door_limits,
+            agents: Arc::new(SocketAgents),
             version: "test".into(),
         };
         let bound = listener::bind(&socket).await.unwrap();
@@ -75,6 +80,15 @@ impl SocketHarness {
             assert!(tokio::time::Instant::now() < deadline, "{listed:?}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+}
+
+/// Agents whose mark ends with the id of their session.
+struct SocketAgents;
+
+impl AgentSessions for SocketAgents {
+    fn session_of(&self, mark: &str) -> Option<SessionId> {
+        mark.rsplit(':').next()?.parse().ok()
     }
 }
 

@@ -22,7 +22,8 @@ pub(crate) fn check(frame: &[u8]) {
     }
     let me = EndpointName::new("me").unwrap();
     for sender in [
-        MessageSender::Registered(me),
+        MessageSender::Registered(me.clone(), true),
+        MessageSender::Registered(me, false),
         MessageSender::Unregistered(true),
         MessageSender::Unregistered(false),
     ] {
@@ -42,9 +43,10 @@ fn check_message(frame: &str, sender: &MessageSender, message: &BusMessage) {
     assert_eq!(field(envelope, "to"), field(frame, "to"), "untouched");
     assert!(field(envelope, "ts").is_some());
     assert!(!message.id.is_empty());
-    let is_proven = !matches!(sender, MessageSender::Unregistered(false));
+    let is_proven =
+        matches!(sender, MessageSender::Unregistered(true) | MessageSender::Registered(_, true));
     assert_eq!(message.verified, is_proven);
-    if let MessageSender::Registered(name) = sender {
+    if let MessageSender::Registered(name, _) = sender {
         assert_eq!(message.from.as_deref(), Some(name.as_str()));
         assert_eq!(string(envelope, "from"), *name.as_str());
     }

@@ -103,3 +103,80 @@ async fn the_durable_hear_what_was_said_to_everyone() {
     let mut durable = stage.connect_with_ack("d").await;
     assert_eq!(durable.expect_frame().await["id"], "1");
 }
+
+#[tokio::test]
+async fn a_registered_name_is_verified_only_by_its_token() {
+    let stage = SocketHarness::new().await;
+    let mut receiver = stage.connect_with_ack("r").await;
+    let mut proven = stage.connect().await;
+    proven.request(register("p", &json!({"token": "secret"}))).await;
+    let mut plain = stage.connect_with_ack("q").await;
+    for (sender, expected) in [(&mut proven, json!(null)), (&mut plain, json!(false))] {
+        let mut sent = message("r", "");
+        sent["verified"] = json!(true);
+        sent.as_object_mut().unwrap().remove("id");
+        sender.request(sent).await;
+        let got = receiver.expect_frame().await;
+        // What the sender says of itself is corrected; a proven one needs no remark.
+        let said =
+            if got["verified"] == json!(true) { json!(null) } else { got["verified"].clone() };
+        assert_eq!(said, expected, "{got}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_set_only_on_a_name_that_nobody_has_used() {
+    let stage = SocketHarness::new().await;
+    drop(stage.connect_registered("used").await);
+    stage.wait_until_listed(&[]).await;
+    let mut thief = stage.connect().await;
+    let reply = thief.request(register("used", &json!({"token": "mine"}))).await;
+    assert_eq!(reply["reason"], "token_too_late", "{reply}");
+    thief.assert_closed().await;
+    // The name still belongs to whoever used it.
+    drop(stage.connect_registered("used").await);
+    // Whoever proves a protected name has it again.
+    for _ in 0..2 {
+        let mut owner = stage.connect().await;
+        let reply = owner.request(register("fresh", &json!({"token": "mine"}))).await;
+        assert_eq!(reply["type"], "registered", "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_displaces_or_locks_out_the_host() {
+    use angelia_core::{
+        model::EndpointName,
+        ports::bus::{AttachRequest, Claimant},
+    };
+    let stage = SocketHarness::new().await;
+    // Somebody has protected the name before the daemon comes.
+    let mut early = stage.connect().await;
+    early.request(register("angelia", &json!({"token": "mine"}))).await;
+    let host = || AttachRequest {
+        claimant: Claimant::Host,
+        ..AttachRequest::new(EndpointName::new("angelia").unwrap())
+    };
+    let mut inbox = stage.bus.attach(host()).await.unwrap();
+    assert_eq!(early.expect_frame().await["type"], "displaced");
+    for more in [json!({}), json!({"token": "mine"})] {
+        let mut late = stage.connect().await;
+        let reply = late.request(register("angelia", &more)).await;
+        assert_eq!(reply["reason"], "taken", "{more}");
+        late.assert_closed().await;
+    }
+    // A client of hermes-bus learns it too, and one that asks gets another name.
+    let mut old = stage.connect().await;
+    let reply = old.request(json!({"type": "register", "endpoint": "angelia"})).await;
+    assert_eq!((&reply["type"], &reply["code"]), (&json!("error"), &json!("taken")));
+    let mut polite = stage.connect().await;
+    let reply = polite.request(register("angelia", &json!({"prefix": true}))).await;
+    assert_eq!(reply["endpoint"], "angelia-2");
+    let mut sender = stage.connect().await;
+    let mut sent = message("angelia", "1");
+    sent["ack"] = json!(true);
+    assert_eq!(sender.request(sent).await["type"], "accepted");
+    assert_eq!(&*inbox.next(1).await.unwrap()[0].message.id, "1");
+    // The old token proves nothing any more.
+    assert!(!stage.bus.verify_token("angelia", "mine"));
+}

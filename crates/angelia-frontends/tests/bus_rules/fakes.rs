@@ -249,6 +249,10 @@ impl BusInbox for ManualInbox {
         Uuid::nil()
     }
 
+    fn is_proven(&self) -> bool {
+        true
+    }
+
     fn next(&mut self, _limit: usize) -> BoxFuture<'_, Result<Vec<BusDelivery>, InboxError>> {
         Box::pin(async {
             match self.deliveries.recv().await {

@@ -12,6 +12,7 @@ use angelia_frontends::http::{
     dialect::{ModelSettings, RecentRequests},
     router,
 };
+use angelia_frontends::socket::{LocalCaller, TcpPeer};
 use angelia_testkit::lexical_paths::LexicalPaths;
 use angelia_testkit::memory_store::MemoryStore;
 use axum::{
@@ -27,6 +28,7 @@ use tower::ServiceExt as _;
 use super::{
     context::AnyProfile,
     fakes::{CountingClock, RecordingBus},
+    no_agents::no_agents,
 };
 
 struct BusApiHarness {
@@ -53,6 +55,7 @@ fn bus_api_harness(with_bus: bool) -> BusApiHarness {
         engine,
         profiles: Arc::new(AnyProfile),
         token: OwnerToken::new("tok"),
+        agents: no_agents(),
         version: "1".into(),
         config_sha256: "c".into(),
         allowed_hosts: Vec::new(),
@@ -91,7 +94,7 @@ impl BusApiHarness {
             .uri(path)
             .header("host", "127.0.0.1:4376")
             .header("authorization", "Bearer tok")
-            .extension(ConnectionSource::Tcp(local))
+            .extension(ConnectionSource::Tcp(TcpPeer::identified(local, LocalCaller::Owner)))
             .body(Body::from(body.to_string()))
             .unwrap();
         self.router.clone().oneshot(request).await.unwrap()

@@ -44,6 +44,26 @@ fn whoever_needs_only_the_rules_leaves_the_report() {
 }
 
 #[test]
+fn rules_that_another_could_write_are_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bus-rules.yaml");
+    let rules = LiveRules::new(vec![path.clone()]);
+    let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    fs::write(&path, "callbacks:\n- match_type: a\n").unwrap();
+    set(0o666);
+    let (none, reports) = rules.current();
+    assert!(none.callbacks.is_empty());
+    assert!(reports[0].broken && reports[0].what.contains("can be written by others"));
+    set(0o644);
+    assert_eq!(rules.current().0.callbacks.len(), 1);
+    // An edit by somebody else changes nothing.
+    fs::write(&path, "callbacks: []\n").unwrap();
+    set(0o646);
+    assert_eq!(rules.current().0.callbacks.len(), 1);
+}
+
+#[test]
 fn ours_comes_before_the_one_that_was_brought() {
     let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let paths = rules_paths(ours.path().into(), Some(theirs.path().into()));

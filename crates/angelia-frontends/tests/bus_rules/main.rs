@@ -9,5 +9,7 @@ mod fakes;
 mod file;
 mod http;
 mod live;
+#[path = "../no_agents/mod.rs"]
+mod no_agents;
 mod react;
 mod webhook;

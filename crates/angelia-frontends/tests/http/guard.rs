@@ -7,10 +7,10 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::harness::{ApiHarness, ApiResponse, LOCAL_ADDRESS, TOKEN, own_process_source, request};
+use crate::harness::{ApiHarness, ApiResponse, TOKEN, own_process_source, owner_source, request};
 
 async fn with_headers(stage: &ApiHarness, path: &str, headers: &[(&str, &str)]) -> ApiResponse {
-    let mut request = Request::builder().uri(path).extension(ConnectionSource::Tcp(LOCAL_ADDRESS));
+    let mut request = Request::builder().uri(path).extension(owner_source());
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -166,7 +166,7 @@ async fn the_socket_needs_no_token_but_the_right_user() {
     let uid = rustix::process::geteuid().as_raw();
     let stranger = ConnectionSource::Unix(Peer::new(uid + 1, Some(std::process::id())));
     for path in ["/healthz", "/api/sessions"] {
-        let answer = stage.send(over_socket(stranger, Method::GET, path)).await;
+        let answer = stage.send(over_socket(stranger.clone(), Method::GET, path)).await;
         assert_eq!(answer.error().0, 403);
     }
     let mut page = over_socket(own_process_source(), Method::GET, "/api/sessions");

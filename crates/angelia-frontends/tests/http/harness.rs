@@ -13,8 +13,8 @@ use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{
         ApprovalKind, ApprovalRequest, ApprovalStage, Content, EventKind, Failure, FailureKind,
-        Mode, Notice, NoticeLevel, Question, QuestionOption, SessionSpec, TextChannel, ToolAccess,
-        ToolClass, TurnStatus, Usage,
+        Mode, Notice, NoticeLevel, Question, QuestionOption, SessionId, SessionSpec, TextChannel,
+        ToolAccess, ToolClass, TurnStatus, Usage,
     },
     ports::{
         AgentEvent, AgentOutcome, BoxFuture, Clock, ProfileRequest, ProfileSummary, Profiles,
@@ -23,8 +23,12 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_frontends::{
-    http::{ApiState, ConnectionSource, dialect::ModelSettings, router},
-    socket::Peer,
+    http::{
+        AgentAccess, AgentDelegation, ApiState, ConnectionSource, DelegatedTurnLimits,
+        dialect::ModelSettings, router,
+    },
+    mcp::lineage,
+    socket::{AgentSessions, LocalCaller, Peer, TcpPeer},
 };
 use angelia_testkit::{
     lexical_paths::LexicalPaths,
@@ -67,7 +71,7 @@ impl ApiHarness {
         let hands = TaskGroup::new();
         let go = Arc::new(Semaphore::new(0));
         let engine = Engine::new(EngineParts {
-            store,
+            store: Arc::clone(&store),
             clock: Arc::new(CountingClock::default()),
             paths: Arc::new(LexicalPaths::default()),
             executors: vec![puppet],
@@ -85,6 +89,10 @@ impl ApiHarness {
             }
         });
         let state = Arc::new(ApiState {
+            agents: {
+                let agents = Arc::new(ApiAgents(store));
+                Arc::new(AgentAccess::new(Arc::clone(&agents) as _, agents))
+            },
             allowed_hosts: vec!["box.example".to_owned(), "dev.example:99".to_owned()],
             allowed_origins: vec!["https://app.example".to_owned()],
             ..api_state(engine, Arc::new(ApiProfiles), ModelSettings::default())
@@ -162,9 +170,14 @@ pub(crate) fn request(method: Method, path: &str, body: Option<Value>) -> Reques
         .uri(path)
         .header("host", "127.0.0.1:4376")
         .header("authorization", format!("Bearer {TOKEN}"))
-        .extension(ConnectionSource::Tcp(LOCAL_ADDRESS))
+        .extension(owner_source())
         .body(body)
         .unwrap()
+}
+
+/// Returns the owner's program as a caller over TCP.
+pub(crate) fn owner_source() -> ConnectionSource {
+    ConnectionSource::Tcp(TcpPeer::identified(LOCAL_ADDRESS, LocalCaller::Owner))
 }
 
 /// Returns this process as a caller over the Unix socket.
@@ -245,6 +258,51 @@ impl Profiles for ApiProfiles {
             mode: Mode::Agent,
             model: None,
         }]
+    }
+}
+
+/// Returns the mark of the agent of a session.
+pub(crate) fn agent_mark(session: &str) -> String {
+    format!("home:owner:{session}")
+}
+
+/// Agents whose mark ends with the id of their session. They may hand work to `homely`.
+struct ApiAgents(Arc<dyn Store>);
+
+impl AgentSessions for ApiAgents {
+    fn session_of(&self, mark: &str) -> Option<SessionId> {
+        mark.rsplit(':').next()?.parse().ok()
+    }
+}
+
+impl AgentDelegation for ApiAgents {
+    fn is_within(
+        &self,
+        session: SessionId,
+        top: SessionId,
+    ) -> BoxFuture<'_, Result<bool, Failure>> {
+        Box::pin(async move {
+            let found = lineage::is_same_or_descendant(&*self.0, session, top).await;
+            found.map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))
+        })
+    }
+
+    fn check_delegation<'a>(
+        &'a self,
+        _: SessionId,
+        spec: &'a SessionSpec,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        let allowed = if &*spec.profile == "homely" {
+            Ok(())
+        } else {
+            Err(Failure::new(FailureKind::Refused, "only to `homely`").with_hint("use it"))
+        };
+        Box::pin(std::future::ready(allowed))
+    }
+
+    fn turn_limits(&self, _: SessionId) -> BoxFuture<'_, Result<DelegatedTurnLimits, Failure>> {
+        let limits = DelegatedTurnLimits { can_ask: false, max_cost_usd: Some(0.25) };
+        Box::pin(std::future::ready(Ok(limits)))
     }
 }
 

@@ -10,8 +10,11 @@ mod health;
 mod limits;
 mod lists;
 mod metrics;
+#[path = "../no_agents/mod.rs"]
+mod no_agents;
 mod once;
 mod openapi;
+mod reach;
 #[expect(dead_code, reason = "shared with the tests of the model APIs")]
 #[path = "../router_fixture/mod.rs"]
 mod router_fixture;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use angelia_frontends::http::{ConnectionSource, router};
+use angelia_frontends::http::router;
 use axum::{
     body::Body,
     http::{Method, Request},
@@ -10,7 +10,7 @@ use axum::{
 use serde_json::Value;
 use tower::ServiceExt;
 
-use crate::harness::{ApiHarness, LOCAL_ADDRESS, TOKEN};
+use crate::harness::{ApiHarness, LOCAL_ADDRESS, TOKEN, owner_source};
 
 /// Returns the router's paths from its debug output, the only place where it lists them.
 fn routed(router: &axum::Router<()>) -> BTreeSet<String> {
@@ -66,7 +66,7 @@ async fn is_allowed(stage: &ApiHarness, method: &str, path: &str) -> bool {
         .uri(path)
         .header("host", LOCAL_ADDRESS.to_string())
         .header("x-api-key", TOKEN)
-        .extension(ConnectionSource::Tcp(LOCAL_ADDRESS))
+        .extension(owner_source())
         .body(Body::empty())
         .unwrap();
     let response = stage.router.clone().oneshot(request).await.unwrap();

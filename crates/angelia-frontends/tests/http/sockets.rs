@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::harness::{ApiHarness, DEADLINE, TOKEN};
+use crate::harness::{ApiHarness, DEADLINE, TOKEN, agent_mark};
 
 /// Runs the listeners in their own tasks, as the daemon does.
 pub(crate) struct RunningServer {
@@ -257,35 +257,52 @@ async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
     assert!(UnixStream::connect(served.socket()).await.is_err());
 }
 
+/// Where a process connects to.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    Socket(&'a Path),
+    /// Over TCP with the owner's token, which every process of the same user can read.
+    Port(SocketAddr),
+}
+
 /// A program that an agent started, or a descendant of such a program.
 #[expect(
     clippy::disallowed_methods,
     reason = "the other end of the socket must be another process"
 )]
 async fn request_from_child(
-    socket: &Path,
-    env: &[(&str, &str)],
+    target: Target<'_>,
+    mark: Option<&str>,
     script: &str,
     body: &str,
     path: &str,
 ) -> u16 {
+    let host = match target {
+        Target::Socket(_) => "localhost".to_owned(),
+        Target::Port(address) => address.to_string(),
+    };
     let request = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\nx-angelia-terminal: 1\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        "POST {path} HTTP/1.1\r\nhost: {host}\r\nx-angelia-terminal: 1\r\n\
+         x-api-key: {TOKEN}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    let output = tokio::process::Command::new("sh")
+    let mut command = tokio::process::Command::new("sh");
+    command
         .arg("-c")
         .arg(script)
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .env("SOCKET", socket)
         .env("REQUEST", request)
         .env("CLIENT", CLIENT)
-        .envs(env.iter().copied())
-        .kill_on_drop(true)
-        .output();
-    let output = timeout(DEADLINE, output).await.unwrap().unwrap();
+        .kill_on_drop(true);
+    match target {
+        Target::Socket(socket) => command.env("SOCKET", socket),
+        Target::Port(address) => command.env("PORT", address.port().to_string()),
+    };
+    if let Some(mark) = mark {
+        command.env("ANGELIA_AGENT", mark);
+    }
+    let output = timeout(DEADLINE, command.output()).await.unwrap().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
     status.unwrap_or_else(|| panic!("{text} {}", String::from_utf8_lossy(&output.stderr)))
@@ -293,8 +310,11 @@ async fn request_from_child(
 
 const CLIENT: &str = "
 import os, socket
-s = socket.socket(socket.AF_UNIX)
-s.connect(os.environ['SOCKET'])
+if 'PORT' in os.environ:
+    s = socket.create_connection(('127.0.0.1', int(os.environ['PORT'])))
+else:
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(os.environ['SOCKET'])
 s.sendall(os.environ['REQUEST'].encode())
 answer = b''
 while piece := s.recv(65536):
@@ -302,53 +322,68 @@ while piece := s.recv(65536):
 print(answer.decode())
 ";
 
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
-    let served = RunningServer::start().await;
-    let session = served.stage.session().await;
-    let turn = served.stage.submit(&session, "ask").await;
-    served.stage.wait_for_status(&turn, "awaiting_approval").await;
+/// Ways to start a client from an agent's shell. Removing the mark, or replacing it, does not
+/// change the parent processes.
+const SCRIPTS: [&str; 5] = [
+    "exec python3 -c \"$CLIENT\"",
+    "env -u ANGELIA_AGENT python3 -c \"$CLIENT\"; true",
+    "ANGELIA_AGENT=released python3 -c \"$CLIENT\"; true",
+    "ANGELIA_AGENT=home:owner:command-1 python3 -c \"$CLIENT\"; true",
+    // The client is in a process session of its own.
+    "env -u ANGELIA_AGENT setsid -w python3 -c \"$CLIENT\"; true",
+];
+
+async fn pending_approval(served: &RunningServer, turn: &str) -> angelia_core::model::ApprovalId {
+    served.stage.wait_for_status(turn, "awaiting_approval").await;
     let mut watch = served.stage.state.engine.watch(turn.parse().unwrap(), 0).await.unwrap();
-    let approval = loop {
+    loop {
         let batch = watch.next().await.unwrap().unwrap();
         let found = batch.iter().find_map(|event| match &event.kind {
             angelia_core::model::EventKind::Approval(approval) => Some(approval.id),
             _ => None,
         });
         if let Some(id) = found {
-            break id;
+            return id;
         }
-    };
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
+    let served = RunningServer::start().await;
+    let session = served.stage.session().await;
+    let turn = served.stage.submit(&session, "ask").await;
+    let approval = pending_approval(&served, &turn).await;
     let socket = served.socket();
     let decide = format!("/api/approvals/{approval}");
     let verdict = json!({"verdict": "once"}).to_string();
-    let marked = [("ANGELIA_AGENT", "home:owner:agent")];
-    let scripts = [
-        "exec python3 -c \"$CLIENT\"",
-        // Removing the mark does not change the parent processes.
-        "env -u ANGELIA_AGENT python3 -c \"$CLIENT\"; true",
-        "ANGELIA_AGENT=released python3 -c \"$CLIENT\"; true",
-    ];
-    for script in scripts {
-        let status = request_from_child(&socket, &marked, script, &verdict, &decide).await;
-        assert_eq!(status, 403, "{script}");
-    }
-    assert_eq!(
-        served.stage.wait_for_status(&turn, "awaiting_approval").await["status"],
-        "awaiting_approval"
-    );
-
+    let (own, other) = (agent_mark(&session), "home:owner:agent".to_owned());
     let turns = format!("/api/sessions/{session}/turns");
     let origin = json!({"input": "origin"}).to_string();
-    let status = request_from_child(&socket, &marked, scripts[0], &origin, &turns).await;
-    assert_eq!(status, 202);
-    let status = request_from_child(&socket, &[], scripts[0], &origin, &turns).await;
-    assert_eq!(status, 202);
-    let status = request_from_child(&socket, &[], scripts[0], &verdict, &decide).await;
+    for target in [Target::Socket(&socket), Target::Port(served.address)] {
+        for script in SCRIPTS {
+            for mark in [&own, &other] {
+                for (path, body) in [(&decide, &verdict), (&turns, &origin)] {
+                    let status = request_from_child(target, Some(mark), script, body, path).await;
+                    assert_eq!(status, 403, "{script} {path}");
+                }
+            }
+        }
+    }
+    let shown = served.stage.wait_for_status(&turn, "awaiting_approval").await;
+    assert_eq!(shown["status"], "awaiting_approval");
+
+    // The same programs without a mark are the owner's.
+    for target in [Target::Port(served.address), Target::Socket(&socket)] {
+        let status = request_from_child(target, None, SCRIPTS[0], &origin, &turns).await;
+        assert_eq!(status, 202);
+    }
+    let port = Target::Port(served.address);
+    let status = request_from_child(port, None, SCRIPTS[0], &verdict, &decide).await;
     assert_eq!(status, 200);
     served.stage.wait_for_status(&turn, "completed").await;
-    // Newest first: the turn of the owner's program, then the turn of the agent's program.
+    // Newest first: only a request over the socket can come from a terminal.
     let listed = format!("/api/turns?session={session}");
     let newest = served.stage.get(&listed).await["data"][0]["id"].as_str().unwrap().to_owned();
     served.stage.wait_for_status(&newest, "completed").await;
@@ -356,3 +391,41 @@ async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
     assert_eq!(turns["data"][0]["text"], "owner true");
     assert_eq!(turns["data"][1]["text"], "remote true");
 }
+
+/// A client that goes away at once cannot be identified, so what it asked for is not done.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_request_whose_sender_is_gone_decides_nothing() {
+    let served = RunningServer::start().await;
+    let session = served.stage.session().await;
+    let turn = served.stage.submit(&session, "ask").await;
+    let approval = pending_approval(&served, &turn).await;
+    let body = json!({"verdict": "once"}).to_string();
+    let request = served.request_text("POST", &format!("/api/approvals/{approval}"), &body);
+    let script = "env -u ANGELIA_AGENT python3 -c \"$LEAVER\"; true";
+    for _ in 0..5 {
+        #[expect(clippy::disallowed_methods, reason = "the sender must be another process")]
+        let mut child = tokio::process::Command::new("sh")
+            .args(["-c", script])
+            .env("ANGELIA_AGENT", agent_mark(&session))
+            .env("PORT", served.address.port().to_string())
+            .env("REQUEST", &request)
+            .env("LEAVER", LEAVER)
+            .spawn()
+            .unwrap();
+        child.wait().await.unwrap();
+    }
+    // Requests are answered in the order of their connections or dropped; this one comes last.
+    let last = served.request_text("GET", "/healthz", "");
+    assert_eq!(exchange(served.tcp().await, &last).await.0, 200);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let shown = served.stage.get(&format!("/api/turns/{turn}")).await;
+    assert_eq!(shown["status"], "awaiting_approval");
+}
+
+const LEAVER: &str = "
+import os, socket
+s = socket.create_connection(('127.0.0.1', int(os.environ['PORT'])))
+s.sendall(os.environ['REQUEST'].encode())
+s.close()
+";

@@ -19,6 +19,8 @@ use axum::{
 use http_body_util::BodyExt;
 use serde_json::Value;
 
+use crate::no_agents::no_agents;
+
 pub(crate) const TOKEN: &str = "tok-123";
 pub(crate) const LOCAL_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4376);
 
@@ -35,6 +37,7 @@ pub(crate) fn api_state(
         engine,
         profiles,
         token: OwnerToken::new(TOKEN),
+        agents: no_agents(),
         version: "1.2.3".into(),
         config_sha256: "c0ffee".into(),
         allowed_hosts: Vec::new(),

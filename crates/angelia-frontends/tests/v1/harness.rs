@@ -18,6 +18,7 @@ use angelia_frontends::http::{
     dialect::{ModelFamily, ModelSettings},
     router,
 };
+use angelia_frontends::socket::{LocalCaller, TcpPeer};
 use angelia_testkit::{
     clock::SystemClock,
     lexical_paths::LexicalPaths,
@@ -36,6 +37,7 @@ use tower::ServiceExt;
 
 use crate::router_fixture::api_state;
 pub(crate) use crate::router_fixture::{ApiResponse, DEADLINE, LOCAL_ADDRESS, TOKEN};
+pub(crate) const MODEL: &str = "puppet/wood";
 
 pub(crate) const MODEL: &str = "puppet/wood";
 
@@ -217,7 +219,7 @@ impl ModelApiRequest {
 }
 
 pub(crate) fn loopback_source() -> ConnectionSource {
-    ConnectionSource::Tcp(LOCAL_ADDRESS)
+    ConnectionSource::Tcp(TcpPeer::identified(LOCAL_ADDRESS, LocalCaller::Owner))
 }
 
 pub(crate) fn get(path: &str) -> axum::http::request::Builder {

@@ -3,6 +3,7 @@
 use angelia_core::{engine::EngineLimits, model::Usage};
 use angelia_frontends::http::{AllowedModels, CallerLimits, Grant};
 use axum::body::Body;
+use serde_json::json;
 
 use crate::harness::{ModelApiHarness, ModelApiRequest, full_grant, get, key, user};
 
@@ -73,7 +74,8 @@ async fn a_key_has_what_it_allows_and_no_more_than_it_may_cost() {
     assert_eq!(stage.send_and_wait(&ask.clone().with("model", "work")).await.status, 403);
     let answer = stage.send(&ask);
     let run = stage.run().await;
-    assert_eq!(run.turn.options.caller.as_deref(), Some("key:narrow"));
+    let caller = run.turn.options.caller.as_deref().unwrap();
+    assert!(caller.starts_with("key:narrow#"), "{caller}");
     assert_eq!(run.turn.options.max_cost_usd, Some(0.5));
     let usage = Usage { cost_usd: Some(0.6), ..Usage::default() };
     let event = angelia_core::model::EventKind::Usage(usage);
@@ -141,6 +143,39 @@ async fn large_requests_of_one_key_wait_and_those_of_another_do_not() {
     run.complete("done");
     assert_eq!(first.await.unwrap().status, 200);
     stage.run_turn(&ask("greedy"), "y").await;
+}
+
+#[tokio::test]
+async fn a_key_made_again_under_a_revoked_name_is_another_key() {
+    let stage = stage(false);
+    let limited = Grant { max_cost_usd_per_day: Some(0.5), ..full_grant() };
+    let rename =
+        |secret| stage.state.models.keys.replace(vec![key("bot", secret, limited.clone())]);
+    rename("first");
+    let ask = |text: &str, secret: &str| {
+        ModelApiRequest::responses(json!({"model": "puppet/wood", "input": text}))
+            .header("idempotency-key", "same")
+            .with_token(secret)
+    };
+    let answer = stage.send(&ask("one", "first"));
+    let run = stage.run().await;
+    let usage = Usage { cost_usd: Some(0.6), ..Usage::default() };
+    let event = angelia_core::model::EventKind::Usage(usage);
+    run.emit(vec![angelia_core::ports::AgentEvent::Event(event)]).await;
+    run.complete("dear");
+    let first = answer.await.unwrap();
+    let id = first.json()["id"].as_str().unwrap().to_owned();
+
+    rename("second");
+    // Its budget is unspent, its idempotency keys are new, and its history is its own.
+    let second = stage.run_turn(&ask("one", "second"), "again").await;
+    assert_ne!(second.session(), first.session());
+    let next = ModelApiRequest::responses(
+        json!({"model": "puppet/wood", "input": "two", "previous_response_id": id}),
+    );
+    assert_eq!(stage.send_and_wait(&next.with_token("second")).await.status, 404);
+    let shown = get(&format!("/v1/responses/{id}")).header("x-api-key", "second");
+    assert_eq!(stage.raw(shown.body(Body::empty()).unwrap()).await.status, 404);
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ mod harness;
 mod keys;
 mod matching;
 mod models;
+#[path = "../no_agents/mod.rs"]
+mod no_agents;
 mod once;
 #[path = "../router_fixture/mod.rs"]
 mod router_fixture;

@@ -25,6 +25,7 @@ use crate::{
     assemble::App,
     cli::error::{CommandError, Exit},
     clock::SystemClock,
+    delegation::HomeAgents,
 };
 
 /// How many messages a watcher in this process may lag behind.
@@ -93,6 +94,7 @@ pub(crate) async fn open(
         tasks: tasks.clone(),
         message_feed: broadcast::channel(MAX_WATCHER_LAG).0,
         limits: ListenerLimits::default(),
+        agents: Arc::new(HomeAgents::new(app)),
         version: env!("CARGO_PKG_VERSION").into(),
     };
     Ok(OpenBus { bus, context: door, listener: bound, pid_files })

@@ -1,5 +1,5 @@
-//! A pid file, locked for as long as its process lives. Only the lock proves that the process is
-//! alive; the pid in the file is for people and for signals.
+//! A pid file, locked for as long as its process lives. Only the lock proves which process holds
+//! the file; the pid in it is for people, and anybody who can write the file can change it.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -54,9 +54,32 @@ pub(crate) fn holder(path: &Path) -> Option<u32> {
     // A shared lock, so that two processes that check at once do not take each other for the
     // holder.
     match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => read_pid(&mut file),
+        Err(TryLockError::WouldBlock) => lock_holder(&file).or_else(|| read_pid(&mut file)),
         Ok(()) | Err(TryLockError::Error(_)) => None,
     }
+}
+
+/// Returns whether this process is proven to hold the file, by the kernel's list of locks.
+pub(crate) fn is_held_by(path: &Path, pid: u32) -> bool {
+    File::open(path).is_ok_and(|file| lock_holder(&file) == Some(pid))
+}
+
+/// Returns the process that has locked a file, if the kernel tells (Linux).
+fn lock_holder(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino();
+    find_lock(&fs::read_to_string("/proc/locks").ok()?, inode)
+}
+
+/// Finds the process with an exclusive `flock` on an inode, in lines such as
+/// `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF`.
+fn find_lock(locks: &str, inode: u64) -> Option<u32> {
+    locks.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let is_flock = fields.next()? == "FLOCK" && fields.nth(1)? == "WRITE";
+        let pid = fields.next()?.parse().ok()?;
+        let of_inode = fields.next()?.rsplit(':').next()?.parse() == Ok(inode);
+        (is_flock && of_inode).then_some(pid)
+    })
 }
 
 fn read_pid(file: &mut File) -> Option<u32> {
@@ -83,6 +106,29 @@ impl Drop for PidFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_holder_is_found_among_the_locks() {
+        let locks = "1: POSIX  ADVISORY  WRITE 11 08:01:131 0 EOF\n\
+                     2: FLOCK  ADVISORY  READ 12 08:01:131 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 13 08:01:132 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 14 08:01:131 0 EOF\n\
+                     4: -> FLOCK  ADVISORY  WRITE 15 08:01:133 0 EOF\n";
+        assert_eq!(find_lock(locks, 131), Some(14));
+        assert_eq!(find_lock(locks, 133), None, "it only waits");
+        assert_eq!(find_lock("", 131), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_forged_number_does_not_change_the_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bus.pid");
+        let _held = acquire(&path).unwrap();
+        fs::write(&path, "1\n").unwrap();
+        assert_eq!(holder(&path), Some(std::process::id()));
+        assert!(is_held_by(&path, std::process::id()) && !is_held_by(&path, 1));
+    }
 
     #[test]
     fn the_lock_counts_and_not_the_number() {

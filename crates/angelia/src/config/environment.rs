@@ -8,6 +8,11 @@ use std::{
     path::PathBuf,
 };
 
+use angelia_executors::process::mark::MARK_VARIABLE;
+
+/// How the names of variables that configure Angelia begin.
+const SETTING_PREFIXES: [&str; 3] = ["ANGELIA_", "HERMES_", "CLAUDE_CLI_"];
+
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     vars: BTreeMap<OsString, OsString>,
@@ -34,6 +39,23 @@ impl Environment {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.vars.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// Returns the environment without the variables that configure Angelia, except those that say
+    /// where its home and its bus are.
+    pub(crate) fn without_settings(mut self) -> Self {
+        let kept = ["ANGELIA_HOME", MARK_VARIABLE, "ANGELIA_LOG", "HERMES_BUS_ROOT"];
+        self.vars.retain(|name, _| {
+            let name = name.to_string_lossy();
+            let configures = SETTING_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            !configures || kept.contains(&&*name)
+        });
+        self
+    }
+
+    /// Returns the mark of an agent in our own environment, as it is.
+    pub(crate) fn own_mark(&self) -> Option<&str> {
+        self.non_empty(MARK_VARIABLE).and_then(OsStr::to_str)
     }
 
     /// The owner's home folder.

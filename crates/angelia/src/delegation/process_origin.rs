@@ -3,8 +3,8 @@
 //! a mark on this process or its ancestors, the owner started it.
 
 use angelia_core::model::SessionId;
-use angelia_executors::process::{ProcessMark, mark, session_binding};
-use angelia_frontends::{mcp::ToolCallError, socket::inherited_mark};
+use angelia_executors::process::{ProcessMark, session_binding};
+use angelia_frontends::{mcp::ToolCallError, socket::LocalCaller};
 
 use crate::assemble::App;
 
@@ -18,19 +18,21 @@ pub(crate) enum ProcessOrigin {
 }
 
 impl ProcessOrigin {
-    /// Reads the mark of this process or of its ancestors: an agent may remove the mark from the
+    /// Looks for marks on this process and its ancestors: an agent may remove the mark from the
     /// environment of a process it starts, but its own process still carries it.
     pub(crate) fn detect(app: &App) -> Self {
-        let own = app.environment.non_empty(mark::MARK_VARIABLE);
-        let own = own.map(|mark| mark.to_string_lossy().into_owned());
-        let own = own.filter(|mark| mark != mark::RELEASED_MARK);
-        let Some(found) = own.or_else(inherited_mark) else {
-            return Self::Owner;
-        };
-        match found.parse::<ProcessMark>() {
-            Ok(mark) if mark.home.as_str() == app.home.id() => Self::Agent(mark),
-            _ => Self::UnknownAgent,
+        match LocalCaller::this_process(app.environment.own_mark()) {
+            LocalCaller::Owner => Self::Owner,
+            LocalCaller::Unidentified | LocalCaller::Remote => Self::UnknownAgent,
+            LocalCaller::Agent(marks) => match marks.first().map(|mark| mark.parse()) {
+                Some(Ok(mark)) if Self::is_of_home(&mark, app) => Self::Agent(mark),
+                _ => Self::UnknownAgent,
+            },
         }
+    }
+
+    fn is_of_home(mark: &ProcessMark, app: &App) -> bool {
+        mark.home.as_str() == app.home.id()
     }
 
     /// Returns the session that the agent works for now, or `None` for the owner.

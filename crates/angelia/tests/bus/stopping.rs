@@ -36,6 +36,25 @@ fn a_bus_whose_files_were_removed_is_still_known_and_stopped() {
 }
 
 #[test]
+fn a_number_in_a_file_makes_no_process_the_bus() {
+    let machine = BusMachine::new();
+    let _running = machine.start_in_background();
+    let pid = machine.status()["pid"].as_u64().unwrap();
+    let victim = machine.program("sleep").arg("600").spawn().unwrap();
+    let mut victim = BusDaemon(victim);
+    let run = machine.root().join("hermes/run/busd.pid");
+    for file in [machine.home().join("run/bus.pid"), machine.home().join("bus/lock"), run] {
+        assert!(file.exists(), "{}", file.display());
+        fs::write(file, format!("{}\n", victim.0.id())).unwrap();
+    }
+    let stop = machine.angelia(&["bus", "stop"]);
+    assert_eq!(stop.status.code(), Some(0), "{stop:?}");
+    assert!(text(&stop.stdout).contains(&pid.to_string()), "{stop:?}");
+    assert!(victim.0.try_wait().unwrap().is_none(), "it got a signal");
+    assert_eq!(machine.status()["running"], json!(false));
+}
+
+#[test]
 fn a_bus_that_hangs_is_stopped_by_force() {
     let machine = BusMachine::new();
     let _running = machine.start_in_background();

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod agent_processes;
+mod agents;
 mod audit;
 mod bad_agent;
 mod bad_disk;

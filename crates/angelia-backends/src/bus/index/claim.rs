@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use angelia_core::{
     model::EndpointName,
-    ports::bus::{AttachError, AttachRequest, NameConflictPolicy},
+    ports::bus::{AttachError, AttachRequest, Claimant, NameConflictPolicy},
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -48,7 +48,8 @@ impl BusIndex {
         if !endpoint.waiting.is_empty() {
             news.notify_one();
         }
-        let new = AttachedListener { session, wakeup: Arc::clone(&news) };
+        let is_host = claim.claimant == Claimant::Host;
+        let new = AttachedListener { session, wakeup: Arc::clone(&news), is_host };
         // Woken, so that the displaced listener notices that it has lost the name.
         if let Some(displaced) = endpoint.listener.replace(new) {
             displaced.wakeup.notify_one();
@@ -57,7 +58,12 @@ impl BusIndex {
         let standing = EndpointRecord {
             seen: true,
             durable: claim.durable || endpoint.record.durable,
-            token: token.or(endpoint.record.token),
+            // The host needs no proof, and nobody else may prove its name.
+            token: if is_host { None } else { token.or(endpoint.record.token) },
+            agent: match &claim.claimant {
+                Claimant::Agent(session) => Some(Arc::clone(session)),
+                Claimant::Host | Claimant::Owner => None,
+            },
         };
         let changed = (standing != endpoint.record).then(|| standing.clone());
         endpoint.record = standing;
@@ -89,14 +95,13 @@ impl BusIndex {
         claim: &AttachRequest,
         token: Option<[u8; 32]>,
     ) -> Result<EndpointName, AttachError> {
-        let is_free = |name: &EndpointName| {
-            let endpoint = self.find_endpoint(name.as_str());
-            endpoint.is_none_or(|endpoint| {
-                endpoint.listener.is_none() && allows_token(&endpoint.record, token)
-            })
-        };
         match claim.on_conflict {
             NameConflictPolicy::Suffix => {
+                let is_free = |name: &EndpointName| {
+                    let listener = self.find_endpoint(name.as_str()).map(|it| &it.listener);
+                    listener.is_none_or(Option::is_none)
+                        && self.check_claim(name, claim, token).is_ok()
+                };
                 let suffixed = (2..=MAX_NAME_SUFFIX).filter_map(|n| claim.name.with_suffix(n).ok());
                 std::iter::once(claim.name.clone())
                     .chain(suffixed)
@@ -104,18 +109,51 @@ impl BusIndex {
                     .ok_or_else(|| AttachError::NoSuffix(claim.name.clone()))
             }
             NameConflictPolicy::Displace | NameConflictPolicy::Refuse => {
-                let Some(endpoint) = self.find_endpoint(claim.name.as_str()) else {
-                    return Ok(claim.name.clone());
-                };
-                if !allows_token(&endpoint.record, token) {
-                    return Err(AttachError::WrongToken(claim.name.clone()));
-                }
-                if endpoint.listener.is_some() && claim.on_conflict == NameConflictPolicy::Refuse {
+                self.check_claim(&claim.name, claim, token)?;
+                let endpoint = self.find_endpoint(claim.name.as_str());
+                if endpoint.is_some_and(|endpoint| endpoint.listener.is_some())
+                    && claim.on_conflict == NameConflictPolicy::Refuse
+                {
                     return Err(AttachError::Taken(claim.name.clone()));
                 }
                 Ok(claim.name.clone())
             }
         }
+    }
+
+    /// Checks that the claimant may have this name, and may protect it with this token.
+    fn check_claim(
+        &self,
+        name: &EndpointName,
+        claim: &AttachRequest,
+        token: Option<[u8; 32]>,
+    ) -> Result<(), AttachError> {
+        let Some(endpoint) = self.find_endpoint(name.as_str()) else {
+            return Ok(());
+        };
+        if claim.claimant == Claimant::Host {
+            return Ok(());
+        }
+        if endpoint.listener.as_ref().is_some_and(|listener| listener.is_host) {
+            return Err(AttachError::Taken(name.clone()));
+        }
+        let record = &endpoint.record;
+        match (record.token, token) {
+            (Some(wanted), offered) if offered != Some(wanted) => {
+                return Err(AttachError::WrongToken(name.clone()));
+            }
+            (None, Some(_)) if record.seen => {
+                return Err(AttachError::TokenTooLate(name.clone()));
+            }
+            _ => {}
+        }
+        if let Claimant::Agent(session) = &claim.claimant {
+            let is_unused = !record.seen && endpoint.queued() == 0 && endpoint.reserved == 0;
+            if !is_unused && record.agent.as_ref() != Some(session) {
+                return Err(AttachError::NotGranted(name.clone()));
+            }
+        }
+        Ok(())
     }
 
     /// Detaches a listener. Does nothing if another listener has displaced it.
@@ -135,9 +173,4 @@ impl BusIndex {
         let slot = self.slot_or_insert(name);
         self.endpoint_mut(slot).record = standing;
     }
-}
-
-/// Returns whether the endpoint is unprotected or protected by this token.
-fn allows_token(standing: &EndpointRecord, token: Option<[u8; 32]>) -> bool {
-    standing.token.is_none_or(|wanted| token == Some(wanted))
 }

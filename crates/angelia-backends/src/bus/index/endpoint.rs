@@ -37,6 +37,8 @@ pub(in crate::bus) struct AttachedListener {
     pub(in crate::bus) session: Uuid,
     /// Notified when a message waits, and when the listener has been displaced.
     pub(in crate::bus) wakeup: Arc<Notify>,
+    /// The process that runs the bus listens; nobody displaces it.
+    pub(in crate::bus) is_host: bool,
 }
 
 /// The part of an endpoint that outlives its listener and a restart.
@@ -45,6 +47,8 @@ pub(in crate::bus) struct EndpointRecord {
     pub(in crate::bus) seen: bool,
     pub(in crate::bus) durable: bool,
     pub(in crate::bus) token: Option<[u8; 32]>,
+    /// The session whose agent was the last to register the name; `None`: a program of the owner.
+    pub(in crate::bus) agent: Option<Arc<str>>,
 }
 
 #[derive(Debug)]

@@ -28,6 +28,8 @@ struct EndpointLine {
     durable: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token_sha256: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
 }
 
 impl EndpointFile {
@@ -76,7 +78,12 @@ fn parse_line(line: EndpointLine) -> Option<(EndpointName, EndpointRecord)> {
         }
         None => None,
     };
-    let record = EndpointRecord { seen: true, durable: line.durable, token };
+    let record = EndpointRecord {
+        seen: true,
+        durable: line.durable,
+        token,
+        agent: line.agent.map(Into::into),
+    };
     Some((EndpointName::new(&line.name).ok()?, record))
 }
 
@@ -85,6 +92,7 @@ fn encode_line(name: &EndpointName, record: &EndpointRecord) -> io::Result<Vec<u
         name: name.to_string(),
         durable: record.durable,
         token_sha256: record.token.map(hex::encode),
+        agent: record.agent.as_deref().map(str::to_owned),
     })?;
     line.push(b'\n');
     Ok(line)

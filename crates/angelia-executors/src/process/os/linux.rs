@@ -91,7 +91,7 @@ pub(in super::super) fn is_released(pid: Pid) -> bool {
 
 /// A handle on one process. A later process with the same pid is never mistaken for it.
 #[derive(Debug)]
-pub(in super::super) struct ProcessHandle {
+pub struct ProcessHandle {
     row: ProcessRow,
     /// `None` on kernels without pidfds (before 5.3); then the start time is compared before every
     /// signal.
@@ -101,7 +101,7 @@ pub(in super::super) struct ProcessHandle {
 impl ProcessHandle {
     /// Opens a handle on the process that has this pid now. Data read from `/proc` *afterwards* is
     /// about this process, or this process is dead and can no longer be signalled.
-    pub(in super::super) fn open(pid: Pid) -> Option<Self> {
+    pub fn open(pid: Pid) -> Option<Self> {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
         let stat = ProcReader::default().read_stat(pid).filter(|stat| !stat.dead)?;
         Some(Self { row: stat.row, pidfd })
@@ -116,13 +116,13 @@ impl ProcessHandle {
     }
 
     /// Reports whether the pid still belongs to this process and the process is running.
-    pub(in super::super) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         let now = ProcReader::default().read_stat(self.row.pid);
         now.is_some_and(|stat| !stat.dead && stat.row.start == self.row.start)
     }
 
     /// Signals this process and no other. Does nothing if it has exited.
-    pub(in super::super) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         _ = match &self.pidfd {
             Some(pidfd) => pidfd_send_signal(pidfd, signal),
             None if self.is_current() => kill_process(self.row.pid, signal),

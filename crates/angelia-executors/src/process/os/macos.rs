@@ -87,12 +87,12 @@ pub(in super::super) fn is_released(_pid: Pid) -> bool {
 
 /// A process identified by pid and start time; both are compared right before every signal.
 #[derive(Debug)]
-pub(in super::super) struct ProcessHandle {
+pub struct ProcessHandle {
     row: ProcessRow,
 }
 
 impl ProcessHandle {
-    pub(in super::super) fn open(pid: Pid) -> Option<Self> {
+    pub fn open(pid: Pid) -> Option<Self> {
         row_of(pid).map(|row| Self { row })
     }
 
@@ -104,11 +104,11 @@ impl ProcessHandle {
         &self.row
     }
 
-    pub(in super::super) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         row_of(self.row.pid).is_some_and(|row| row.start == self.row.start)
     }
 
-    pub(in super::super) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         if self.is_current() {
             _ = kill_process(self.row.pid, signal);
         }

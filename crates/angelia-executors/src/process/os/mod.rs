@@ -9,14 +9,16 @@ mod linux;
 mod macos;
 
 #[cfg(target_os = "linux")]
+pub use linux::ProcessHandle;
+#[cfg(target_os = "linux")]
 pub(super) use linux::{
-    ProcessHandle, find_marked, is_released, list_processes, record_in_ledger, remove_from_ledger,
-    start_time,
+    find_marked, is_released, list_processes, record_in_ledger, remove_from_ledger, start_time,
 };
 #[cfg(target_os = "macos")]
+pub use macos::ProcessHandle;
+#[cfg(target_os = "macos")]
 pub(super) use macos::{
-    ProcessHandle, find_marked, is_released, list_processes, record_in_ledger, remove_from_ledger,
-    start_time,
+    find_marked, is_released, list_processes, record_in_ledger, remove_from_ledger, start_time,
 };
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]

@@ -4,18 +4,21 @@ use std::{borrow::Cow, io};
 
 use angelia_core::{
     model::{EndpointName, bus::BusMessage},
-    ports::bus::{AttachError, AttachRequest, BusPosition, NameConflictPolicy},
+    ports::bus::{AttachError, AttachRequest, BusPosition, Claimant, NameConflictPolicy},
 };
 use angelia_wire::frame::{Frame, FrameDecoder};
 use tokio::time::Instant;
 
 use super::{BusConnection, CloseReason, ConnectionPhase};
-use crate::bus::{
-    MAX_FRAME_BYTES, admin,
-    envelope::{self, MessageFrame, MessageSender},
-    in_flight::InFlight,
-    reply,
-    request::{FrameFields, FrameKind, MalformedFrame, is_true, scalar_text},
+use crate::{
+    bus::{
+        MAX_FRAME_BYTES, admin,
+        envelope::{self, MessageFrame, MessageSender},
+        in_flight::InFlight,
+        reply,
+        request::{FrameFields, FrameKind, MalformedFrame, is_true, scalar_text},
+    },
+    socket::{AgentSessions, LocalCaller, Peer},
 };
 
 impl BusConnection {
@@ -89,6 +92,13 @@ impl BusConnection {
         if kind != FrameKind::ListEndpoints {
             self.last_input = Instant::now();
         }
+        if !kind.is_open_to_agents()
+            && find_claimant(&self.peer, &*self.context.agents).await != Some(Claimant::Owner)
+        {
+            let detail = "an agent's process cannot do this; the owner can";
+            reply::rejected(&mut self.out, None, "not_granted", detail);
+            return Ok(Ok(()));
+        }
         match kind {
             FrameKind::Message => self.handle_message(frame, &fields, messages)?,
             FrameKind::Ack => self.collect_acks(&fields, acknowledged)?,
@@ -131,6 +141,11 @@ impl BusConnection {
                 return Ok(Err(CloseReason::Closed));
             }
         };
+        let Some(claimant) = find_claimant(&self.peer, &*self.context.agents).await else {
+            let detail = "an agent's process can register only while a session uses it";
+            self.refuse_registration("not_granted", detail);
+            return Ok(Err(CloseReason::Closed));
+        };
         let claim = AttachRequest {
             name,
             on_conflict: if is_true(fields.prefix) {
@@ -138,6 +153,7 @@ impl BusConnection {
             } else {
                 NameConflictPolicy::Displace
             },
+            claimant,
             durable: is_true(fields.durable),
             token: match fields.token {
                 Some(token) => scalar_text(token)?.map(Cow::into_owned),
@@ -150,6 +166,8 @@ impl BusConnection {
                 let reason = match error {
                     AttachError::Taken(_) | AttachError::NoSuffix(_) => "taken",
                     AttachError::WrongToken(_) => "wrong_token",
+                    AttachError::TokenTooLate(_) => "token_too_late",
+                    AttachError::NotGranted(_) => "not_granted",
                     AttachError::Bus(_) => "storage",
                 };
                 self.refuse_registration(reason, &error.to_string());
@@ -164,6 +182,7 @@ impl BusConnection {
             endpoint.get().to_owned()
         };
         reply::registered(&mut self.out, &given, inbox.session());
+        self.is_proven = inbox.is_proven();
         self.in_flight = InFlight::new(self.uses_acks);
         self.inbox = Some(inbox);
         self.name = Some(name);
@@ -188,8 +207,8 @@ impl BusConnection {
     ) -> Result<(), MalformedFrame> {
         self.uses_acks |= self.name.is_none() && is_true(fields.ack);
         let sender = match &self.name {
-            Some(name) => MessageSender::Registered(name.clone()),
-            None => MessageSender::Unregistered(self.is_proven(fields)?),
+            Some(name) => MessageSender::Registered(name.clone(), self.is_proven),
+            None => MessageSender::Unregistered(self.proves_sender(fields)?),
         };
         match envelope::decode_message(frame, fields, &sender, self.context.clock.now())? {
             MessageFrame::Message(message) => {
@@ -209,7 +228,7 @@ impl BusConnection {
     }
 
     /// Returns whether the sender claims a name and has sent that name's token.
-    fn is_proven(&self, fields: &FrameFields<'_>) -> Result<bool, MalformedFrame> {
+    fn proves_sender(&self, fields: &FrameFields<'_>) -> Result<bool, MalformedFrame> {
         let (Some(from), Some(token)) = (fields.from, fields.token) else {
             return Ok(false);
         };
@@ -254,5 +273,18 @@ impl BusConnection {
             );
         }
         Ok(())
+    }
+}
+
+/// Returns who uses a connection; `None` for an agent whose session is not known.
+async fn find_claimant(peer: &Peer, agents: &dyn AgentSessions) -> Option<Claimant> {
+    match peer.caller().await {
+        LocalCaller::Owner => Some(Claimant::Owner),
+        LocalCaller::Agent(marks) => {
+            // The outermost mark: no process can change the variables of its ancestors.
+            let session = marks.iter().rev().find_map(|mark| agents.session_of(mark))?;
+            Some(Claimant::Agent(session.to_string().into()))
+        }
+        LocalCaller::Unidentified | LocalCaller::Remote => None,
     }
 }

@@ -7,13 +7,13 @@ use angelia_core::{
     model::{ApprovalId, ApprovalRecord, AuditAction, Decision, QuestionAnswer, Verdict},
     ports::ApprovalFilter,
 };
-use axum::{Extension, Json, extract::State};
+use axum::{Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::{
     super::{
-        ApiState, ConnectionSource, ErrorKind, HttpError,
+        ApiState, ErrorKind, HttpError,
         body::{JsonBody, QueryParams},
         openapi::shapes,
         resources::{ApprovalResource, ResourceList},
@@ -100,10 +100,8 @@ pub(in crate::http) struct DecisionReceipt {
 pub(super) async fn decide(
     State(state): SharedState,
     PathId(id): PathId<ApprovalId>,
-    Extension(caller): Extension<ConnectionSource>,
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<Json<DecisionReceipt>, HttpError> {
-    caller.ensure_may_decide().await?;
     let verdict = body.verdict.as_str();
     match state.engine.decide(id, body.into()).await {
         Ok(()) => {

@@ -20,6 +20,7 @@ use super::{
         ApiState, ConnectionSource, HttpError, OWNER_NAME_SCOPE,
         body::{JsonBody, QueryParams},
         openapi::shapes,
+        reach::AgentCaller,
         resources::{ResourceList, SessionResource},
         state::SharedState,
     },
@@ -95,6 +96,7 @@ impl NewSessionBody {
 pub(super) async fn create(
     State(state): SharedState,
     Extension(source): Extension<ConnectionSource>,
+    agent: Option<Extension<AgentCaller>>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<NewSessionBody>,
 ) -> Result<(StatusCode, Json<SessionResource>), HttpError> {
@@ -105,8 +107,22 @@ pub(super) async fn create(
         }
     }
     let (wanted, title, name) = body.into_parts(source.is_terminal(&headers).await);
-    let spec = state.profiles.resolve(wanted).await?;
-    let session = state.engine.create_session(NewSession { spec, title, name }).await?;
+    let session = match agent {
+        None => {
+            let spec = state.profiles.resolve(wanted).await?;
+            state.engine.create_session(NewSession { spec, title, name }).await?
+        }
+        Some(Extension(agent)) => {
+            if name.is_some() {
+                return Err(HttpError::invalid("name: names belong to the owner")
+                    .with_hint("leave it out, and use the id of the session"));
+            }
+            let spec = agent.check_new_session(&state, wanted).await?;
+            let session = state.engine.create_session(NewSession { spec, title, name }).await?;
+            agent.add_created(session.id)?;
+            session
+        }
+    };
     Ok((StatusCode::CREATED, Json((&session).into())))
 }
 

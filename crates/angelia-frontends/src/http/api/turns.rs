@@ -17,10 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     super::{
-        ConnectionSource, HttpError,
+        ApiState, ConnectionSource, HttpError,
         body::{JsonBody, QueryParams},
         idempotency::idempotency_key,
         keys::OWNER,
+        reach::{self, AgentCaller},
         resources::{AcceptedTurnResource, ResourceList, SteerResource, TurnResource},
         state::SharedState,
     },
@@ -71,16 +72,23 @@ pub(super) async fn submit(
     State(state): SharedState,
     PathId(session): PathId<SessionId>,
     Extension(source): Extension<ConnectionSource>,
+    agent: Option<Extension<AgentCaller>>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
 ) -> Result<Response, HttpError> {
+    let mut options = turn_options(&source, &headers, &body).await?;
+    if let Some(Extension(agent)) = &agent {
+        delegate(&state, agent, session, &mut options).await?;
+    }
     let key = idempotency_key(&headers)?.map(|key| RequestKey {
-        caller: OWNER.into(),
+        caller: match &agent {
+            Some(_) => options.caller.clone().unwrap_or_default(),
+            None => OWNER.into(),
+        },
         key: key.into(),
         input: None,
         window: IDEMPOTENCY_WINDOW,
     });
-    let options = turn_options(&source, &headers, &body).await?;
     let new = Submission { key, ..Submission::new(session, body.input.0, options) };
     let submitted = state.engine.submit_with(new).await?;
     let mut accepted = AcceptedTurnResource::new(session, &submitted);
@@ -103,14 +111,35 @@ async fn turn_options(
     Ok(body.options(origin)?)
 }
 
+/// Makes a turn of an agent one that its session delegates, within the limits of that session.
+async fn delegate(
+    state: &ApiState,
+    agent: &AgentCaller,
+    to: SessionId,
+    options: &mut TurnOptions,
+) -> Result<(), HttpError> {
+    let (from, limits) = agent.delegate_turn(state, to).await?;
+    options.caller = Some(caller_name(from));
+    options.can_ask &= limits.can_ask;
+    let costs = [options.max_cost_usd, limits.max_cost_usd];
+    options.max_cost_usd = costs.into_iter().flatten().reduce(f64::min);
+    Ok(())
+}
+
 pub(super) async fn list(
     State(state): SharedState,
+    agent: Option<Extension<AgentCaller>>,
     QueryParams(query): QueryParams<PageQuery>,
 ) -> Result<Json<ResourceList<TurnResource>>, HttpError> {
     let session = match &query.session {
         None => None,
         Some(id) => Some(id.parse().map_err(|_| HttpError::not_found("session"))?),
     };
+    match (&agent, session) {
+        (None, _) => {}
+        (Some(Extension(agent)), Some(session)) => agent.ensure_reaches(session).await?,
+        (Some(_), None) => return Err(reach::owner_only()),
+    }
     let turns = state.engine.turns(session, query.page()?).await?;
     let id = |turn: &TurnRecord| turn.id.to_string();
     Ok(Json(query.list(&turns, id, |record| record.into())))
@@ -147,10 +176,15 @@ pub(super) async fn steer(
     State(state): SharedState,
     PathId(id): PathId<TurnId>,
     Extension(source): Extension<ConnectionSource>,
+    agent: Option<Extension<AgentCaller>>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
 ) -> Result<(StatusCode, Json<SteerResource>), HttpError> {
-    let options = turn_options(&source, &headers, &body).await?;
+    let mut options = turn_options(&source, &headers, &body).await?;
+    if let Some(Extension(agent)) = &agent {
+        let session = state.engine.turn(id).await?.session;
+        delegate(&state, agent, session, &mut options).await?;
+    }
     let steering = state.engine.steer(id, body.input.0, options).await?;
     Ok((StatusCode::ACCEPTED, Json((&steering).into())))
 }

@@ -348,7 +348,7 @@ async fn an_agent_cannot_approve_what_it_asks_for() {
     for verdict in [Verdict::Once, Verdict::Deny] {
         let refused = decide(&agent, id, owner(verdict), &[]).await.unwrap_err();
         assert_eq!(refused.exit, Exit::Failed);
-        assert_eq!(refused.message, "an agent's process cannot decide");
+        assert_eq!(refused.message, "an agent's process cannot do this");
         let hint = refused.hint.unwrap();
         assert!(hint.contains("a terminal that no agent has started"), "{hint}");
     }

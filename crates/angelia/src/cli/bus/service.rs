@@ -3,12 +3,15 @@
 
 use std::{ffi::OsString, fs, io, path::Path, time::Duration};
 
-use angelia_executors::process::detached::{self, DaemonStart};
+use angelia_executors::process::{
+    ProcessHandle,
+    detached::{self, DaemonStart},
+};
 use angelia_frontends::bus::listener;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 use tokio::time::{Instant, sleep};
 
-use super::status::{BusProcess, find_process, is_served_by};
+use super::status::{BusProcess, find_process, is_proven_holder, is_served_by};
 use crate::{
     assemble::App,
     bus::{open, pid_file, standalone::READY_LINE},
@@ -43,7 +46,10 @@ pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, Comm
     let (log, begin) = open_log(&log_path).map_err(|error| {
         CommandError::internal(format!("cannot write {}: {error}", log_path.display()))
     })?;
-    let started = tokio::task::spawn_blocking(move || detached::start_daemon(&program, &args, log));
+    let environment = app.environment.clone();
+    let started = tokio::task::spawn_blocking(move || {
+        detached::start_daemon(&program, &args, environment.iter(), log)
+    });
     let started = started.await.map_err(CommandError::internal)?;
     match started.map_err(CommandError::internal)? {
         DaemonStart::Ready(word) if word == READY_LINE => {
@@ -136,21 +142,22 @@ pub(super) async fn stop(app: &App) -> Result<Exit, CommandError> {
 /// Stops the process with SIGTERM, then with SIGKILL. It has ended when the locks on its files are
 /// released.
 async fn stop_process(app: &App, pid: u32) -> Result<(), CommandError> {
+    // Opened before the check: what is proven then is about the process that gets the signal, and
+    // not about a later one with the same pid.
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(ProcessHandle::open);
     for signal in [Signal::TERM, Signal::KILL] {
-        // Checked before each signal: once the lock is free, the pid may belong to another process.
         if !is_served_by(app, pid) {
             return Ok(());
         }
-        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let Some(number) = number else {
+        let Some(process) = process.as_ref().filter(|process| process.is_current()) else {
             break;
         };
-        if let Err(error) = kill_process(number, signal)
-            && error != rustix::io::Errno::SRCH
-        {
-            let what = format!("cannot stop process {pid}: {error}");
-            return Err(CommandError::new(Exit::Failed, what));
+        if !is_proven_holder(app, pid).await {
+            let what = format!("process {pid} is not proven to be the bus; it gets no signal");
+            return Err(CommandError::new(Exit::Failed, what)
+                .with_hint("`angelia bus status` shows what is known; stop it yourself"));
         }
+        process.signal(signal);
         let deadline = Instant::now() + RESPONSE_TIMEOUT;
         while Instant::now() < deadline {
             if !is_served_by(app, pid) {

@@ -68,9 +68,27 @@ fn hermes_pid_file(socket: &Path) -> PathBuf {
 /// Returns whether this process serves the bus of this home. It does until it has released all of
 /// its files: a bus that starts before then would find one of them held.
 pub(super) fn is_served_by(app: &App, pid: u32) -> bool {
+    held_files(app).any(|path| pid_file::holder(&path) == Some(pid))
+}
+
+/// Returns whether the kernel proves that this process serves the bus of this home: it holds a lock
+/// on one of its files, or it listens on its socket. A number in a file proves nothing.
+pub(super) async fn is_proven_holder(app: &App, pid: u32) -> bool {
+    if held_files(app).any(|path| pid_file::is_held_by(&path, pid)) {
+        return true;
+    }
+    let Ok(socket) = open::socket_path(app) else {
+        return false;
+    };
+    let connected = tokio::net::UnixStream::connect(&socket).await;
+    let listening = connected.and_then(|stream| stream.peer_cred());
+    listening.is_ok_and(|listener| listener.pid() == i32::try_from(pid).ok())
+}
+
+/// Returns the files that the bus of this home locks.
+fn held_files(app: &App) -> impl Iterator<Item = PathBuf> {
     let hermes = open::socket_path(app).ok().map(|socket| hermes_pid_file(&socket));
-    let files = [app.home.bus_pid_file(), lock_path(app)].into_iter().chain(hermes);
-    files.map(|path| pid_file::holder(&path)).any(|holder| holder == Some(pid))
+    [app.home.bus_pid_file(), lock_path(app)].into_iter().chain(hermes)
 }
 
 pub(super) async fn run(app: &App, as_json: bool) -> Result<Exit, CommandError> {

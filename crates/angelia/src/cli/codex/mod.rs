@@ -77,14 +77,8 @@ pub(crate) async fn run(
     let home = find_codex_home(&app.environment)?;
     match command {
         CodexCommand::Status { json } => status::status(app, file, &home, *json).await,
-        CodexCommand::Enable(args) => {
-            super::keys::refuse_agent(&app.environment, "change what Codex may do")?;
-            change::enable(app, file, &home, args).await
-        }
-        CodexCommand::Disable { dry_run } => {
-            super::keys::refuse_agent(&app.environment, "change what Codex may do")?;
-            change::disable(app, &home, *dry_run).await
-        }
+        CodexCommand::Enable(args) => change::enable(app, file, &home, args).await,
+        CodexCommand::Disable { dry_run } => change::disable(app, &home, *dry_run).await,
     }
 }
 

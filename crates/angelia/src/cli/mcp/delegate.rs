@@ -17,8 +17,7 @@ use super::{
 };
 use crate::{
     cli::{error::CommandError, run::RunningTurn},
-    config::ResolveContext,
-    delegation::{DelegatingSession, Privileges},
+    delegation::{DelegatingSession, policy},
 };
 
 pub(super) async fn run(
@@ -81,27 +80,11 @@ impl Delegation {
         task: DelegateArgs,
         caller: Option<DelegatingSession>,
     ) -> Result<Self, ToolCallError> {
-        let config = &backend.app.config;
-        let (profile, allowed): (&str, Vec<&str>) = match &caller {
-            None => (&backend.profile, config.all_delegates(&backend.profile)),
-            Some(caller) => {
-                let spec = &caller.session.spec;
-                let names = config.delegates(&spec.profile, &spec.executor).iter();
-                (&spec.profile, names.map(String::as_str).collect())
-            }
-        };
-        if !allowed.contains(&task.profile.as_str()) {
-            return Err(not_listed_error(&task.profile, profile, &allowed));
-        }
         if let Some(caller) = &caller {
-            if caller.depth >= lineage::MAX_DELEGATION_DEPTH {
-                let what = format!(
-                    "this work has been handed on {} times already, and no further",
-                    caller.depth
-                );
-                return Err(ToolCallError::new(what).with_hint("do it yourself"));
-            }
-            check_privileges(backend, &task.profile, caller)?;
+            policy::check_profile(&backend.app, caller, &task.profile)?;
+        } else {
+            let allowed = backend.app.config.all_delegates(&backend.profile);
+            policy::check_listed(&task.profile, &backend.profile, &allowed)?;
         }
         let session = match &task.session {
             None => None,
@@ -154,48 +137,6 @@ impl Delegation {
     }
 }
 
-fn not_listed_error(wanted: &str, profile: &str, allowed: &[&str]) -> ToolCallError {
-    let what = format!("profile `{profile}` may not hand work to `{wanted}`");
-    ToolCallError::new(what).with_hint(match allowed {
-        [] => "it may hand work to nobody (delegate_to is empty)".to_owned(),
-        some => format!("it may to: {}", some.join(", ")),
-    })
-}
-
-/// Checks that the target profile may do nothing that the calling session may not. The
-/// configuration was checked when it was loaded, but the session may have started under another
-/// configuration, in another folder.
-fn check_privileges(
-    backend: &HomeToolBackend,
-    target: &str,
-    caller: &DelegatingSession,
-) -> Result<(), ToolCallError> {
-    let app = &backend.app;
-    let call = ResolveContext {
-        environment: &app.environment,
-        home: &app.home,
-        named_cwd: None,
-        caller_cwd: Some(&caller.session.spec.cwd),
-        at_terminal: false,
-    };
-    let own = Privileges::of(&caller.session.spec);
-    let refused = |what: &dyn std::fmt::Display| ToolCallError::new(what.to_string());
-    for name in app.config.with_fallbacks(target) {
-        let specs = app.config.resolve(Some(name), &call);
-        for spec in specs.map_err(|error| refused(&error))? {
-            if let Some(more) = Privileges::of(&spec).excess_over(&own) {
-                return Err(excess_error(target, &more));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn excess_error(target: &str, more: &str) -> ToolCallError {
-    let what = format!("`{target}` may do more than this session: {more}");
-    ToolCallError::new(what).with_hint("do it yourself, or choose another profile")
-}
-
 /// Returns an earlier session of the same profile; for an agent, only one that it started itself.
 async fn find_session(
     backend: &HomeToolBackend,
@@ -215,11 +156,7 @@ async fn find_session(
         if id == own || !lineage::is_same_or_descendant(store, id, own).await? {
             return Err(unknown());
         }
-        if let Some(more) =
-            Privileges::of(&session.spec).excess_over(&Privileges::of(&caller.session.spec))
-        {
-            return Err(excess_error(profile, &more));
-        }
+        policy::check_spec(caller, &session.spec)?;
     }
     if &*session.spec.profile != profile {
         let has = &session.spec.profile;

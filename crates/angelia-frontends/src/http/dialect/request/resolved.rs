@@ -41,7 +41,7 @@ impl ResolvedRequest {
         body: ModelRequest,
     ) -> Result<Self, HttpError> {
         let hints = RequestHints::from_headers(headers)?;
-        let target = target::resolve_granted(&state, &principal, &body)?;
+        let target = target::resolve_granted(&state, &principal, &body).await?;
         let conversation = RequestConversation::new(&body, &principal.name, &hints);
         conversation.check()?;
         let (spec, capabilities) = session_spec::session_spec(&state, &body, target).await?;

@@ -72,7 +72,7 @@ pub(super) struct ModelTarget {
 }
 
 /// Resolves the model id of a request for this caller.
-pub(super) fn resolve_granted(
+pub(super) async fn resolve_granted(
     state: &ApiState,
     principal: &Principal,
     body: &ModelRequest,
@@ -85,6 +85,10 @@ pub(super) fn resolve_granted(
     let target = resolve_model(id, settings, &state.profiles.list())
         .ok_or_else(|| unknown_model_error(&body.model))?;
     check_grant(&target, settings, principal)?;
+    if target.mode == Mode::Agent {
+        // An agent hands work on by `delegate`, which compares what both may do.
+        principal.ensure_no_agent().await?;
+    }
     Ok(target)
 }
 
@@ -254,10 +258,9 @@ mod tests {
         let mut settings = settings();
         let agent = resolve_model("work", &settings, &profiles()).unwrap();
         let model = resolve_model("alpha/large", &settings, &profiles()).unwrap();
-        let key = |profiles, agent_mode| Principal {
-            name: "key:k".into(),
-            grant: Arc::new(Grant { profiles, agent_mode, max_cost_usd_per_day: None }),
-            is_owner: false,
+        let key = |profiles, agent_mode| {
+            let grant = Grant { profiles, agent_mode, max_cost_usd_per_day: None };
+            Principal { grant: Arc::new(grant), is_owner: false, ..Principal::owner() }
         };
         let all = || AllowedModels::All;
         let says = |target, settings: &_, principal: &_| {

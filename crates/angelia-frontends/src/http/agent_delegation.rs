@@ -1,0 +1,31 @@
+//! Where the session of an agent may hand work.
+
+use angelia_core::{
+    model::{Failure, SessionId, SessionSpec},
+    ports::BoxFuture,
+};
+
+/// Decides where a session may hand work. The program with the configuration implements it.
+pub trait AgentDelegation: Send + Sync + 'static {
+    /// Returns whether `session` is `top` itself, or was started by delegation from it.
+    fn is_within(&self, session: SessionId, top: SessionId)
+    -> BoxFuture<'_, Result<bool, Failure>>;
+
+    /// Checks that a session may hand work to another one with this specification.
+    fn check_delegation<'a>(
+        &'a self,
+        from: SessionId,
+        spec: &'a SessionSpec,
+    ) -> BoxFuture<'a, Result<(), Failure>>;
+
+    /// Returns the limits of a turn that a session hands on now.
+    fn turn_limits(&self, from: SessionId) -> BoxFuture<'_, Result<DelegatedTurnLimits, Failure>>;
+}
+
+/// What a delegated turn may still use of the turn that delegates it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DelegatedTurnLimits {
+    /// A person can answer its approvals.
+    pub can_ask: bool,
+    pub max_cost_usd: Option<f64>,
+}

@@ -1,0 +1,27 @@
+//! Who is behind a local connection. Agents run as the owner's user, so a user id or a token alone
+//! does not tell a person from an agent.
+
+use std::sync::Arc;
+
+use super::ancestry;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalCaller {
+    /// A process of the owner that no agent has started.
+    Owner,
+    /// A process with the marks of agents on itself or its ancestors, the nearest first.
+    Agent(Arc<[String]>),
+    /// A process of this machine that has exited, or hides from us. It has the rights of an agent
+    /// without a session.
+    Unidentified,
+    /// A process of another machine or another user. Only its token speaks for it.
+    Remote,
+}
+
+impl LocalCaller {
+    /// Identifies this process. `own_mark` is its own variable, which is all that counts on systems
+    /// that do not show the environments of processes.
+    pub fn this_process(own_mark: Option<&str>) -> Self {
+        ancestry::caller_of_this_process(own_mark)
+    }
+}

@@ -1,0 +1,126 @@
+//! Which commands an agent's process may use. Agents run as the owner's user, so file permissions
+//! do not keep them from what is the owner's (`docs/design/0014-local-identities.md`).
+
+use std::path::Path;
+
+use angelia_frontends::socket::LocalCaller;
+
+use super::{
+    args::{Command, SessionsCommand},
+    bus::{BusCommand, DeadCommand},
+    codex::CodexCommand,
+    error::{CommandError, Exit},
+};
+use crate::config::Environment;
+
+/// What an agent's process may do with a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AgentUse {
+    /// The command changes nothing of the owner's, or checks the caller itself.
+    Free,
+    /// Only through the daemon, which decides for each request what the agent's session reaches.
+    ThroughDaemon,
+    /// Only where the process is itself the agent that a profile names, not one that an agent
+    /// starts: its client then decides what it may do.
+    AsAgent,
+    /// Only with the home's own configuration and no flags.
+    StartsDaemon,
+    Refused,
+}
+
+/// Classifies a command. There is no default, so that a new command must be classified.
+pub(crate) fn agent_use(command: &Command) -> AgentUse {
+    match command {
+        Command::Bridge(args) if args.schema => AgentUse::Free,
+        Command::Run(_) | Command::Turns(_) | Command::Approvals(_) | Command::Bridge(_) => {
+            AgentUse::ThroughDaemon
+        }
+        Command::Sessions(command) => match command {
+            SessionsCommand::List(_)
+            | SessionsCommand::Show { .. }
+            | SessionsCommand::Resume { .. }
+            | SessionsCommand::Fork { .. }
+            | SessionsCommand::Delete { .. } => AgentUse::ThroughDaemon,
+            // Reads the record itself.
+            SessionsCommand::Export { .. } => AgentUse::Refused,
+        },
+        Command::Serve(_) => AgentUse::StartsDaemon,
+        Command::Acp(_) => AgentUse::AsAgent,
+        Command::Bus(command) => match command {
+            BusCommand::Start | BusCommand::Run { .. } => AgentUse::StartsDaemon,
+            // The bus decides which names an agent may register.
+            BusCommand::Status { .. } | BusCommand::Listen(_) | BusCommand::Send(_) => {
+                AgentUse::Free
+            }
+            BusCommand::Stop
+            | BusCommand::Restart
+            | BusCommand::Dead(
+                DeadCommand::List { .. } | DeadCommand::Resend { .. } | DeadCommand::Discard { .. },
+            ) => AgentUse::Refused,
+        },
+        Command::Codex(command) => match command {
+            CodexCommand::Status { .. } => AgentUse::Free,
+            CodexCommand::Enable(_) | CodexCommand::Disable { .. } => AgentUse::Refused,
+        },
+        Command::Keys(_) | Command::Config(_) | Command::Audit(_) => AgentUse::Refused,
+        // `mcp` acts for the session of the agent that starts it.
+        Command::Mcp(_) | Command::Notify(_) | Command::Doctor(_) | Command::Completions { .. } => {
+            AgentUse::Free
+        }
+    }
+}
+
+/// Checks that this process may use the command. Returns the environment that the command may see:
+/// a daemon that an agent starts is not configured by the agent's variables.
+pub(crate) fn check(
+    command: &Command,
+    config: Option<&Path>,
+    environment: Environment,
+) -> Result<Environment, CommandError> {
+    let agent_use = agent_use(command);
+    if matches!(agent_use, AgentUse::Free | AgentUse::ThroughDaemon) {
+        return Ok(environment);
+    }
+    let marks = match LocalCaller::this_process(environment.own_mark()) {
+        LocalCaller::Owner => return Ok(environment),
+        LocalCaller::Agent(marks) => marks,
+        LocalCaller::Unidentified | LocalCaller::Remote => [].into(),
+    };
+    match agent_use {
+        AgentUse::StartsDaemon => {
+            let has_flags = config.is_some()
+                || matches!(command, Command::Serve(args) if args.listen.is_some());
+            if has_flags {
+                return Err(refusal("start a daemon with flags or another configuration"));
+            }
+            Ok(environment.without_settings())
+        }
+        AgentUse::AsAgent => {
+            // An agent's own process is the only one with its mark: its parent is Angelia.
+            match (&*marks, environment.own_mark()) {
+                ([only], Some(own)) if only == own => Ok(environment),
+                _ => Err(refusal("act as an agent of its own")),
+            }
+        }
+        AgentUse::Free | AgentUse::ThroughDaemon | AgentUse::Refused => {
+            Err(refusal("use this command"))
+        }
+    }
+}
+
+/// Fails in an agent's process that would work without the daemon.
+pub(crate) fn ensure_owner_works_alone(environment: &Environment) -> Result<(), CommandError> {
+    match LocalCaller::this_process(environment.own_mark()) {
+        LocalCaller::Owner => Ok(()),
+        _ => Err(refusal("work without the running daemon of this home and its configuration")),
+    }
+}
+
+fn refusal(to: &str) -> CommandError {
+    CommandError::new(Exit::Failed, format!("an agent's process cannot {to}"))
+        .with_hint("do it yourself, in a terminal that no agent has started")
+}
+
+#[cfg(test)]
+#[path = "agent_use_tests.rs"]
+mod tests;

@@ -1,0 +1,78 @@
+//! Every command of the command line has a class, and the class is the expected one.
+
+use std::collections::BTreeMap;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use super::*;
+use crate::cli::args::Cli;
+
+/// Every command, with arguments that it needs, and its class. A new command is missing here.
+const CLASSES: [(&str, &str, AgentUse); 38] = [
+    ("run", "", AgentUse::ThroughDaemon),
+    ("serve", "", AgentUse::StartsDaemon),
+    ("acp", "", AgentUse::AsAgent),
+    ("bridge", "", AgentUse::ThroughDaemon),
+    ("sessions list", "", AgentUse::ThroughDaemon),
+    ("sessions show", "ID", AgentUse::ThroughDaemon),
+    ("sessions resume", "ID", AgentUse::ThroughDaemon),
+    ("sessions fork", "ID", AgentUse::ThroughDaemon),
+    ("sessions export", "ID", AgentUse::Refused),
+    ("sessions delete", "ID", AgentUse::ThroughDaemon),
+    ("turns list", "", AgentUse::ThroughDaemon),
+    ("turns show", "ID", AgentUse::ThroughDaemon),
+    ("turns watch", "ID", AgentUse::ThroughDaemon),
+    ("turns interrupt", "ID", AgentUse::ThroughDaemon),
+    ("approvals list", "", AgentUse::ThroughDaemon),
+    ("approvals approve", "ID", AgentUse::ThroughDaemon),
+    ("approvals deny", "ID", AgentUse::ThroughDaemon),
+    ("bus start", "", AgentUse::StartsDaemon),
+    ("bus stop", "", AgentUse::Refused),
+    ("bus restart", "", AgentUse::Refused),
+    ("bus status", "", AgentUse::Free),
+    ("bus run", "", AgentUse::StartsDaemon),
+    ("bus listen", "NAME", AgentUse::Free),
+    ("bus send", "--to NAME text", AgentUse::Free),
+    ("bus dead list", "", AgentUse::Refused),
+    ("bus dead resend", "1", AgentUse::Refused),
+    ("bus dead discard", "1", AgentUse::Refused),
+    ("notify", "--to NAME text", AgentUse::Free),
+    ("codex status", "", AgentUse::Free),
+    ("codex enable", "", AgentUse::Refused),
+    ("codex disable", "", AgentUse::Refused),
+    ("mcp", "", AgentUse::Free),
+    ("keys add", "NAME", AgentUse::Refused),
+    ("keys list", "", AgentUse::Refused),
+    ("keys revoke", "NAME", AgentUse::Refused),
+    ("doctor", "", AgentUse::Free),
+    ("config", "show", AgentUse::Refused),
+    ("completions", "bash", AgentUse::Free),
+];
+
+fn leaves(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+    let mut below = command.get_subcommands().peekable();
+    // Every command of `config` has the same class.
+    if below.peek().is_none() || path == "config" {
+        return found.push(path.to_owned());
+    }
+    for command in below {
+        let path = format!("{path} {}", command.get_name());
+        leaves(command, path.trim_start(), found);
+    }
+}
+
+#[test]
+fn every_command_is_classified() {
+    let mut all = Vec::new();
+    leaves(&Cli::command(), "", &mut all);
+    let known: BTreeMap<&str, _> =
+        CLASSES.iter().map(|(path, arguments, class)| (*path, (*arguments, *class))).collect();
+    for path in &all {
+        let (arguments, class) =
+            known.get(path.as_str()).unwrap_or_else(|| panic!("`{path}` has no class"));
+        let words = format!("angelia {path} {arguments}");
+        let cli = Cli::try_parse_from(words.split_ascii_whitespace()).unwrap();
+        assert_eq!(agent_use(&cli.command), *class, "{path}");
+    }
+    assert_eq!(all.len(), known.len(), "{all:?}");
+}
