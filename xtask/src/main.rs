@@ -25,6 +25,8 @@ cargo xtask COMMAND
   soak [N [SEED]]  10000 broken requests with agents that get killed; no process may be left over
   soak kill [N [SEED]]
                  110 times kill -9 of the daemon while tools run; no turn may stay open
+  soak shell [SECONDS [SEED]]
+                 random scripts in real shells against a deny rule, 30 min
 ";
 
 /// The command names; `tidy` checks that the README mentions no other.

@@ -19,9 +19,13 @@ pub struct RealPaths {
 }
 
 impl RealPaths {
-    pub fn new(user_home: &Path, angelia_home: &Path) -> Self {
-        let places =
-            KnownPlaces { user_home: real_path(user_home), angelia_home: real_path(angelia_home) };
+    /// `agent_files`: see [`KnownPlaces::agent_files`].
+    pub fn new(user_home: &Path, angelia_home: &Path, agent_files: Vec<&'static str>) -> Self {
+        let places = KnownPlaces {
+            user_home: real_path(user_home),
+            angelia_home: real_path(angelia_home),
+            agent_files,
+        };
         Self { places }
     }
 }

@@ -38,7 +38,7 @@ impl Machine {
         for (target, link) in links {
             symlink(target, root.join(link)).unwrap();
         }
-        let paths = RealPaths::new(&root.join("home"), &root.join("home/.angelia"));
+        let paths = RealPaths::new(&root.join("home"), &root.join("home/.angelia"), Vec::new());
         Self { folder, paths }
     }
 

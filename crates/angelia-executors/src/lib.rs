@@ -44,6 +44,9 @@ pub use host::ExecutorHost;
 /// One executor, as the binary, `doctor` and the conformance suites look it up.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
+    /// Names of the files and folders that configure the agent, wherever they are. Permissions
+    /// protect them.
+    pub agent_files: &'static [&'static str],
     /// The executor's name in configuration, URLs and records.
     pub name: &'static str,
     /// A one-line description for people.
@@ -66,3 +69,8 @@ pub struct ModelIds {
 /// Every executor. A new executor needs its `pub mod` above and its registration here.
 pub static EXECUTORS: &[Registration] =
     &[claude::REGISTRATION, codex::REGISTRATION, acp::REGISTRATION, parrot::REGISTRATION];
+
+/// The configuration files of all agents.
+pub fn agent_files() -> Vec<&'static str> {
+    EXECUTORS.iter().flat_map(|kind| kind.agent_files).copied().collect()
+}

@@ -14,6 +14,7 @@ impl Default for LexicalPaths {
         let places = KnownPlaces {
             user_home: "/home/owner".into(),
             angelia_home: "/home/owner/.angelia".into(),
+            agent_files: Vec::new(),
         };
         Self { places }
     }

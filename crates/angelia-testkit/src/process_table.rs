@@ -68,3 +68,9 @@ pub(crate) fn stat_field(folder: &Path, field: usize) -> Option<String> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(field).map(str::to_owned)
 }
+
+/// Returns whether a process is the one that Angelia starts to end its children after its own death.
+pub fn is_owner_watch(pid: i32) -> bool {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    command.split(|byte| *byte == 0).nth(1) == Some(b"__process")
+}

@@ -169,7 +169,11 @@ impl LocalEngine {
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store),
             clock: Arc::new(SystemClock),
-            paths: Arc::new(RealPaths::new(&user_home(app), app.home.dir())),
+            paths: Arc::new(RealPaths::new(
+                &user_home(app),
+                app.home.dir(),
+                angelia_executors::agent_files(),
+            )),
             executors: executors.clone(),
             limits: engine_limits(app),
             // A group of its own: turns end before the processes they use.

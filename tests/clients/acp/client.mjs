@@ -96,7 +96,8 @@ const scenarios = {
       assert.ok(!existsSync(path));
       assert.equal(state.asked.length, 1);
       const kinds = state.asked[0].options.map((option) => option.kind);
-      assert.deepEqual(kinds, ["allow_once", "allow_always", "reject_once"]);
+      // For the session, and for good: ACP has one kind for both.
+      assert.deepEqual(kinds, ["allow_once", "allow_always", "allow_always", "reject_once"]);
       const failed = state.heard.findLast((u) => u.sessionUpdate === "tool_call_update");
       assert.equal(failed.status, "failed");
 

@@ -12,8 +12,7 @@ use angelia_core::{
         bus::{
             AttachError, AttachRequest, BusCounts, BusDelivery, BusError, BusPosition, Claimant,
             DeadLetter, DeliveryNotifier, EndpointState, InboxError, PendingReceipts, Presence,
-            PublishError,
-            Receipt, Receipts,
+            PublishError, Receipt, Receipts,
         },
     },
 };

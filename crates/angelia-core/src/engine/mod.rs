@@ -8,7 +8,7 @@
 //! - [`Engine`] in `facade`: the interface for frontends; its session methods are in `sessions`.
 //! - `engine_state`: state shared by the engine and its actors: actors, turn logs, approvals.
 //! - `session_actor`: the actor that owns a session's lease, queue and live agent.
-//! - `session_command`: the commands that such an actor takes.
+//! - `session_command`: the commands that such an actor takes; `turn_admission`: accepts a new turn.
 //! - `turn_runner`: runs one turn from its first event to its outcome, in one or more segments.
 //! - `agent_opening`: opens an agent for a turn; carries the record over if the agent has lost its
 //!   conversation.
@@ -57,6 +57,7 @@ mod spend;
 mod text_cut;
 mod text_saver;
 mod transcript;
+mod turn_admission;
 mod turn_approvals;
 mod turn_log;
 mod turn_runner;

@@ -14,12 +14,6 @@ const FOLDERS: &[&str] = &[
     ".hg",
     ".svn",
     ".jj",
-    ".claude",
-    ".codex",
-    ".agents",
-    ".gemini",
-    ".cursor",
-    ".opencode",
     ".angelia",
     ".hermes",
     ".vscode",
@@ -81,7 +75,6 @@ const FILES: &[&str] = &[
     ".envrc",
     ".ripgreprc",
     ".mcp.json",
-    ".claude.json",
     ".devcontainer.json",
     ".npmrc",
     ".yarnrc",
@@ -222,6 +215,10 @@ pub(crate) fn find_protection(real: &Path, touch: Touch, by: &Toucher<'_>) -> Op
         });
     if let Some(folder) = in_folder.filter(|_| !is_public) {
         return Some(Protection::Named(folder));
+    }
+    let mut agents = by.places.agent_files.iter().filter(|_| touch == Touch::Write);
+    if let Some(name) = agents.find(|file| names.contains(&fold(file))) {
+        return Some(Protection::Named(name));
     }
     let name = names.last()?;
     let file = files.iter().flat_map(|table| table.iter()).find(|file| fold(file) == *name)?;

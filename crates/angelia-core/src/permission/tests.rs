@@ -15,7 +15,11 @@ const CWD: &str = "/home/me/project";
 const SESSION: SessionId = SessionId::from_uuid(uuid::Uuid::from_u128(7));
 
 fn places() -> KnownPlaces {
-    KnownPlaces { user_home: "/home/me".into(), angelia_home: "/home/me/.angelia".into() }
+    KnownPlaces {
+        user_home: "/home/me".into(),
+        angelia_home: "/home/me/.angelia".into(),
+        agent_files: vec![".agent", ".agent.json"],
+    }
 }
 
 fn rules(level: PermissionLevel, allowed: &[&str], disallowed: &[&str]) -> Permissions {
@@ -114,7 +118,7 @@ fn levels_decide_by_class_and_place() {
         (Edit, bash("ls"), ASK),
         (Edit, reads("a.txt"), ASK),
         (Unattended, bash("rm -r x"), AccessCheck::Allow),
-        (Unattended, writes(&["/tmp/x"]), AccessCheck::Allow),
+        (Unattended, writes(&["/outside/x"]), AccessCheck::Allow),
     ];
     for (level, request, expected) in cases {
         let got = check(&rules(level, &[], &[]), &request);
@@ -131,9 +135,8 @@ const PROTECTED: &[&str] = &[
     "sub/.git/config",
     ".GIT/config",
     ".git./config",
-    ".claude/settings.json",
-    ".codex/config.toml",
-    ".agents/x",
+    ".agent/settings.json",
+    "sub/.agent.json",
     ".mcp.json",
     "sub/.mcp.json",
     ".bashrc",
@@ -200,7 +203,7 @@ fn protected_paths_need_a_person_at_every_level() {
     for script in [
         "git add .vscode/x && git commit -m 'about .bashrc'",
         "cat .git/HEAD",
-        "ls -la .claude",
+        "ls -la .agent",
         "echo .bashrc",
         "make >/dev/null 2>&1",
         "cargo test 2>&1 | tee out.log",

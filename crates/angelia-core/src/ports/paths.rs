@@ -19,4 +19,6 @@ pub struct KnownPlaces {
     pub user_home: PathBuf,
     /// `$ANGELIA_HOME`
     pub angelia_home: PathBuf,
+    /// Names of files and folders that configure the agents, wherever they are.
+    pub agent_files: Vec<&'static str>,
 }

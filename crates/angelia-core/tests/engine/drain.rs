@@ -18,6 +18,7 @@ async fn running_turns_end_and_new_ones_are_refused() {
     let run = stage.control.next_turn().await;
     run.emit_started().await;
     let engine = stage.engine.clone();
+    #[expect(clippy::disallowed_methods, reason = "the daemon's shutdown is another task")]
     let drained = tokio::spawn(async move { engine.drain(Duration::from_secs(10)).await });
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!drained.is_finished());

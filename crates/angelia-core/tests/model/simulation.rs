@@ -23,7 +23,6 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_testkit::{
-    lexical_paths::LexicalPaths,
     manual_executor::{ExecutorControl, ManualExecutor},
     memory_store::MemoryStore,
     unreliable_store::UnreliableStore,
@@ -183,7 +182,7 @@ impl Simulation {
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store) as Arc<dyn Store>,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
-            paths: Arc::new(LexicalPaths::default()),
+            paths: Arc::new(angelia_testkit::lexical_paths::LexicalPaths::default()),
             executors: vec![puppet],
             limits,
             tasks: tasks.clone(),
@@ -306,8 +305,7 @@ impl Simulation {
             return;
         };
         let verdicts = [Verdict::Once, Verdict::Session, Verdict::Deny, Verdict::Stop];
-        let verdict = *self.rng.pick(&verdicts).unwrap();
-        let decision = Decision::new(verdict, "world");
+        let decision = Decision::new(*self.rng.pick(&verdicts).unwrap(), "world");
         match self.engine().decide(record.approval.id, decision).await {
             Ok(()) => self.counts.decided += 1,
             Err(EngineError::NotPending) => {}

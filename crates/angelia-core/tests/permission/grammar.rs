@@ -49,7 +49,9 @@ impl ScriptGenerator {
     }
 
     fn mutate(&mut self, script: &mut String) {
-        let ends: Vec<usize> = script.char_indices().map(|(at, _)| at).collect();
+        // Never before a slash: the rest of a path, such as `/usr/bin`, could name a real file.
+        let ends: Vec<usize> =
+            script.char_indices().filter(|(_, next)| *next != '/').map(|(at, _)| at).collect();
         let at = ends[self.below(ends.len())];
         let special = SPECIAL[self.below(SPECIAL.len())];
         script.insert_str(at, special);
@@ -88,7 +90,7 @@ impl ScriptGenerator {
             0 => path,
             1 => format!("{folder}/r?"),
             2 => format!("'{folder}'/rm"),
-            3 => format!("{folder}/../bin/rm"),
+            3 => format!("{folder}/../fake/rm"),
             _ => self.pick(&any),
         }
     }

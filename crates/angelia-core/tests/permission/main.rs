@@ -44,7 +44,11 @@ fn is_denied(script: &str) -> bool {
         allowed: Vec::new(),
         disallowed: vec!["Bash(rm *)".parse().unwrap()],
     };
-    let places = KnownPlaces { user_home: "/home/me".into(), angelia_home: "/home/me/.a".into() };
+    let places = KnownPlaces {
+        user_home: "/home/me".into(),
+        angelia_home: "/home/me/.a".into(),
+        agent_files: Vec::new(),
+    };
     let plan = AccessPlan::new(&request, Path::new("/project"), &places);
     let real = plan.paths().to_vec();
     let authority = Authority {

@@ -46,7 +46,7 @@ impl RealShells {
     /// The fake `rm` of one script. Each has its own: a script can leave a process behind that runs
     /// `rm` only when the next script is already running.
     pub(crate) fn fake_rm(&self, number: u64) -> PathBuf {
-        self.folder.path().join(format!("run-{number}/bin/rm"))
+        self.folder.path().join(format!("run-{number}/fake/rm"))
     }
 
     /// Returns the shell in which the script runs its fake `rm`.
@@ -59,15 +59,17 @@ impl RealShells {
     }
 
     fn removes(&self, shell: &Path, script: &str, run: &Path) -> bool {
-        let (bin, work, mark) = (run.join("bin"), run.join("work"), run.join("mark"));
+        let (bin, work, mark) = (run.join("fake"), run.join("work"), run.join("mark"));
         fs::create_dir_all(&bin).unwrap();
         fs::create_dir_all(&work).unwrap();
         let fake = format!("#!/bin/sh\n: > '{}'\n", mark.display());
         fs::write(bin.join("rm"), fake).unwrap();
         fs::set_permissions(bin.join("rm"), fs::Permissions::from_mode(0o755)).unwrap();
         let programs = self.folder.path().join("programs");
-        let mut child = Command::new(shell)
-            .arg("-c")
+        // A script can write without end, so the size of its files is limited.
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", "ulimit -f 1024; exec \"$0\" -c \"$1\""])
+            .arg(shell)
             .arg(script)
             .current_dir(&work)
             .env_clear()

@@ -39,6 +39,7 @@ use angelia_core::ports::Executor;
 use crate::Registration;
 
 pub const REGISTRATION: Registration = Registration {
+    agent_files: &[".gemini", ".cursor", ".opencode"],
     name: executor::NAME,
     about: "any agent that speaks ACP, by its `command`",
     model_ids: crate::ModelIds { vendor_prefixes: &[], agent_aliases: &[], listed_models: &[] },

@@ -75,7 +75,7 @@ mod tests {
             ("LSP", r#"{"filePath":"src/x.rs"}"#, vec!["src/x.rs"]),
             ("Grep", r#"{"pattern":"x"}"#, vec!["."]),
             ("Grep", r#"{"pattern":"x","path":"/etc"}"#, vec!["/etc"]),
-            ("Glob", r#"{"pattern":"/root/.ssh/*"}"#, vec!["/root/.ssh"]),
+            ("Glob", r#"{"pattern":"/srv/.ssh/*"}"#, vec!["/srv/.ssh"]),
             ("Glob", r#"{"pattern":"../*/x","path":"/a/b"}"#, vec!["/a/b/.."]),
             ("Glob", r#"{"pattern":"~/{a,b}"}"#, vec!["/home/u"]),
             ("Glob", r#"{"pattern":"/etc/passwd"}"#, vec!["/etc"]),

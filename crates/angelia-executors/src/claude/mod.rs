@@ -60,6 +60,7 @@ use self::{
 use crate::{ModelIds, Registration, host::ExecutorHost, process::ProcessMark};
 
 pub const REGISTRATION: Registration = Registration {
+    agent_files: &[".claude", ".claude.json"],
     name: "claude",
     about: "Claude Code, with the login it has on this machine",
     model_ids: ModelIds {

@@ -267,16 +267,13 @@ impl CallDescription<'_> {
         let look = ToolInput::parse(&input);
         let is_question = self.tool == tool::ASK_USER_QUESTION;
         let questions = is_question.then(|| parse_questions(&input)).flatten();
-        let (kind, title, detail) = match questions {
-            Some(questions) => {
-                let title = Arc::clone(&questions[0].text);
-                let detail = format_questions(&questions).into();
-                (ApprovalKind::Question(questions.into()), title, detail)
-            }
-            None => {
-                let detail = self.detail(&look, &context.cwd).into();
-                (ApprovalKind::Tool, look.title(self.tool), detail)
-            }
+        let (kind, title, detail) = if let Some(questions) = questions {
+            let title = Arc::clone(&questions[0].text);
+            let detail = format_questions(&questions).into();
+            (ApprovalKind::Question(questions.into()), title, detail)
+        } else {
+            let detail = self.detail(&look, &context.cwd).into();
+            (ApprovalKind::Tool, look.title(self.tool), detail)
         };
         let subject = look.pattern_subject(self.tool).map(Into::into);
         let mut access = tool_access(self.tool, &look, &context.home);

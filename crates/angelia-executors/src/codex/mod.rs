@@ -51,6 +51,7 @@ pub use prices::ModelPrices;
 use crate::Registration;
 
 pub const REGISTRATION: Registration = Registration {
+    agent_files: &[".codex", ".agents"],
     name: executor::NAME,
     about: "Codex, with the login it has on this machine",
     model_ids: crate::ModelIds {

@@ -35,6 +35,7 @@ pub const SUBCOMMAND: &str = "parrot";
 const PROTOCOL_VERSION: &str = "2.1.325";
 
 pub const REGISTRATION: Registration = Registration {
+    agent_files: &[],
     name: "parrot",
     about: "the built-in demo: repeats what you say, works offline, needs no login",
     model_ids: ModelIds { vendor_prefixes: &[], agent_aliases: &[], listed_models: &["default"] },

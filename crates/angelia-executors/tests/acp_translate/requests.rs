@@ -222,8 +222,8 @@ fn a_tool_call_states_its_paths_and_its_command() {
         "locations": [{"path": "/workspace/a"}, {"path": "/etc/hosts"}]}));
     assert_eq!(moved.writes.len(), 2);
     let read = access(json!({"toolCallId": "t", "kind": "read", "title": "x",
-        "rawInput": {"filepath": "/root/.ssh/id", "path": "a"}}));
-    assert_eq!(read.reads, ["/root/.ssh/id", "a"].map(PathBuf::from));
+        "rawInput": {"filepath": "/srv/.ssh/id", "path": "a"}}));
+    assert_eq!(read.reads, ["/srv/.ssh/id", "a"].map(PathBuf::from));
     let words = access(json!({"toolCallId": "t", "kind": "execute", "title": "say hello",
         "rawInput": {"command": ["rm", "a b"], "cwd": "/workspace/x"}}));
     assert_eq!(words.command, Some(CommandAccess::argv(["rm", "a b"])));

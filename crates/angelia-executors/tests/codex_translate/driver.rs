@@ -102,7 +102,7 @@ struct Thread {
 
 /// A request that the recording's client has not answered yet.
 enum Waiting {
-    Approval(ApprovalRequest),
+    Approval(Box<ApprovalRequest>),
     Tool(ToolId),
 }
 
@@ -130,7 +130,7 @@ impl Driver {
         what(thread, &mut step);
         for emitted in &step.emitted {
             if let AgentEvent::ApprovalRequest(ask) = emitted {
-                let waiting = Waiting::Approval(ask.clone());
+                let waiting = Waiting::Approval(Box::new(ask.clone()));
                 thread.asked.insert(ask.key.to_string(), waiting);
             }
         }

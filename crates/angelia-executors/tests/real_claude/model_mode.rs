@@ -138,7 +138,7 @@ async fn real_a_history_with_tools_is_carried_into_model_mode() {
         let mut session = lab.open(&spec).await;
         let heard = session.prompt("ECHO:new").await;
         assert_eq!(heard.answer(), "new");
-        assert_carried(&lab, "ECHO:new");
+        assert_carried(&lab, "mcp__client__lookup", "ECHO:new");
         session.close().await;
     })
     .await;

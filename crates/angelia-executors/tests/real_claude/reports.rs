@@ -30,7 +30,7 @@ async fn real_a_call_that_the_program_allows_is_reported_with_what_it_touches() 
         assert!(heard.approval_requests().is_empty(), "allowed by the program: {heard:#?}");
         let reports = heard.reports();
         assert_eq!(reports.len(), 1, "{heard:#?}");
-        assert_eq!(reports[0].access.reads, [file.clone()]);
+        assert_eq!(reports[0].access.reads, std::slice::from_ref(&file));
         assert_eq!(reports[0].tool_id.as_ref(), Some(&heard.tool_calls()[0].id));
 
         let heard = session.prompt(&bash("ls")).await;

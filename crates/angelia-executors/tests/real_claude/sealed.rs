@@ -3,7 +3,10 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use angelia_core::model::{Mode, SessionSpec};
+use angelia_core::{
+    model::{Mode, SessionSpec},
+    ports::ConversationError,
+};
 use angelia_testkit::{
     canary::Canaries,
     real::{CLAUDE_KEY, RealClaude},
@@ -235,9 +238,9 @@ async fn real_a_conversation_in_the_owners_folder_is_lost_but_can_be_deleted() {
         let native = session.prompt("ECHO:one").await.native_session_id();
         session.close().await;
         let spec = sealed_spec(&lab, true);
-        let mut session = lab.resume(&spec, &native).await;
+        assert_eq!(lab.open_error(&spec, &native).await, ConversationError::Lost);
+        let mut session = lab.open(&spec).await;
         let heard = session.prompt("ECHO:two").await;
-        assert_eq!(&*heard.notices()[0].code, "resume_lost");
         session.close().await;
         assert!(RealClaude::has_record(&lab.place, native.as_str()));
         lab.executor.delete_conversation(&spec, &native).await.unwrap();

@@ -195,14 +195,15 @@ pub(crate) fn history() -> Vec<HistoryMessage> {
     ]
 }
 
-pub(crate) fn assert_carried(lab: &ClaudeHarness, new: &str) {
+/// `tool` is the name under which the model knows the tool of [`history`].
+pub(crate) fn assert_carried(lab: &ClaudeHarness, tool: &str, new: &str) {
     let said = roles_and_words(&lab.last_request());
     assert_eq!(
         said,
         pairs(&[
             ("user", "carried one"),
             ("assistant", "carried two"),
-            ("assistant", r#"use "mcp__client__lookup" {"q":"x"}"#),
+            ("assistant", &format!(r#"use "{tool}" {{"q":"x"}}"#)),
             ("user", r#"result [{"type":"text","text":"carried three"}]"#),
             ("assistant", "carried four"),
             ("user", new),
@@ -220,7 +221,7 @@ async fn real_a_carried_history_arrives_with_its_true_roles() {
         assert_eq!(heard.answer(), "new");
         assert!(heard.notices().is_empty(), "{heard:#?}");
         assert!(!heard.started().resumed);
-        assert_carried(&lab, "ECHO:new");
+        assert_carried(&lab, "lookup", "ECHO:new");
         let native = heard.native_session_id();
         session.close().await;
 

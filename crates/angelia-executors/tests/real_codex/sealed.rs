@@ -3,10 +3,14 @@
 
 use std::fs;
 
-use angelia_core::model::{Mode, SessionSpec};
+use angelia_core::{
+    model::{Mode, SessionSpec},
+    ports::ConversationError,
+};
 use angelia_testkit::{
     canary::Canaries,
     codex_home::{self, CodexLogin},
+    direct_session::DirectSession,
 };
 
 use crate::harness::{CodexHarness, wait_until};
@@ -219,9 +223,10 @@ async fn real_a_conversation_in_the_owners_folder_is_lost_but_can_be_deleted() {
     let native = session.prompt("ECHO:one").await.native_session_id();
     session.close().await;
     let sealed = spec(&lab, Mode::Model);
-    let mut session = lab.resume(&sealed, &native).await;
+    let lost = DirectSession::open_error(&*lab.executor, &sealed, &native).await;
+    assert_eq!(lost, ConversationError::Lost);
+    let mut session = lab.open(&sealed).await;
     let heard = session.prompt("ECHO:two").await;
-    assert_eq!(&*heard.notices()[0].code, "resume_lost");
     session.close().await;
     assert!(codex_home::has_record(&lab.home, native.as_str()));
     lab.executor.delete_conversation(&sealed, &native).await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{Content, EventKind, FailureKind, TokenPrice, TurnStatus},
+    model::{Content, EventKind, FailureKind, TokenPrice, TurnStatus, Verdict},
     ports::{AgentEvent, TurnControl},
 };
 
@@ -75,10 +75,16 @@ async fn real_an_interrupt_in_the_middle_of_a_command_leaves_nothing_behind() {
     let mount_point = temporary.join(".git");
     let heard = session
         .prompt_watched(&command, move |emitted, hands| {
-            if matches!(emitted, AgentEvent::Event(angelia_core::model::EventKind::ToolCall(_))) {
-                wait_for(&running);
-                assert!(mount_point.exists(), "there is something to leave behind");
-                hands.cancel.cancel();
+            if let AgentEvent::ApprovalRequest(request) = emitted {
+                hands.decide(request, Verdict::Once);
+                let (running, mount_point) = (running.clone(), mount_point.clone());
+                let cancel = hands.cancel.clone();
+                // The turn must go on meanwhile, for the command to be allowed.
+                std::thread::spawn(move || {
+                    wait_for(&running);
+                    assert!(mount_point.exists(), "there is something to leave behind");
+                    cancel.cancel();
+                });
             }
         })
         .await;

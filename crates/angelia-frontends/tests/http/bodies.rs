@@ -83,7 +83,7 @@ async fn a_wrong_field_is_named_by_its_place() {
         (
             "/api/approvals/00000000-0000-0000-0000-000000000009",
             json!({"verdict": "maybe"}),
-            "verdict: `maybe` is no verdict; use one of once, session, deny, stop",
+            "verdict: `maybe` is no verdict; use one of once, session, always, deny, stop",
         ),
         (
             "/api/approvals/00000000-0000-0000-0000-000000000009",

@@ -22,7 +22,7 @@ const KEY: &str = "key-123";
 /// delegated to, and on another one; over TCP the owner's token from this machine, the owner's
 /// token from another one, the owner's token from an agent on another session, a browser's token
 /// (there is none yet), a key, nothing.
-const ROUTES: [(&str, &str, &str); 33] = [
+const ROUTES: [(&str, &str, &str); 34] = [
     ("get", "/healthz", "++++ +++ +++"),
     ("get", "/readyz", "++++ +++ -+-"),
     ("get", "/metrics", "++++ +++ -+-"),
@@ -46,6 +46,7 @@ const ROUTES: [(&str, &str, &str); 33] = [
     ("post", "/api/turns/{turn}/steer", "+-+- ++- ---"),
     ("get", "/api/approvals", "+--- ++- ---"),
     ("post", "/api/approvals/{approval}", "+--- +-- ---"),
+    ("get", "/api/audit", "+--- ++- ---"),
     ("get", "/api/bus/endpoints", "++++ +++ ---"),
     ("post", "/api/bus/messages", "++++ +++ ---"),
     ("get", "/api/bus/events", "+--- ++- ---"),
@@ -139,10 +140,9 @@ async fn column(stage: &ApiHarness, route: (&str, &str), number: usize) -> bool 
         0 => (About::Other, own_process_source(), None),
         1 => (About::Own, agent(), token),
         2 => (About::Delegated, agent(), token),
-        3 => (About::Other, agent(), token),
+        3 | 6 => (About::Other, agent(), token),
         4 => (About::Other, owner(), token),
         5 => (About::Other, tcp(LocalCaller::Remote), token),
-        6 => (About::Other, agent(), token),
         7 => (About::Other, owner(), Some("a browser's token")),
         8 => (About::Other, owner(), Some(KEY)),
         _ => (About::Other, owner(), None),

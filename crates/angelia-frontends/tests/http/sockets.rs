@@ -203,7 +203,7 @@ fn keep_alive(request: &str) -> String {
 /// Sends a request on a connection that stays open, and returns the status.
 async fn ask(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin), request: &str) -> u16 {
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut piece = [0; 65536];
+    let mut piece = vec![0; 65536];
     let length = timeout(DEADLINE, stream.read(&mut piece)).await.unwrap().unwrap();
     let head = String::from_utf8_lossy(&piece[..length]).into_owned();
     head.split(' ').nth(1).unwrap().parse().unwrap()

@@ -45,7 +45,7 @@ async fn fenced_json_is_unwrapped() {
         run.complete("```json\n{\"a\": 1}\n```");
         let answer = answer.await.unwrap();
         assert_eq!(answer.status, 200, "{answer:?}");
-        let content = if stream { answer.streamed() } else { answer.content().to_owned() };
+        let content = if stream { answer.streamed() } else { answer.content() };
         assert_eq!(content, r#"{"a": 1}"#, "{answer:?}");
     }
 }

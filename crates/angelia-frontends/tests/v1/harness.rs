@@ -39,8 +39,6 @@ use crate::router_fixture::api_state;
 pub(crate) use crate::router_fixture::{ApiResponse, DEADLINE, LOCAL_ADDRESS, TOKEN};
 pub(crate) const MODEL: &str = "puppet/wood";
 
-pub(crate) const MODEL: &str = "puppet/wood";
-
 pub(crate) struct ModelApiHarness {
     pub(crate) state: Arc<ApiState>,
     router: Router,
@@ -91,7 +89,7 @@ impl ModelApiHarness {
     /// Returns the same daemon with other limits for callers.
     pub(crate) fn with_caller_limits(self, caller_limits: CallerLimits) -> Self {
         drop(self.router);
-        let state = Arc::into_inner(self.state).expect("nothing else uses the state");
+        let state = Arc::into_inner(self.state).unwrap();
         let state = Arc::new(ApiState { caller_limits, ..state });
         Self { router: router(Arc::clone(&state)), state, control: self.control }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use angelia_frontends::socket::LocalCaller;
 
 use super::{
-    args::{Command, SessionsCommand},
+    args::{ApprovalsCommand, Command, SessionsCommand},
     bus::{BusCommand, DeadCommand},
     codex::CodexCommand,
     error::{CommandError, Exit},
@@ -32,6 +32,10 @@ pub(crate) enum AgentUse {
 pub(crate) fn agent_use(command: &Command) -> AgentUse {
     match command {
         Command::Bridge(args) if args.schema => AgentUse::Free,
+        Command::Approvals(ApprovalsCommand::Rules(_))
+        | Command::Keys(_)
+        | Command::Config(_)
+        | Command::Audit(_) => AgentUse::Refused,
         Command::Run(_) | Command::Turns(_) | Command::Approvals(_) | Command::Bridge(_) => {
             AgentUse::ThroughDaemon
         }
@@ -62,7 +66,6 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
             CodexCommand::Status { .. } => AgentUse::Free,
             CodexCommand::Enable(_) | CodexCommand::Disable { .. } => AgentUse::Refused,
         },
-        Command::Keys(_) | Command::Config(_) | Command::Audit(_) => AgentUse::Refused,
         // `mcp` acts for the session of the agent that starts it.
         Command::Mcp(_) | Command::Notify(_) | Command::Doctor(_) | Command::Completions { .. } => {
             AgentUse::Free

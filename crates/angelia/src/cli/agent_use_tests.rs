@@ -8,7 +8,7 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 38] = [
+const CLASSES: [(&str, &str, AgentUse); 41] = [
     ("run", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
     ("acp", "", AgentUse::AsAgent),
@@ -26,6 +26,9 @@ const CLASSES: [(&str, &str, AgentUse); 38] = [
     ("approvals list", "", AgentUse::ThroughDaemon),
     ("approvals approve", "ID", AgentUse::ThroughDaemon),
     ("approvals deny", "ID", AgentUse::ThroughDaemon),
+    ("approvals rules list", "", AgentUse::Refused),
+    ("approvals rules remove", "ID", AgentUse::Refused),
+    ("audit", "", AgentUse::Refused),
     ("bus start", "", AgentUse::StartsDaemon),
     ("bus stop", "", AgentUse::Refused),
     ("bus restart", "", AgentUse::Refused),

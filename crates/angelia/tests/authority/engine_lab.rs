@@ -95,7 +95,11 @@ impl EngineLab {
         let engine = Engine::new(EngineParts {
             store: Arc::new(MemoryStore::new()),
             clock: Arc::new(SystemClock),
-            paths: Arc::new(RealPaths::new(&place.home(), &place.root().join("angelia"))),
+            paths: Arc::new(RealPaths::new(
+                &place.home(),
+                &place.root().join("angelia"),
+                angelia_executors::agent_files(),
+            )),
             executors: vec![isolated.executor],
             limits: EngineLimits::default(),
             tasks: tasks.clone(),

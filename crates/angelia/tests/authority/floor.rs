@@ -74,7 +74,11 @@ fn recorded_request(request: &Value, root: &Path) -> ApprovalRequest {
 }
 
 async fn check(request: &ApprovalRequest, level: PermissionLevel, root: &Path) -> AccessCheck {
-    let paths = RealPaths::new(&root.join("home"), &root.join("home/.angelia"));
+    let paths = RealPaths::new(
+        &root.join("home"),
+        &root.join("home/.angelia"),
+        angelia_executors::agent_files(),
+    );
     let permissions = Permissions { level, allowed: Vec::new(), disallowed: Vec::new() };
     let authority = Authority {
         permissions: &permissions,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{self, RecordedCase, Recording, Verdict};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 fn start(
     claude: &RealClaude,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{self, RecordedCase, Recording, Verdict};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 struct Thread {
     driver: StreamJsonDriver,
@@ -36,7 +36,7 @@ impl Thread {
         let started =
             json!({"cwd": cwd, "permissions": ":workspace", "approvalPolicy": "on-request"});
         let started = thread.call("thread/start", started).await;
-        thread.id = started["thread"]["id"].as_str().unwrap().to_owned();
+        started["thread"]["id"].as_str().unwrap().clone_into(&mut thread.id);
         thread
     }
 

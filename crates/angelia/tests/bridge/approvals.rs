@@ -25,7 +25,7 @@ fn every_verdict_has_its_effect() {
         let asked = next_approval_request(&mut host);
         assert_eq!(asked["kind"], "tool");
         assert_eq!(asked["tool"], "Bash");
-        assert_eq!(asked["choices"], json!(["once", "session", "deny", "stop"]));
+        assert_eq!(asked["choices"], json!(["once", "session", "always", "deny", "stop"]));
         assert!(asked["detail"].is_string() && asked["expires_at"].is_string());
         host.send(&json!({"type": "approve", "approval_id": asked["approval_id"],
             "verdict": verdict, "note": "not that one"}));

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use angelia_testkit::process_table;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -121,12 +122,15 @@ fn profiles_share_one_socket_that_is_their_owners() {
     assert!(run(&["bus", "stop"]).status.success());
 }
 
-/// Returns the children of a process, including zombies.
+/// Returns the number of children of a process, including zombies, without the one that watches over
+/// the others.
 fn children(pid: u32) -> usize {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let is_watcher = |child: &&str| process_table::is_owner_watch(child.parse().unwrap());
     let children = threads.filter_map(|thread| {
         let path = thread.ok()?.path().join("children");
-        Some(fs::read_to_string(path).ok()?.split_whitespace().count())
+        let children = fs::read_to_string(path).ok()?;
+        Some(children.split_whitespace().filter(|child| !is_watcher(child)).count())
     });
     children.sum()
 }

@@ -17,13 +17,9 @@ pub(crate) fn lose_transcripts(machine: &Machine) {
         // It may have ended meanwhile.
         let _gone = kill_process(pid, Signal::KILL);
     }
-    // A killed process loses its mark a moment before its owner can see its exit.
-    let has_exited = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z') && threads <= 1)
-    };
-    until("no agent is left", || agents.iter().all(has_exited) && agent_pids(machine).is_empty());
+    // A process is in the table until its owner has seen its exit.
+    let is_reaped = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
+    until("no agent is left", || agents.iter().all(is_reaped) && agent_pids(machine).is_empty());
     assert!(remove_jsonl(machine.place.root()) > 0, "no transcript was found");
 }
 

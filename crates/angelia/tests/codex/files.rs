@@ -133,7 +133,7 @@ fn real_no_tool_reads_a_file() {
     bench.end();
 }
 
-/// The request fails instead of showing the model the instructions that Codex would add by itself.
+/// Codex would add the instructions of the owner's own folder by itself; here it has another folder.
 #[test]
 fn real_the_owners_own_instructions_are_not_shown() {
     let bench = DaemonFixture::new();
@@ -142,9 +142,10 @@ fn real_the_owners_own_instructions_are_not_shown() {
     for dialect in ALL_DIALECTS {
         let told = [ApiDialect::user("ECHO:hello")];
         let answer = dialect.post(&bench, &dialect.request(&told));
-        assert!(answer.status >= 500, "{answer:?}");
-        assert!(answer.body.to_string().contains("CODEX_HOME"), "{answer:?}");
+        assert_eq!(answer.status, 200, "{answer:?}");
     }
-    assert!(bench.model_requests().is_empty(), "nothing was sent");
+    let asked = bench.model_requests();
+    assert_eq!(asked.len(), ALL_DIALECTS.len());
+    assert!(!asked.iter().any(|body| body.contains(SECRET)), "{asked:?}");
     bench.end();
 }

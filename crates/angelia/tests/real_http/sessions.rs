@@ -92,7 +92,7 @@ fn lost_transcript(bench: DaemonFixture) {
     lose_transcripts(&bench.machine);
     let told = [user("ECHO:one"), assistant("one"), user("ECHO:two")];
     let second = post(&bench, &messages(&told));
-    assert_eq!(second.text(), "two");
+    assert_eq!(second.message_text(), "two");
     assert_eq!(second.session(), first.session());
     assert_carried(&bench, &second, &["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
 
@@ -100,7 +100,7 @@ fn lost_transcript(bench: DaemonFixture) {
     let named = format!("x-angelia-session: {}\r\n", first.session());
     let body = messages(&[user("ECHO:three")]);
     let third = request(&bench, "POST", "/v1/messages", &named, &body);
-    assert_eq!(third.text(), "three");
+    assert_eq!(third.message_text(), "three");
     let all = ["user: ECHO:one", "assistant: one", "user: ECHO:two", "assistant: two"];
     assert_carried(&bench, &third, &[&all[..], &["user: ECHO:three"]].concat());
 

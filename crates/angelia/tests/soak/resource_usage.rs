@@ -91,12 +91,14 @@ fn descriptors(pid: u32) -> usize {
     others.len()
 }
 
-/// Returns all descendants of the daemon.
+/// Returns all descendants of the daemon, except the process that ends them if the daemon is killed.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut next = vec![pid];
     while let Some(parent) = next.pop() {
-        let children = process_table::children(parent).into_iter().map(i32::cast_unsigned);
+        let children = process_table::children(parent).into_iter();
+        let children = children.filter(|child| !process_table::is_owner_watch(*child));
+        let children = children.map(i32::cast_unsigned);
         next.extend(children.inspect(|child| found.push(*child)));
     }
     found

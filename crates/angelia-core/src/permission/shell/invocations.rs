@@ -1,8 +1,10 @@
 //! Follows wrappers and nested shells from the commands of a script to the programs they start.
 
 use super::{
-    Piece, Redirect, RedirectKind, Script, SimpleCommand, Unparsed, Word, parse,
-    parser::{is_keyword, is_name, split_assignment, starts_construct},
+    Piece, Redirect, RedirectKind, Script, SimpleCommand, Unparsed, Word,
+    assignment::{is_name, split_assignment},
+    parse,
+    parser::{is_keyword, starts_construct},
     wrappers::{PrefixWrapper, Wrapper, find_wrapper, runs_its_value},
 };
 
@@ -342,6 +344,9 @@ impl Invocations {
     /// Notes the variables that a command sets, and refuses what it would evaluate.
     fn note_variables(&mut self, name: &str, words: &[Word]) -> Result<(), Unparsed> {
         let evaluates = matches!(name, "let" | "integer" | "float");
+        if names_unknown_variable(name, words) {
+            return Err("the name of a variable is not literal");
+        }
         for word in words {
             let Some(text) = word.plain_text() else {
                 if evaluates {
@@ -466,4 +471,25 @@ fn with_xargs_holes(words: &[Word]) -> Vec<Word> {
 fn with_hole(word: &Word, text: &str) -> Word {
     let contains = word.plain_text().is_none_or(|known| known.contains(text));
     if contains { Word::hole(true) } else { word.clone() }
+}
+
+/// Whether a command sets or tests a variable whose name is not known: a subscript in it is
+/// evaluated.
+fn names_unknown_variable(name: &str, words: &[Word]) -> bool {
+    let is_unknown = |word: &Word| word.has_hole() && split_assignment(word).is_none();
+    let tests = words.iter().any(|word| word.plain_text().is_some_and(|t| t.starts_with("-v")));
+    match name {
+        "set" | "let" | "integer" | "float" => false,
+        "printf" | "print" | "test" | "[" | "[[" => {
+            let hides_option = words.first().is_some_and(is_unknown)
+                && match name {
+                    "test" => words.len() == 2,
+                    "[" => words.len() == 3,
+                    "[[" => false,
+                    _ => words.len() > 2,
+                };
+            (tests && words.iter().any(is_unknown)) || hides_option
+        }
+        _ => words.iter().any(is_unknown),
+    }
 }

@@ -8,9 +8,11 @@
 //! - `word.rs`: words, and which parts of them are known before the script runs.
 //! - `reader.rs`: reads words, quotes, expansions and here-documents.
 //! - `parser.rs`: reads commands and the constructs around them.
+//! - `assignment.rs`: finds assignments among words.
 //! - `wrappers.rs`: the table of commands that run other commands.
 //! - `invocations.rs`: follows wrappers and nested shells to the programs that are started.
 
+mod assignment;
 mod invocations;
 mod parser;
 mod reader;

@@ -26,9 +26,10 @@ pub(crate) fn decision(verdict: Verdict) -> Box<RawValue> {
 
 /// Grants all the requested permissions, or none.
 pub(crate) fn permissions(wanted: &RawValue, verdict: Verdict) -> Box<RawValue> {
-    let granted: Value = match verdict.allows() {
-        true => serde_json::from_str(wanted.get()).unwrap_or_else(|_| json!({})),
-        false => json!({}),
+    let granted: Value = if verdict.allows() {
+        serde_json::from_str(wanted.get()).unwrap_or_else(|_| json!({}))
+    } else {
+        json!({})
     };
     raw(&json!({"permissions": granted, "scope": "turn"}))
 }

@@ -110,12 +110,12 @@ impl CodexTranslator {
             if whose == MessageOwner::OurTurn {
                 turn.context_window = context_window(usage);
             }
-        }
-        // The engine ends a turn whose cost exceeds its limit after the response that did so.
-        if self.price().is_some()
-            && let Some(turn) = &self.turn
-        {
-            emit_event(EventKind::Usage(self.usage_of(turn)), out);
+            // The engine ends a turn whose cost exceeds its limit after the response that did so.
+            if self.price().is_some()
+                && let Some(turn) = &self.turn
+            {
+                emit_event(EventKind::Usage(self.usage_of(turn)), out);
+            }
         }
     }
 

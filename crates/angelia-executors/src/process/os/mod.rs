@@ -6,6 +6,7 @@ use rustix::process::Pid;
 mod linux;
 // Also built for tests on Linux, the only place where it is tested.
 #[cfg(any(target_os = "macos", all(test, target_os = "linux")))]
+#[cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "exported on macOS"))]
 mod macos;
 
 #[cfg(target_os = "linux")]

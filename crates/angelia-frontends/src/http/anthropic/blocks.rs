@@ -273,7 +273,7 @@ fn document(raw: &RawValue) -> Vec<Content> {
         let missing = match &*source.kind {
             "base64" => {
                 let bytes = source.data.len() / 4 * 3;
-                format!("({}, about {bytes} bytes: cannot be contents here)", source.media_type)
+                format!("({}, about {bytes} bytes: cannot be shown here)", source.media_type)
             }
             "url" => format!("(at {}: not fetched)", source.url),
             other => format!("(of a `{other}` source: not kept here)"),

@@ -7,13 +7,13 @@ use angelia_core::{
     model::{ApprovalId, ApprovalRecord, AuditAction, Decision, QuestionAnswer, Verdict},
     ports::ApprovalFilter,
 };
-use axum::{Json, extract::State};
+use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::{
     super::{
-        ApiState, ErrorKind, HttpError,
+        ApiState, ConnectionSource, ErrorKind, HttpError,
         body::{JsonBody, QueryParams},
         openapi::shapes,
         resources::{ApprovalResource, ResourceList},
@@ -100,12 +100,13 @@ pub(in crate::http) struct DecisionReceipt {
 pub(super) async fn decide(
     State(state): SharedState,
     PathId(id): PathId<ApprovalId>,
+    Extension(source): Extension<ConnectionSource>,
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<Json<DecisionReceipt>, HttpError> {
     let verdict = body.verdict.as_str();
     match state.engine.decide(id, body.into()).await {
         Ok(()) => {
-            let actor = caller.audit_actor().await;
+            let actor = source.audit_actor().await;
             let subject = format!("approval {id}: {verdict}");
             state.engine.record_audit(actor, AuditAction::Decision, subject).await;
         }

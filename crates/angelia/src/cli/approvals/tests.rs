@@ -111,7 +111,8 @@ async fn every_decision_reaches_the_agent() {
     let note = "wash the brush";
     let cases = [
         ("approve ID", owner(Verdict::Once), "approved: paint"),
-        ("approve ID --session --note", owner(Verdict::Session).with_note(note), "approved: paint"),
+        // The grant is the engine's; the agent hears `once`.
+        ("approve ID --session --note", owner(Verdict::Once).with_note(note), "approved: paint"),
         ("deny ID --note", owner(Verdict::Deny).with_note(note), "denied: paint"),
         ("deny ID --stop", owner(Verdict::Stop), "denied: paint"),
     ];
@@ -129,7 +130,7 @@ async fn every_decision_reaches_the_agent() {
         assert_eq!(done.unwrap(), line);
         assert_eq!(next_decision(&mut run).await, expected);
         // A second decision is too late, and the error says who decided.
-        let expected = format!("decided already: {} by owner", expected.verdict.as_str());
+        let expected = format!("decided already: {} by owner", decision.verdict.as_str());
         let late = decide(&records, id, decision, &[]).await.unwrap_err();
         assert_eq!(late.exit, Exit::Failed);
         assert!(late.message.contains(&expected), "{late}");

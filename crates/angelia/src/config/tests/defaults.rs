@@ -65,6 +65,7 @@ http:
   disconnect_grace: 10s
   idempotency_window: 1d
 limits:
+  output_bytes: 64MiB
   bodies_bytes: 512MiB
   connections_per_caller: 64
 bus:

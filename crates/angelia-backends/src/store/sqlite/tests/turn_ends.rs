@@ -15,6 +15,7 @@ use angelia_core::{
 use angelia_testkit::{
     clock::SystemClock,
     conformance::store::raw_json,
+    lexical_paths::LexicalPaths,
     manual_executor::{ExecutorControl, ManualExecutor, ManualTurn},
 };
 use tempfile::TempDir;
@@ -41,6 +42,7 @@ impl Stage {
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store) as _,
             clock: Arc::new(SystemClock),
+            paths: Arc::new(LexicalPaths::default()),
             executors: vec![executor],
             limits: EngineLimits::default(),
             tasks: tasks.clone(),

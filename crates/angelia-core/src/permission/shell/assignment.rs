@@ -1,0 +1,48 @@
+//! Assignments among the words of a command.
+
+use super::word::{Piece, Word};
+
+pub(super) fn is_array_assignment(word: &Word) -> bool {
+    word.bare().is_some_and(|text| {
+        text.ends_with('=') && is_name(text.trim_end_matches('=').trim_end_matches('+'))
+    })
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Splits `NAME=value`, `NAME+=value` and `NAME[subscript]=value`; the subscript stays in the name.
+pub(super) fn split_assignment(word: &Word) -> Option<(String, Word)> {
+    let (first, rest) = word.pieces.split_first()?;
+    let Piece::Text { text, quoted: false } = first else {
+        return None;
+    };
+    let name: String =
+        text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    if !is_name(&name) {
+        return None;
+    }
+    let tail = &text[name.len()..];
+    let tail = tail.strip_prefix('+').unwrap_or(tail);
+    if let Some(value) = tail.strip_prefix('=') {
+        let mut pieces = Vec::with_capacity(word.pieces.len());
+        if !value.is_empty() {
+            pieces.push(Piece::Text { text: value.to_owned(), quoted: false });
+        }
+        pieces.extend_from_slice(rest);
+        return Some((name, Word { pieces }));
+    }
+    // A subscript: the value is not known, and what stands in the brackets is evaluated.
+    (tail.starts_with('[') && word_has_closing_subscript(word))
+        .then(|| (text.clone(), Word::hole(true)))
+}
+
+fn word_has_closing_subscript(word: &Word) -> bool {
+    word.pieces.iter().any(|piece| {
+        matches!(piece, Piece::Text { text, quoted: false }
+            if text.contains("]=") || text.contains("]+="))
+    })
+}
