@@ -1,12 +1,12 @@
 //! Makes every agent of a machine lose its own transcripts, as its cleaner does after some weeks.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     agent_processes::agent_pids,
-    machine::{Machine, until},
+    machine::{Machine, until, within},
 };
 
 /// Kills the machine's agents, which still know their conversations, and removes every transcript.
@@ -17,9 +17,16 @@ pub(crate) fn lose_transcripts(machine: &Machine) {
         // It may have ended meanwhile.
         let _gone = kill_process(pid, Signal::KILL);
     }
-    // A process is in the table until its owner has seen its exit.
+    // A killed process loses its mark a moment before its owner can see its exit.
+    let has_exited = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z') && threads <= 1)
+    };
+    until("no agent is left", || agents.iter().all(has_exited) && agent_pids(machine).is_empty());
+    // The owner of a shared process sees its exit at once, others only when they use it again.
     let is_reaped = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
-    until("no agent is left", || agents.iter().all(is_reaped) && agent_pids(machine).is_empty());
+    within(Duration::from_secs(1), || agents.iter().all(is_reaped));
     assert!(remove_jsonl(machine.place.root()) > 0, "no transcript was found");
 }
 
