@@ -404,12 +404,16 @@ fn split_known_assignment(word: &Word) -> Option<(String, Word)> {
     if let Some((name, value)) = split_assignment(word) {
         return Some((name, value));
     }
-    let Some(Piece::Text { text, .. }) = word.pieces.first() else {
-        return None;
-    };
-    let (name, value) = text.split_once('=')?;
-    let known = word.pieces.len() == 1;
-    let value = if known { Word::known(value) } else { Word::hole(true) };
+    let start: String = word
+        .pieces
+        .iter()
+        .map_while(|piece| match piece {
+            Piece::Text { text, .. } => Some(&**text),
+            Piece::Hole { .. } => None,
+        })
+        .collect();
+    let (name, value) = start.split_once('=')?;
+    let value = if word.has_hole() { Word::hole(true) } else { Word::known(value) };
     (!name.is_empty() && !name.starts_with('-')).then(|| (name.to_owned(), value))
 }
 

@@ -371,7 +371,11 @@ impl Reader {
         loop {
             self.skip_newlines()?;
             if self.take(')') {
-                return Ok(());
+                // A `#` here does not begin a comment: the shell reads on in the same word.
+                return match self.peek() {
+                    None | Some(' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | ')') => Ok(()),
+                    Some(_) => Err("a word goes on after an array"),
+                };
             }
             if self.read_word(WordPlace::Command)?.is_empty() {
                 return Err("an array has an operator in it");
@@ -428,8 +432,11 @@ impl Reader {
     fn read_here_operator(&mut self) -> Result<Redirect, Unparsed> {
         let strips_tabs = self.take('-');
         self.skip_blanks();
+        let start = self.position;
         let target = self.read_word(WordPlace::Command)?;
-        let delimiter = target.plain_text().filter(|_| !target.is_empty());
+        // Shells disagree where a document ends whose delimiter goes over lines.
+        let on_one_line = !self.has_newline_since(start);
+        let delimiter = target.plain_text().filter(|_| on_one_line && !target.is_empty());
         let delimiter = delimiter.ok_or("a here-document has an unusual delimiter")?;
         let index = self.script.here_documents.len();
         self.script.here_documents.push(None);

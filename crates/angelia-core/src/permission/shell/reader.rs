@@ -118,6 +118,10 @@ impl Reader {
         text.replace("\\\n", "")
     }
 
+    pub(super) fn has_newline_since(&self, start: usize) -> bool {
+        self.source.get(start..self.position).is_some_and(|text| text.contains(&'\n'))
+    }
+
     /// Reads a word. Returns an empty one if none starts here.
     pub(super) fn read_word(&mut self, place: WordPlace) -> Result<Word, Unparsed> {
         let mut word = Word::default();

@@ -28,6 +28,10 @@ fn words_that_are_not_commands_are_not_found() {
 
 pub(crate) const SPELLINGS: &[&str] = &[
     "rm x",
+    "x=(a)#; rm x",
+    "env \\A=1 rm x",
+    "env A\"=\"1 rm x",
+    "echo `cat <<'E\\\n'\ntext\nE\nrm x`",
     "/bin/rm x",
     "r\\m x",
     "'rm' x",
