@@ -14,7 +14,8 @@ use crate::{
 /// - `http`: the cost of the model APIs, beside the agent program driven directly and LiteLLM.
 /// - `hosts`: the cost of the bridge and of ACP, beside claude-agent-acp.
 /// - `bus`: the cost of a message, beside hermes-bus.
-const NAMES: [&str; 4] = ["turn", "http", "hosts", "bus"];
+/// - `search`: the time of a search over 10,000 sessions, and the cost of indexing.
+const NAMES: [&str; 5] = ["turn", "http", "hosts", "bus", "search"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let known = NAMES.join(", ");

@@ -2,6 +2,7 @@
 
 mod bench;
 mod dependencies;
+mod dist;
 mod program;
 mod setup;
 mod soak;
@@ -22,6 +23,8 @@ cargo xtask COMMAND
                  quick: without real agents, installs nothing; full: also what takes long
   tidy           check the project rules that the compiler does not check
   bench NAME     measure, always beside a baseline that is measured in the same run
+  dist [TRIPLE…]   build all packages into target/dist, by default static ones for x86_64 and aarch64
+  dist check     install each package where nothing else is, and run the program
   soak [N [SEED]]  10000 broken requests with agents that get killed; no process may be left over
   soak kill [N [SEED]]
                  110 times kill -9 of the daemon while tools run; no turn may stay open
@@ -30,7 +33,7 @@ cargo xtask COMMAND
 ";
 
 /// The command names; `tidy` checks that the README mentions no other.
-const COMMANDS: [&str; 5] = ["setup", "test", "tidy", "bench", "soak"];
+const COMMANDS: [&str; 6] = ["setup", "test", "tidy", "bench", "dist", "soak"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -53,6 +56,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "test" => test::run(rest),
         "tidy" => tidy::run(),
         "bench" => bench::run(rest),
+        "dist" => dist::run(rest),
         "soak" => soak::run(rest),
         "--help" | "-h" | "help" => {
             print!("{USAGE}");

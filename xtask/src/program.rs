@@ -3,7 +3,7 @@
 use std::{
     ffi::OsStr,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -42,6 +42,19 @@ pub(crate) fn output(command: &mut Command) -> Result<Option<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot start `{}`", show(command))),
     }
+}
+
+/// Returns PATH.
+#[expect(clippy::disallowed_methods, reason = "this is the one place xtask reads it")]
+pub(crate) fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}
+
+/// Returns the first file of this name on PATH or where administrators' programs are.
+pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
+    let path = search_path();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// Returns the command as a user would type it.

@@ -3,11 +3,13 @@
 //! - [`store`]: sessions, turns and events, in SQLite.
 //! - [`deliveries`]: texts that have to reach a channel, in SQLite.
 //! - [`bus`]: messages between endpoints, in a log on disk.
+//! - [`edit_diff`]: what an agent's edit would change in the files of this machine.
 //! - [`paths`]: where paths really lead on this machine.
 //! - [`owners`]: lock files that tell which angelia processes of this home are alive.
 
 pub mod bus;
 pub mod deliveries;
+pub mod edit_diff;
 pub mod owners;
 pub mod paths;
 pub mod store;

@@ -63,6 +63,7 @@ impl Machine {
             stage: ApprovalStage::Request,
             access,
             suggestions: Vec::new(),
+            edits: Vec::new(),
             kind: ApprovalKind::Tool,
             tool_id: None,
             tool_name: tool.into(),

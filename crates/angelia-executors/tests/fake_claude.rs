@@ -169,7 +169,7 @@ async fn a_turn_that_is_given_up_leaves_nothing_running() {
 #[tokio::test]
 async fn a_program_that_ends_at_its_start_says_why() {
     let lab = script(
-        "[ \"$1\" = --version ] && { echo 2.1.197; exit; }\necho 'no such option' >&2; exit 1",
+        "[ \"$1\" = --version ] && { echo '2.1.197 (Claude Code)'; exit; }\necho 'no such option' >&2; exit 1",
     );
     let failure = lab.try_open(&lab.spec(), None).await.err().unwrap();
     assert_eq!(failure.kind, FailureKind::Agent);
@@ -206,16 +206,34 @@ async fn versions_are_asked_before_flags_are_used() {
     assert!(failure.to_string().contains("version"), "{failure}");
 }
 
+/// Any program has a version; only one is Claude Code.
+#[tokio::test]
+async fn another_program_is_not_taken_for_it() {
+    for (said, is_other) in [
+        ("true (GNU coreutils) 9.1.2", true),
+        ("2.1.197", true),
+        ("Python 3.13.1", true),
+        ("2.1.197 (Claude Code)", false),
+    ] {
+        let lab = script(&format!("[ \"$1\" = --help ] && exit\necho '{said}'"));
+        let health = lab.executor.probe(&lab.spec()).await;
+        assert_eq!(health.installation.is_none(), is_other, "{said}: {health:?}");
+        if let Some(problem) = health.problem.filter(|_| is_other) {
+            assert!(problem.message.contains("is not Claude Code"), "{problem}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_update_is_noticed() {
-    let lab = script("echo 2.1.197");
+    let lab = script("echo '2.1.197 (Claude Code)'");
     let spec = lab.spec();
     let version = async |lab: &ClaudeHarness| {
         let installed = lab.executor.probe(&spec).await.installation;
         installed.unwrap().version.to_string()
     };
     assert_eq!(version(&lab).await, "2.1.197");
-    fs::write(&lab.claude.path, "#!/bin/sh\necho 2.1.325 is here").unwrap();
+    fs::write(&lab.claude.path, "#!/bin/sh\necho '2.1.325 (Claude Code)'").unwrap();
     assert_eq!(version(&lab).await, "2.1.325");
 }
 

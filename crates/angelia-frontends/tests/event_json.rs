@@ -56,6 +56,7 @@ fn approval(kind: ApprovalKind, tool_id: Option<ToolId>) -> EventKind {
         tool_name: "shell".into(),
         title: "rm -rf build".into(),
         detail: "in /project".into(),
+        diff: None,
         rules: Vec::new(),
         expires_at: "2026-11-16T12:00:00Z".parse().unwrap(),
     })

@@ -122,14 +122,16 @@ fn any_approval() -> impl Strategy<Value = Approval> {
         vec(any_question(), 0..3).prop_map(|questions| ApprovalKind::Question(questions.into())),
     ];
     let tool = (option::of(any_tool_id()), any_text());
-    (any_approval_id(), kind, tool, any_text(), any_text(), any_time()).prop_map(
-        |(id, kind, (tool_id, tool_name), title, detail, expires_at)| Approval {
+    let about = (any_text(), option::of(any_text()));
+    (any_approval_id(), kind, tool, any_text(), about, any_time()).prop_map(
+        |(id, kind, (tool_id, tool_name), title, (detail, diff), expires_at)| Approval {
             id,
             kind,
             tool_id,
             tool_name,
             title,
             detail,
+            diff,
             rules: Vec::new(),
             expires_at,
         },

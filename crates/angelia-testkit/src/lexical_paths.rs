@@ -1,8 +1,15 @@
-//! A path resolver for engines without files: it removes `..` and looks at nothing.
+//! The ports about files for engines without files: a path resolver that removes `..` and looks at
+//! nothing, and diffs that only name their files.
 
-use std::path::{Component, PathBuf};
+use std::{
+    path::{Component, PathBuf},
+    sync::Arc,
+};
 
-use angelia_core::ports::{BoxFuture, KnownPlaces, PathResolver};
+use angelia_core::{
+    model::FileEdit,
+    ports::{BoxFuture, EditDiffer, KnownPlaces, PathResolver},
+};
 
 #[derive(Debug)]
 pub struct LexicalPaths {
@@ -40,5 +47,17 @@ impl PathResolver for LexicalPaths {
             resolved
         });
         Box::pin(std::future::ready(resolved.collect()))
+    }
+}
+
+/// Names the files of the edits and compares nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedDiffs;
+
+impl EditDiffer for NamedDiffs {
+    fn diff(&self, edits: Vec<FileEdit>, _cwd: PathBuf) -> BoxFuture<'_, Option<Arc<str>>> {
+        let names = edits.iter().map(|edit| format!("--- a/{0}\n+++ b/{0}\n", edit.path.display()));
+        let diff = (!edits.is_empty()).then(|| names.collect::<String>().into());
+        Box::pin(std::future::ready(diff))
     }
 }

@@ -1,6 +1,7 @@
 //! A store in memory, for one process. It follows the same rules as the store on disk; the
 //! conformance suite checks both.
 
+mod reports;
 mod state;
 
 use std::{
@@ -11,12 +12,14 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
-        StoredRule, TurnEvent, TurnId, TurnRecord, TurnState,
+        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, IdPrefix, Quota, SearchMatch,
+        SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId,
+        TurnRecord, TurnState, UsageQuery, UsageTotals,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
-        OpenText, Page, PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
+        OpenText, Page, PendingCommit, RecordKind, RequestClaim, SearchUpkeep, SessionQuery, Store,
+        StoreError, StoreFuture, TurnFilter,
     },
 };
 use jiff::Timestamp;
@@ -73,7 +76,8 @@ impl Store for MemoryStore {
             if current.record.revision != session.revision {
                 return Err(StoreError::Conflict);
             }
-            current.record = session.clone();
+            let updated_at = current.record.updated_at.max(session.updated_at);
+            current.record = SessionRecord { updated_at, ..session.clone() };
             current.record.revision += 1;
             Ok(current.record.revision)
         })
@@ -91,6 +95,27 @@ impl Store for MemoryStore {
                 .take(page.limit)
                 .map(|session| kept.session_record(session))
                 .collect())
+        })
+    }
+
+    fn list_sessions(&self, query: SessionQuery) -> StoreFuture<'_, Vec<SessionSummary>> {
+        self.run(|kept| Ok(kept.list_sessions(&query)))
+    }
+
+    fn find_ids(
+        &self,
+        kind: RecordKind,
+        prefix: IdPrefix,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<uuid::Uuid>> {
+        self.run(|kept| {
+            let ids: Vec<uuid::Uuid> = match kind {
+                RecordKind::Session => kept.sessions.keys().map(|id| id.as_uuid()).collect(),
+                RecordKind::Turn => kept.turns.keys().map(|id| id.as_uuid()).collect(),
+                RecordKind::Approval => kept.approvals.keys().map(|id| id.as_uuid()).collect(),
+            };
+            let (first, last) = prefix.range();
+            Ok(ids.into_iter().filter(|id| (first..=last).contains(id)).take(limit).collect())
         })
     }
 
@@ -179,12 +204,25 @@ impl Store for MemoryStore {
         })
     }
 
-    fn append<'a>(
+    fn find_turns(&self, filter: TurnFilter, page: Page) -> StoreFuture<'_, Vec<TurnRecord>> {
+        self.run(|kept| {
+            let before = page.before.map_or(u64::MAX, |turn| kept.number_of(turn));
+            let newest_first = kept.turns_in_order().into_iter().rev();
+            Ok(newest_first
+                .filter(|turn| turn.number < before && filter.admits(&turn.record))
+                .take(page.limit)
+                .map(|turn| turn.record.clone())
+                .collect())
+        })
+    }
+
+    fn append_after<'a>(
         &'a self,
         lease: &'a Lease,
+        earlier: Vec<Seq>,
         events: Vec<TurnEvent>,
     ) -> StoreFuture<'a, PendingCommit> {
-        self.run(|kept| Ok(PendingCommit::ready(kept.append(lease, events))))
+        self.run(|kept| Ok(PendingCommit::ready(kept.append(lease, &earlier, events))))
     }
 
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> StoreFuture<'_, Vec<TurnEvent>> {
@@ -281,12 +319,36 @@ impl Store for MemoryStore {
         })
     }
 
-    fn parked_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
+    fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageTotals>> {
+        self.run(|kept| Ok(kept.usage_totals(query)))
+    }
+
+    fn save_quota(&self, quota: Quota) -> StoreFuture<'_, PendingCommit> {
+        self.run(|kept| {
+            let key = (quota.executor.to_string(), quota.report.window.to_string());
+            kept.quotas.insert(key, quota);
+            Ok(PendingCommit::ready(Ok(())))
+        })
+    }
+
+    fn quotas(&self) -> StoreFuture<'_, Vec<Quota>> {
+        self.run(|kept| Ok(kept.quotas.values().cloned().collect()))
+    }
+
+    fn search(&self, query: SearchQuery) -> StoreFuture<'_, Vec<SearchMatch>> {
+        self.run(|kept| Ok(kept.search(&query)))
+    }
+
+    fn maintain_search(&self) -> StoreFuture<'_, SearchUpkeep> {
+        self.run(|_| Ok(SearchUpkeep::Complete))
+    }
+
+    fn resumable_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
         self.run(|kept| {
             let turns = kept.turns_in_order().into_iter().map(|turn| &turn.record);
             Ok(turns
                 .filter(|turn| session.is_none_or(|session| turn.session == session))
-                .filter(|turn| matches!(turn.state, TurnState::Parked { .. }))
+                .filter(|turn| is_resumable(&turn.state))
                 .cloned()
                 .collect())
         })
@@ -298,7 +360,7 @@ impl Store for MemoryStore {
             let turns = kept.turns_in_order().into_iter();
             Ok(turns
                 .filter(|turn| !turn.is_finished() && !is_held(&turn.record.session))
-                .filter(|turn| !matches!(turn.record.state, TurnState::Parked { .. }))
+                .filter(|turn| !is_resumable(&turn.record.state))
                 .map(|turn| turn.record.clone())
                 .collect())
         })
@@ -343,4 +405,8 @@ impl Store for MemoryStore {
         self.lock().is_closed = true;
         Box::pin(ready(()))
     }
+}
+
+fn is_resumable(state: &TurnState) -> bool {
+    matches!(state, TurnState::Parked { .. } | TurnState::HandedOver)
 }

@@ -72,5 +72,6 @@ pub(crate) fn stat_field(folder: &Path, field: usize) -> Option<String> {
 /// Returns whether a process is the one that Angelia starts to end its children after its own death.
 pub fn is_owner_watch(pid: i32) -> bool {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    command.split(|byte| *byte == 0).nth(1) == Some(b"__process")
+    let mut arguments = command.split(|byte| *byte == 0).skip(1);
+    arguments.next() == Some(b"__process") && arguments.next() == Some(b"watch-owner")
 }

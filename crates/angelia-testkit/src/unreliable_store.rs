@@ -9,12 +9,14 @@ use std::sync::{
 
 use angelia_core::{
     model::{
-        ApprovalRecord, AuditEntry, AuditRecord, EventKind, ExternalName, Seq, SessionId,
-        SessionRecord, StoredRule, TurnEvent, TurnId, TurnRecord, TurnState,
+        ApprovalRecord, AuditEntry, AuditRecord, EventKind, ExternalName, IdPrefix, Quota,
+        SearchMatch, SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule,
+        TurnEvent, TurnId, TurnRecord, TurnState, UsageQuery, UsageTotals,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
-        OpenText, Page, PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
+        OpenText, Page, PendingCommit, RecordKind, RequestClaim, SearchUpkeep, SessionQuery, Store,
+        StoreError, StoreFuture, TurnFilter,
     },
 };
 use jiff::Timestamp;
@@ -201,6 +203,19 @@ impl Store for UnreliableStore {
         self.unless_failing(|store| store.sessions(page))
     }
 
+    fn list_sessions(&self, query: SessionQuery) -> StoreFuture<'_, Vec<SessionSummary>> {
+        self.unless_failing(|store| store.list_sessions(query))
+    }
+
+    fn find_ids(
+        &self,
+        kind: RecordKind,
+        prefix: IdPrefix,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<uuid::Uuid>> {
+        self.unless_failing(|store| store.find_ids(kind, prefix, limit))
+    }
+
     fn delete_session(&self, id: SessionId) -> StoreFuture<'_, ()> {
         self.write(|store| store.delete_session(id))
     }
@@ -264,15 +279,20 @@ impl Store for UnreliableStore {
         self.unless_failing(|store| store.turns(session, page))
     }
 
-    fn append<'a>(
+    fn find_turns(&self, filter: TurnFilter, page: Page) -> StoreFuture<'_, Vec<TurnRecord>> {
+        self.unless_failing(|store| store.find_turns(filter, page))
+    }
+
+    fn append_after<'a>(
         &'a self,
         lease: &'a Lease,
+        earlier: Vec<Seq>,
         events: Vec<TurnEvent>,
     ) -> StoreFuture<'a, PendingCommit> {
         if let Some(fault) = self.text_fault(&events) {
             return Box::pin(async move { Ok(PendingCommit::ready(Err(fault.error()))) });
         }
-        self.queue(|store| store.append(lease, events))
+        self.queue(|store| store.append_after(lease, earlier, events))
     }
 
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> StoreFuture<'_, Vec<TurnEvent>> {
@@ -320,8 +340,28 @@ impl Store for UnreliableStore {
         self.unless_failing(|store| store.cost_since(caller, since))
     }
 
-    fn parked_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
-        self.unless_failing(|store| store.parked_turns(session))
+    fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageTotals>> {
+        self.unless_failing(|store| store.usage(query))
+    }
+
+    fn save_quota(&self, quota: Quota) -> StoreFuture<'_, PendingCommit> {
+        self.unless_failing(|store| store.save_quota(quota))
+    }
+
+    fn quotas(&self) -> StoreFuture<'_, Vec<Quota>> {
+        self.unless_failing(|store| store.quotas())
+    }
+
+    fn search(&self, query: SearchQuery) -> StoreFuture<'_, Vec<SearchMatch>> {
+        self.unless_failing(|store| store.search(query))
+    }
+
+    fn maintain_search(&self) -> StoreFuture<'_, SearchUpkeep> {
+        self.unless_failing(|store| store.maintain_search())
+    }
+
+    fn resumable_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
+        self.unless_failing(|store| store.resumable_turns(session))
     }
 
     fn lost_turns(&self) -> StoreFuture<'_, Vec<TurnRecord>> {

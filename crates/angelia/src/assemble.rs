@@ -7,6 +7,7 @@ use std::{
 };
 
 use angelia_backends::{
+    edit_diff::FileDiffs,
     owners::{OwnerLock, OwnerRegistry},
     paths::RealPaths,
     store::SqliteStore,
@@ -38,6 +39,8 @@ use crate::{
     },
     clock::SystemClock,
     config::{Config, ConfigErrors, Environment, Home, HomeError},
+    live_agents,
+    live_config::{ConfigSource, LiveConfig},
     profiles::ConfiguredProfiles,
 };
 
@@ -49,9 +52,14 @@ const SWEEP_GRACE: Duration = Duration::from_millis(500);
 pub(crate) struct App {
     pub(crate) environment: Environment,
     pub(crate) home: Home,
-    pub(crate) config: Config,
+    /// The configuration that this process was started with.
+    pub(crate) config: Arc<Config>,
+    /// The configuration in force, which changes only in a daemon.
+    pub(crate) live_config: Arc<LiveConfig>,
     /// The file the configuration was read from, if not from the home.
     pub(crate) config_file: Option<PathBuf>,
+    /// Why the file cannot be used, in a command that goes on without it.
+    pub(crate) config_error: Option<ConfigErrors>,
 }
 
 impl App {
@@ -60,14 +68,52 @@ impl App {
         config_file: Option<&Path>,
         flags: &[(&str, &str)],
     ) -> Result<Self, CommandError> {
+        let app = Self::load_for_daemon(environment, config_file, flags)?;
+        app.ensure_valid_config()?;
+        Ok(app)
+    }
+
+    /// Loads the context of a command that asks the daemon, which has a configuration of its own:
+    /// a file that cannot be used is an error only if there is no daemon.
+    pub(crate) fn load_for_daemon(
+        environment: Environment,
+        config_file: Option<&Path>,
+        flags: &[(&str, &str)],
+    ) -> Result<Self, CommandError> {
         let home = Home::from_environment(&environment)?;
-        let config = Config::load(&environment, &home, config_file, flags)?;
-        Ok(Self {
-            environment,
-            home,
-            config,
-            config_file: config_file.and_then(|path| std::path::absolute(path).ok()),
-        })
+        let config_file = config_file.and_then(|path| std::path::absolute(path).ok());
+        let flags = flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let source = ConfigSource {
+            environment: environment.clone(),
+            home: home.clone(),
+            file: config_file.clone(),
+            flags: flags.collect(),
+        };
+        let (live_config, config_error) = match LiveConfig::load(source.clone()) {
+            Ok(config) => (config, None),
+            Err(error) => (LiveConfig::defaults(source), Some(error)),
+        };
+        let config = live_config.current();
+        let live_config = Arc::new(live_config);
+        Ok(Self { environment, home, config, live_config, config_file, config_error })
+    }
+
+    /// Fails if the configuration file cannot be used.
+    pub(crate) fn ensure_valid_config(&self) -> Result<(), CommandError> {
+        match &self.config_error {
+            Some(error) => Err(error.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the hash of where the configuration comes from.
+    pub(crate) fn config_source_sha256(&self) -> String {
+        self.config.source_sha256(&self.live_config.source().path())
+    }
+
+    /// Returns whether this command was given settings of its own, by a file or by variables.
+    pub(crate) fn has_own_settings(&self) -> bool {
+        self.config_file.is_some() || self.config.has_variables()
     }
 }
 
@@ -138,7 +184,7 @@ pub(crate) struct LocalEngine {
     /// The tasks that write the files of `sessions.snapshots`.
     snapshots: TaskGroup,
     /// Ends the agents if this process is killed.
-    _watch: Option<OwnerWatch>,
+    watch: Option<OwnerWatch>,
 }
 
 impl LocalEngine {
@@ -157,6 +203,7 @@ impl LocalEngine {
         app: &Arc<App>,
         keep_warm: bool,
     ) -> Result<Self, CommandError> {
+        app.ensure_valid_config()?;
         let HomeStore { owner, store } = opened;
         let owners = owner.registry().clone();
         let host = executor_host(app, owner.id(), keep_warm)?;
@@ -174,6 +221,7 @@ impl LocalEngine {
                 app.home.dir(),
                 angelia_executors::agent_files(),
             )),
+            edits: Arc::new(FileDiffs),
             executors: executors.clone(),
             limits: engine_limits(app),
             // A group of its own: turns end before the processes they use.
@@ -196,7 +244,7 @@ impl LocalEngine {
             crate::snapshots::spawn_writer(&engine, app.home.snapshots_dir(), &snapshots);
         }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
-        Ok(Self { engine, store, profiles, tasks, commands, snapshots, _watch: watch })
+        Ok(Self { engine, store, profiles, tasks, commands, snapshots, watch })
     }
 
     /// Returns the turns of this engine. `overrides` change the specification of new sessions.
@@ -210,6 +258,44 @@ impl LocalEngine {
         // After the turns have ended, because the snapshots contain them.
         self.snapshots.shutdown(Duration::from_secs(5)).await;
         self.engine.close().await;
+        self.tasks.shutdown(Duration::from_secs(5)).await;
+    }
+
+    /// Ends the watcher of this process, after [`LocalEngine::stop`] and before another program takes
+    /// the process over.
+    pub(crate) fn dismiss_watcher(self) {
+        if let Some(watch) = self.watch {
+            watch.dismiss();
+        }
+    }
+}
+
+/// Executors without an engine, for a command that only looks at agents.
+pub(crate) struct StandaloneExecutors {
+    all: Vec<Arc<dyn Executor>>,
+    tasks: TaskGroup,
+    /// Without its lock another angelia would end the probes as leftovers of a dead one.
+    _owner: OwnerLock,
+}
+
+impl StandaloneExecutors {
+    pub(crate) fn start(app: &App, command: &'static str) -> Result<Self, CommandError> {
+        app.home.prepare()?;
+        let owner = OwnerRegistry::new(app.home.owners_dir())
+            .register(command)
+            .map_err(CommandError::internal)?;
+        let host = executor_host(app, owner.id(), false)?;
+        Ok(Self { all: build_executors(&host), tasks: host.tasks, _owner: owner })
+    }
+
+    pub(crate) fn all(&self) -> &[Arc<dyn Executor>] {
+        &self.all
+    }
+
+    pub(crate) async fn stop(self) {
+        for executor in &self.all {
+            executor.close().await;
+        }
         self.tasks.shutdown(Duration::from_secs(5)).await;
     }
 }
@@ -263,7 +349,8 @@ fn engine_limits(app: &App) -> EngineLimits {
     let sessions = app.config.sessions();
     EngineLimits {
         idle_ttl: sessions.idle_ttl.duration(),
-        max_live_agents: sessions.max_live.0 as usize,
+        one_off_idle_ttl: sessions.one_off_idle_ttl.duration(),
+        max_live_agents: live_agents::limit(sessions.max_live),
         max_queued_turns: sessions.max_queued_turns.0 as usize,
         output_bytes: app.config.output_bytes(),
         ..EngineLimits::default()

@@ -1,60 +1,90 @@
 //! `angelia serve`: builds the engine, opens the listeners, waits for a signal, drains.
+//!
+//! - [`banner`]: what it tells a person at its start.
+//! - [`restart`]: waits for turns, and replaces the program of this process.
+
+mod banner;
+mod restart;
 
 use std::{net::SocketAddr, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{AuditAction, AuditActor},
-    ports::{ProfileRequest, Profiles as _},
     task::TaskGroup,
 };
-use angelia_executors::process::{mark, release};
+use angelia_executors::process::{detached, mark, release};
 use angelia_frontends::{
-    http::{self, AgentAccess, ApiState, Metrics, OwnerToken, dialect::RecentRequests},
+    http::{
+        self, AgentAccess, ApiState, DaemonInfo, Metrics, OwnerToken, RestartRequests,
+        dialect::{LiveModels, RecentRequests},
+    },
     socket::LocalCaller,
 };
 use jiff::Timestamp;
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{Signal, SignalKind, signal},
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval, sleep},
 };
 
+use self::restart::{ServeEnd, Successor};
 use crate::{
     assemble::{App, LocalEngine},
+    background::READY_WORD,
     bus::{
-        open::{self, OpenBus},
+        open::{self, OpenBus, RunningBus},
         pid_file::{self, PidFile, PidFileState},
     },
     cli::error::{CommandError, Exit},
+    config_watch::{self, DaemonConfig},
+    daemon_process::DaemonProcess,
     delegation::{HomeAgents, HomeDelegation},
-    exposure, hosting, key_reload, model_apis,
+    exposure, hosting, log, model_apis,
 };
 
 /// How often sessions older than `sessions.keep` are looked for.
 const RETENTION_INTERVAL: Duration = Duration::from_hours(1);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
-    restart_outside_agent(app)?;
+/// How long a second daemon waits for one that is starting or ending.
+const HOLDER_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, CommandError> {
+    let inherited = restart::inherited_listener(app);
+    if is_detached {
+        detached::detach_from_terminal();
+    } else {
+        restart_outside_agent(app)?;
+    }
     // From here on a signal causes an orderly shutdown.
     let mut signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     app.home.prepare()?;
     app.home.check_socket()?;
-    let _only_one = acquire_pid_file(app)?;
+    app.live_config.check_trusted().map_err(|error| {
+        CommandError::new(Exit::Config, format!("the configuration is not used: {error}"))
+    })?;
+    let only_one = acquire_pid_file(app).await?;
+    open_log(app, is_detached)?;
     exposure::check(app, app.config.listen())?;
-    let tcp = listen_tcp(app.config.listen()).await?;
+    let tcp = match inherited {
+        Some(listener) => listener,
+        None => listen_tcp(app.config.listen()).await?,
+    };
     let address = tcp.local_addr().map_err(CommandError::internal)?;
+    let successor = Successor::prepare(app, &tcp)?;
     let unix = listen_unix(app)?;
     let token = app.home.load_or_create_token()?;
     let local = LocalEngine::start(app, "serve", true).await?;
-    let parked = local.engine.resume_parked().await?;
-    if parked > 0 {
-        tracing::info!(turns = parked, "parked turns wait for their quotas");
+    let resumed = local.engine.resume_turns().await?;
+    if resumed > 0 {
+        tracing::info!(turns = resumed, "turns that were queued or parked go on");
     }
     let doors = TaskGroup::new();
     let bus = open::open_for_serve(app, &doors).await;
-    let models = model_apis::model_settings(&app.config);
-    key_reload::spawn_reload(app, models.keys.clone(), local.engine.clone(), &doors);
+    let models = LiveModels::from(model_apis::model_settings(&app.config));
+    config_watch::spawn_watch(&app.live_config, &models, address, local.engine.clone(), &doors);
+    let (restarts, mut restart_requests) = RestartRequests::new();
     let state = Arc::new(ApiState {
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
@@ -63,8 +93,11 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
             Arc::new(HomeAgents::new(app)),
             Arc::new(HomeDelegation::new(app, &local.store)),
         )),
+        agent_processes: Arc::new(HomeAgents::new(app)),
+        daemon: DaemonInfo { started_at: Timestamp::now(), address: address.to_string() },
         version: env!("CARGO_PKG_VERSION").into(),
-        config_sha256: app.config.sha256().into(),
+        config_sha256: app.config_source_sha256().into(),
+        config: Arc::new(DaemonConfig(Arc::clone(&app.live_config))),
         allowed_hosts: app.config.http().allowed_hosts.clone(),
         allowed_origins: app.config.http().allowed_origins.clone(),
         models,
@@ -72,37 +105,30 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
         caller_limits: app.config.caller_limits(),
         metrics: Metrics::default(),
         tasks: doors.clone(),
+        restarts,
         bus: bus.as_ref().map(OpenBus::api),
     });
     http::serve_tcp(tcp, Arc::clone(&state), &doors);
     http::serve_unix(unix, state, &doors);
-    for exposed in announce(app, address)? {
+    for exposed in announce(app, address, is_detached)? {
         let terminal = AuditActor::Terminal;
         local.engine.record_audit(terminal, AuditAction::Exposure, exposed).await;
     }
     let bus = match bus {
-        Some(bus) => {
-            hosting::spawn_hooks(
-                &app.environment,
-                Arc::clone(&local.commands),
-                &bus.context.message_feed,
-                &doors,
-            );
-            hosting::host_endpoint(app, &local, &bus.bus, &doors).await?;
-            Some(bus.serve())
-        }
+        Some(bus) => Some(serve_bus(app, &local, bus, &doors).await?),
         None => None,
     };
-    spawn_warm_up(&local);
+    banner::spawn_warm_up(app, &local, is_detached);
     spawn_retention(app, &local);
-
-    signals.wait().await;
-    tracing::info!("shutting down");
-    // Running turns may end, and new ones are refused with a reason; a second signal ends the wait.
-    tokio::select! {
-        () = local.engine.drain(app.config.drain()) => {}
-        () = signals.wait() => {}
+    spawn_search_upkeep(&local);
+    if is_detached {
+        detached::report_ready(READY_WORD).map_err(CommandError::internal)?;
     }
+
+    let drain = || app.live_config.current().drain();
+    let end =
+        restart::wait_for_end(&local.engine, &drain, &mut signals, &mut restart_requests).await;
+    let successor = (end == ServeEnd::Restart).then_some(successor);
     // No new callers are accepted; then every turn ends, and callers that follow one see its end.
     doors.stop_token().cancel();
     remove_runtime_files(app);
@@ -113,7 +139,32 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     if let Some(bus) = bus {
         bus.close().await;
     }
-    Ok(Exit::Done)
+    let Some(successor) = successor else { return Ok(Exit::Done) };
+    local.dismiss_watcher();
+    drop(only_one);
+    Err(successor.start(app))
+}
+
+/// Hosts the daemon's own endpoint, and lets others connect to the bus.
+async fn serve_bus(
+    app: &Arc<App>,
+    local: &LocalEngine,
+    bus: OpenBus,
+    doors: &TaskGroup,
+) -> Result<RunningBus, CommandError> {
+    let commands = Arc::clone(&local.commands);
+    hosting::spawn_hooks(&app.environment, commands, &bus.context.message_feed, doors);
+    hosting::host_endpoint(app, local, &bus.bus, doors).await?;
+    Ok(bus.serve())
+}
+
+/// Also logs to the log file; in the background only there.
+fn open_log(app: &App, is_detached: bool) -> Result<(), CommandError> {
+    let (path, settings) = (app.home.daemon_log(), app.config.log());
+    log::open_file(&path, settings.max_size.0, settings.keep.0, is_detached).map_err(|error| {
+        let message = format!("cannot write {}: {error}", path.display());
+        CommandError::new(Exit::Unavailable, message)
+    })
 }
 
 /// Restarts this program without an agent's mark if an agent started it: a daemon must outlive that
@@ -133,20 +184,34 @@ pub(crate) fn restart_outside_agent(app: &App) -> Result<(), CommandError> {
 }
 
 /// Takes the daemon's pid file. There is one daemon per home; the file stays locked for as long as
-/// the daemon lives.
-fn acquire_pid_file(app: &App) -> Result<PidFile, CommandError> {
+/// the daemon lives. Waits a while for a daemon that is starting or ending.
+async fn acquire_pid_file(app: &App) -> Result<PidFile, CommandError> {
     let path = app.home.pid_file();
-    match pid_file::acquire(&path) {
-        Ok(PidFileState::Acquired(file)) => Ok(file),
-        Ok(PidFileState::HeldBy(pid)) => {
-            let pid = pid.map_or_else(String::new, |pid| pid.to_string());
+    let deadline = Instant::now() + HOLDER_TIMEOUT;
+    let mut is_noted = false;
+    loop {
+        let holder = match pid_file::acquire(&path) {
+            Ok(PidFileState::Acquired(file)) => return Ok(file),
+            Ok(PidFileState::HeldBy(pid)) => pid,
+            Err(error) => {
+                let message = format!("cannot write {}: {error}", path.display());
+                return Err(CommandError::internal(message));
+            }
+        };
+        let pid = holder.map_or_else(String::new, |pid| pid.to_string());
+        let is_serving =
+            matches!(DaemonProcess::find(&app.home).await, DaemonProcess::Serving { .. });
+        if is_serving || Instant::now() >= deadline {
             let message = format!("angelia is already serving this home (process {pid})");
-            let hint = "use the running one, stop it, or choose another home with ANGELIA_HOME";
-            Err(CommandError::new(Exit::TryLater, message).with_hint(hint))
+            let hint = "use the running one, stop it with `angelia stop`, or choose another home \
+                        with ANGELIA_HOME";
+            return Err(CommandError::new(Exit::TryLater, message).with_hint(hint));
         }
-        Err(error) => {
-            Err(CommandError::internal(format!("cannot write {}: {error}", path.display())))
+        if !is_noted {
+            is_noted = true;
+            tracing::info!("waiting for process {pid}, which is starting or ending");
         }
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -178,7 +243,11 @@ fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
 }
 
 /// Writes the address to `http.addr`, for programs, and to the log, for people.
-fn announce(app: &App, address: SocketAddr) -> Result<Vec<String>, CommandError> {
+fn announce(
+    app: &App,
+    address: SocketAddr,
+    is_detached: bool,
+) -> Result<Vec<String>, CommandError> {
     // Renamed into place, so that a reader never sees a half-written file.
     let draft = app.home.http_addr_file().with_extension("draft");
     let written = std::fs::write(&draft, format!("{address}\n"));
@@ -189,36 +258,17 @@ fn announce(app: &App, address: SocketAddr) -> Result<Vec<String>, CommandError>
             app.home.http_addr_file().display()
         ))
     })?;
-    tracing::info!("listening on http://{address} and {}", app.home.socket().display());
-    tracing::info!("the owner's token is in {}", app.home.token_file().display());
+    banner::print_places(app, address, is_detached);
     for warning in app.config.warnings() {
         tracing::warn!("{warning}");
     }
     Ok(exposure::announce(app, address))
 }
 
-/// Starts agents in advance for profiles that have a `cwd`; for the others the pool learns from
-/// their use.
-fn spawn_warm_up(local: &LocalEngine) {
-    let profiles = Arc::clone(&local.profiles);
+/// Keeps the search complete while no turn runs.
+fn spawn_search_upkeep(local: &LocalEngine) {
     let engine = local.engine.clone();
-    local.tasks.spawn_until_stopped(async move {
-        for profile in profiles.list() {
-            let wanted =
-                ProfileRequest { profile: Some(profile.name), ..ProfileRequest::default() };
-            let Ok(spec) = profiles.resolve(wanted).await else {
-                continue;
-            };
-            if spec.executor != profile.executor {
-                // The executor that `auto` resolved to; without agents on this machine, the demo.
-                tracing::info!("profile `{}` uses `{}`", spec.profile, spec.executor);
-            }
-            let executors = engine.executors();
-            if let Some(executor) = executors.iter().find(|one| one.name() == &*spec.executor) {
-                executor.warm_up(&spec);
-            }
-        }
-    });
+    local.tasks.spawn_until_stopped(async move { engine.keep_search_complete().await });
 }
 
 /// Removes sessions older than `sessions.keep` from time to time.

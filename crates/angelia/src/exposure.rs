@@ -1,11 +1,13 @@
 //! Reports what the daemon exposes to others than its owner. Each kind of exposure is logged at
-//! start, and as a warning when it is new: the kinds that were reported are stored in the home.
+//! start, and as a warning when it is new, also while the daemon runs: the kinds that were reported
+//! are stored in the home.
 
 use std::{collections::BTreeSet, fmt, fs, net::SocketAddr};
 
 use crate::{
     assemble::App,
     cli::error::{CommandError, Exit},
+    config::{Config, Home},
 };
 
 /// One kind of exposure.
@@ -57,20 +59,27 @@ pub(crate) fn check(app: &App, address: SocketAddr) -> Result<(), CommandError> 
     Err(CommandError::new(Exit::Config, message).with_hint(hint))
 }
 
-/// Logs what is exposed to whom. Returns what is exposed for the first time.
+/// Logs at the start what is exposed to whom. Returns what is exposed for the first time.
 pub(crate) fn announce(app: &App, address: SocketAddr) -> Vec<String> {
-    let exposed = current_exposures(app, address);
-    let path = app.home.run_dir().join("exposed");
+    let new = announce_new(&app.home, &app.config, address);
+    for known in current_exposures(&app.config, address) {
+        if !new.contains(&known.text) {
+            tracing::info!("{known}");
+        }
+    }
+    new
+}
+
+/// Logs what is exposed for the first time, and returns it.
+pub(crate) fn announce_new(home: &Home, config: &Config, address: SocketAddr) -> Vec<String> {
+    let exposed = current_exposures(config, address);
+    let path = home.run_dir().join("exposed");
     let known = fs::read_to_string(&path).unwrap_or_default();
     let known: BTreeSet<&str> = known.lines().collect();
     let mut new = Vec::new();
-    for one in &exposed {
-        if known.contains(one.kind.as_str()) {
-            tracing::info!("{one}");
-        } else {
-            tracing::warn!("{one}");
-            new.push(one.to_string());
-        }
+    for one in exposed.iter().filter(|one| !known.contains(one.kind.as_str())) {
+        tracing::warn!("{one}");
+        new.push(one.to_string());
     }
     // Only the current kinds are stored: one that was off for a while is new again.
     let now = exposed.iter().map(|one| one.kind.as_str());
@@ -81,8 +90,8 @@ pub(crate) fn announce(app: &App, address: SocketAddr) -> Vec<String> {
     new
 }
 
-fn current_exposures(app: &App, address: SocketAddr) -> Vec<Exposure> {
-    let http = app.config.http();
+fn current_exposures(config: &Config, address: SocketAddr) -> Vec<Exposure> {
+    let http = config.http();
     let names = |only_agents: bool| {
         let keys = http.keys.iter().map(|key| &key.0);
         let keys = keys.filter(|key| !only_agents || key.agent_mode);

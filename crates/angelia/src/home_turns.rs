@@ -1,12 +1,12 @@
-//! The turns of a home: those of its daemon, if there is a compatible one, else those of an engine
-//! in this process. A command that outlives the daemon works on by itself.
+//! The turns of a home: those of its daemon, if there is one, else those of an engine in this
+//! process. A command that outlives the daemon works on by itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use angelia_core::model::{ApprovalId, Decision, SessionId, TurnId};
 use angelia_frontends::{
     http::{
-        NewSessionBody,
+        HealthStatus, NewSessionBody,
         resources::{SessionResource, TurnResource},
     },
     turn_service::{
@@ -17,8 +17,9 @@ use angelia_frontends::{
 
 use crate::{
     assemble::{App, LocalEngine},
+    bus::pid_file,
     cli::{agent_use::ensure_owner_works_alone, error::CommandError, print},
-    client::DaemonClient,
+    client::{ClientError, DaemonClient},
 };
 
 pub(crate) struct HomeTurns {
@@ -26,8 +27,17 @@ pub(crate) struct HomeTurns {
     switch: Arc<ServiceSwitch>,
 }
 
+/// What a command does with the turns of a home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TurnsUse {
+    /// Begins sessions, with the settings of the command.
+    New,
+    /// Concerns only sessions and turns that exist, whose settings are recorded.
+    Existing,
+}
+
 impl HomeTurns {
-    /// Opens the turns. `overrides` are flags that override the profile; the daemon does not know
+    /// Opens the turns, to begin new ones. `overrides` are flags that override the profile; the daemon does not know
     /// them, so they need an engine of this process.
     pub(crate) async fn open(
         app: &Arc<App>,
@@ -35,8 +45,18 @@ impl HomeTurns {
         keep_warm: bool,
         overrides: SpecOverrides,
     ) -> Result<Self, CommandError> {
+        Self::open_for(TurnsUse::New, app, command, keep_warm, overrides).await
+    }
+
+    async fn open_for(
+        turns_use: TurnsUse,
+        app: &Arc<App>,
+        command: &'static str,
+        keep_warm: bool,
+        overrides: SpecOverrides,
+    ) -> Result<Self, CommandError> {
         let is_plain = overrides == SpecOverrides::default();
-        let daemon = if is_plain { find_daemon(app).await } else { None };
+        let daemon = if is_plain { turns_use.find_daemon(app).await } else { None };
         let (local, current) = if let Some(daemon) = daemon {
             (None, Arc::new(daemon) as Arc<dyn TurnService>)
         } else {
@@ -49,13 +69,14 @@ impl HomeTurns {
             app: Arc::clone(app),
             command,
             keep_warm,
+            turns_use,
             current: Mutex::new(current),
             local: tokio::sync::Mutex::new(local),
         });
         Ok(Self { service: Arc::clone(&switch) as _, switch })
     }
 
-    /// Opens the turns for the time of some work.
+    /// Opens the turns for the time of some work on sessions and turns that exist.
     pub(crate) async fn with<T, F>(
         app: &Arc<App>,
         command: &'static str,
@@ -64,7 +85,32 @@ impl HomeTurns {
     where
         F: Future<Output = Result<T, CommandError>>,
     {
-        let turns = Self::open(app, command, false, SpecOverrides::default()).await?;
+        Self::with_for(TurnsUse::Existing, app, command, work).await
+    }
+
+    /// Opens the turns for the time of some work that may begin a session.
+    pub(crate) async fn with_new<T, F>(
+        app: &Arc<App>,
+        command: &'static str,
+        work: impl FnOnce(Arc<dyn TurnService>) -> F,
+    ) -> Result<T, CommandError>
+    where
+        F: Future<Output = Result<T, CommandError>>,
+    {
+        Self::with_for(TurnsUse::New, app, command, work).await
+    }
+
+    async fn with_for<T, F>(
+        turns_use: TurnsUse,
+        app: &Arc<App>,
+        command: &'static str,
+        work: impl FnOnce(Arc<dyn TurnService>) -> F,
+    ) -> Result<T, CommandError>
+    where
+        F: Future<Output = Result<T, CommandError>>,
+    {
+        let overrides = SpecOverrides::default();
+        let turns = Self::open_for(turns_use, app, command, false, overrides).await?;
         let result = work(Arc::clone(&turns.service)).await;
         let closed = turns.close().await;
         result.and_then(|done| closed.map(|()| done))
@@ -89,6 +135,7 @@ struct ServiceSwitch {
     app: Arc<App>,
     command: &'static str,
     keep_warm: bool,
+    turns_use: TurnsUse,
     current: Mutex<Arc<dyn TurnService>>,
     /// The engine that was started for this command. Locked while another service is looked for.
     local: tokio::sync::Mutex<Option<LocalEngine>>,
@@ -126,19 +173,20 @@ impl ServiceSwitch {
             // Another request has replaced it meanwhile.
             return Ok(current);
         }
-        let next: Arc<dyn TurnService> = if let Some(daemon) = find_daemon(&self.app).await {
-            Arc::new(daemon)
-        } else {
-            print::note(
-                "angelia: the daemon has stopped; working without it\n  hint: `angelia serve` \
+        let next: Arc<dyn TurnService> =
+            if let Some(daemon) = self.turns_use.find_daemon(&self.app).await {
+                Arc::new(daemon)
+            } else {
+                print::note(
+                    "angelia: the daemon has stopped; working without it\n  hint: `angelia serve` \
                  starts it again",
-            );
-            let started = LocalEngine::start(&self.app, self.command, self.keep_warm).await;
-            let engine = started.map_err(|reason| error.with_hint(reason.to_string()))?;
-            let turns = engine.turns(SpecOverrides::default());
-            *local = Some(engine);
-            turns
-        };
+                );
+                let started = LocalEngine::start(&self.app, self.command, self.keep_warm).await;
+                let engine = started.map_err(|reason| error.with_hint(reason.to_string()))?;
+                let turns = engine.turns(SpecOverrides::default());
+                *local = Some(engine);
+                turns
+            };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&next);
         Ok(next)
     }
@@ -210,17 +258,82 @@ impl TurnService for ServiceSwitch {
     }
 }
 
-/// Returns the daemon of this home, if it has the same version and configuration as this command.
+impl TurnsUse {
+    async fn find_daemon(self, app: &App) -> Option<DaemonClient> {
+        match self {
+            Self::New => find_daemon(app).await,
+            Self::Existing => running_daemon(app).await,
+        }
+    }
+}
+
+/// Returns the daemon of this home, of whatever version and configuration.
+pub(crate) async fn running_daemon(app: &App) -> Option<DaemonClient> {
+    Some(greet_daemon(app).await?.0)
+}
+
+/// Returns the daemon of this home for new sessions. A command that was given settings of its own,
+/// which the daemon does not have, works without it.
 pub(crate) async fn find_daemon(app: &App) -> Option<DaemonClient> {
+    let (daemon, hello) = greet_daemon(app).await?;
+    let own = app.config_source_sha256();
+    let is_same = hello.as_ref().and_then(|hello| hello.config_sha256.as_deref()) == Some(&*own);
+    if app.has_own_settings() && !is_same {
+        print::note(
+            "angelia: the running daemon has other settings than this command was given (--config, \
+             or variables); working without it",
+        );
+        return None;
+    }
+    if let Some(error) = &app.config_error {
+        print::note(&format!(
+            "angelia: {error}\n  the running daemon goes on with the last good configuration"
+        ));
+    }
+    if let Some(hello) = hello.filter(|hello| hello.version != env!("CARGO_PKG_VERSION")) {
+        let version = describe_version(&hello.version, env!("CARGO_PKG_VERSION"));
+        print::note(&format!("angelia: the running daemon {version}"));
+    }
+    Some(daemon)
+}
+
+/// Connects to the daemon of this home. One that is too busy to answer at once is still the daemon.
+async fn greet_daemon(app: &App) -> Option<(DaemonClient, Option<HealthStatus>)> {
     let daemon = DaemonClient::connect(&app.home.socket()).await?;
-    let hello = daemon.hello().await.ok()?;
-    let reason = if &*hello.version != env!("CARGO_PKG_VERSION") {
-        "is of another version"
-    } else if hello.config_sha256.as_deref() != Some(app.config.sha256().as_str()) {
-        "was started with another configuration"
-    } else {
-        return Some(daemon);
+    match daemon.hello().await {
+        Ok(hello) => Some((daemon, Some(hello))),
+        Err(ClientError::Timeout) if pid_file::holder(&app.home.pid_file()).is_some() => {
+            Some((daemon, None))
+        }
+        // Whatever listens there is no daemon of ours.
+        Err(_) => None,
+    }
+}
+
+/// Describes a daemon of another version than this command.
+fn describe_version(daemon: &str, own: &str) -> String {
+    let number = |version: &str| -> Vec<u32> {
+        version.split(['.', '-']).map_while(|part| part.parse().ok()).collect()
     };
-    print::note(&format!("angelia: the running daemon {reason}; working without it"));
-    None
+    if number(daemon) < number(own) {
+        format!("is older ({daemon}, this is {own}); `angelia restart` replaces it")
+    } else {
+        format!("is of another version ({daemon}, this is {own})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_daemon_is_to_be_restarted() {
+        for older in ["0.1.0", "0.2.9", "0.2"] {
+            let note = describe_version(older, "0.2.10");
+            assert!(note.contains("older") && note.contains("angelia restart"), "{note}");
+        }
+        for other in ["0.2.11", "0.3.0", "1.0.0-rc.1", "0.2.10-dev"] {
+            assert!(!describe_version(other, "0.2.10").contains("older"), "{other}");
+        }
+    }
 }

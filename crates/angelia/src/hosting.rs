@@ -39,7 +39,7 @@ use crate::{
         print::{self, show_controls},
     },
     clock::SystemClock,
-    config::Environment,
+    config::{DEFAULT_ENDPOINT, Environment},
     delegation::BusProfiles,
 };
 
@@ -105,6 +105,10 @@ impl Screen for TerminalScreen {
         self.ink
     }
 
+    fn has_headings(&self) -> bool {
+        std::io::stdout().is_terminal()
+    }
+
     fn show(&self, line: &str) {
         self.print_line(line);
     }
@@ -168,9 +172,10 @@ pub(crate) fn build_delivery_queue(
     }))
 }
 
-/// Returns the name of this process's endpoint.
+/// Returns the name of this process's endpoint; `configured` is the one that the configuration sets.
 pub(crate) fn endpoint_name(
     environment: &Environment,
+    configured: Option<&str>,
     rules: &LiveRules,
     gateway: bool,
 ) -> Option<EndpointName> {
@@ -183,11 +188,16 @@ pub(crate) fn endpoint_name(
         }
         _ => None,
     };
+    let rules_path = rules.path();
     let rules = rules.without_reports();
     let hints = EndpointHints {
         variable: text(ENDPOINT_VARIABLE),
+        configured,
         rules: rules.endpoint.as_deref(),
+        has_hermes_rules: rules_path
+            .is_some_and(|path| path.parent().map(Path::to_owned) == environment.hermes_home()),
         profile,
+        default: DEFAULT_ENDPOINT,
         gateway,
     };
     hints.name()
@@ -211,7 +221,9 @@ pub(crate) async fn host_endpoint(
     }
     // A broken file is reported now, and not only when the first message comes.
     rule_runner.current_rules();
-    let Some(name) = endpoint_name(&app.environment, &rule_runner.rules, true) else {
+    let Some(name) =
+        endpoint_name(&app.environment, app.config.named_endpoint(), &rule_runner.rules, true)
+    else {
         return Ok(());
     };
     let profiles = BusProfiles::new(app, Arc::clone(&local.profiles));

@@ -1,12 +1,37 @@
-//! Logs go to stderr: errors for a command, info and above for the daemon. `ANGELIA_LOG` sets
-//! another filter (`debug`, `angelia_core=trace` …). Prompts and outputs are never logged above
-//! trace.
+//! Logs go to stderr: errors for a command, info and above for the daemon. The daemon also writes
+//! them to its log file, and in the background only there. `ANGELIA_LOG` sets another filter
+//! (`debug`, `angelia_core=trace` …). Prompts and outputs are never logged above trace.
 
-use std::io::IsTerminal;
+pub(crate) mod rotating_file;
 
-use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+    sync::{Mutex, OnceLock, PoisonError},
+};
 
+use tracing_subscriber::{
+    EnvFilter,
+    filter::{dynamic_filter_fn, filter_fn},
+    fmt,
+    prelude::*,
+};
+
+use self::rotating_file::RotatingFile;
 use crate::config::Environment;
+
+/// The target of events that are only for the file: a person sees them on stderr in another form.
+pub(crate) const FILE_ONLY: &str = "angelia::file_only";
+
+/// The log file, once it is open.
+static LOG_FILE: OnceLock<OpenLog> = OnceLock::new();
+
+#[derive(Debug)]
+struct OpenLog {
+    file: Mutex<RotatingFile>,
+    /// Stderr is this file, so nothing is written twice.
+    is_stderr: bool,
+}
 
 pub(crate) fn init(environment: &Environment, daemon: bool) {
     let usual = if daemon { "info" } else { "error" };
@@ -19,7 +44,43 @@ pub(crate) fn init(environment: &Environment, daemon: bool) {
         Err(_) => filter,
     };
     let colour = std::io::stderr().is_terminal() && environment.non_empty("NO_COLOR").is_none();
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_target(false);
+    let is_for_people = filter_fn(|event| event.target() != FILE_ONLY);
+    let is_separate = dynamic_filter_fn(|_, _| LOG_FILE.get().is_none_or(|log| !log.is_stderr));
+    let lines = fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        .with_filter(is_for_people)
+        .with_filter(is_separate);
+    let file = fmt::layer()
+        .with_writer(|| LogWriter)
+        .with_ansi(false)
+        .with_target(false)
+        .with_filter(dynamic_filter_fn(|_, _| LOG_FILE.get().is_some()));
     // Fails only if a subscriber is installed already, which is then as good.
-    let _already = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    let _already = tracing_subscriber::registry().with(filter).with(lines).with(file).try_init();
+}
+
+/// Also writes the log to this file from now on, or only there if stderr is that file. A file of
+/// `max_size` bytes is put aside; `keep` of those stay.
+pub(crate) fn open_file(path: &Path, max_size: u64, keep: u32, is_stderr: bool) -> io::Result<()> {
+    let file = Mutex::new(RotatingFile::open(path, max_size, keep, is_stderr)?);
+    let _already = LOG_FILE.set(OpenLog { file, is_stderr });
+    Ok(())
+}
+
+/// Writes to the log file, one event at a time.
+struct LogWriter;
+
+impl Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(log) = LOG_FILE.get() {
+            log.file.lock().unwrap_or_else(PoisonError::into_inner).append(bytes)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

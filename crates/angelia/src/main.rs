@@ -2,10 +2,13 @@
 //!
 //! - [`cli`]: the commands and their output.
 //! - [`config`]: environment, home folder, `config.yaml`, profiles.
-//! - [`assemble`]: builds an engine and its parts.
-//! - [`daemon`]: `angelia serve`; [`bus`]: the message bus, inside the daemon or alone.
+//! - [`assemble`]: builds an engine and its parts; [`live_agents`]: how many agents it may keep.
+//! - [`daemon`]: `angelia serve`; [`bus`]: the message bus, inside the daemon or alone;
+//!   [`background`]: starts and ends both in the background; [`daemon_process`]: finds the daemon;
+//!   [`program`]: the path of this program; [`log`]: what is logged, and where to.
 //! - [`exposure`]: warns at start about what the daemon exposes to others; [`model_apis`]: the
-//!   settings of the model APIs; [`key_reload`]: reloads their keys while the daemon runs.
+//!   settings of the model APIs.
+//! - [`live_config`]: the configuration in force; [`config_watch`]: the daemon follows its file.
 //! - [`delegation`]: which profile may hand work to which.
 //! - [`hosting`]: the bus endpoint that a process hosts.
 //! - [`client`]: the client of a running daemon, for commands.
@@ -13,21 +16,27 @@
 //!   recorded, for commands that only read.
 
 mod assemble;
+mod background;
 mod bus;
 mod cli;
 mod client;
 mod clock;
 mod config;
+mod config_watch;
 mod daemon;
+mod daemon_process;
 mod delegation;
 mod exposure;
 mod home_turns;
 mod hosting;
-mod key_reload;
+mod live_agents;
+mod live_config;
 mod log;
 mod model_apis;
 mod profiles;
+mod program;
 mod records;
+mod resolve;
 mod snapshots;
 
 fn main() -> std::process::ExitCode {

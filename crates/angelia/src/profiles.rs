@@ -6,14 +6,15 @@ use std::{
 };
 
 use angelia_core::{
-    model::{Failure, FailureKind, SessionSpec},
+    model::{Failure, FailureKind, Mode, SessionRecord, SessionSpec},
     ports::{BoxFuture, Executor, LoginState, ProfileRequest, ProfileSummary, Profiles},
 };
+use angelia_frontends::mcp::{OWN_TOOLS_PATTERN, SERVER_NAME};
 use tokio::time::Instant;
 
 use crate::{
     assemble::App,
-    config::{ResolveContext, ResolveError},
+    config::{Config, ResolveContext, ResolveError},
     delegation::OwnMcpServer,
 };
 
@@ -35,6 +36,9 @@ impl ConfiguredProfiles {
     }
 
     async fn resolve_spec(&self, wanted: ProfileRequest) -> Result<SessionSpec, Failure> {
+        // A person who edits the file and then begins a session expects the new settings.
+        self.app.live_config.refresh().await;
+        let config = &*self.app.live_config.current();
         let call = ResolveContext {
             environment: &self.app.environment,
             home: &self.app.home,
@@ -42,25 +46,23 @@ impl ConfiguredProfiles {
             caller_cwd: wanted.caller_cwd.as_deref(),
             at_terminal: wanted.at_terminal,
         };
-        let config = &self.app.config;
         let candidates = match &wanted.target {
             Some(target) => config.resolve_target(target, &call),
             None => config.resolve(wanted.profile.as_deref(), &call),
         };
         let candidates = candidates.map_err(|error| invalid_failure(&error))?;
         let mut spec = self.first_ready(candidates).await?;
-        spec.fallback = self.resolve_fallbacks(&spec, &call).await?;
+        spec.fallback = self.resolve_fallbacks(config, &spec, &call).await?;
         if let Some(model) = wanted.model {
             spec.model = Some(model);
         }
-        self.add_own_server(&mut spec);
+        self.add_own_server(config, &mut spec);
         Ok(spec)
     }
 
     /// Adds our own MCP server to a profile that may delegate, and to its fallbacks that may.
-    fn add_own_server(&self, spec: &mut SessionSpec) {
+    fn add_own_server(&self, config: &Config, spec: &mut SessionSpec) {
         let Some(offer) = &self.own_server else { return };
-        let config = &self.app.config;
         let mut next = Some(spec);
         while let Some(spec) = next {
             if !config.delegates(&spec.profile, &spec.executor).is_empty() {
@@ -73,10 +75,10 @@ impl ConfiguredProfiles {
     /// Resolves the chain of fallbacks of a profile. They all work in the profile's folder.
     async fn resolve_fallbacks(
         &self,
+        config: &Config,
         spec: &SessionSpec,
         call: &ResolveContext<'_>,
     ) -> Result<Option<Box<SessionSpec>>, Failure> {
-        let config = &self.app.config;
         let call = ResolveContext { named_cwd: Some(&spec.cwd), ..*call };
         let mut chain: Vec<SessionSpec> = Vec::new();
         loop {
@@ -96,29 +98,49 @@ impl ConfiguredProfiles {
     }
 
     /// Returns the first candidate that is ready. The last one is not checked: it needs nothing, or
-    /// it is the only one and reports itself what is missing.
+    /// it is the only one and reports itself what is missing. It never stands in for an agent that
+    /// is there or that the profile names.
     async fn first_ready(&self, mut candidates: Vec<SessionSpec>) -> Result<SessionSpec, Failure> {
         let last = candidates
             .pop()
             .ok_or_else(|| Failure::new(FailureKind::Internal, "the profile has no executor"))?;
+        let mut obstacle = None;
         for spec in candidates {
-            if self.was_recently_ready(&spec) || self.is_ready(&spec).await {
+            if self.was_recently_ready(&spec) {
                 return Ok(spec);
             }
+            match self.probe(&spec).await {
+                Readiness::Ready => return Ok(spec),
+                Readiness::Absent => {}
+                Readiness::NotReady(failure) => {
+                    obstacle.get_or_insert(failure);
+                }
+            }
         }
-        Ok(last)
+        obstacle.map_or(Ok(last), Err)
     }
 
-    async fn is_ready(&self, spec: &SessionSpec) -> bool {
+    async fn probe(&self, spec: &SessionSpec) -> Readiness {
         let Some(executor) = self.executors.iter().find(|one| one.name() == &*spec.executor) else {
-            return false;
+            return Readiness::Absent;
         };
         let health = executor.probe(spec).await;
-        let ready = health.is_ready() && !matches!(health.login, LoginState::LoggedOut);
-        if ready {
+        if health.is_ready() && health.login != LoginState::LoggedOut {
             self.recently_ready().push((spec.clone(), Instant::now()));
+            return Readiness::Ready;
         }
-        ready
+        let is_meant = health.installation.is_some() || spec.binary.is_some();
+        if !is_meant {
+            return Readiness::Absent;
+        }
+        Readiness::NotReady(health.problem.unwrap_or_else(|| {
+            let (kind, what) = match health.installation {
+                Some(_) => (FailureKind::Auth, "not logged in"),
+                None => (FailureKind::Unavailable, "not installed where the profile says"),
+            };
+            Failure::new(kind, format!("{} is {what}", spec.executor))
+                .with_hint("`angelia doctor` says what to do")
+        }))
     }
 
     fn was_recently_ready(&self, spec: &SessionSpec) -> bool {
@@ -132,9 +154,18 @@ impl ConfiguredProfiles {
     }
 }
 
+/// Whether an agent can be used now.
+enum Readiness {
+    Ready,
+    /// It is not installed, and the profile does not name its program.
+    Absent,
+    /// It is installed or named, but cannot be used.
+    NotReady(Failure),
+}
+
 /// Returns whether a probe of one specification also holds for the other: whether both start the
 /// same program with the same login, which its environment can choose.
-fn is_same_program(one: &SessionSpec, other: &SessionSpec) -> bool {
+pub(crate) fn is_same_program(one: &SessionSpec, other: &SessionSpec) -> bool {
     one.executor == other.executor
         && one.binary == other.binary
         && one.command == other.command
@@ -148,8 +179,76 @@ impl Profiles for ConfiguredProfiles {
     }
 
     fn list(&self) -> Vec<ProfileSummary> {
-        self.app.config.summaries()
+        self.app.live_config.current().summaries()
     }
+
+    fn older_settings<'a>(
+        &'a self,
+        session: &'a SessionRecord,
+    ) -> BoxFuture<'a, Vec<&'static str>> {
+        Box::pin(self.find_older_settings(session))
+    }
+}
+
+impl ConfiguredProfiles {
+    async fn find_older_settings(&self, session: &SessionRecord) -> Vec<&'static str> {
+        self.app.live_config.refresh().await;
+        let changed = self.app.live_config.file_time();
+        if changed.is_none_or(|changed| changed <= session.created_at) {
+            return Vec::new();
+        }
+        let spec = &session.spec;
+        let call = ResolveContext {
+            environment: &self.app.environment,
+            home: &self.app.home,
+            // The folder of model mode belongs to the profile.
+            named_cwd: (spec.mode == Mode::Agent).then_some(&spec.cwd),
+            caller_cwd: None,
+            at_terminal: false,
+        };
+        let config = self.app.live_config.current();
+        // A model id that is no profile's has no settings to compare, and neither has a profile
+        // that is gone.
+        let Ok(candidates) = config.resolve(Some(&spec.profile), &call) else {
+            return Vec::new();
+        };
+        match candidates.iter().find(|one| one.executor == spec.executor) {
+            Some(now) => differing_settings(spec, now),
+            None => vec!["executor"],
+        }
+    }
+}
+
+/// Names the settings of a profile in which a session differs from its specification now. What
+/// Angelia adds by itself, and what depends on the caller, is left out.
+fn differing_settings(session: &SessionSpec, now: &SessionSpec) -> Vec<&'static str> {
+    let allowed = |spec: &SessionSpec| -> Vec<String> {
+        let patterns = spec.permissions.allowed.iter().map(ToString::to_string);
+        patterns.filter(|pattern| pattern != OWN_TOOLS_PATTERN).collect()
+    };
+    let servers = |spec: &SessionSpec| -> Vec<(Arc<str>, String)> {
+        let servers = spec.mcp_servers.iter().filter(|(name, _)| ***name != *SERVER_NAME);
+        servers.map(|(name, server)| (Arc::clone(name), server.get().to_owned())).collect()
+    };
+    let compared = [
+        // Without a model of its own, a profile leaves the choice to the session.
+        ("model", now.model.is_some() && session.model != now.model),
+        ("mode", session.mode != now.mode),
+        ("binary", session.binary != now.binary),
+        ("command", session.command != now.command),
+        ("system_prompt_path", session.mode == now.mode && session.system != now.system),
+        ("permissions", session.permissions.level != now.permissions.level),
+        ("allowed_tools", allowed(session) != allowed(now)),
+        ("disallowed_tools", session.permissions.disallowed != now.permissions.disallowed),
+        ("tools", session.tools != now.tools),
+        ("mcp_servers", servers(session) != servers(now)),
+        ("env", session.env != now.env),
+        ("env_pass", session.env_pass != now.env_pass),
+        ("billing", session.billing != now.billing),
+        ("clocks", session.timeouts != now.timeouts),
+        ("budgets", session.budgets != now.budgets),
+    ];
+    compared.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
 
 fn invalid_failure(error: &ResolveError) -> Failure {
@@ -233,15 +332,20 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let config = "profiles: {a: {}, b: {binary: /missing/claude}, c: {env: {A: b}}}\n";
         let profiles = profiles(home.path(), config);
-        for (name, executor) in [("a", "claude"), ("b", "parrot"), ("c", "claude"), ("b", "parrot")]
+        for (name, executor) in
+            [("a", Some("claude")), ("b", None), ("c", Some("claude")), ("b", None)]
         {
             let request = ProfileRequest {
                 profile: Some(name.into()),
                 cwd: Some(home.path().into()),
                 ..ProfileRequest::default()
             };
-            let spec = profiles.resolve(request).await.unwrap();
-            assert_eq!(&*spec.executor, executor, "{name}");
+            match profiles.resolve(request).await {
+                Ok(spec) => assert_eq!(Some(&*spec.executor), executor, "{name}"),
+                Err(failure) => {
+                    assert_eq!((executor, failure.kind), (None, FailureKind::Unavailable));
+                }
+            }
         }
     }
 }

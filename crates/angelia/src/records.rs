@@ -1,23 +1,35 @@
 //! The recorded sessions, turns and approvals, for commands that only read. They ask the daemon, if
 //! there is one; otherwise they open the store, and start nothing.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use angelia_core::{
-    engine::EngineError,
-    model::{ApprovalId, SessionId, TurnId},
-    ports::{ApprovalFilter, AuditQuery, Page, Store},
+    engine::{EngineError, short_id},
+    model::{
+        ApprovalId, ExternalName, IdPrefix, SearchQuery, SessionId, TurnEvent, TurnId, TurnRecord,
+        UsageQuery,
+    },
+    ports::{
+        ApprovalFilter, AuditQuery, Page, RecordKind, SessionQuery, Store, StoreError, TurnFilter,
+    },
 };
 use angelia_frontends::{
-    http::resources::{ApprovalResource, AuditResource, SessionResource, TurnResource},
-    turn_service::TurnService,
+    http::{
+        resources::{
+            ApprovalResource, AuditResource, DaemonResource, QuotaResource, SearchResource,
+            SessionResource, StatusResource, TurnResource, UsageResource,
+        },
+        today_begins,
+    },
+    turn_service::{TurnErrorKind, TurnService},
 };
+use uuid::Uuid;
 
 use crate::{
     assemble::{App, HomeStore},
     cli::{agent_use::ensure_owner_works_alone, error::CommandError},
     client::DaemonClient,
-    home_turns::find_daemon,
+    home_turns::running_daemon,
 };
 
 /// How many records one query reads where all records are needed.
@@ -30,7 +42,7 @@ pub(crate) enum Records {
 
 impl Records {
     pub(crate) async fn open(app: &App) -> Result<Self, CommandError> {
-        if let Some(daemon) = find_daemon(app).await {
+        if let Some(daemon) = running_daemon(app).await {
             return Ok(Self::Daemon(daemon));
         }
         ensure_owner_works_alone(&app.environment)?;
@@ -46,12 +58,114 @@ impl Records {
     }
 
     pub(crate) async fn session(&self, id: SessionId) -> Result<SessionResource, CommandError> {
+        let found = self.find_session(id).await?;
+        found.ok_or_else(|| EngineError::NotFound("session").into())
+    }
+
+    /// Returns the session with this id, if there is one.
+    pub(crate) async fn find_session(
+        &self,
+        id: SessionId,
+    ) -> Result<Option<SessionResource>, CommandError> {
         match self {
-            Self::Daemon(daemon) => Ok(daemon.session(id).await?),
-            Self::Store(store) => match store.session(id).await? {
-                Some(session) => Ok((&session).into()),
-                None => Err(EngineError::NotFound("session").into()),
+            Self::Daemon(daemon) => match daemon.session(id).await {
+                Ok(session) => Ok(Some(session)),
+                Err(error) if error.kind == TurnErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error.into()),
             },
+            Self::Store(store) => {
+                let found = list_sessions(&**store, SessionQuery::One(id)).await?;
+                Ok(found.into_iter().next())
+            }
+        }
+    }
+
+    /// Returns the session to which the owner has given this name.
+    pub(crate) async fn session_named(
+        &self,
+        name: &str,
+    ) -> Result<Option<SessionResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => Ok(daemon.find_session(name).await?),
+            Self::Store(store) => {
+                let scope = ExternalName::OWNER_SCOPE.into();
+                let name = ExternalName { scope, name: name.into() };
+                match store.find_by_name(&name).await? {
+                    Some(id) => self.find_session(id).await,
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The one that was used last first; of one directory, or of all.
+    pub(crate) async fn sessions_by_use(
+        &self,
+        cwd: Option<&Path>,
+        page: Page,
+    ) -> Result<Vec<SessionResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => Ok(daemon.sessions_by_use(cwd, page).await?),
+            Self::Store(store) => {
+                let cwd = cwd.map(Path::to_path_buf);
+                list_sessions(&**store, SessionQuery::ByUse { cwd, page }).await
+            }
+        }
+    }
+
+    /// Returns sessions whose ids start so, at most `limit`.
+    pub(crate) async fn sessions_starting(
+        &self,
+        start: &str,
+        limit: usize,
+    ) -> Result<Vec<SessionResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => {
+                Ok(daemon.find_by_prefix("/api/sessions", start, limit).await?)
+            }
+            Self::Store(store) => {
+                let mut found = Vec::new();
+                for id in ids_starting(&**store, RecordKind::Session, start, limit).await? {
+                    found.extend(self.find_session(SessionId::from_uuid(id)).await?);
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    pub(crate) async fn turns_starting(
+        &self,
+        start: &str,
+        limit: usize,
+    ) -> Result<Vec<TurnResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => Ok(daemon.find_by_prefix("/api/turns", start, limit).await?),
+            Self::Store(store) => {
+                let mut found = Vec::new();
+                for id in ids_starting(&**store, RecordKind::Turn, start, limit).await? {
+                    found.extend(store.turn(TurnId::from_uuid(id)).await?);
+                }
+                Ok(to_turns(&**store, &found).await?)
+            }
+        }
+    }
+
+    pub(crate) async fn approvals_starting(
+        &self,
+        start: &str,
+        limit: usize,
+    ) -> Result<Vec<ApprovalResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => {
+                Ok(daemon.find_by_prefix("/api/approvals", start, limit).await?)
+            }
+            Self::Store(store) => {
+                let mut found = Vec::new();
+                for id in ids_starting(&**store, RecordKind::Approval, start, limit).await? {
+                    found.push(self.approval(ApprovalId::from_uuid(id)).await?);
+                }
+                Ok(found)
+            }
         }
     }
 
@@ -63,14 +177,6 @@ impl Records {
         match self {
             Self::Daemon(daemon) => Ok(daemon.audit(query).await?),
             Self::Store(store) => Ok(store.audit(query).await?.iter().map(Into::into).collect()),
-        }
-    }
-
-    /// Newest first, like every list here.
-    pub(crate) async fn sessions(&self, page: Page) -> Result<Vec<SessionResource>, CommandError> {
-        match self {
-            Self::Daemon(daemon) => Ok(daemon.sessions(page).await?),
-            Self::Store(store) => Ok(to_resources(&store.sessions(page).await?)),
         }
     }
 
@@ -92,7 +198,10 @@ impl Records {
     ) -> Result<Vec<TurnResource>, CommandError> {
         match self {
             Self::Daemon(daemon) => Ok(daemon.turns(session, page).await?),
-            Self::Store(store) => Ok(to_resources(&store.turns(session, page).await?)),
+            Self::Store(store) => {
+                let found = store.turns(session, page).await?;
+                Ok(to_turns(&**store, &found).await?)
+            }
         }
     }
 
@@ -111,6 +220,84 @@ impl Records {
         }
     }
 
+    /// Returns everything that is going on; without a daemon, what the record has.
+    pub(crate) async fn status(&self) -> Result<StatusResource, CommandError> {
+        let store = match self {
+            Self::Daemon(daemon) => return Ok(daemon.status().await?),
+            Self::Store(store) => store,
+        };
+        let unfinished = store.find_turns(TurnFilter::unfinished(), Page::first(PAGE_SIZE)).await?;
+        let today = UsageQuery { from: today_begins(), ..UsageQuery::default() };
+        Ok(StatusResource {
+            daemon: DaemonResource::default(),
+            agents: Vec::new(),
+            max_agents: None,
+            turns: to_resources(&unfinished),
+            approvals: self.approvals(ApprovalFilter::Pending, Page::first(PAGE_SIZE)).await?,
+            bus: None,
+            quotas: self.quotas().await?,
+            usage_today: self.usage(today).await?.into_iter().next().unwrap_or_default(),
+        })
+    }
+
+    pub(crate) async fn usage(
+        &self,
+        query: UsageQuery,
+    ) -> Result<Vec<UsageResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => Ok(daemon.usage(query).await?),
+            Self::Store(store) => Ok(to_resources(&store.usage(query).await?)),
+        }
+    }
+
+    pub(crate) async fn quotas(&self) -> Result<Vec<QuotaResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => Ok(daemon.quotas().await?),
+            Self::Store(store) => Ok(to_resources(&store.quotas().await?)),
+        }
+    }
+
+    /// Searches what was said; one match for each session, newest first.
+    pub(crate) async fn search(
+        &self,
+        words: &str,
+        query: SearchQuery,
+    ) -> Result<Vec<SearchResource>, CommandError> {
+        let store = match self {
+            Self::Daemon(daemon) => return Ok(daemon.search(words, query.limit).await?),
+            Self::Store(store) => store,
+        };
+        let mut found = Vec::new();
+        for one in store.search(query).await? {
+            let session = store.session(one.session).await?;
+            let title = session.as_ref().and_then(|session| session.title.as_deref());
+            found.push(SearchResource::new(&one, title));
+        }
+        Ok(found)
+    }
+
+    /// Returns the recorded events of a finished turn.
+    pub(crate) async fn events(&self, turn: TurnId) -> Result<Vec<TurnEvent>, CommandError> {
+        let mut events = Vec::new();
+        match self {
+            Self::Daemon(daemon) => {
+                let mut source = daemon.watch(turn).await?;
+                while let Some(batch) = source.next().await? {
+                    events.extend(batch.iter().cloned());
+                }
+            }
+            Self::Store(store) => loop {
+                let after = events.last().map_or(0, |event: &TurnEvent| event.seq);
+                let page = store.replay(turn, after, PAGE_SIZE).await?;
+                if page.is_empty() {
+                    break;
+                }
+                events.extend(page);
+            },
+        }
+        Ok(events)
+    }
+
     pub(crate) async fn approvals(
         &self,
         which: ApprovalFilter,
@@ -118,7 +305,17 @@ impl Records {
     ) -> Result<Vec<ApprovalResource>, CommandError> {
         match self {
             Self::Daemon(daemon) => Ok(daemon.approvals(which, page).await?),
-            Self::Store(store) => Ok(to_resources(&store.approvals(which, page).await?)),
+            Self::Store(store) => {
+                let mut approvals = Vec::new();
+                for record in store.approvals(which, page).await? {
+                    let session = store.session(record.session).await?;
+                    let mut approval = ApprovalResource::new(&record, session.as_ref());
+                    let id = approval.id.as_uuid();
+                    approval.short_id = Some(short_id(&**store, RecordKind::Approval, id).await?);
+                    approvals.push(approval);
+                }
+                Ok(approvals)
+            }
         }
     }
 
@@ -129,6 +326,43 @@ impl Records {
             CommandError::from(EngineError::NotFound("approval"))
                 .with_hint("`angelia approvals list --all` prints those there are")
         })
+    }
+}
+
+/// Reads sessions with their short ids.
+async fn list_sessions(
+    store: &dyn Store,
+    query: SessionQuery,
+) -> Result<Vec<SessionResource>, CommandError> {
+    let found = store.list_sessions(query).await?;
+    let mut sessions: Vec<SessionResource> = found.iter().map(SessionResource::from).collect();
+    for session in &mut sessions {
+        let short = short_id(store, RecordKind::Session, session.id.as_uuid()).await?;
+        session.short_id = Some(short);
+    }
+    Ok(sessions)
+}
+
+async fn to_turns(
+    store: &dyn Store,
+    found: &[TurnRecord],
+) -> Result<Vec<TurnResource>, StoreError> {
+    let mut turns: Vec<TurnResource> = found.iter().map(TurnResource::from).collect();
+    for turn in &mut turns {
+        turn.short_id = Some(short_id(store, RecordKind::Turn, turn.id.as_uuid()).await?);
+    }
+    Ok(turns)
+}
+
+async fn ids_starting(
+    store: &dyn Store,
+    kind: RecordKind,
+    start: &str,
+    limit: usize,
+) -> Result<Vec<Uuid>, StoreError> {
+    match IdPrefix::parse(start) {
+        Some(prefix) => store.find_ids(kind, prefix, limit).await,
+        None => Ok(Vec::new()),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Installs the pinned real programs that the tests drive, once per lock file: each folder of
 //! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`.
-//! It also installs `tmux`, from the system's packages.
+//! It also installs a few programs from the system's packages.
 
+pub(crate) mod debian;
 mod npm;
 mod python;
-mod tmux;
 
 use std::{
     fs,
@@ -20,7 +20,26 @@ pub(crate) fn run() -> Result<()> {
     for group in groups("python")? {
         python::install(&group)?;
     }
-    tmux::install()
+    debian::install(&[
+        debian::TMUX,
+        debian::CURL,
+        debian::JQ,
+        debian::MINISIGN,
+        debian::SHELLCHECK,
+        debian::SYSTEMD,
+    ])
+}
+
+/// Installs what release builds need beside Rust, from `packaging/tools`, and returns its folder of
+/// programs.
+pub(crate) fn install_release_tools() -> Result<PathBuf> {
+    let root = crate::root();
+    let target = root.join("target/tools/zigbuild");
+    let name = "tools/zigbuild".to_owned();
+    let pins = root.join("packaging/tools");
+    python::install(&PackageGroup { name, pins, target: target.clone() })?;
+    debian::install(&[debian::MINISIGN])?;
+    Ok(target.join("bin"))
 }
 
 /// Installs the programs that only benchmarks compare with, from `tests/bench-python`.
@@ -33,7 +52,7 @@ pub(crate) fn install_benchmark_peers() -> Result<()> {
 
 /// Packages that are pinned and installed together.
 struct PackageGroup {
-    /// Their folder, relative to `tests` and to `target`.
+    /// Their folder, relative to `target`.
     name: String,
     pins: PathBuf,
     target: PathBuf,

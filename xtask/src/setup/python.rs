@@ -27,6 +27,6 @@ pub(super) fn install(group: &PackageGroup) -> Result<()> {
             .args(["--only-binary", ":all:", "--requirement"])
             .arg(group.pins.join("requirements.txt")),
     )
-    .with_context(|| format!("cannot install tests/{}", group.name))?;
+    .with_context(|| format!("cannot install {}", group.name))?;
     group.finish(&lock)
 }

@@ -1,11 +1,11 @@
-//! Checks that the tests named in `docs/checklist.md` exist. A row names its tests in its last cell;
+//! Checks that the tests named in `docs/internals/checklist.md` exist. A row names its tests in its last cell;
 //! every name there with an underscore is a test, a module or a folder of tests.
 
 use std::collections::HashSet;
 
 use super::{Problem, SourceFile};
 
-const CHECKLIST: &str = "docs/checklist.md";
+const CHECKLIST: &str = "docs/internals/checklist.md";
 
 pub(crate) fn check(sources: &[SourceFile]) -> Vec<Problem> {
     let Some(checklist) = sources.iter().find(|source| source.path == CHECKLIST) else {

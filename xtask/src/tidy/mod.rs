@@ -9,6 +9,7 @@ mod functions;
 mod links;
 mod places;
 mod type_names;
+mod versions;
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -54,6 +55,7 @@ pub(crate) fn check() -> Result<usize> {
         problems.extend(crates::check(source));
     }
     problems.extend(type_names::check(&sources));
+    problems.extend(versions::check(&sources));
     problems.extend(checklist::check(&sources));
     problems.extend(links::check(&sources, &|path| root.join(path).exists()));
     for problem in &problems {

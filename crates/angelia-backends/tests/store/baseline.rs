@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use angelia_backends::store::SqliteStore;
 use angelia_core::{
-    model::{ExternalName, SessionId},
+    model::{EventKind, ExternalName, SearchQuery, SearchTerms, SessionId, UsageQuery},
     ports::{ApprovalFilter, ClaimOutcome, NewTurn, Page, RequestClaim, Store as _},
 };
 use angelia_testkit::conformance::store::{plain_turn, timestamp};
@@ -59,7 +59,7 @@ async fn the_file_of_the_baseline_is_read_as_it_was() {
     let pending = store.approvals(ApprovalFilter::Pending, Page::first(1000)).await.unwrap();
     list(&mut text, "pending approvals", &pending);
     list(&mut text, "lost turns", &store.lost_turns().await.unwrap());
-    list(&mut text, "parked turns", &store.parked_turns(None).await.unwrap());
+    list(&mut text, "parked turns", &store.resumable_turns(None).await.unwrap());
     let stale = store.stale_sessions(timestamp(1_000_000_000)).await.unwrap();
     list(&mut text, "stale sessions", &stale);
     let cost = store.cost_since("caller", timestamp(0)).await.unwrap();
@@ -106,4 +106,30 @@ async fn the_claims_of_the_baseline_still_hold() {
         let other = store.create_turn(&lease, &conflict).await.unwrap();
         assert_eq!(other, ClaimOutcome::Conflicts(found));
     }
+}
+
+#[tokio::test]
+async fn the_baseline_has_usage_and_can_be_searched() {
+    let home = copy_of_baseline();
+    let store = home.open();
+    let used = store.usage(UsageQuery::default()).await.unwrap();
+    let turns = store.turns(None, Page::first(1000)).await.unwrap();
+    let mut tokens = 0;
+    for turn in &turns {
+        let events = store.replay(turn.id, 0, 1000).await.unwrap();
+        // Turns that no agent got have used nothing.
+        if events.iter().any(|event| matches!(event.kind, EventKind::Started(_))) {
+            let usage = turn.state.outcome().map(|outcome| &outcome.usage);
+            // One of them has the greatest number there is; sums are capped.
+            tokens += usage.map_or(0, |usage| usage.output_tokens.min(1 << 50));
+        }
+    }
+    assert!(used[0].turns > 0 && tokens > 0, "{used:?}");
+    assert_eq!(used[0].usage.output_tokens, tokens);
+    let spoken = turns.iter().find_map(|turn| {
+        let outcome = turn.state.outcome()?;
+        outcome.text.split_whitespace().find(|word| word.len() > 3).map(str::to_owned)
+    });
+    let terms = SearchTerms::parse(&spoken.unwrap()).unwrap();
+    assert!(!store.search(SearchQuery { terms, limit: 5 }).await.unwrap().is_empty());
 }

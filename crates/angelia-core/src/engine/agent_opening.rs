@@ -10,7 +10,7 @@ use super::{
     history::{self, ConversationEnd},
     recorder::Recorder,
     session_actor::{LiveAgent, SessionActor},
-    turn_runner::{TurnGovernor, interrupted_outcome, store_failure},
+    turn_runner::{SHUTDOWN_REASON, TurnGovernor, interrupted_outcome, store_failure},
 };
 use crate::{
     model::{
@@ -35,9 +35,11 @@ impl SessionActor {
     ) -> Result<LiveAgent, AgentOutcome> {
         let fingerprint = self.fingerprint.clone();
         let slots = self.shared.agent_slots.clone();
-        let slot = self.unless_interrupted(turn.id, None, async { slots.acquire().await }).await?;
+        let session = self.id();
+        let slot =
+            self.unless_interrupted(turn.id, None, async { slots.acquire(session).await }).await?;
         let Some(slot) = slot else {
-            return Err(interrupted_outcome("angelia is shutting down"));
+            return Err(interrupted_outcome(SHUTDOWN_REASON));
         };
         let record = Arc::clone(&self.record);
         let native = record.native.as_ref().filter(|_| record.spec.resume);

@@ -1,11 +1,12 @@
 //! Limits the number of live agents, and evicts the longest idle one to make room for a new one.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -21,6 +22,8 @@ use crate::model::SessionId;
 #[derive(Clone, Debug)]
 pub(super) struct AgentSlots {
     slots: Arc<Semaphore>,
+    /// The sessions whose agents hold a slot.
+    live: Arc<Mutex<HashSet<SessionId>>>,
     idle: Arc<Mutex<HashMap<SessionId, IdleAgent>>>,
     waiting: Arc<AtomicUsize>,
 }
@@ -35,20 +38,30 @@ impl AgentSlots {
     pub(super) fn new(max: usize) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(max.max(1))),
+            live: Arc::default(),
             idle: Arc::default(),
             waiting: Arc::default(),
         }
     }
 
-    /// Acquires a slot for one more agent. If all slots are taken, evicts the agent that has been
-    /// idle longest; if all agents are busy, waits.
-    pub(super) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+    /// Acquires a slot for the agent of a session. If all slots are taken, evicts the agent that has
+    /// been idle longest; if all agents are busy, waits.
+    pub(super) async fn acquire(&self, session: SessionId) -> Option<AgentSlot> {
         if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
-            return Some(permit);
+            return Some(AgentSlot::new(self, session, permit));
         }
         let _waiting = WaiterGuard::new(&self.waiting);
         self.evict();
-        Arc::clone(&self.slots).acquire_owned().await.ok()
+        let permit = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        Some(AgentSlot::new(self, session, permit))
+    }
+
+    /// Lists the sessions with a live agent, and how long it has been idle.
+    pub(super) fn list(&self) -> Vec<(SessionId, Option<Duration>)> {
+        let live: Vec<SessionId> = self.live.lock().iter().copied().collect();
+        let idle = self.idle.lock();
+        let idle_for = |session| idle.get(session).map(|agent| agent.since.elapsed());
+        live.iter().map(|session| (*session, idle_for(session))).collect()
     }
 
     /// Marks the agent of a session as idle. The returned token is cancelled when it must be
@@ -82,6 +95,27 @@ impl AgentSlots {
         if let Some(idle) = oldest.and_then(|session| idle.remove(&session)) {
             idle.eviction.cancel();
         }
+    }
+}
+
+/// The slot of a live agent; free again when dropped.
+#[derive(Debug)]
+pub(super) struct AgentSlot {
+    session: SessionId,
+    live: Arc<Mutex<HashSet<SessionId>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AgentSlot {
+    fn new(slots: &AgentSlots, session: SessionId, permit: OwnedSemaphorePermit) -> Self {
+        slots.live.lock().insert(session);
+        Self { session, live: Arc::clone(&slots.live), _permit: permit }
+    }
+}
+
+impl Drop for AgentSlot {
+    fn drop(&mut self) {
+        self.live.lock().remove(&self.session);
     }
 }
 

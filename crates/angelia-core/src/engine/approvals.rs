@@ -91,6 +91,7 @@ impl PendingApprovals {
                 Some(path) => format!("{}\nprotected: {}", request.detail, path.display()).into(),
                 None => request.detail.clone(),
             },
+            diff: None,
             rules: context.rules.iter().map(|rule| rule.to_string().into()).collect(),
             expires_at: context.expires_at,
         };

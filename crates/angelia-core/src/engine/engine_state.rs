@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,12 +14,12 @@ use tokio::{
     sync::{OwnedMutexGuard, broadcast, oneshot},
     time::Instant,
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{
     agent_slots::AgentSlots,
+    drain::DrainState,
     facade::{EngineError, EngineLimits, EngineParts},
-    quota::ExhaustedQuotas,
+    quota::{ExhaustedQuotas, ReportedQuotas},
     session_actor::SessionHandle,
     session_command::SessionCommand,
     spend::SpendLedger,
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     model::{ApprovalId, Failure, FailureKind, SessionId, TurnId, TurnState},
-    ports::{Clock, Executor, Lease, PathResolver, Store, StoreError},
+    ports::{Clock, EditDiffer, Executor, Lease, PathResolver, Store, StoreError},
     task::TaskGroup,
 };
 
@@ -41,16 +41,19 @@ pub(super) struct EngineState {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) paths: Arc<dyn PathResolver>,
+    pub(super) edits: Arc<dyn EditDiffer>,
     pub(super) executors: Vec<Arc<dyn Executor>>,
     pub(super) limits: EngineLimits,
     pub(super) tasks: TaskGroup,
     pub(super) agent_slots: AgentSlots,
     pub(super) quotas: ExhaustedQuotas,
+    pub(super) reported_quotas: ReportedQuotas,
     pub(super) spend: Arc<SpendLedger>,
+    /// A task removes the traces of deleted words.
+    pub(super) is_purging: AtomicBool,
     /// Ids of sessions that have changed.
     pub(super) changes: broadcast::Sender<SessionId>,
-    /// Cancelled when no new turns are accepted any more.
-    pub(super) draining: CancellationToken,
+    pub(super) drain: DrainState,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     /// One lock per session whose actor is being started.
     start_locks: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
@@ -71,12 +74,15 @@ impl EngineState {
         Self {
             agent_slots: AgentSlots::new(parts.limits.max_live_agents),
             quotas: ExhaustedQuotas::default(),
+            reported_quotas: ReportedQuotas::default(),
             spend: Arc::default(),
+            is_purging: AtomicBool::new(false),
             changes: broadcast::Sender::new(MAX_CHANGE_LAG),
-            draining: CancellationToken::new(),
+            drain: DrainState::new(),
             store: parts.store,
             clock: parts.clock,
             paths: parts.paths,
+            edits: parts.edits,
             executors: parts.executors,
             limits: parts.limits,
             tasks: parts.tasks,
@@ -117,8 +123,8 @@ impl EngineState {
         }
         let record = self.store.session(session).await?.ok_or(EngineError::NotFound("session"))?;
         let lease = self.store.acquire_lease(session).await?;
-        let parked = self.store.parked_turns(Some(session)).await?;
-        let actor = SessionHandle::start(Arc::clone(self), record, lease, parked);
+        let left = self.store.resumable_turns(Some(session)).await?;
+        let actor = SessionHandle::start(Arc::clone(self), record, lease, left);
         self.actors.lock().insert(session, actor.clone());
         Ok(actor)
     }
@@ -163,6 +169,11 @@ impl EngineState {
 
     pub(super) fn finish_log(&self, turn: TurnId) {
         self.logs.lock().finish(turn);
+    }
+
+    /// The turns that are queued or running in this process, and those whose end is not written yet.
+    pub(super) fn open_turn_ids(&self) -> Vec<TurnId> {
+        self.logs.lock().open_turn_ids()
     }
 
     pub(super) fn find_log(&self, turn: TurnId) -> Option<Arc<TurnLog>> {

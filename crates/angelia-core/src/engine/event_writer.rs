@@ -75,6 +75,9 @@ impl EventWriter {
     /// Commits events that nobody has seen yet, after all earlier ones. Cuts their texts if the store
     /// cannot take them. After an error this writer forgets them, so their numbers are free again.
     pub(super) async fn commit(&mut self, events: &mut Vec<TurnEvent>) -> Result<(), StoreError> {
+        if self.commit_with_unconfirmed(events).await {
+            return Ok(());
+        }
         while let Some((commit, _)) = self.unconfirmed.front_mut() {
             let committed = commit.await;
             self.take_receipt(committed);
@@ -97,6 +100,26 @@ impl EventWriter {
                 _ => return Err(error),
             }
         }
+    }
+
+    /// Queues events behind the unconfirmed ones without waiting for those, so that the store can
+    /// commit all of them at once. Returns whether all are recorded.
+    async fn commit_with_unconfirmed(&mut self, events: &[TurnEvent]) -> bool {
+        let events: Vec<_> = stored(events).cloned().collect();
+        if events.is_empty() || self.unconfirmed.is_empty() || !self.unwritten.is_empty() {
+            return false;
+        }
+        let batches = self.unconfirmed.iter();
+        // A batch is recorded whole or not at all.
+        let earlier = batches.filter_map(|(_, batch)| Some(stored(batch).last()?.seq)).collect();
+        let written = match self.store.append_after(&self.lease, earlier, events).await {
+            Ok(commit) => commit.await,
+            Err(error) => Err(error),
+        };
+        if written.is_ok() {
+            self.unconfirmed.clear();
+        }
+        written.is_ok()
     }
 
     /// Returns the events that were shown but not written.

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     engine_state::EngineState,
-    gauges::Gauges,
     idempotency::RequestKey,
     session_command::{SessionCommand, SubmitCommand},
     spend::SpendLimit,
@@ -20,11 +19,11 @@ use super::{
 use crate::{
     model::{
         ApprovalId, ApprovalRecord, Content, Decision, ExternalName, Failure, Seq, SessionId,
-        SessionSpec, ToolId, TurnId, TurnOptions, TurnRecord, TurnState,
+        SessionSource, SessionSpec, ToolId, TurnId, TurnOptions, TurnRecord, TurnState,
     },
     ports::{
-        ApprovalFilter, Clock, Executor, HistoryEntry, NewTurn, Page, PathResolver, PendingCommit,
-        Store, StoreError,
+        ApprovalFilter, Clock, EditDiffer, Executor, HistoryEntry, NewTurn, Page, PathResolver,
+        PendingCommit, Store, StoreError,
     },
     task::TaskGroup,
 };
@@ -32,9 +31,6 @@ use crate::{
 /// How long to wait for a session that another process holds.
 const HELD_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 const HELD_SESSION_RETRY_DELAY: Duration = Duration::from_millis(100);
-
-/// How often a drain looks whether turns still run.
-const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the turns of all sessions of this process. Cheap to clone; all clones share one engine.
 #[derive(Clone)]
@@ -47,6 +43,7 @@ pub struct EngineParts {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
     pub paths: Arc<dyn PathResolver>,
+    pub edits: Arc<dyn EditDiffer>,
     pub executors: Vec<Arc<dyn Executor>>,
     pub limits: EngineLimits,
     pub tasks: TaskGroup,
@@ -56,6 +53,8 @@ pub struct EngineParts {
 pub struct EngineLimits {
     /// How long an idle agent is kept alive.
     pub idle_ttl: Duration,
+    /// The same after a turn whose session is not expected to go on ([`Submission::one_off`]).
+    pub one_off_idle_ttl: Duration,
     /// Maximum number of live agents.
     pub max_live_agents: usize,
     /// Maximum number of turns that wait in one session.
@@ -72,6 +71,7 @@ impl Default for EngineLimits {
     fn default() -> Self {
         Self {
             idle_ttl: Duration::from_mins(10),
+            one_off_idle_ttl: Duration::from_mins(1),
             max_live_agents: 64,
             max_queued_turns: 16,
             interrupt_grace: Duration::from_secs(10),
@@ -86,6 +86,7 @@ pub struct NewSession {
     pub spec: SessionSpec,
     pub title: Option<Arc<str>>,
     pub name: Option<ExternalName>,
+    pub source: Option<SessionSource>,
 }
 
 /// A request to run a turn.
@@ -101,11 +102,21 @@ pub struct Submission {
     pub history_hash: Option<[u8; 32]>,
     /// What the caller of the turn may spend. The turn is refused if all of it is spent or reserved.
     pub spend_limit: Option<SpendLimit>,
+    /// The session is not expected to go on, so its agent is released early.
+    pub one_off: bool,
 }
 
 impl Submission {
     pub const fn new(session: SessionId, input: Vec<Content>, options: TurnOptions) -> Self {
-        Self { session, input, options, key: None, history_hash: None, spend_limit: None }
+        Self {
+            session,
+            input,
+            options,
+            key: None,
+            history_hash: None,
+            spend_limit: None,
+            one_off: false,
+        }
     }
 }
 
@@ -184,7 +195,7 @@ impl Engine {
         if self.is_draining() {
             return Err(EngineError::ShuttingDown);
         }
-        let Submission { session, input, options, key, history_hash, spend_limit } = new;
+        let Submission { session, input, options, key, history_hash, spend_limit, one_off } = new;
         let created_at = self.shared.clock.now();
         let claim = key.map(|key| key.into_claim(created_at, session, &input));
         let turn = TurnId::from_uuid(self.shared.clock.fresh_uuid());
@@ -195,7 +206,8 @@ impl Engine {
         let watch = TurnWatch::live(Arc::clone(&log), Arc::clone(&self.shared.store), 0);
         let answer = loop {
             let (reply, answer) = oneshot::channel();
-            let command = SubmitCommand { new_turn, spend_limit, log: Arc::clone(&log), reply };
+            let log = Arc::clone(&log);
+            let command = SubmitCommand { new_turn, spend_limit, one_off, log, reply };
             let actor = match self.shared.existing_actor(session) {
                 Some(actor) => actor,
                 None => self.shared.get_or_start_actor(session).await?,
@@ -296,10 +308,10 @@ impl Engine {
         Ok(log.session)
     }
 
-    /// Starts the actor of a parked turn that no process is waiting on, and returns its log.
+    /// Starts the actor of a parked or left turn that no process is waiting on, and returns its log.
     async fn open_parked_log(&self, turn: TurnId) -> Result<Arc<TurnLog>, EngineError> {
         let record = self.turn(turn).await?;
-        if !matches!(record.state, TurnState::Parked { .. }) {
+        if !matches!(record.state, TurnState::Parked { .. } | TurnState::HandedOver) {
             return Err(EngineError::NotRunning);
         }
         self.shared.get_or_start_actor(record.session).await?;
@@ -387,26 +399,6 @@ impl Engine {
         let sent = actor.send(SessionCommand::Decide { approval, decision, reply }).await;
         sent.map_err(|_| EngineError::NotPending)?;
         answer.await.map_err(|_| EngineError::NotPending)?
-    }
-
-    /// Refuses new turns from now on, and waits until the running ones have ended, at most for
-    /// `limit`. Turns that wait for a person or for a caller's tool are not waited for.
-    pub async fn drain(&self, limit: Duration) {
-        self.shared.draining.cancel();
-        let until = Instant::now() + limit;
-        loop {
-            let Gauges { agents, turns, approvals, .. } = self.gauges();
-            let busy = agents.live.saturating_sub(agents.idle);
-            if busy <= turns.awaiting_tool_result + approvals || Instant::now() >= until {
-                return;
-            }
-            sleep(DRAIN_CHECK_INTERVAL).await;
-        }
-    }
-
-    /// Whether new turns are refused because of a shutdown.
-    pub fn is_draining(&self) -> bool {
-        self.shared.draining.is_cancelled() || self.shared.tasks.stop_token().is_cancelled()
     }
 
     /// Returns how many ends of turns could not be recorded at all, after [`Engine::end_turns`].

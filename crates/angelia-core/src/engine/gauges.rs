@@ -1,9 +1,11 @@
 //! Current numbers of the engine (sessions, turns, agents) for metrics and status; cheap to read.
 
-use super::{facade::Engine, turn_log::LogCounts};
+use std::sync::Arc;
+
+use super::{facade::Engine, turn_log::LogCounts, turn_statistics::ExecutorTotals};
 
 /// What the engine is doing now, and how turns have ended since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gauges {
     /// Sessions with an actor in this process.
     pub sessions: usize,
@@ -15,6 +17,8 @@ pub struct Gauges {
     pub tasks: usize,
     /// Number of finished turns for each status.
     pub finished: Vec<(&'static str, u64)>,
+    /// Totals of the finished turns for each executor.
+    pub executors: Vec<(Arc<str>, ExecutorTotals)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +41,7 @@ pub struct AgentCounts {
 impl Engine {
     pub fn gauges(&self) -> Gauges {
         let shared = &self.shared;
-        let LogCounts { turns, finished } = shared.count_logs();
+        let LogCounts { turns, finished, executors } = shared.count_logs();
         Gauges {
             sessions: shared.count_actors(),
             turns,
@@ -45,6 +49,7 @@ impl Engine {
             approvals: shared.pending_approvals().len(),
             tasks: shared.tasks.count(),
             finished,
+            executors,
         }
     }
 }

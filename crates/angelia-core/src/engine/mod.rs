@@ -6,6 +6,7 @@
 //! ```
 //!
 //! - [`Engine`] in `facade`: the interface for frontends; its session methods are in `sessions`.
+//! - `drain`: takes no new work, waits for running turns, and leaves queued ones to the next process.
 //! - `engine_state`: state shared by the engine and its actors: actors, turn logs, approvals.
 //! - `session_actor`: the actor that owns a session's lease, queue and live agent.
 //! - `session_command`: the commands that such an actor takes; `turn_admission`: accepts a new turn.
@@ -25,34 +26,45 @@
 //! - `idempotency`: the key under which a request runs at most once.
 //! - `quota`: fallback and parking when a quota is exhausted; `history`: the conversation as
 //!   messages for an agent that does not have it.
+//! - `adoption`: makes a session from a conversation of an agent's own program.
+//! - [`short_id`]: ids as lists show them.
+//! - `reports`: usage, quotas and search over the whole record; `search_upkeep`: keeps the search
+//!   complete while no turn runs.
 //! - `respec`: changes to the specification of a session.
-//! - [`Gauges`]: current numbers for metrics.
+//! - [`Gauges`]: current numbers for metrics; `turn_statistics`: usage and latency by executor;
+//!   `live_agents`: the agents of this process.
 //! - `spend`: reserves money for turns of callers with a spending limit.
 //! - `agent_slots`: limits the number of live agents and evicts idle ones.
 //! - [`rules`]: decides what happens to a bus message on arrival.
 //! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
 
+mod adoption;
 mod agent_opening;
 mod agent_slots;
 mod approvals;
 mod audit;
 mod budget;
+mod drain;
 mod engine_state;
 mod event_writer;
 mod facade;
 mod gauges;
 mod history;
 mod idempotency;
+mod live_agents;
 mod output_limit;
 mod quota;
 mod recorder;
 mod recovery;
+mod reports;
 mod respec;
 pub mod rules;
+mod search_upkeep;
 mod segment_runner;
 mod session_actor;
 mod session_command;
 mod sessions;
+mod short_ids;
 mod spend;
 mod text_cut;
 mod text_saver;
@@ -61,9 +73,11 @@ mod turn_admission;
 mod turn_approvals;
 mod turn_log;
 mod turn_runner;
+mod turn_statistics;
 mod unwritten_end;
 mod watchdog;
 
+pub use adoption::ADOPTED_REASON;
 pub use agent_opening::{HISTORY_CARRIED_NOTICE, RESUME_LOST_NOTICE};
 pub use facade::{
     Engine, EngineError, EngineLimits, EngineParts, NewSession, SteerOutcome, Submission,
@@ -71,10 +85,14 @@ pub use facade::{
 };
 pub use gauges::{AgentCounts, Gauges, TurnCounts};
 pub use idempotency::RequestKey;
+pub use live_agents::LiveAgentStatus;
 pub use quota::PARKED_NOTICE;
 pub use segment_runner::AWAITING_TOOL_RESULT_NOTICE;
 pub use sessions::{NewestTurn, TurnStage};
+pub use short_ids::short_id;
 pub use spend::SpendLimit;
 pub use transcript::TurnTranscript;
 pub use turn_log::{EventBatch, TurnWatch};
+pub use turn_runner::SHUTDOWN_REASON;
+pub use turn_statistics::{ExecutorTotals, LATENCY_BOUNDS, LatencyHistogram};
 pub use watchdog::{STATE_TABLE, StateLimit, StateRow};

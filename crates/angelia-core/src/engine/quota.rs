@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     model::{
-        EventKind, Failure, FailureKind, Mode, Notice, NoticeLevel, SessionSpec, TurnId,
-        TurnOptions, TurnState, TurnStatus,
+        EventKind, Failure, FailureKind, Mode, Notice, NoticeLevel, Quota, QuotaReport,
+        SessionSpec, TurnId, TurnOptions, TurnState, TurnStatus,
     },
     ports::{AgentOutcome, StoreError},
 };
@@ -31,6 +31,22 @@ pub(super) const MAX_PARK_WAIT: Duration = Duration::from_hours(6);
 
 /// How often a parked turn checks the wall clock: timers stand still while the machine sleeps.
 const WALL_CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The newest reports of quotas, as far as this process knows: a report that says nothing new is not
+/// stored again.
+#[derive(Debug, Default)]
+pub(super) struct ReportedQuotas(Mutex<HashMap<QuotaKey, QuotaReport>>);
+
+/// The executor and the window.
+type QuotaKey = (Arc<str>, Arc<str>);
+
+impl ReportedQuotas {
+    /// Returns whether the report is new.
+    fn insert(&self, executor: &Arc<str>, report: &QuotaReport) -> bool {
+        let key = (Arc::clone(executor), Arc::clone(&report.window));
+        self.0.lock().insert(key, report.clone()).as_ref() != Some(report)
+    }
+}
 
 /// The profiles whose quota is exhausted, as far as this process knows.
 #[derive(Debug, Default)]
@@ -89,6 +105,19 @@ pub(super) enum ParkEnd {
 }
 
 impl SessionActor {
+    /// Stores what the agent reports about a quota.
+    pub(super) async fn store_quota(&mut self, report: QuotaReport) {
+        let executor = Arc::clone(&self.record.spec.executor);
+        if !self.shared.reported_quotas.insert(&executor, &report) {
+            return;
+        }
+        let reported_at = self.shared.clock.now();
+        let quota = Quota { executor, report, reported_at };
+        if let Err(error) = self.shared.store.save_quota(quota).await {
+            tracing::debug!(%error, "the report of a quota could not be stored");
+        }
+    }
+
     /// Returns the failure of a turn whose profile is known to have no quota, without trying it.
     pub(super) fn known_quota_failure(&self) -> Option<AgentOutcome> {
         let now = self.shared.clock.now();
@@ -228,12 +257,12 @@ impl SessionActor {
     async fn wait_until(&mut self, turn: TurnId, until: Timestamp) -> ParkEnd {
         loop {
             let left = until.duration_since(self.shared.clock.now());
-            let Ok(left) = Duration::try_from(left) else {
-                return ParkEnd::Elapsed;
-            };
-            if left.is_zero() {
+            let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
+            let is_draining = self.shared.drain.is_draining();
+            if left.is_zero() && !is_draining {
                 return ParkEnd::Elapsed;
             }
+            let shared = Arc::clone(&self.shared);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return ParkEnd::ShuttingDown,
@@ -244,7 +273,8 @@ impl SessionActor {
                     Some(command) => self.handle(command, false).await,
                     None => {}
                 },
-                () = sleep(left.min(WALL_CLOCK_CHECK_INTERVAL)) => {}
+                () = shared.drain.wait_until_over(), if is_draining => {}
+                () = sleep(left.min(WALL_CLOCK_CHECK_INTERVAL)), if !is_draining => {}
             }
         }
     }

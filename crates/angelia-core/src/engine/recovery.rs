@@ -1,4 +1,4 @@
-//! Closes turns that a killed process left unfinished, resumes parked turns, and removes stale
+//! Closes turns that a killed process left unfinished, resumes those that wait for a process, and removes stale
 //! sessions.
 
 use std::sync::Arc;
@@ -68,13 +68,14 @@ impl Engine {
         }
     }
 
-    /// Resumes the parked turns whose session no other process owns. Returns how many.
-    pub async fn resume_parked(&self) -> Result<usize, EngineError> {
+    /// Resumes the turns that were parked, or left by a process that was restarted, and whose session
+    /// no other process owns. Returns how many.
+    pub async fn resume_turns(&self) -> Result<usize, EngineError> {
         let mut taken = 0;
-        for turn in self.shared.store.parked_turns(None).await? {
+        for turn in self.shared.store.resumable_turns(None).await? {
             match self.shared.get_or_start_actor(turn.session).await {
                 Ok(_) => taken += 1,
-                // Another process owns the session and waits for its quota.
+                // Another process owns the session and goes on with its turns.
                 Err(EngineError::Store(StoreError::Held(_) | StoreError::NotFound(_))) => {}
                 Err(error) => return Err(error),
             }

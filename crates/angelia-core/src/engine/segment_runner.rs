@@ -20,7 +20,8 @@ use super::{
     session_actor::{LiveAgent, SessionActor},
     session_command::SessionCommand,
     turn_runner::{
-        SegmentEnd, StopCause, TurnGovernor, interrupted_outcome, store_failure, timeout_outcome,
+        SHUTDOWN_REASON, SegmentEnd, StopCause, TurnGovernor, interrupted_outcome, store_failure,
+        timeout_outcome,
     },
     watchdog::WatchdogState,
 };
@@ -150,7 +151,7 @@ impl SessionActor {
                     }
                 }
                 () = self.stop.cancelled(), if drive.stop.is_none() => {
-                    drive.stop(StopCause::Requested, self.shared.limits.interrupt_grace);
+                    drive.stop(StopCause::Shutdown, self.shared.limits.interrupt_grace);
                 }
                 () = &mut alarm => {
                     let now = Instant::now();
@@ -245,7 +246,15 @@ impl SessionActor {
                 let ended = AgentOutcome { status: TurnStatus::Partial, text: None, reason };
                 SegmentEnd { outcome: ended, exhausted_budget: Some(setting) }
             }
+            (RunEnd::Ended(ended), Some(StopCause::Shutdown))
+                if ended.status == TurnStatus::Interrupted =>
+            {
+                AgentOutcome { reason: SHUTDOWN_REASON.into(), ..ended }.into()
+            }
             (RunEnd::Ended(ended), _) => ended.into(),
+            (RunEnd::Abandoned, Some(StopCause::Shutdown)) => {
+                interrupted_outcome(SHUTDOWN_REASON).into()
+            }
             (RunEnd::Abandoned, Some(StopCause::Budget(setting))) => {
                 AgentOutcome { status: TurnStatus::Partial, text: None, reason: setting.into() }
                     .into()
@@ -300,6 +309,7 @@ impl SessionActor {
                     // further call.
                     called |= activity == Activity::AwaitingToolResult;
                 }
+                AgentEvent::Quota(report) => self.store_quota(report).await,
             }
         }
         if called {

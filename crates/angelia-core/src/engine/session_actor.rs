@@ -4,12 +4,13 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot, watch},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    agent_slots::AgentSlot,
     approvals::TURN_ENDED,
     engine_state::EngineState,
     facade::EngineError,
@@ -43,14 +44,14 @@ pub(super) struct SessionHandle {
 }
 
 impl SessionHandle {
-    /// Starts the actor. Parked turns are queued first.
+    /// Starts the actor. Turns that were parked or left to us are queued first.
     pub(super) fn start(
         shared: Arc<EngineState>,
         record: SessionRecord,
         lease: Lease,
-        parked: Vec<TurnRecord>,
+        left: Vec<TurnRecord>,
     ) -> Self {
-        let queue: VecDeque<_> = parked.into_iter().map(QueuedTurn::from_parked).collect();
+        let queue: VecDeque<_> = left.into_iter().map(QueuedTurn::from_record).collect();
         for QueuedTurn { log, .. } in &queue {
             shared.insert_log(log);
         }
@@ -68,6 +69,7 @@ impl SessionHandle {
             commands,
             queue,
             agent: None,
+            is_one_off: false,
             session_grants: Vec::new(),
             changed_during_turn: false,
             has_unstored_record: false,
@@ -111,6 +113,8 @@ pub(super) struct SessionActor {
     pub(super) commands: mpsc::Receiver<SessionCommand>,
     pub(super) queue: VecDeque<QueuedTurn>,
     pub(super) agent: Option<LiveAgent>,
+    /// The last turn was a one-off.
+    pub(super) is_one_off: bool,
     /// What a person allowed for the rest of the session.
     pub(super) session_grants: Vec<GrantRule>,
     /// The specification was changed during a turn, so the live agent does not match it.
@@ -135,10 +139,12 @@ pub(super) struct QueuedTurn {
     pub(super) parked_until: Option<Timestamp>,
     /// The store has the turn as running already.
     pub(super) was_running: bool,
+    /// The session is not expected to go on afterwards.
+    pub(super) one_off: bool,
 }
 
 impl QueuedTurn {
-    fn from_parked(record: TurnRecord) -> Self {
+    fn from_record(record: TurnRecord) -> Self {
         let parked_until = match record.state {
             TurnState::Parked { resumes_at } => Some(resumes_at),
             _ => None,
@@ -152,6 +158,7 @@ impl QueuedTurn {
             spend: None,
             parked_until,
             was_running: false,
+            one_off: false,
         }
     }
 }
@@ -159,8 +166,8 @@ impl QueuedTurn {
 pub(super) struct LiveAgent {
     pub(super) agent: Box<dyn Agent>,
     pub(super) fingerprint: LaunchFingerprint,
-    /// Permit of the live agent; dropped when the agent is closed.
-    pub(super) slot: OwnedSemaphorePermit,
+    /// Dropped when the agent is closed.
+    pub(super) slot: AgentSlot,
 }
 
 impl SessionActor {
@@ -170,7 +177,9 @@ impl SessionActor {
                 // If it fails, it is tried again later.
                 let _kept = self.write_kept_ends().await;
             }
-            if let Some(next) = self.queue.pop_front() {
+            if self.must_hold_queue() {
+                self.hold_queue().await;
+            } else if let Some(next) = self.queue.pop_front() {
                 self.run_turn(next).await;
             } else if !self.wait_for_work().await {
                 break;
@@ -183,7 +192,9 @@ impl SessionActor {
         }
         while let Some(next) = self.queue.pop_front() {
             if self.stop.is_cancelled() && next.parked_until.is_some() {
-                self.leave_parked(&next.log);
+                self.leave_turn(&next.log);
+            } else if self.stop.is_cancelled() && self.is_handing_over() {
+                self.hand_over(next).await;
             } else if self.stop.is_cancelled() {
                 self.finish_unstarted(next, "angelia was shut down before it started").await;
             } else {
@@ -191,6 +202,45 @@ impl SessionActor {
             }
         }
         self.end().await;
+    }
+
+    /// Whether the next turn must wait because of a drain. One that the store has as running already
+    /// was accepted before the drain.
+    fn must_hold_queue(&self) -> bool {
+        self.shared.drain.is_draining() && self.queue.front().is_some_and(|next| !next.was_running)
+    }
+
+    /// Serves commands until turns may start again, or one arrives.
+    async fn hold_queue(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let command = tokio::select! {
+            biased;
+            command = self.commands.recv() => command,
+            () = self.stop.cancelled() => None,
+            () = shared.drain.wait_until_over() => None,
+        };
+        if let Some(command) = command {
+            self.handle(command, false).await;
+        }
+    }
+
+    /// Whether this shutdown leaves the queued turns to the next process. Not if only this session
+    /// ends, because it is deleted.
+    pub(super) fn is_handing_over(&self) -> bool {
+        self.shared.drain.hands_over() && self.lease_successor.is_none()
+    }
+
+    /// Leaves a queued turn to the next process.
+    async fn hand_over(&mut self, queued: QueuedTurn) {
+        let turn = queued.turn.id;
+        let store = Arc::clone(&self.shared.store);
+        match store.set_turn_state(&self.lease, turn, &TurnState::HandedOver).await {
+            Ok(()) => self.leave_turn(&queued.log),
+            Err(error) => {
+                tracing::error!(%turn, %error, "the turn could not be left to the next process");
+                self.finish_unstarted(queued, "angelia was restarted before it started").await;
+            }
+        }
     }
 
     /// Waits for a command while no turn runs. Returns `false` when the actor should end: idle for
@@ -203,7 +253,7 @@ impl SessionActor {
         } else {
             CancellationToken::new()
         };
-        let too_long = Instant::now() + self.shared.limits.idle_ttl;
+        let too_long = Instant::now() + self.idle_ttl();
         let retry_at = self.unwritten_ends.retry_at();
         let (command, is_retry) = tokio::select! {
             biased;
@@ -229,6 +279,11 @@ impl SessionActor {
         }
         let _kept = self.write_kept_ends().await;
         true
+    }
+
+    fn idle_ttl(&self) -> Duration {
+        let limits = &self.shared.limits;
+        if self.is_one_off { limits.one_off_idle_ttl.min(limits.idle_ttl) } else { limits.idle_ttl }
     }
 
     /// Handles a command that does not concern the running turn, or any command while none runs.
@@ -275,8 +330,8 @@ impl SessionActor {
         }
     }
 
-    /// Leaves a parked turn to the process that owns the session next.
-    pub(super) fn leave_parked(&self, log: &TurnLog) {
+    /// Leaves a turn to the process that owns the session next.
+    pub(super) fn leave_turn(&self, log: &TurnLog) {
         log.end_watches();
         self.shared.finish_log(log.turn);
     }

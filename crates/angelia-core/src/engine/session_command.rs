@@ -55,6 +55,7 @@ pub(super) enum SessionCommand {
 pub(super) struct SubmitCommand {
     pub(super) new_turn: NewTurn,
     pub(super) spend_limit: Option<SpendLimit>,
+    pub(super) one_off: bool,
     pub(super) log: Arc<TurnLog>,
     pub(super) reply: oneshot::Sender<Result<SubmitReply, EngineError>>,
 }

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
+use uuid::Uuid;
 
 use super::{
     facade::{Engine, EngineError, NewSession},
     history::{self, ConversationEnd},
+    short_ids,
 };
 use crate::{
     model::{
-        ExternalName, Failure, HistoryMessage, SessionId, SessionRecord, SessionSpec, TurnId,
-        TurnRecord, TurnState,
+        ExternalName, Failure, HistoryMessage, IdPrefix, SessionId, SessionRecord, SessionSpec,
+        SessionSummary, TurnId, TurnRecord, TurnState,
     },
-    ports::{ConversationError, Page, StoreError},
+    ports::{ConversationError, Page, RecordKind, SessionQuery, StoreError},
     redact::Redactor,
 };
 
@@ -52,6 +54,7 @@ impl Engine {
         let session = SessionRecord {
             id: SessionId::from_uuid(self.shared.clock.fresh_uuid()),
             title: new.title,
+            source: new.source,
             created_at: now,
             updated_at: now,
             spec: new.spec,
@@ -108,6 +111,29 @@ impl Engine {
 
     pub async fn sessions(&self, page: Page) -> Result<Vec<SessionRecord>, EngineError> {
         Ok(self.shared.store.sessions(page).await?)
+    }
+
+    /// Lists sessions as people see them.
+    pub async fn list_sessions(
+        &self,
+        query: SessionQuery,
+    ) -> Result<Vec<SessionSummary>, EngineError> {
+        Ok(self.shared.store.list_sessions(query).await?)
+    }
+
+    /// Returns ids that start so, at most `limit`.
+    pub async fn find_ids(
+        &self,
+        kind: RecordKind,
+        prefix: IdPrefix,
+        limit: usize,
+    ) -> Result<Vec<Uuid>, EngineError> {
+        Ok(self.shared.store.find_ids(kind, prefix, limit).await?)
+    }
+
+    /// Returns an id as short as no other of its kind starts so.
+    pub async fn short_id(&self, kind: RecordKind, id: Uuid) -> Result<String, EngineError> {
+        Ok(short_ids::short_id(&*self.shared.store, kind, id).await?)
     }
 
     pub async fn rename_session(
@@ -220,6 +246,7 @@ impl Engine {
         }
         self.shared.store.delete_session(id).await?;
         self.shared.store.release_lease(lease).await?;
+        self.shared.purge_deleted_words();
         self.shared.notify_changed(id);
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::{
 impl SessionActor {
     /// Commits a new turn and queues it, unless an earlier request with the same key created one.
     pub(super) async fn accept_turn(&mut self, submit: SubmitCommand, idle: bool) {
-        let SubmitCommand { mut new_turn, spend_limit, log, reply } = submit;
+        let SubmitCommand { mut new_turn, spend_limit, one_off, log, reply } = submit;
         let can_accept = match self.check_can_accept() {
             // Whoever reads the new turn must find the end of the one before it.
             Ok(()) => self.write_kept_ends().await.map_err(EngineError::from),
@@ -71,6 +71,7 @@ impl SessionActor {
                     spend,
                     parked_until: None,
                     was_running: running,
+                    one_off,
                 });
                 Ok(if running { SubmitReply::Running } else { SubmitReply::Queued })
             }
@@ -108,7 +109,7 @@ impl SessionActor {
 
     fn check_can_accept(&self) -> Result<(), EngineError> {
         let limit = self.shared.limits.max_queued_turns;
-        if self.stop.is_cancelled() {
+        if self.stop.is_cancelled() || self.shared.drain.is_draining() {
             return Err(EngineError::ShuttingDown);
         }
         if self.queue.len() >= limit {

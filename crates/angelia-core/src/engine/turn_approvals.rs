@@ -1,9 +1,9 @@
 //! The approvals of a running turn: checks what the agent asks for or reports, keeps what people
 //! grant, and passes their decisions to the agent.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     approvals::{ApprovalCheck, ApprovalContext, resolution_event},
@@ -14,18 +14,22 @@ use super::{
 };
 use crate::{
     model::{
-        ApprovalId, ApprovalRequest, Decision, EventKind, GrantRule, StoredRule, TurnState, Verdict,
+        ApprovalId, ApprovalRequest, Decision, EventKind, FileEdit, GrantRule, StoredRule,
+        TurnState, Verdict,
     },
     permission::{AccessCheck, AccessPlan, Authority},
     ports::TurnControl,
 };
+
+/// How long a question waits for its diff.
+const MAX_DIFF_TIME: Duration = Duration::from_secs(3);
 
 impl SessionActor {
     /// Returns the event to record for an approval request, and whether a person must decide it.
     pub(super) async fn request_approval(
         &mut self,
         drive: &mut SegmentRun<'_>,
-        request: ApprovalRequest,
+        mut request: ApprovalRequest,
     ) -> (Option<EventKind>, bool) {
         let id = ApprovalId::from_uuid(self.shared.clock.fresh_uuid());
         let (check, rules) = self.check_access(&request).await;
@@ -38,6 +42,8 @@ impl SessionActor {
             expires_at: time_after(self.shared.clock.now(), spec.timeouts.approval),
         };
         let key = Arc::clone(&request.key);
+        let edits = std::mem::take(&mut request.edits);
+        let call_cwd = request.access.cwd.clone();
         match drive.approvals.request(id, request, context) {
             ApprovalCheck::Proceed => {
                 drive.send_control(TurnControl::Proceed { key });
@@ -47,11 +53,27 @@ impl SessionActor {
                 drive.send_control(TurnControl::Decide { key, decision });
                 (notice.map(EventKind::Notice), false)
             }
-            ApprovalCheck::Pending(approval) => {
+            ApprovalCheck::Pending(mut approval) => {
+                approval.diff = self.diff_edits(edits, call_cwd).await;
                 self.shared.pending_approvals().insert(id, self.record.id);
                 (Some(EventKind::Approval(approval)), true)
             }
         }
+    }
+
+    /// Returns what the edits would change, for the person who decides.
+    async fn diff_edits(
+        &mut self,
+        edits: Vec<FileEdit>,
+        call_cwd: Option<PathBuf>,
+    ) -> Option<Arc<str>> {
+        if edits.is_empty() {
+            return None;
+        }
+        let cwd = &self.record.spec.cwd;
+        let cwd = call_cwd.map_or_else(|| cwd.clone(), |own| cwd.join(own));
+        // A file system that does not answer must not keep the question from the person.
+        timeout(MAX_DIFF_TIME, self.shared.edits.diff(edits, cwd)).await.ok().flatten()
     }
 
     /// Applies the permission rules to a request. Also returns the rules that a person can grant.

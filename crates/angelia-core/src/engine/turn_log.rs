@@ -5,17 +5,22 @@ use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     ops::Deref,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
-use super::{AWAITING_TOOL_RESULT_NOTICE, TurnCounts, text_cut::text_bytes};
+use super::{
+    AWAITING_TOOL_RESULT_NOTICE, TurnCounts,
+    text_cut::text_bytes,
+    turn_statistics::{ExecutorTotals, TurnStatistics},
+};
 use crate::{
-    model::{EventKind, Outcome, Seq, SessionId, TurnEvent, TurnId},
+    model::{EventKind, Outcome, Seq, SessionId, TextChannel, TurnEvent, TurnId},
     ports::{Store, StoreError},
 };
 
@@ -32,6 +37,9 @@ pub(super) struct TurnLog {
     progress: watch::Sender<LogProgress>,
     /// Last event that an earlier process recorded. Events up to this one are only in the store.
     stored_until: AtomicU64,
+    submitted_at: Instant,
+    /// The time from the submission to the first text of the answer.
+    first_word: OnceLock<Duration>,
 }
 
 /// Number of logs kept after their turn has ended. A client that asks for the events of a short
@@ -48,12 +56,14 @@ pub(super) struct TurnLogs {
     recent: VecDeque<Arc<TurnLog>>,
     /// Number of finished turns by status.
     finished: BTreeMap<&'static str, u64>,
+    statistics: TurnStatistics,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct LogCounts {
     pub(super) turns: TurnCounts,
     pub(super) finished: Vec<(&'static str, u64)>,
+    pub(super) executors: Vec<(Arc<str>, ExecutorTotals)>,
 }
 
 impl TurnLogs {
@@ -71,6 +81,9 @@ impl TurnLogs {
         };
         if let Some(EventKind::Finished(outcome)) = log.last_kind() {
             *self.finished.entry(outcome.status.as_str()).or_default() += 1;
+            if let Some(executor) = log.executor() {
+                self.statistics.add(&executor, &outcome.usage, log.first_word.get().copied());
+            }
         }
         if !log.is_small() {
             return;
@@ -96,7 +109,15 @@ impl TurnLogs {
             }
         }
         let finished = self.finished.iter();
-        LogCounts { turns, finished: finished.map(|(status, count)| (*status, *count)).collect() }
+        LogCounts {
+            turns,
+            finished: finished.map(|(status, count)| (*status, *count)).collect(),
+            executors: self.statistics.list(),
+        }
+    }
+
+    pub(super) fn open_turn_ids(&self) -> Vec<TurnId> {
+        self.running.keys().copied().collect()
     }
 
     pub(super) fn find(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
@@ -120,6 +141,8 @@ impl TurnLog {
             batches: Mutex::default(),
             progress,
             stored_until: AtomicU64::new(0),
+            submitted_at: Instant::now(),
+            first_word: OnceLock::new(),
         })
     }
 
@@ -127,6 +150,16 @@ impl TurnLog {
         let batches = self.batches.lock();
         let last = batches.last()?.last()?;
         Some(last.kind.clone())
+    }
+
+    /// The executor that this process has started for the turn.
+    fn executor(&self) -> Option<Arc<str>> {
+        let batches = self.batches.lock();
+        let mut events = batches.iter().flat_map(|batch| batch.iter());
+        events.find_map(|event| match &event.kind {
+            EventKind::Started(started) => Some(Arc::clone(&started.executor)),
+            _ => None,
+        })
     }
 
     fn is_small(&self) -> bool {
@@ -153,6 +186,9 @@ impl TurnLog {
     pub(super) fn publish(&self, batch: Arc<[TurnEvent]>) {
         let Some(last) = batch.last() else { return };
         let (seq, finished) = (last.seq, matches!(last.kind, EventKind::Finished(_)));
+        if self.first_word.get().is_none() && batch.iter().any(is_answer) {
+            self.first_word.get_or_init(|| self.submitted_at.elapsed());
+        }
         self.batches.lock().push(batch);
         self.progress.send_modify(|progress| {
             progress.last_seq = seq;
@@ -171,6 +207,15 @@ impl TurnLog {
         let from = events.partition_point(|event| event.seq <= seq);
         Some(EventBatch { events, from })
     }
+}
+
+fn is_answer(event: &TurnEvent) -> bool {
+    let (EventKind::Delta { channel, text, .. } | EventKind::Block { channel, text, .. }) =
+        &event.kind
+    else {
+        return false;
+    };
+    *channel == TextChannel::Answer && !text.is_empty()
 }
 
 /// Events in order, shared with the other viewers of the turn.

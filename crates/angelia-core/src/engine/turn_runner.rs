@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     budget::{BudgetMeter, lower_limit},
+    drain::restarted_outcome,
     output_limit::OUTPUT_LIMIT_SETTING,
     quota::{NextStep, ParkEnd},
     recorder::Recorder,
@@ -54,11 +55,15 @@ impl TurnGovernor {
     }
 }
 
+/// The reason of a turn that was interrupted because its process was stopped.
+pub const SHUTDOWN_REASON: &str = "angelia was shut down";
+
 /// Why the engine asked an agent to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StopCause {
-    /// A client asked for it, or Angelia is shutting down.
+    /// A client asked for it, or the turn cannot be recorded.
     Requested,
+    Shutdown,
     Timeout(StateTimeout),
     /// Name of the setting that is used up.
     Budget(&'static str),
@@ -79,12 +84,17 @@ impl From<AgentOutcome> for SegmentEnd {
 impl SessionActor {
     /// Runs one turn and records its outcome, whatever happens.
     pub(super) async fn run_turn(&mut self, queued: QueuedTurn) {
+        self.is_one_off = queued.one_off;
         let mut recorder = self.new_recorder(&queued.log);
         let ended = match self.run_segments(&queued, &mut recorder).await {
             Ok(Some(ended)) => ended,
-            Ok(None) => return self.leave_parked(&queued.log),
+            Ok(None) => return self.leave_turn(&queued.log),
             Err(error) => AgentOutcome::failed(store_failure(&error)),
         };
+        let is_ended_by_restart = ended.status == TurnStatus::Interrupted
+            && self.stop.is_cancelled()
+            && self.is_handing_over();
+        let ended = if is_ended_by_restart { restarted_outcome(ended) } else { ended };
         let is_cut = recorder.is_output_limit_reached();
         let (status, reason) = match ended.status {
             TurnStatus::Completed if is_cut => (TurnStatus::Partial, OUTPUT_LIMIT_SETTING.into()),
@@ -214,7 +224,7 @@ impl SessionActor {
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
-                () = self.stop.cancelled() => return Err(interrupted_outcome("angelia was shut down")),
+                () = self.stop.cancelled() => return Err(interrupted_outcome(SHUTDOWN_REASON)),
                 () = sleep_until(at) => {
                     if let Some((_, rang)) = rings {
                         return Err(timeout_outcome(&rang));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    ApprovalId, ApprovalStage, RawJson, SessionId, ToolAccess, ToolClass, ToolId, ToolPattern,
-    TurnId,
+    ApprovalId, ApprovalStage, FileEdit, RawJson, SessionId, ToolAccess, ToolClass, ToolId,
+    ToolPattern, TurnId,
 };
 
 /// A request of an agent, before the engine has checked it against the rules.
@@ -23,6 +23,8 @@ pub struct ApprovalRequest {
     /// command: a URL, a host, an argument.
     pub subject: Option<Arc<str>>,
     pub access: ToolAccess,
+    /// What the call changes in files, for the diff that people decide by.
+    pub edits: Vec<FileEdit>,
     /// Wider rules that the agent proposes. A person sees each as a choice of its own.
     pub suggestions: Vec<ToolPattern>,
     /// One line for people; never empty.
@@ -41,6 +43,9 @@ pub struct Approval {
     pub tool_name: Arc<str>,
     pub title: Arc<str>,
     pub detail: Arc<str>,
+    /// A unified diff of what the call would change; lines that begin with `\` say what is not
+    /// shown. `None`: the call changes no file, or the agent does not say how.
+    pub diff: Option<Arc<str>>,
     /// The texts of the rules that a person can grant with `session` and `always`: first exactly this
     /// call, then the wider ones that the agent suggests. Empty for a question.
     pub rules: Vec<Arc<str>>,

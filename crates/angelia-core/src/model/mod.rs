@@ -6,19 +6,26 @@ mod approval;
 mod audit;
 pub mod bus;
 mod content;
+mod edit;
 mod event;
 mod failure;
 mod fingerprint;
+mod first_words;
 mod grant;
+mod id_prefix;
 mod ids;
 mod limits;
 mod outcome;
+mod past_conversation;
 mod permission;
+mod quota;
+mod search;
 mod session;
 mod spec;
 mod tool;
 mod turn;
 mod usage;
+mod usage_totals;
 
 pub use access::{ApprovalStage, CommandAccess, CommandLine, ToolAccess};
 pub use approval::{
@@ -28,23 +35,30 @@ pub use approval::{
 pub use audit::{AuditAction, AuditActor, AuditEntry, AuditRecord, UnknownAuditWord};
 pub use bus::{EndpointName, MessageId};
 pub use content::{Content, HistoryMessage, MessagePart, Role};
+pub use edit::{CellChange, FileChange, FileEdit, TextReplacement};
 pub use event::{
     AgentStart, BlockId, EventKind, Notice, NoticeLevel, Plan, PlanItem, PlanStatus, Seq,
     TextChannel, TurnEvent,
 };
 pub use failure::{Failure, FailureKind};
 pub use fingerprint::LaunchFingerprint;
+pub use first_words::first_words;
 pub use grant::{GrantRule, StoredRule};
+pub use id_prefix::{IdPrefix, write_id_start};
 pub use ids::{AgentId, ApprovalId, NativeSessionId, SessionId, ToolId, TurnId};
 pub use limits::{Budgets, TurnTimeouts};
 pub use outcome::{Outcome, TurnStatus};
+pub use past_conversation::{PastConversation, PastTurn};
 pub(crate) use permission::glob_matches;
 pub use permission::{PermissionLevel, Permissions, ToolPattern, ToolPatternError};
-pub use session::{ExternalName, SessionRecord};
+pub use quota::{Quota, QuotaReport};
+pub use search::{Excerpt, SearchMatch, SearchQuery, SearchTerms, Speaker};
+pub use session::{ExternalName, SessionRecord, SessionSource, SessionSummary, UnknownSource};
 pub use spec::{Billing, CallerTool, Mode, SessionSpec, SystemPrompt, ToolSet};
 pub use tool::{ToolCall, ToolClass, ToolResult};
 pub use turn::{Turn, TurnOptions, TurnOrigin, TurnRecord, TurnState};
 pub use usage::{ContextWindow, TokenPrice, Usage};
+pub use usage_totals::{UsageBucket, UsageGroup, UsageQuery, UsageTotals};
 
 /// JSON text of the agent, byte for byte, shared without copying.
 pub type RawJson = std::sync::Arc<serde_json::value::RawValue>;

@@ -76,6 +76,8 @@ impl From<TurnRecord> for Turn {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnState {
     Queued,
+    /// Queued by a process that has left it to the next one.
+    HandedOver,
     Running,
     AwaitingApproval,
     /// The agent waits for results of the caller's tools.
@@ -91,9 +93,13 @@ pub enum TurnState {
 }
 
 impl TurnState {
+    /// The words for the states of a turn that has not ended.
+    pub const UNFINISHED: [&'static str; 5] =
+        ["queued", "running", "awaiting_approval", "awaiting_tool_result", "parked"];
+
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Queued => "queued",
+            Self::Queued | Self::HandedOver => "queued",
             Self::Running => "running",
             Self::AwaitingApproval => "awaiting_approval",
             Self::AwaitingToolResult => "awaiting_tool_result",

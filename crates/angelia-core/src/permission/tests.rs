@@ -33,6 +33,7 @@ fn request(tool: &str, class: ToolClass, access: ToolAccess) -> ApprovalRequest 
         stage: ApprovalStage::Request,
         access,
         suggestions: Vec::new(),
+        edits: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: tool.into(),

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::BoxFuture;
 use crate::model::{
     ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind, NativeSessionId,
-    SessionId, SessionSpec, ToolId, Turn, TurnStatus,
+    PastConversation, PastTurn, QuotaReport, SessionId, SessionSpec, ToolId, Turn, TurnStatus,
 };
 
 /// A kind of agent that Angelia can drive.
@@ -18,9 +18,15 @@ pub trait Executor: Send + Sync + 'static {
 
     fn capabilities(&self) -> ExecutorCapabilities;
 
-    /// Reports whether the agent is installed, its version, and whether it is logged in. Cheap
-    /// enough for `doctor`; starts no conversation.
+    /// Reports whether the agent is installed, its version, and whether it is logged in. May start
+    /// the agent, but no conversation.
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth>;
+
+    /// Reports the same without starting the agent: its program is asked at most for its version
+    /// and its login, and what only a running agent knows stays unknown.
+    fn inspect<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
+        self.probe(spec)
+    }
 
     /// Opens an agent for a session. `Err` means that it could not be started and nothing has run.
     fn open<'a>(
@@ -37,6 +43,24 @@ pub trait Executor: Send + Sync + 'static {
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<NativeSessionId, ConversationError>>;
+
+    /// Lists conversations that the agent's own program keeps, the one used last first. Starts
+    /// nothing. An executor without such a program has none.
+    fn past_conversations<'a>(
+        &'a self,
+        _spec: &'a SessionSpec,
+    ) -> BoxFuture<'a, Result<Vec<PastConversation>, Failure>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Reads such a conversation, oldest turn first, and changes nothing.
+    fn read_past_conversation<'a>(
+        &'a self,
+        _spec: &'a SessionSpec,
+        _native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<Vec<PastTurn>, ConversationError>> {
+        Box::pin(std::future::ready(Err(ConversationError::Lost)))
+    }
 
     /// Deletes the agent's own transcript of a conversation.
     fn delete_conversation<'a>(
@@ -125,6 +149,8 @@ pub enum AgentEvent {
     /// The agent no longer needs the decision on the request with this key.
     ApprovalWithdrawn(Arc<str>),
     Activity(Activity),
+    /// How much of a quota is left; not an event of the turn.
+    Quota(QuotaReport),
 }
 
 /// What an agent is doing, as far as its events do not show it. Each activity has its own timeout.

@@ -6,6 +6,7 @@ mod channel;
 mod clock;
 mod commands;
 mod deliveries;
+mod edit_diff;
 mod executor;
 mod paths;
 mod profiles;
@@ -21,6 +22,7 @@ pub use channel::{
 pub use clock::Clock;
 pub use commands::{CommandOutput, CommandProgram, CommandRunner, CommandSpec, CommandStartError};
 pub use deliveries::{ChannelDelivery, DeliveryState, DeliveryStore};
+pub use edit_diff::EditDiffer;
 pub use executor::{
     Activity, Agent, AgentEvent, AgentOutcome, ConversationError, EventSender, Executor,
     ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnControl,
@@ -30,7 +32,8 @@ pub use paths::{KnownPlaces, PathResolver};
 pub use profiles::{ExecutorTarget, ProfileRequest, ProfileSummary, Profiles};
 pub use store::{
     ApprovalFilter, AuditQuery, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, NewTurn, OpenText,
-    Page, PendingCommit, RequestClaim, Store, StoreError, StoreFuture,
+    Page, PendingCommit, RecordKind, RequestClaim, SearchUpkeep, SessionQuery, Store, StoreError,
+    StoreFuture, TurnFilter,
 };
 
 /// A boxed future for trait objects. There are too few async traits to need a macro.

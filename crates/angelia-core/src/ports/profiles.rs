@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::BoxFuture;
-use crate::model::{Failure, Mode, SessionSpec};
+use crate::model::{Failure, Mode, SessionRecord, SessionSpec};
 
 pub trait Profiles: Send + Sync + 'static {
     /// Returns the specification for a new session. `Err` names the part of the request that cannot
@@ -12,6 +12,15 @@ pub trait Profiles: Send + Sync + 'static {
     fn resolve(&self, wanted: ProfileRequest) -> BoxFuture<'_, Result<SessionSpec, Failure>>;
 
     fn list(&self) -> Vec<ProfileSummary>;
+
+    /// Names the settings in which a session differs from what its profile says now: a session keeps
+    /// what it began with.
+    fn older_settings<'a>(
+        &'a self,
+        _session: &'a SessionRecord,
+    ) -> BoxFuture<'a, Vec<&'static str>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
 }
 
 /// The choices of a caller; the profile decides the rest.

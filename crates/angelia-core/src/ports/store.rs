@@ -1,6 +1,7 @@
 //! The store: sessions, turns and events.
 
 use std::{
+    path::PathBuf,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -11,8 +12,9 @@ use tokio::sync::oneshot;
 
 use super::BoxFuture;
 use crate::model::{
-    ApprovalRecord, AuditEntry, AuditRecord, BlockId, ExternalName, Seq, SessionId, SessionRecord,
-    StoredRule, TextChannel, TurnEvent, TurnId, TurnRecord, TurnState,
+    ApprovalRecord, AuditEntry, AuditRecord, BlockId, ExternalName, IdPrefix, Quota, SearchMatch,
+    SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule, TextChannel, TurnEvent,
+    TurnId, TurnRecord, TurnState, UsageQuery, UsageTotals,
 };
 
 /// The return type of every method of a store.
@@ -31,6 +33,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Newest first.
     fn sessions(&self, page: Page) -> StoreFuture<'_, Vec<SessionRecord>>;
+
+    /// Sessions as lists show them.
+    fn list_sessions(&self, query: SessionQuery) -> StoreFuture<'_, Vec<SessionSummary>>;
+
+    /// Returns ids that start so, at most `limit`, in order.
+    fn find_ids(
+        &self,
+        kind: RecordKind,
+        prefix: IdPrefix,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<uuid::Uuid>>;
 
     /// Deletes a session with its turns, events and names. Fails with [`StoreError::Held`] if
     /// another live process owns it.
@@ -78,6 +91,9 @@ pub trait Store: Send + Sync + 'static {
     /// session, or of all.
     fn turns(&self, session: Option<SessionId>, page: Page) -> StoreFuture<'_, Vec<TurnRecord>>;
 
+    /// Like [`Store::turns`], only those that the filter lets through.
+    fn find_turns(&self, filter: TurnFilter, page: Page) -> StoreFuture<'_, Vec<TurnRecord>>;
+
     /// Queues events of one turn in order. The returned future resolves when they are committed. An
     /// `EventKind::Finished` among them finishes the turn in the same transaction, once: later
     /// events are refused. Either all events are recorded or none; those that are not
@@ -85,6 +101,17 @@ pub trait Store: Send + Sync + 'static {
     fn append<'a>(
         &'a self,
         lease: &'a Lease,
+        events: Vec<TurnEvent>,
+    ) -> StoreFuture<'a, PendingCommit> {
+        self.append_after(lease, Vec::new(), events)
+    }
+
+    /// Like [`append`](Self::append), but refuses the events with [`StoreError::MissingEvent`] unless
+    /// the events of their turn with the numbers `earlier` are recorded.
+    fn append_after<'a>(
+        &'a self,
+        lease: &'a Lease,
+        earlier: Vec<Seq>,
         events: Vec<TurnEvent>,
     ) -> StoreFuture<'a, PendingCommit>;
 
@@ -126,12 +153,30 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the cost of the caller's finished turns that started at or after `since`.
     fn cost_since<'a>(&'a self, caller: &'a str, since: Timestamp) -> StoreFuture<'a, f64>;
 
-    /// Turns that wait for a quota, whichever process owns them; of one session, or of all. Oldest
-    /// first.
-    fn parked_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>>;
+    /// Adds up what turns used, also unfinished ones and those of deleted sessions. Days and hours
+    /// are in order; other rows come by cost and tokens, the greatest first.
+    fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageTotals>>;
+
+    /// Queues the newest report of a quota.
+    fn save_quota(&self, quota: Quota) -> StoreFuture<'_, PendingCommit>;
+
+    /// The newest report of each quota, by executor and window.
+    fn quotas(&self) -> StoreFuture<'_, Vec<Quota>>;
+
+    /// Searches what persons and agents said in finished turns. One match for each session, the
+    /// newest; newest first.
+    fn search(&self, query: SearchQuery) -> StoreFuture<'_, Vec<SearchMatch>>;
+
+    /// Does a small part of the work that keeps the search complete and free of deleted words, and
+    /// returns what is left.
+    fn maintain_search(&self) -> StoreFuture<'_, SearchUpkeep>;
+
+    /// Turns that the next owner of their session goes on with: parked ones, and queued ones that were
+    /// handed over. Of one session or of all, whichever process owns them; oldest first.
+    fn resumable_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>>;
 
     /// Unfinished turns that no process works on: the owner of their session is dead, or there is
-    /// none. Parked turns are not lost. Oldest first.
+    /// none. Resumable turns are not lost. Oldest first.
     fn lost_turns(&self) -> StoreFuture<'_, Vec<TurnRecord>>;
 
     /// Sessions without a change or a turn since `before` and without unfinished turns: candidates
@@ -242,6 +287,66 @@ pub struct OpenText {
     pub text: Arc<str>,
 }
 
+/// Kinds of records that have ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    Session,
+    Turn,
+    Approval,
+}
+
+/// Which sessions to list.
+#[derive(Clone, Debug)]
+pub enum SessionQuery {
+    /// The session with this id, if there is one.
+    One(SessionId),
+    /// The newest first.
+    ByCreation(Page),
+    /// The one that was used last first; of one directory, or of all. The page starts behind the
+    /// place that its session has now.
+    ByUse { cwd: Option<PathBuf>, page: Page },
+}
+
+/// What is left to do for the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchUpkeep {
+    Complete,
+    /// The index still has traces of deleted words.
+    HasDeletedWords,
+    HasUnindexedTurns,
+}
+
+/// Which turns to list; what is `None` or empty lets everything through.
+#[derive(Clone, Debug, Default)]
+pub struct TurnFilter {
+    pub session: Option<SessionId>,
+    /// Words of [`TurnState::as_str`].
+    pub statuses: Vec<Arc<str>>,
+    /// Only turns that were created at or after this time.
+    pub since: Option<Timestamp>,
+}
+
+impl TurnFilter {
+    /// The turns that have not ended.
+    pub fn unfinished() -> Self {
+        let statuses = TurnState::UNFINISHED.map(Into::into).to_vec();
+        Self { statuses, ..Self::default() }
+    }
+
+    /// Whether it lets through only turns that have not ended.
+    pub fn is_unfinished(&self) -> bool {
+        let unfinished = |status: &Arc<str>| TurnState::UNFINISHED.contains(&&**status);
+        !self.statuses.is_empty() && self.statuses.iter().all(unfinished)
+    }
+
+    pub fn admits(&self, turn: &TurnRecord) -> bool {
+        let status = turn.state.as_str();
+        self.session.is_none_or(|session| session == turn.session)
+            && (self.statuses.is_empty() || self.statuses.iter().any(|word| **word == *status))
+            && self.since.is_none_or(|since| turn.created_at >= since)
+    }
+}
+
 /// Which approvals to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalFilter {
@@ -302,6 +407,8 @@ pub enum StoreError {
     TurnFinished,
     #[error("event {seq} of this turn is already recorded")]
     DuplicateEvent { seq: Seq },
+    #[error("event {seq} of this turn is not recorded")]
+    MissingEvent { seq: Seq },
     /// A text is longer than the store can write, however much room there is.
     #[error("{message}")]
     TooLarge { message: String },

@@ -21,6 +21,7 @@ pub(crate) fn approval_request(key: &str) -> AgentEvent {
         stage: ApprovalStage::Request,
         access: ToolAccess::default(),
         suggestions: Vec::new(),
+        edits: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "Bash".into(),

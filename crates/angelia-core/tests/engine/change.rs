@@ -56,6 +56,7 @@ async fn permissions_count_at_once_and_the_process_is_replaced_afterwards() {
         stage: ApprovalStage::Request,
         access: ToolAccess::default(),
         suggestions: Vec::new(),
+        edits: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "Bash".into(),

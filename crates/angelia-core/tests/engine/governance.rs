@@ -47,7 +47,11 @@ async fn session_with(
 ) -> SessionRecord {
     let mut spec = SessionSpec::new("puppet", "/project");
     change(&mut spec);
-    stage.engine.create_session(NewSession { spec, title: None, name: None }).await.unwrap()
+    stage
+        .engine
+        .create_session(NewSession { spec, title: None, name: None, source: None })
+        .await
+        .unwrap()
 }
 
 /// Ends the turn the way a well-behaved agent does when it is interrupted.
@@ -186,6 +190,7 @@ async fn an_approval_that_nobody_answers_is_declined_and_the_turn_goes_on() {
         stage: ApprovalStage::Request,
         access: ToolAccess::default(),
         suggestions: Vec::new(),
+        edits: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "Bash".into(),

@@ -20,6 +20,7 @@ fn request(key: &str, tool: &str, class: ToolClass, access: ToolAccess) -> Appro
         stage: ApprovalStage::Request,
         access,
         suggestions: Vec::new(),
+        edits: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: Some(ToolId::new("t")),
         tool_name: tool.into(),

@@ -92,6 +92,7 @@ impl EngineHarness {
             store: Arc::clone(&store),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             paths: Arc::new(LexicalPaths::default()),
+            edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
             executors: vec![puppet],
             limits,
             tasks: tasks.clone(),
@@ -125,7 +126,7 @@ impl EngineHarness {
     }
 
     pub(crate) async fn session_with(&self, spec: SessionSpec) -> SessionRecord {
-        let new = NewSession { spec, title: None, name: None };
+        let new = NewSession { spec, title: None, name: None, source: None };
         self.engine.create_session(new).await.unwrap()
     }
 

@@ -114,6 +114,7 @@ async fn what_is_known_of_a_session_goes_with_its_actor() {
         spec: SessionSpec::new("puppet", "/project"),
         title: None,
         name: Some(name.clone()),
+        source: None,
     };
     let engine = &stage.engine;
     assert_eq!(engine.find_by_name(&name).await.unwrap(), None);

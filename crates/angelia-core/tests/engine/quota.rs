@@ -205,7 +205,7 @@ async fn a_parked_turn_survives_a_restart() {
     assert!(matches!(now, TurnState::Parked { .. }), "{now:?}");
 
     assert_eq!(stage.engine.recover_lost_turns().await.unwrap(), 0, "it is not lost");
-    assert_eq!(stage.engine.resume_parked().await.unwrap(), 1);
+    assert_eq!(stage.engine.resume_turns().await.unwrap(), 1);
     let watch = stage.engine.watch(submitted.turn, 0).await.unwrap();
     let next = stage.submit(session.id, "next").await;
     let run = stage.control.next_turn().await;

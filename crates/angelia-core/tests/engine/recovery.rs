@@ -68,6 +68,7 @@ async fn an_open_approval_of_a_dead_process_is_declined() {
         tool_name: "Bash".into(),
         title: "make".into(),
         detail: "in /project".into(),
+        diff: None,
         rules: Vec::new(),
         expires_at: at,
     });

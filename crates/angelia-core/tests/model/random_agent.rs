@@ -179,6 +179,7 @@ impl RandomAgent {
             stage: ApprovalStage::Request,
             access: ToolAccess::default(),
             suggestions: Vec::new(),
+            edits: Vec::new(),
             kind: ApprovalKind::Tool,
             tool_id: None,
             tool_name: "Bash".into(),

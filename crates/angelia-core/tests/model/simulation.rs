@@ -1,5 +1,4 @@
-//! Sessions, callers, agents and a clock that act at random, and the expectations that are checked
-//! afterwards.
+//! Sessions, callers, agents and a clock that act at random, and the checks that follow.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -183,15 +182,16 @@ impl Simulation {
             store: Arc::clone(&store) as Arc<dyn Store>,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             paths: Arc::new(angelia_testkit::lexical_paths::LexicalPaths::default()),
+            edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
             executors: vec![puppet],
             limits,
             tasks: tasks.clone(),
         });
         self.counts.lost += engine.recover_lost_turns().await.unwrap();
-        for turn in self.disk.parked_turns(None).await.unwrap() {
+        for turn in self.disk.resumable_turns(None).await.unwrap() {
             self.resumed.insert(turn.id);
         }
-        engine.resume_parked().await.unwrap();
+        engine.resume_turns().await.unwrap();
         self.process = Some(EngineProcess { engine, control: strings, store, tasks });
         while self.sessions.len() < SESSIONS {
             let number = self.sessions.len();
@@ -211,7 +211,7 @@ impl Simulation {
                 resumes: u32::try_from(number).unwrap(),
             };
         }
-        let new = NewSession { spec, title: None, name: None };
+        let new = NewSession { spec, title: None, name: None, source: None };
         self.engine().create_session(new).await.unwrap().id
     }
 

@@ -30,6 +30,7 @@ fn is_denied(script: &str) -> bool {
         stage: ApprovalStage::Request,
         access: ToolAccess { command: Some(CommandAccess::shell(script)), ..ToolAccess::default() },
         suggestions: Vec::new(),
+        edits: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "Bash".into(),

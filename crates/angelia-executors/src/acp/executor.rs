@@ -1,6 +1,6 @@
 //! Implements the [`Executor`] port for ACP agents.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
     model::{
@@ -73,6 +73,18 @@ impl Executor for AcpExecutor {
                 },
             }
         })
+    }
+
+    fn inspect<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
+        let (installation, problem) = match self.find_program(spec) {
+            Ok(path) => {
+                let version = "an ACP agent".into();
+                (Some(InstalledAgent { path, version }), None)
+            }
+            Err(problem) => (None, Some(problem)),
+        };
+        let health = ExecutorHealth { installation, login: LoginState::Unknown, problem };
+        Box::pin(std::future::ready(health))
     }
 
     fn open<'a>(
@@ -162,7 +174,8 @@ impl AcpExecutor {
         Self { host, pool }
     }
 
-    async fn probe_agent(&self, spec: &SessionSpec) -> Result<InstalledAgent, Failure> {
+    /// Returns the path of the agent's program.
+    fn find_program(&self, spec: &SessionSpec) -> Result<PathBuf, Failure> {
         if spec.command.is_empty() {
             let message = "no profile runs an ACP agent";
             return Err(Failure::new(FailureKind::Unavailable, message).with_hint(
@@ -172,7 +185,11 @@ impl AcpExecutor {
         }
         let mark = self.host.fresh_mark()?;
         let environment = self.host.child_environment(spec, &[], &mark)?;
-        let found = launch::find_command(&self.host, spec, &environment)?;
+        Ok(launch::find_command(&self.host, spec, &environment)?.program)
+    }
+
+    async fn probe_agent(&self, spec: &SessionSpec) -> Result<InstalledAgent, Failure> {
+        let path = self.find_program(spec)?;
         let running = start::start_process(&self.host, spec).await?;
         let greeting = running.agent.clone();
         running.close().await;
@@ -181,7 +198,7 @@ impl AcpExecutor {
             Some(title) => format!("{title} {version}"),
             None => version.to_owned(),
         };
-        Ok(InstalledAgent { path: found.program, version: version.into() })
+        Ok(InstalledAgent { path, version: version.into() })
     }
 
     /// Takes an agent out of the warm pool, if one fits `spec`.

@@ -34,7 +34,7 @@ pub(super) fn tool_access(tool: &str, input: &ToolInput<'_>, home: &Path) -> Too
     access
 }
 
-fn expand_home(path: &str, home: &Path) -> PathBuf {
+pub(super) fn expand_home(path: &str, home: &Path) -> PathBuf {
     match path.strip_prefix('~') {
         Some("") => home.to_owned(),
         Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),

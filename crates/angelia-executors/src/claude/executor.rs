@@ -4,7 +4,8 @@ use std::{io, path::Path, sync::Arc};
 
 use angelia_core::{
     model::{
-        Content, Failure, FailureKind, Mode, NativeSessionId, NoticeLevel, SessionSpec, TurnOrigin,
+        Content, Failure, FailureKind, Mode, NativeSessionId, NoticeLevel, PastConversation,
+        PastTurn, SessionSpec, TurnOrigin,
     },
     ports::{
         Agent, AgentEvent, BoxFuture, ConversationError, Executor, ExecutorCapabilities,
@@ -16,6 +17,7 @@ use super::{
     agent::{CostPoll, StreamAgent, StreamAgentSettings},
     escape::TextHandling,
     launch::{self, ConversationStart},
+    past_conversations,
     program::StreamProgram,
     start::{LaunchPlan, ProgramStartError, StartedProgram},
     transcript::{self, ImportedHistory, TranscriptStore},
@@ -123,6 +125,36 @@ impl Executor for StreamExecutor {
                 Some(false) => Err(ConversationError::Lost),
                 _ => Ok(NativeSessionId::new(copy.to_string())),
             }
+        })
+    }
+
+    fn past_conversations<'a>(
+        &'a self,
+        spec: &'a SessionSpec,
+    ) -> BoxFuture<'a, Result<Vec<PastConversation>, Failure>> {
+        Box::pin(async move {
+            let listed = self.with_transcripts(spec, "listed", |transcripts, _| {
+                past_conversations::list(&transcripts.projects())
+            });
+            Ok(listed.await?.unwrap_or_default())
+        })
+    }
+
+    fn read_past_conversation<'a>(
+        &'a self,
+        spec: &'a SessionSpec,
+        native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<Vec<PastTurn>, ConversationError>> {
+        Box::pin(async move {
+            let id = native.as_str().to_owned();
+            let read =
+                self.with_transcripts(spec, "read", move |transcripts, cwd| {
+                    match transcripts.read(&id, cwd) {
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                        rows => rows.map(|rows| Some(past_conversations::read(&rows))),
+                    }
+                });
+            read.await?.flatten().ok_or(ConversationError::Lost)
         })
     }
 

@@ -11,7 +11,7 @@
 //! - [`protocol`]: the wire types of both directions. [`translate`]: turns lines into events. Pure.
 //! - `context_window`, `failure`, `tool`, `usage`: parts of the translation.
 //! - `permission`: permission requests and reports of tool calls, with `access` (what a call
-//!   touches), `suggested_rules` and `questions`.
+//!   touches), `edits` (what it changes), `suggested_rules` and `questions`.
 //! - `agent`, `turn`: the running program and its turns.
 //! - `caller_tools`, `caller_tool_names`: the caller's tools, which we serve as an MCP server.
 //! - `escape`: keeps untrusted text from triggering commands and file mentions.
@@ -23,11 +23,13 @@ mod agent;
 mod caller_tool_names;
 mod caller_tools;
 mod context_window;
+mod edits;
 pub(crate) mod escape;
 pub(crate) mod executor;
 mod failure;
 pub(crate) mod launch;
 mod locate;
+mod past_conversations;
 mod permission;
 pub(crate) mod probe;
 pub(crate) mod program;
@@ -66,7 +68,7 @@ pub const REGISTRATION: Registration = Registration {
     model_ids: ModelIds {
         vendor_prefixes: &["claude-"],
         agent_aliases: &["claude-cli"],
-        listed_models: &["sonnet", "opus", "haiku"],
+        listed_models: &["sonnet", "opus", "haiku", "default"],
     },
     build: |host| {
         Arc::new(StreamExecutor::new(host, Arc::new(Claude::default()))) as Arc<dyn Executor>

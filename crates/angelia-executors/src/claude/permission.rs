@@ -21,6 +21,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     access::tool_access,
+    edits::file_edits,
     protocol::{
         control::{ControlRequestBody, ToolReport},
         outgoing::{self, HookAnswer, HookRegistration},
@@ -282,6 +283,7 @@ impl CallDescription<'_> {
             key: key.into(),
             stage: ApprovalStage::Request,
             access,
+            edits: file_edits(self.tool, &look, &context.home),
             suggestions: Vec::new(),
             kind,
             tool_id: self.tool_use_id.map(ToolId::new),

@@ -21,6 +21,12 @@ use crate::{
     process::{ProcessLaunch, run_to_end, run_to_end::ProcessOutput},
 };
 
+/// The program's `--version` has it: `2.1.197 (Claude Code)`.
+const PRODUCT_NAME: &str = "Claude Code";
+
+/// An option that only this program has, for builds whose `--version` is something else.
+const OWN_OPTION: &str = "--strict-mcp-config";
+
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) const LOG_IN_HINT: &str = "run `claude` once in a terminal and log in";
@@ -76,7 +82,9 @@ async fn probe_installation(
     let said = run_program(host, path, environment.clone(), &["--version"]).await?;
     let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
     let version = ClaudeVersion::find(&said);
+    let names_itself = said.contains(PRODUCT_NAME);
     if let Some(version) = version
+        && names_itself
         && version.is_too_old()
     {
         let message = format!("Claude Code {version} at {} is too old", path.display());
@@ -89,17 +97,29 @@ async fn probe_installation(
             Failure::new(FailureKind::Unavailable, message).with_hint(CLAUDE_PROGRAM.install_hint)
         );
     }
-    let features = if let Some(features) = ProgramFeatures::of(version) {
+    let known = ProgramFeatures::of(version).filter(|_| names_itself);
+    let features = if let Some(features) = known {
         features
     } else {
         let help = run_program(host, path, environment, &["--help"]).await?;
-        ProgramFeatures::from_help(version, &String::from_utf8_lossy(&help.stdout))
+        let help = String::from_utf8_lossy(&help.stdout);
+        if !names_itself && !help.contains(OWN_OPTION) {
+            return Err(other_program_failure(path, &said));
+        }
+        ProgramFeatures::from_help(version, &help)
     };
     Ok(ProgramInstallation {
         path: path.to_owned(),
         version: version.map_or_else(|| said.into(), |version| version.to_string().into()),
         features,
     })
+}
+
+fn other_program_failure(path: &Path, said: &str) -> Failure {
+    let first = said.lines().next().unwrap_or_default();
+    let message = format!("{} is not Claude Code: its `--version` is `{first}`", path.display());
+    let hint = "correct `binary` of the profile, or what `claude` is on your PATH";
+    Failure::new(FailureKind::Unavailable, message).with_hint(hint)
 }
 
 /// The output of `auth status`; there are more fields, and older programs have fewer.

@@ -56,11 +56,14 @@ pub(crate) struct ToolInput<'a> {
     skill: Lenient<BorrowedStr<'a>>,
     subject: Lenient<BorrowedStr<'a>>,
     plan: Lenient<BorrowedStr<'a>>,
-    old_string: Lenient<BorrowedStr<'a>>,
-    new_string: Lenient<BorrowedStr<'a>>,
-    content: Lenient<BorrowedStr<'a>>,
-    new_source: Lenient<BorrowedStr<'a>>,
-    edits: Lenient<Vec<ToolInput<'a>>>,
+    pub(super) old_string: Lenient<BorrowedStr<'a>>,
+    pub(super) new_string: Lenient<BorrowedStr<'a>>,
+    pub(super) replace_all: Lenient<bool>,
+    pub(super) content: Lenient<BorrowedStr<'a>>,
+    pub(super) cell_id: Lenient<BorrowedStr<'a>>,
+    pub(super) new_source: Lenient<BorrowedStr<'a>>,
+    pub(super) edit_mode: Lenient<BorrowedStr<'a>>,
+    pub(super) edits: Lenient<Vec<ToolInput<'a>>>,
 }
 
 impl<'a> ToolInput<'a> {

@@ -61,6 +61,17 @@ impl TranscriptStore {
             .find(|path| path.is_file())
     }
 
+    /// Returns the folder that has a folder for each working directory.
+    pub(crate) fn projects(&self) -> PathBuf {
+        self.config.join("projects")
+    }
+
+    /// Returns the complete rows of a conversation.
+    pub(crate) fn read(&self, id: &str, cwd: &Path) -> io::Result<String> {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "it does not exist");
+        read_complete_rows(&self.find(id, cwd).ok_or_else(missing)?)
+    }
+
     /// Writes a conversation that happened elsewhere.
     pub(crate) fn write(&self, carried: &ImportedHistory<'_>) -> io::Result<()> {
         let folder = self.folder(&carried.spec.cwd);

@@ -1,9 +1,17 @@
 //! Implements the [`Executor`] port for Codex.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use angelia_core::{
-    model::{Billing, Failure, Mode, NativeSessionId, SessionSpec},
+    model::{
+        Billing, Failure, FailureKind, Mode, NativeSessionId, PastConversation, PastTurn,
+        SessionSpec,
+    },
     ports::{
         Agent, BoxFuture, ConversationError, Executor, ExecutorCapabilities, ExecutorHealth,
         LoginState, OpenRequest,
@@ -15,7 +23,7 @@ use super::{
     agent::{CodexAgent, CodexAgentSettings},
     app_server::{AppServer, CodexCallError},
     app_server_pool::AppServerPool,
-    launch, mcp,
+    launch, mcp, past_conversations,
     prices::ModelPrices,
     probe::{self, CodexProber},
     protocol::outgoing::Delete,
@@ -99,6 +107,22 @@ impl Executor for CodexExecutor {
         })
     }
 
+    fn inspect<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
+        Box::pin(async move {
+            match self.prober.find_installation(&self.host, spec).await {
+                Ok(installation) => {
+                    let login = probe::login_status(&self.host, spec, &installation).await;
+                    probe::health(&installation, login)
+                }
+                Err(problem) => ExecutorHealth {
+                    installation: None,
+                    login: LoginState::Unknown,
+                    problem: Some(problem),
+                },
+            }
+        })
+    }
+
     fn open<'a>(
         &'a self,
         opening: OpenRequest<'a>,
@@ -158,6 +182,25 @@ impl Executor for CodexExecutor {
             let server = self.servers.get(&self.host, &recipe.server_spec).await?;
             let copied = recipe.fork(&server, native).await;
             copied.map_err(|error| error.into_conversation_error("copy the conversation"))
+        })
+    }
+
+    fn past_conversations<'a>(
+        &'a self,
+        spec: &'a SessionSpec,
+    ) -> BoxFuture<'a, Result<Vec<PastConversation>, Failure>> {
+        Box::pin(async move { self.with_rollouts(spec, past_conversations::list).await })
+    }
+
+    fn read_past_conversation<'a>(
+        &'a self,
+        spec: &'a SessionSpec,
+        native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<Vec<PastTurn>, ConversationError>> {
+        Box::pin(async move {
+            let id = native.clone();
+            let read = self.with_rollouts(spec, move |home| past_conversations::read(home, &id));
+            read.await?.ok_or(ConversationError::Lost)
         })
     }
 
@@ -228,6 +271,24 @@ impl CodexExecutor {
         };
         let thread = recipe.resume(server, native).await?;
         Ok(OpenedThread { thread, resumed: true, warm: false })
+    }
+
+    /// Reads the program's own files, off the runtime.
+    async fn with_rollouts<T: Send + 'static>(
+        &self,
+        spec: &SessionSpec,
+        read: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let environment = launch::environment(&self.host, spec, &self.host.fresh_mark()?)?;
+        let home = launch::codex_home(&environment).unwrap_or_default();
+        let unreadable = |error: String| {
+            let message = format!("Codex's conversations cannot be read: {error}");
+            Failure::new(FailureKind::Unavailable, message)
+                .with_hint("check the permissions of its `sessions` folder")
+        };
+        let done = tokio::task::spawn_blocking(move || read(&home)).await;
+        let done = done.map_err(|error| unreadable(error.to_string()))?;
+        done.map_err(|error| unreadable(error.to_string()))
     }
 
     /// Takes a warm thread from the pool, or starts one.
@@ -338,8 +399,6 @@ fn check_billing(wanted: Billing, login: &LoginState) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use angelia_core::model::FailureKind;
-
     use super::*;
 
     #[test]

@@ -10,6 +10,7 @@
 //!   all processes.
 //! - `thread`, `agent`, `turn`: an open thread and its turns.
 //! - `process_guard`, `sandbox_cleanup`: remove the processes and empty folders a thread leaves.
+//! - `past_conversations`: conversations that a person had in Codex itself.
 //! - `executor`: implements the [`Executor`] port.
 //! - [`user_config`]: edits the user's own `config.toml` of Codex.
 //! - [`protocol`]: the JSON of both directions. [`translate`]: Codex's messages as events. Pure.
@@ -25,6 +26,7 @@ mod failure;
 mod launch;
 mod locate;
 mod mcp;
+mod past_conversations;
 mod patch;
 mod prices;
 mod probe;

@@ -1,7 +1,8 @@
 //! The files of a patch: line counts and paths, for people and for permission rules.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
+use angelia_core::model::{FileChange, FileEdit};
 use serde_json::value::RawValue;
 
 use super::protocol::item;
@@ -20,6 +21,8 @@ struct ChangedFile {
     moved_to: Option<Box<str>>,
     added: usize,
     removed: usize,
+    /// The hunks; for an added or a deleted file its content.
+    diff: Arc<str>,
 }
 
 impl PatchSummary {
@@ -38,6 +41,7 @@ impl PatchSummary {
                 moved_to: kind.and_then(|kind| kind.move_path.as_str().map(Into::into)),
                 added,
                 removed,
+                diff: change.diff.as_str().unwrap_or_default().into(),
             })
         });
         Self(changed.collect())
@@ -51,6 +55,22 @@ impl PatchSummary {
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         (self.0.iter())
             .flat_map(|one| [Some(&*one.path), one.moved_to.as_deref()].into_iter().flatten())
+    }
+
+    /// Returns what the patch changes, file by file.
+    pub(crate) fn edits(&self) -> Vec<FileEdit> {
+        let edit = |one: &ChangedFile| FileEdit {
+            path: PathBuf::from(&*one.path),
+            change: match one.verb {
+                "add" => FileChange::Write(Arc::clone(&one.diff)),
+                "delete" => FileChange::Delete,
+                _ => FileChange::Patch {
+                    hunks: Arc::clone(&one.diff),
+                    moved_to: one.moved_to.as_deref().map(PathBuf::from),
+                },
+            },
+        };
+        self.0.iter().map(edit).collect()
     }
 
     /// `update /w/a.rs`, `change 5 files: a, b, c …`
@@ -126,5 +146,11 @@ mod tests {
         assert_eq!(changes.title(), "change 3 files: /a, /c, /d");
         let paths: Vec<&str> = changes.paths().collect();
         assert_eq!(paths, ["/a", "/b", "/c", "/d"]);
+        let hunks = "--- a\n+++ b\n@@ -1 +1,2 @@\n-x\n+y\n+z\n".into();
+        let patch = FileChange::Patch { hunks, moved_to: Some("/b".into()) };
+        let edit = |path: &str, change| FileEdit { path: path.into(), change };
+        let write = FileChange::Write("1\n2\n".into());
+        let edits = [edit("/a", patch), edit("/c", write), edit("/d", FileChange::Delete)];
+        assert_eq!(changes.edits(), edits);
     }
 }

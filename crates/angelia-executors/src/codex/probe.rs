@@ -24,6 +24,8 @@ const MIN_VERSION: &str = "0.125.0";
 pub(super) const UPDATE_HINT: &str =
     "update it: `npm install -g @openai/codex@latest`, or with the package manager it came from";
 
+const NOT_CODEX_HINT: &str = "correct `binary` of the profile, or what `codex` is on your PATH";
+
 /// An installed program that can be started.
 #[derive(Clone, Debug)]
 pub(super) struct CodexInstallation {
@@ -58,6 +60,12 @@ impl CodexProber {
 /// Extracts the version from the output of `--version`; refuses a version that is too old.
 fn check_version(output: &str, path: &str) -> Result<Arc<str>, Failure> {
     let unavailable = |message| Failure::new(FailureKind::Unavailable, message);
+    // `codex-cli 0.166.0`; another program may have a version, too.
+    if !output.is_empty() && !output.to_ascii_lowercase().contains("codex") {
+        let first = output.lines().next().unwrap_or_default();
+        let message = format!("{path} is not Codex: its `--version` is `{first}`");
+        return Err(unavailable(message).with_hint(NOT_CODEX_HINT));
+    }
     let Some(version) = ClaudeVersion::find(output) else {
         let message = format!("{path} does not say its version");
         return Err(unavailable(message).with_hint(PROGRAM.install_hint));
@@ -136,6 +144,8 @@ mod tests {
         assert!(old.message.contains("0.124.9") && old.message.contains("0.125.0"));
         assert!(old.hint.unwrap().contains("npm install"));
         assert!(version("hello").is_err());
+        let other = version("true (GNU coreutils) 9.1.2").unwrap_err();
+        assert!(other.message.contains("is not Codex"), "{other}");
     }
 
     #[test]

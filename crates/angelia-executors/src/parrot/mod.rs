@@ -14,6 +14,7 @@
 //! | `!think [TEXT]` | reasoning before the answer |
 //! | `!tool NAME [MS]` | a pretended tool call that takes MS milliseconds and succeeds |
 //! | `!ask [COMMAND]` | asks whether a pretended shell command may run; says what was decided |
+//! | `!write PATH [N]` | asks whether N pretended lines may be written to a file |
 //! | `!question` | asks a person to choose a colour |
 //! | `!fail KIND` | the turn fails: `auth billing invalid model rate refused server unknown` |
 //! | `!hang` | silence until interrupted |
@@ -41,6 +42,11 @@ mod turn;
 
 pub use executor::{REGISTRATION, SUBCOMMAND};
 pub use process::main;
+
+/// Whether an executor of this name is only the demo, with no coding agent behind it.
+pub fn is_demo(executor: &str) -> bool {
+    executor == REGISTRATION.name
+}
 
 /// The parrot has Angelia's version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -12,6 +12,7 @@ pub(super) enum ScriptStep {
     Think(String),
     Tool { name: String, takes: Duration },
     Ask { command: String },
+    Write { path: String, lines: u32 },
     Question,
     Who,
     Fail(SimulatedFailure),
@@ -25,6 +26,7 @@ pub(super) const DIRECTIVES: &[(&str, &str)] = &[
     ("!think [TEXT]", "reasoning before the answer"),
     ("!tool NAME [MS]", "a pretended tool call that takes MS milliseconds and succeeds"),
     ("!ask [COMMAND]", "asks whether a pretended shell command may run"),
+    ("!write PATH [N]", "asks whether N pretended lines may be written to a file"),
     ("!question", "asks you to choose a colour"),
     ("!fail KIND", "the turn fails: auth billing invalid model rate refused server unknown"),
     ("!hang", "silence until interrupted"),
@@ -36,6 +38,8 @@ pub(super) const DIRECTIVES: &[(&str, &str)] = &[
 /// More words than anybody reads, but few enough that the turn ends.
 const MAX_WORDS: u32 = 1_000_000;
 const MAX_GAP_MS: u32 = 60_000;
+/// How many lines `!write` pretends to write.
+const DEFAULT_LINES: u32 = 3;
 /// Limits the text of a prompt that is repeated.
 const MAX_ECHO_BYTES: usize = 64 * 1024;
 
@@ -104,6 +108,7 @@ fn parse_directive(line: &str) -> Option<ScriptStep> {
         "!think" => Some(ScriptStep::Think(or_default(rest, DEFAULT_THOUGHT))),
         "!tool" => tool(&mut values),
         "!ask" => Some(ScriptStep::Ask { command: or_default(rest, DEFAULT_COMMAND) }),
+        "!write" => write(&mut values),
         "!question" => Some(ScriptStep::Question),
         "!fail" => SimulatedFailure::parse(rest).map(ScriptStep::Fail),
         "!hang" => Some(ScriptStep::Hang),
@@ -129,6 +134,12 @@ fn tool<'a>(values: &mut impl Iterator<Item = &'a str>) -> Option<ScriptStep> {
     let name = values.next()?.to_owned();
     let takes = milliseconds(values.next())?;
     Some(ScriptStep::Tool { name, takes })
+}
+
+fn write<'a>(values: &mut impl Iterator<Item = &'a str>) -> Option<ScriptStep> {
+    let path = values.next()?.to_owned();
+    let lines = values.next().map_or(Ok(DEFAULT_LINES), str::parse).ok()?;
+    (lines <= MAX_WORDS).then_some(ScriptStep::Write { path, lines })
 }
 
 fn milliseconds(value: Option<&str>) -> Option<Duration> {
@@ -225,7 +236,8 @@ mod tests {
     fn every_directive_is_understood_and_every_kind_listed() {
         let filled = |word: &str| {
             match word {
-                "N" => "2",
+                "N" | "[N]" => "2",
+                "PATH" => "notes.txt",
                 "[MS]" => "3",
                 "NAME" => "Read",
                 "KIND" => "auth",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::turn::ParrotTurn;
 use crate::scripted_claude::{CallReport, PermissionVerdict, ToolRequest, TurnAbort};
@@ -32,22 +32,41 @@ impl ParrotTurn<'_, '_> {
     /// Asks whether a shell command may run.
     pub(super) fn ask_permission(&mut self, command: &str) -> Result<(), TurnAbort> {
         let input = &json!({"command": command, "description": "Pretended; nothing will run"});
-        let id = &self.turn.write_tool_call("Bash", input)?;
-        let call = ToolRequest { id, name: "Bash", input };
-        match self.turn.report_call(call)? {
-            CallReport::Proceed => {}
-            CallReport::Allowed => return self.pretend_command(id, command),
-            CallReport::Denied { why } => return self.refuse_command(id, command, &why),
-        }
         let rule = json!({"toolName": "Bash", "ruleContent": command});
         let more = json!({"description": input["description"],
             "permission_suggestions": [{"type": "addRules", "rules": [rule],
                 "behavior": "allow", "destination": "localSettings"}]});
+        self.ask_to_use("Bash", input, more, command)
+    }
+
+    /// Asks whether lines may be written to a file. The file is neither read nor written.
+    pub(super) fn ask_to_write(&mut self, path: &str, lines: u32) -> Result<(), TurnAbort> {
+        let lines: Vec<_> = (1..=lines).map(|line| format!("pretended line {line}\n")).collect();
+        let content = lines.concat();
+        let input = &json!({"file_path": path, "content": content});
+        self.ask_to_use("Write", input, json!({}), path)
+    }
+
+    /// Asks for permission to use a tool. `subject` is what the answer is about.
+    fn ask_to_use(
+        &mut self,
+        name: &str,
+        input: &Value,
+        more: Value,
+        subject: &str,
+    ) -> Result<(), TurnAbort> {
+        let id = &self.turn.write_tool_call(name, input)?;
+        let call = ToolRequest { id, name, input };
+        match self.turn.report_call(call)? {
+            CallReport::Proceed => {}
+            CallReport::Allowed => return self.pretend_command(id, subject),
+            CallReport::Denied { why } => return self.refuse_command(id, subject, &why),
+        }
         match self.turn.request_permission(call, more)? {
             PermissionVerdict::Allowed { input } => {
-                self.pretend_command(id, input["command"].as_str().unwrap_or(command))
+                self.pretend_command(id, input["command"].as_str().unwrap_or(subject))
             }
-            PermissionVerdict::Denied { why } => self.refuse_command(id, command, &why),
+            PermissionVerdict::Denied { why } => self.refuse_command(id, subject, &why),
             PermissionVerdict::Invalid { why } => self.fail(id, &why),
         }
     }

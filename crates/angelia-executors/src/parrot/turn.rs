@@ -32,6 +32,7 @@ impl ParrotTurn<'_, '_> {
                 ScriptStep::Think(text) => self.write_text(BlockChannel::Reasoning, &text)?,
                 ScriptStep::Tool { name, takes } => self.simulate_tool(&name, takes)?,
                 ScriptStep::Ask { command } => self.ask_permission(&command)?,
+                ScriptStep::Write { path, lines } => self.ask_to_write(&path, lines)?,
                 ScriptStep::Question => self.ask_question()?,
                 ScriptStep::Who => {
                     let text = self.who();

@@ -1,7 +1,7 @@
 //! Limits the files that a child may open, with Landlock.
 //!
 //! A process can restrict only itself, so the child is started through our own program with the
-//! hidden subcommand [`SUBCOMMAND`]: it restricts itself and then becomes the child's program. On a
+//! hidden subcommand (job [`JOB`]): it restricts itself and then becomes the child's program. On a
 //! kernel without Landlock the program runs without limits; other systems do not take this way.
 
 use std::{
@@ -12,11 +12,11 @@ use std::{
     process::ExitCode,
 };
 
-use super::spawn::ProcessLaunch;
+use super::{hidden_subcommand, spawn::ProcessLaunch};
 use crate::npm::is_native;
 
-/// The subcommand of our own program that confines itself and executes another program.
-pub const SUBCOMMAND: &str = "confined";
+/// The job that confines its own process and then executes another program.
+pub(super) const JOB: &str = "confine";
 
 const READ_FLAG: &str = "--read";
 const WRITE_FLAG: &str = "--write";
@@ -88,7 +88,7 @@ impl Confinement {
             Some(folder) => self.allow_read(folder),
             None => return launch,
         }
-        let mut args: Vec<OsString> = vec![SUBCOMMAND.into()];
+        let mut args: Vec<OsString> = vec![hidden_subcommand::NAME.into(), JOB.into()];
         for (flag, paths) in [(READ_FLAG, &self.read), (WRITE_FLAG, &self.write)] {
             for path in paths {
                 args.extend([flag.into(), path.into()]);
@@ -100,9 +100,9 @@ impl Confinement {
     }
 }
 
-/// The main function of the subcommand; `args` are those after its name. Returns only on failure.
+/// The main function of the job; `args` are those after its name. Returns only on failure.
 #[expect(clippy::disallowed_methods, reason = "this replaces the process, it starts no child")]
-pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(super) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let problem = match parse(args) {
         None => io::Error::other("it is called by Angelia itself"),
         Some((confinement, command)) => match restrict_self(&confinement) {
@@ -114,7 +114,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
     };
     // Nothing can be done if stderr is closed.
-    let _closed = writeln!(io::stderr(), "angelia {SUBCOMMAND}: {problem}");
+    let _closed = writeln!(io::stderr(), "angelia {JOB}: {problem}");
     CANNOT_EXECUTE.into()
 }
 
@@ -178,8 +178,8 @@ mod tests {
         };
         let confined = confinement.clone().apply(Path::new("/bin/angelia"), launch);
         assert_eq!(confined.program, Path::new("/bin/angelia"));
-        assert_eq!(confined.args[0], SUBCOMMAND);
-        let (parsed, command) = parse(confined.args.into_iter().skip(1)).unwrap();
+        assert_eq!(confined.args[..2], [hidden_subcommand::NAME, JOB]);
+        let (parsed, command) = parse(confined.args.into_iter().skip(2)).unwrap();
         let own = std::env::current_exe().unwrap().canonicalize().unwrap();
         confinement.allow_read(own.parent().unwrap());
         assert_eq!(parsed, confinement);

@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use super::owner_watch;
+use super::{confinement, owner_watch};
 
 /// The hidden subcommand.
 pub const NAME: &str = "__process";
@@ -13,6 +13,7 @@ pub const NAME: &str = "__process";
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let job = args.next().unwrap_or_default();
     match job.to_str() {
+        Some(confinement::JOB) => confinement::main(args),
         Some(owner_watch::JOB) => owner_watch::main(args),
         _ => ExitCode::from(2),
     }

@@ -30,20 +30,25 @@
 //! - [`sweep`]: ends processes that were left behind, at close and at the next start.
 //! - [`owner_watch`]: a process that ends the agents of an owner that was killed; [`hidden_subcommand`]:
 //!   how it is started.
-//! - [`release`]: re-executes a daemon that an agent started, so that no sweep takes it for a part
-//!   of that agent.
+//! - [`release`]: re-executes a daemon: one that an agent started, so that no sweep takes it for a part
+//!   of that agent, and one that restarts.
+//! - [`foreground`]: starts a program that takes over the terminal for a while.
 //! - [`detached`]: starts a daemon that outlives the command that starts it.
+//! - [`agent_trees`]: the agents of this process and the memory that they use.
 //! - [`mod@run_to_end`]: runs one short command, for probes; [`commands`]: runs the commands of the
 //!   owner's rules.
+//! - [`system_tool`]: runs a tool of the system, such as `systemctl`.
 //! - `os/`: the parts that differ by system: process table, marks, handles. Linux uses `/proc` and
 //!   pidfds. macOS shows no environments, so there a ledger of pids and start times replaces the
 //!   marks; that file is untested on a real macOS.
 
+pub mod agent_trees;
 pub mod child;
 pub mod commands;
 pub mod confinement;
 pub mod detached;
 pub mod environment;
+pub mod foreground;
 pub mod hidden_subcommand;
 pub mod mark;
 mod os;
@@ -54,6 +59,7 @@ pub mod session_binding;
 pub mod spawn;
 pub mod stderr;
 pub mod sweep;
+pub mod system_tool;
 pub mod terminate;
 
 pub use child::Child;

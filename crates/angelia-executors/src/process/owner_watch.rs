@@ -10,7 +10,7 @@ use std::{
     ffi::OsString,
     io,
     path::{Path, PathBuf},
-    process::{ChildStdin, Command, ExitCode, Stdio},
+    process::{Child, ChildStdin, Command, ExitCode, Stdio},
     thread,
     time::Duration,
 };
@@ -36,6 +36,7 @@ const SECOND_LOOK: Duration = Duration::from_secs(1);
 /// The owner's side of its watcher. Keep it as long as agents may run: dropping it ends them.
 #[derive(Debug)]
 pub struct OwnerWatch {
+    watcher: Child,
     _pipe: ChildStdin,
 }
 
@@ -66,9 +67,15 @@ impl OwnerWatch {
             .spawn()?;
         let pipe = watcher.stdin.take();
         let pipe = pipe.ok_or_else(|| io::Error::other("the watcher has no pipe"))?;
-        // Never waited for: it lives longer than this process.
-        drop(watcher);
-        Ok(Self { _pipe: pipe })
+        // Usually never waited for: it lives longer than this process.
+        Ok(Self { watcher, _pipe: pipe })
+    }
+
+    /// Ends the watcher: no agent runs any more, and this process goes on with another program, which
+    /// would not wait for it.
+    pub fn dismiss(mut self) {
+        let _gone = self.watcher.kill();
+        let _gone = self.watcher.wait();
     }
 }
 

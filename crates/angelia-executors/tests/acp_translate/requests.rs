@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use angelia_core::{
-    model::{ApprovalStage, CommandAccess, Decision, ToolClass, Verdict},
+    model::{ApprovalStage, CommandAccess, Decision, FileChange, FileEdit, ToolClass, Verdict},
     ports::AgentEvent,
 };
 use angelia_executors::acp::{
@@ -81,7 +81,9 @@ fn writing_is_an_edit_and_running_a_command() {
     let ask = asked(&out);
     assert_eq!((ask.class, &*ask.tool_name), (ToolClass::Edit, "write_text_file"));
     assert_eq!(ask.access.writes, [PathBuf::from("/workspace/a.txt")]);
-    assert!(ask.detail.contains("new"), "{ask:?}");
+    let edit =
+        FileEdit { path: "/workspace/a.txt".into(), change: FileChange::Write("new".into()) };
+    assert_eq!(ask.edits, [edit], "the diff shows the text");
 
     let run = json!({"sessionId": "S", "command": "ls", "args": ["-l"]});
     let (answer, out) = request(&mut translator, 1, "terminal/create", &run);

@@ -273,11 +273,18 @@ fn limits_are_told_once_and_kept_for_failures() {
         "secondary": {"usedPercent": 12, "resetsAt": 1_900_000_000}, "planType": "plus"}});
     talk.notify("account/rateLimits/updated", &limits);
     talk.notify("account/rateLimits/updated", &limits);
+    let (quotas, notices): (Vec<_>, Vec<_>) =
+        talk.formatted().into_iter().partition(|line| line.starts_with("quota "));
     assert_eq!(
-        talk.formatted(),
+        notices,
         ["notice warning rate_limited \"a limit of the account is used up until \
           2027-01-15T08:00:00Z\""]
     );
+    let reported = [
+        "quota primary used=Some(1.0) exhausted=true",
+        "quota secondary used=Some(0.12) exhausted=false",
+    ];
+    assert_eq!(quotas, [reported, reported].concat());
     let turn = json!({"turn": {"id": "turn-1", "status": "failed", "completedAt": 1_799_999_940,
         "error": {"message": "limit", "codexErrorInfo": "usageLimitExceeded"}}});
     let Some(ended) = talk.notify("turn/completed", &turn) else {

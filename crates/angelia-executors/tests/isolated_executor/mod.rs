@@ -16,7 +16,7 @@ use std::{
 use angelia_core::{ports::Executor, redact::Redactor, task::TaskGroup};
 use angelia_executors::{
     ExecutorHost, Registration,
-    process::{HomeId, OwnerId, confinement},
+    process::{HomeId, OwnerId, hidden_subcommand},
 };
 use angelia_testkit::{clock::SystemClock, isolated_home::IsolatedHome};
 use uuid::Uuid;
@@ -96,10 +96,10 @@ fn the_helper() {
     let arguments = fs::read_to_string(&file).unwrap();
     fs::remove_file(file).unwrap();
     let mut arguments = arguments.split_terminator('\0').map(OsString::from);
-    assert_eq!(arguments.next().unwrap(), confinement::SUBCOMMAND);
+    assert_eq!(arguments.next().unwrap(), hidden_subcommand::NAME);
     let output = File::options().write(true).open("/dev/fd/3").unwrap();
     rustix::stdio::dup2_stdout(&output).unwrap();
-    let _failed = confinement::main(arguments);
+    let _failed = hidden_subcommand::main(arguments);
     std::process::exit(126);
 }
 

@@ -81,5 +81,5 @@ async fn a_program_that_cannot_be_executed_says_so() {
     let finished = run_to_end(&launch, DEADLINE).await.unwrap();
     assert_eq!(finished.status.unwrap().code(), Some(126));
     let words = finished.stderr.tail(|text| text.into());
-    assert!(words.contains("angelia confined: No such file"), "{words}");
+    assert!(words.contains("angelia confine: No such file"), "{words}");
 }

@@ -9,6 +9,9 @@ pub(crate) fn format_agent_event(emitted: &AgentEvent) -> String {
     match emitted {
         AgentEvent::Event(kind) => format_event(kind),
         AgentEvent::Activity(activity) => format!("activity {activity:?}"),
+        AgentEvent::Quota(quota) => {
+            format!("quota {} used={:?} exhausted={}", quota.window, quota.used, quota.is_exhausted)
+        }
         AgentEvent::ApprovalWithdrawn(key) => format!("withdraw {key}"),
         AgentEvent::ApprovalRequest(ask) => format!(
             "ask {} {} {} subject={:?} title={:?} detail={:?} input={}",

@@ -3,7 +3,8 @@
 //!
 //! Pure:
 //! - [`update`]: the events of a turn become `session/update` lines, with the JSON types of
-//!   `update_json`. [`tool`]: how a tool call is displayed.
+//!   `update_json`. [`tool`]: how a tool call is displayed. `unified_diff`: reads the diff of an
+//!   approval.
 //! - `content`: a prompt becomes the input of a turn.
 //! - `permission`, `form`: an approval becomes a request to the editor, and its answer a decision.
 //! - `prompt_response`: the outcome of a turn becomes the answer to its prompt.
@@ -38,6 +39,7 @@ mod question;
 mod replay;
 mod sessions;
 pub mod tool;
+mod unified_diff;
 pub mod update;
 mod update_json;
 mod usage_update;

@@ -13,7 +13,7 @@ use agent_client_protocol_schema::v1::{
 };
 use angelia_core::{
     engine::NewSession,
-    model::{Mode, PermissionLevel, SessionId, SessionRecord},
+    model::{Mode, PermissionLevel, SessionId, SessionRecord, SessionSource},
     ports::{Page, ProfileRequest},
 };
 
@@ -46,7 +46,7 @@ impl EditorConnection {
         };
         let mut spec = self.profiles.resolve(wanted).await?;
         spec.mcp_servers.extend(more);
-        let new = NewSession { spec, title: None, name: None };
+        let new = NewSession { spec, title: None, name: None, source: Some(SessionSource::Editor) };
         let record = self.engine.create_session(new).await?;
         self.warm_up(&record);
         let chosen = self.register_open(&record, SessionCost::ZERO);

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::{
     tool::ToolDisplay,
+    unified_diff::parse_unified,
     update_json::{
         AngeliaMeta, ContentBlockJson, MessageChunk, ParentToolCall, PermissionToolCall,
         ToolCallUpdate, ToolContent, approval_tool_call_id,
@@ -169,20 +170,30 @@ impl UpdateEncoder {
         approval: &'a Approval,
     ) -> PermissionToolCall<'a> {
         let tool = (approval.tool_id.as_ref()).and_then(|id| Some((id, self.tools.get(id)?)));
-        let detail =
-            vec![ToolContent::Content { content: ContentBlockJson::text(&*approval.detail) }];
+        let diff = approval.diff.as_deref().map(|diff| parse_unified(diff, &self.cwd));
+        let diff = diff.filter(|diff| !diff.hunks.is_empty());
+        let shown = match (diff, &tool) {
+            // A diff says more than the approval's detail.
+            (Some(diff), _) => {
+                let hunks = diff.hunks.into_iter().map(ToolContent::from);
+                let note = |text: String| ContentBlockJson::text(text);
+                let notes = diff.notes.into_iter().map(note);
+                hunks.chain(notes.map(|content| ToolContent::Content { content })).collect()
+            }
+            (None, Some((_, tool))) if !tool.display.diffs.is_empty() => {
+                tool.display.diffs.iter().map(Into::into).collect()
+            }
+            (None, _) => {
+                vec![ToolContent::Content { content: ContentBlockJson::text(&*approval.detail) }]
+            }
+        };
         match tool {
             Some((id, tool)) => PermissionToolCall {
                 tool_call_id: id.to_string(),
                 title: &approval.title,
                 kind: tool.display.kind,
                 status: "pending",
-                // A diff says more than the approval's detail.
-                content: if tool.display.diffs.is_empty() {
-                    detail
-                } else {
-                    tool.display.diffs.iter().map(Into::into).collect()
-                },
+                content: shown,
                 locations: &tool.display.locations,
                 raw_input: Some(&tool.input),
             },
@@ -191,7 +202,7 @@ impl UpdateEncoder {
                 title: &approval.title,
                 kind: "other",
                 status: "pending",
-                content: detail,
+                content: shown,
                 locations: &[],
                 raw_input: None,
             },

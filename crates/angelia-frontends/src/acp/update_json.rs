@@ -53,12 +53,26 @@ impl<'a> ContentBlockJson<'a> {
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(super) enum ToolContent<'a> {
     Content { content: ContentBlockJson<'a> },
-    Diff { path: &'a Path, old_text: Option<&'a str>, new_text: &'a str },
+    Diff { path: Cow<'a, Path>, old_text: Option<Cow<'a, str>>, new_text: Cow<'a, str> },
 }
 
 impl<'a> From<&'a Diff> for ToolContent<'a> {
     fn from(diff: &'a Diff) -> Self {
-        Self::Diff { path: &diff.path, old_text: diff.old.as_deref(), new_text: &diff.new }
+        Self::Diff {
+            path: Cow::Borrowed(&diff.path),
+            old_text: diff.old.as_deref().map(Cow::Borrowed),
+            new_text: Cow::Borrowed(&diff.new),
+        }
+    }
+}
+
+impl From<Diff> for ToolContent<'_> {
+    fn from(Diff { path, old, new }: Diff) -> Self {
+        Self::Diff {
+            path: Cow::Owned(path),
+            old_text: old.map(Cow::Owned),
+            new_text: Cow::Owned(new),
+        }
     }
 }
 

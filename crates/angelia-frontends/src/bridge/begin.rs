@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use angelia_core::model::{Content, TurnOrigin};
+use angelia_core::model::{Content, SessionSource, TurnOrigin};
 use sha2::{Digest as _, Sha256};
 
 use super::{BridgeError, RunInfo, RunSpec, SESSION_NAME_PREFIX};
@@ -63,6 +63,7 @@ fn new_session(run: &RunSpec, name: String) -> NewSessionBody {
         model: run.model.clone(),
         title: None,
         name: Some(name),
+        source: Some(SessionSource::Bridge.to_string()),
     }
 }
 

@@ -58,6 +58,9 @@ pub enum BridgeEvent<'a> {
         kind: &'static str,
         title: &'a str,
         detail: &'a str,
+        /// For an edit: a unified diff of what it would change.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        diff: Option<&'a str>,
         tool_id: Option<&'a str>,
         tool: &'a str,
         choices: Vec<&'static str>,
@@ -268,6 +271,7 @@ impl<'a> BridgeEvent<'a> {
             kind: approval.kind.as_str(),
             title: &approval.title,
             detail: &approval.detail,
+            diff: approval.diff.as_deref(),
             tool_id: approval.tool_id.as_ref().map(ToolId::as_str),
             tool: &approval.tool_name,
             choices: choices.map(|choice| choice.as_str()).collect(),

@@ -4,6 +4,7 @@
 
 mod incoming;
 mod outgoing;
+mod stop;
 
 use std::{collections::VecDeque, io, pin::Pin, time::Duration};
 
@@ -62,6 +63,8 @@ pub(super) struct BusConnection {
     last_input: Instant,
     timer: Pin<Box<Sleep>>,
     phase: ConnectionPhase,
+    /// When the connection ends at the latest, once the bus stops.
+    stop_deadline: Option<Instant>,
 }
 
 struct UnansweredBatch {
@@ -76,7 +79,9 @@ enum ConnectionPhase {
     /// Another client has taken the endpoint's name. A client without `ack` has no frame for this:
     /// its connection is closed when it writes.
     Displaced,
-    /// The client has closed its sending side; it may still read answers.
+    /// The bus stops: nothing more is delivered, and what the client has sent is still read.
+    Stopping,
+    /// Everything that the client has sent was read; it may still read answers.
     Closing,
 }
 
@@ -123,6 +128,7 @@ impl BusConnection {
             last_input: now,
             timer: Box::pin(tokio::time::sleep_until(now + UNREGISTERED_TIMEOUT)),
             phase: ConnectionPhase::Open,
+            stop_deadline: None,
         }
     }
 
@@ -168,7 +174,7 @@ impl BusConnection {
         let stop = self.context.tasks.stop_token();
         tokio::select! {
             biased;
-            () = stop.cancelled() => ConnectionEvent::Stop,
+            () = stop.cancelled(), if self.stop_deadline.is_none() => ConnectionEvent::Stop,
             _ = self.stream.writable(), if self.written < self.out.len() => ConnectionEvent::Writable,
             receipts = next_receipts(&mut self.unanswered_batches) => ConnectionEvent::Receipts(receipts),
             published = or_pending(self.publishing.as_mut()) => ConnectionEvent::Published(published),
@@ -185,7 +191,7 @@ impl BusConnection {
     async fn handle_event(&mut self, happened: ConnectionEvent) -> Result<(), CloseReason> {
         self.has_read = matches!(happened, ConnectionEvent::Readable);
         match happened {
-            ConnectionEvent::Readable => return self.read().await,
+            ConnectionEvent::Readable => self.read().await?,
             ConnectionEvent::Writable => {}
             ConnectionEvent::Published(published) => {
                 self.publishing = None;
@@ -214,8 +220,9 @@ impl BusConnection {
                 }
             }
             ConnectionEvent::Timer => return self.on_timer(),
-            ConnectionEvent::Stop => return Err(CloseReason::Closed),
+            ConnectionEvent::Stop => return self.begin_stop(),
         }
+        self.end_input_if_acknowledged();
         Ok(())
     }
 
@@ -269,6 +276,9 @@ impl BusConnection {
 
     fn on_timer(&mut self) -> Result<(), CloseReason> {
         let now = Instant::now();
+        if let Some(deadline) = self.stop_deadline {
+            return self.on_stop_timer(now, deadline);
+        }
         let patience = match self.name {
             Some(_) => self.context.limits.silence_timeout,
             None => UNREGISTERED_TIMEOUT,

@@ -101,6 +101,11 @@ impl InFlight {
         settled
     }
 
+    /// Returns whether a receiver with `ack` has messages that it has not acknowledged.
+    pub(super) fn awaits_acks(&self) -> bool {
+        matches!(self, Self::WithAck(sent) if !sent.is_empty())
+    }
+
     /// Removes and returns all written messages: a receiver that closed in order has read them.
     pub(super) fn take_written(&mut self) -> Vec<BusPosition> {
         let Self::WithoutAck(settling) = self else {

@@ -1,18 +1,25 @@
 //! The bus socket in the file system. We own it as long as its path leads to our file. If the path
 //! is removed, the socket is bound again; if another running daemon has taken the path, it is left
-//! alone until that daemon stops.
+//! alone until that daemon stops. At the end, clients that have connected are still served.
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+    os::{
+        fd::AsFd as _,
+        unix::{
+            fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+            net::UnixListener as StdUnixListener,
+        },
+    },
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
+use rustix::net::{Shutdown, shutdown};
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{MissedTickBehavior, interval, timeout},
 };
 
@@ -47,6 +54,12 @@ pub async fn bind(path: &Path) -> Result<BoundSocket, BindError> {
     if is_listening(path).await {
         return Err(BindError::InUse(path.to_path_buf()));
     }
+    replace(path)
+}
+
+/// Binds the socket in place of any other one. Clients that connect from now on wait here; those of
+/// the other socket keep their connections.
+pub fn replace(path: &Path) -> Result<BoundSocket, BindError> {
     bind_new(path).map_err(|source| BindError::Failed { path: path.to_path_buf(), source })
 }
 
@@ -103,7 +116,7 @@ impl Drop for BoundSocket {
 /// Serves in the background until the tasks of `context` stop.
 pub fn serve(bound: BoundSocket, door: ListenerContext) {
     let tasks = door.tasks.clone();
-    tasks.spawn_until_stopped(run(bound, door));
+    tasks.spawn(run(bound, door));
 }
 
 async fn run(mut bound: BoundSocket, door: ListenerContext) {
@@ -112,8 +125,10 @@ async fn run(mut bound: BoundSocket, door: ListenerContext) {
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_displaced = false;
     let mut errors = AcceptErrors::default();
+    let stop = door.tasks.stop_token().clone();
     loop {
         tokio::select! {
+            () = stop.cancelled() => break,
             () = accept(&bound.listener, &places, &door, &mut errors) => {}
             _ = looks.tick() => {
                 if !bound.is_ours() {
@@ -122,6 +137,21 @@ async fn run(mut bound: BoundSocket, door: ListenerContext) {
             }
         }
     }
+    if let Err(error) = accept_waiting(&bound.listener, &door) {
+        tracing::debug!(%error, "cannot serve the clients that have just connected");
+    }
+}
+
+/// Refuses new connections, and serves those that were made and not accepted yet.
+fn accept_waiting(listener: &UnixListener, door: &ListenerContext) -> io::Result<()> {
+    shutdown(listener, Shutdown::Read)?;
+    let listener = StdUnixListener::from(listener.as_fd().try_clone_to_owned()?);
+    // Ends with an error when nobody waits any more.
+    while let Ok((stream, _)) = listener.accept() {
+        stream.set_nonblocking(true)?;
+        serve_client(UnixStream::from_std(stream)?, door, None);
+    }
+    Ok(())
 }
 
 /// Binds the path again. Returns whether another daemon has taken it.
@@ -167,6 +197,11 @@ async fn accept(
             return;
         }
     };
+    serve_client(stream, door, Some(place));
+}
+
+/// Serves a client of our own user in a task of its own.
+fn serve_client(stream: UnixStream, door: &ListenerContext, place: Option<OwnedSemaphorePermit>) {
     let peer = match Peer::from_stream(&stream) {
         Ok(peer) if peer.is_owner() => peer,
         Ok(_) => {

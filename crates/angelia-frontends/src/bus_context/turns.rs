@@ -10,7 +10,7 @@ use angelia_core::{
     },
     model::{
         Content, EventKind, ExternalName, Failure, FailureKind, MessageId, Outcome, SessionRecord,
-        TurnId, TurnOptions, TurnOrigin,
+        SessionSource, TurnId, TurnOptions, TurnOrigin,
     },
     ports::{Page, ProfileRequest, Profiles, StoreError},
     task::TaskGroup,
@@ -97,6 +97,9 @@ impl LaneTurns {
                     return;
                 }
                 Err(StartError::Engine(EngineError::ShuttingDown)) => {
+                    if self.engine.wait_until_accepting().await {
+                        continue;
+                    }
                     // The messages are not acknowledged, so they are delivered again at the next
                     // start.
                     return;
@@ -170,6 +173,7 @@ impl LaneTurns {
             spec,
             title: Some(format!("bus: {}", lane.endpoint).into()),
             name: Some(name),
+            source: Some(SessionSource::Bus(lane.endpoint.as_str().into())),
         };
         Ok(self.engine.create_session(new).await?)
     }

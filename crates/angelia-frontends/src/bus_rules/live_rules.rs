@@ -29,6 +29,8 @@ pub struct LiveRules {
 #[derive(Debug, Default)]
 struct LoadedRules {
     rules: Arc<Rules>,
+    /// The rules come from a file that could be used.
+    are_read: bool,
     /// The version of the file that was read last, also if it could not be used, so that its error
     /// is reported once.
     version: Option<FileVersion>,
@@ -53,8 +55,10 @@ struct FileVersion {
 pub struct RulesReport {
     pub path: PathBuf,
     pub what: String,
-    /// The file could not be used, and the earlier rules are still in force.
+    /// The file could not be used.
     pub broken: bool,
+    /// There are earlier rules, which are still in force.
+    pub has_earlier: bool,
 }
 
 impl LiveRules {
@@ -77,6 +81,13 @@ impl LiveRules {
         Arc::clone(&state.rules)
     }
 
+    /// Returns the path of the file that the rules come from.
+    pub fn path(&self) -> Option<PathBuf> {
+        let mut state = self.state.lock();
+        self.refresh(&mut state);
+        state.version.as_ref().map(|version| version.path.clone())
+    }
+
     /// Checks the file's metadata, and reads the file only if that has changed.
     fn refresh(&self, state: &mut LoadedRules) {
         let version = self.paths.iter().find_map(|path| file_version(path));
@@ -86,34 +97,43 @@ impl LiveRules {
         state.reports = match &version {
             // A removed file means no rules: the removal is taken as an edit.
             None => {
-                state.rules = Arc::default();
+                (state.rules, state.are_read) = (Arc::default(), false);
                 Vec::new()
             }
             Some(version) => match read_rules(version) {
                 Ok(reading) => {
-                    state.rules = Arc::new(reading.rules);
+                    (state.rules, state.are_read) = (Arc::new(reading.rules), true);
                     let remark =
-                        |what: file::RuleDiagnostic| rules_report(&version.path, &what, false);
+                        |what: file::RuleDiagnostic| rules_report(&version.path, &what, None);
                     reading.warnings.into_iter().map(remark).collect()
                 }
-                Err(what) => vec![rules_report(&version.path, &what, true)],
+                Err(what) => vec![rules_report(&version.path, &what, Some(state.are_read))],
             },
         };
         state.version = version;
     }
 }
 
-fn rules_report(path: &Path, what: &impl ToString, broken: bool) -> RulesReport {
-    RulesReport { path: path.to_owned(), what: what.to_string(), broken }
+/// `earlier`: the file cannot be used; whether there are earlier rules.
+fn rules_report(path: &Path, what: &impl ToString, earlier: Option<bool>) -> RulesReport {
+    RulesReport {
+        path: path.to_owned(),
+        what: what.to_string(),
+        broken: earlier.is_some(),
+        has_earlier: earlier == Some(true),
+    }
 }
 
 impl std::fmt::Display for RulesReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.path.display(), self.what)?;
-        if self.broken {
-            f.write_str("; the earlier rules stay in force until the file is corrected")?;
+        match (self.broken, self.has_earlier) {
+            (false, _) => Ok(()),
+            (true, true) => {
+                f.write_str("; the earlier rules stay in force until the file is corrected")
+            }
+            (true, false) => f.write_str("; no rule is in force until the file is corrected"),
         }
-        Ok(())
     }
 }
 

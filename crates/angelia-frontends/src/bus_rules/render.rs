@@ -7,7 +7,7 @@ use angelia_core::{
     engine::rules::{ColourMode, MessageFormat, RuleInput, Template},
     ports::{CommandProgram, CommandRunner, CommandSpec},
 };
-use jiff::tz::TimeZone;
+use jiff::{Timestamp, tz::TimeZone};
 
 /// The time limit of a format program.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,6 +51,23 @@ pub async fn render_message(
         Some(words) => words,
         None => Template::message_text().render(seen, zone, ink),
     }
+}
+
+/// Returns the time and the sender of a message, to be shown before its text. A message of another
+/// day has its date.
+pub(super) fn message_heading(
+    seen: &RuleInput,
+    now: Timestamp,
+    zone: &TimeZone,
+    ink: ColourMode,
+) -> String {
+    let day = |at: Timestamp| at.to_zoned(zone.clone()).date();
+    let heading = if day(seen.at) == day(now) {
+        "{color:cyan}{ts:%H:%M:%S}{reset} {bold}{from}{reset}: "
+    } else {
+        "{color:cyan}{ts:%Y-%m-%d %H:%M:%S}{reset} {bold}{from}{reset}: "
+    };
+    Template::parse(heading).render(&seen.for_terminal(), zone, ink)
 }
 
 async fn run_format_script(

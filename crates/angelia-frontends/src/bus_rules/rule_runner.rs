@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    engine::rules::{ColourMode, RuleInput, Rules, strip_terminal_codes},
+    engine::rules::{ColourMode, MessageFormat, RuleInput, Rules, strip_terminal_codes},
     model::{EndpointName, bus::BusMessage},
     ports::{Clock, CommandProgram, CommandRunner, CommandSpec},
 };
@@ -12,13 +12,19 @@ use jiff::tz::TimeZone;
 use super::{
     launcher::Launcher,
     live_rules::LiveRules,
-    render::{FormatPurpose, render_message},
+    render::{FormatPurpose, message_heading, render_message},
 };
 
 /// Shows lines to the owner: on a terminal, or in the daemon's output.
 pub trait Screen: Send + Sync + 'static {
     /// Returns whether the console shows colours.
     fn ink(&self) -> ColourMode;
+
+    /// Returns whether a message is shown with its time and its sender, unless its rule says how it
+    /// is shown.
+    fn has_headings(&self) -> bool {
+        false
+    }
 
     /// Shows a line that a rule asked for, or the default when no rule matches.
     fn show(&self, line: &str);
@@ -71,10 +77,24 @@ impl RuleRunner {
             } else {
                 let purpose = FormatPurpose::Print(self.screen.ink());
                 let line = self.render(&format, &shown, purpose).await;
-                self.screen.show(&line);
+                if format == MessageFormat::default() {
+                    self.show_with_heading(&left.input, &line);
+                } else {
+                    self.screen.show(&line);
+                }
             }
         }
         left
+    }
+
+    /// Shows a text of a message, after the message's time and sender where the screen has headings.
+    pub fn show_with_heading(&self, seen: &RuleInput, text: &str) {
+        if self.screen.has_headings() {
+            let heading = message_heading(seen, self.clock.now(), &self.zone, self.screen.ink());
+            self.screen.show(&format!("{heading}{text}"));
+        } else {
+            self.screen.show(text);
+        }
     }
 
     /// Returns the rules in force, and shows the owner what is wrong with their file.
@@ -88,7 +108,7 @@ impl RuleRunner {
 
     async fn render(
         &self,
-        format: &angelia_core::engine::rules::MessageFormat,
+        format: &MessageFormat,
         seen: &RuleInput,
         purpose: FormatPurpose,
     ) -> String {
@@ -132,20 +152,35 @@ pub fn rules_paths(angelia_home: PathBuf, hermes_home: Option<PathBuf>) -> Vec<P
 pub struct EndpointHints<'a> {
     /// `HERMES_BUS_ENDPOINT`.
     pub variable: Option<&'a str>,
+    /// `bus.endpoint` of the configuration.
+    pub configured: Option<&'a str>,
     /// `bus.endpoint` of the rules.
     pub rules: Option<&'a str>,
+    /// The rules are those of Hermes.
+    pub has_hermes_rules: bool,
     /// The profile whose directory is `HERMES_HOME`.
     pub profile: Option<&'a str>,
-    /// The endpoint is a daemon that answers chats, not a terminal; its name ends in `-gateway`.
+    /// The name where nothing else names the endpoint.
+    pub default: &'a str,
+    /// The endpoint is a daemon that answers chats, not a terminal. A name that comes from Hermes
+    /// then ends in `-gateway`, as it does there.
     pub gateway: bool,
 }
 
 impl EndpointHints<'_> {
     /// Returns the first hint that is a valid endpoint name.
     pub fn name(&self) -> Option<EndpointName> {
-        let hints = [self.variable, self.rules, self.profile, Some("hermes-bus")];
-        let ending = if self.gateway { "-gateway" } else { "" };
-        let mut names = hints.into_iter().flatten().filter(|name| !name.is_empty());
-        names.find_map(|name| EndpointName::new(&format!("{name}{ending}")).ok())
+        let hints = [
+            (self.variable, true),
+            (self.configured, false),
+            (self.rules, self.has_hermes_rules),
+            (self.profile, true),
+            (Some(self.default), false),
+        ];
+        hints.into_iter().find_map(|(name, is_hermes)| {
+            let name = name.filter(|name| !name.is_empty())?;
+            let ending = if self.gateway && is_hermes { "-gateway" } else { "" };
+            EndpointName::new(&format!("{name}{ending}")).ok()
+        })
     }
 }

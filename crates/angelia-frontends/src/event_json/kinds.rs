@@ -129,6 +129,8 @@ pub(super) struct ApprovalJson {
     title: Arc<str>,
     #[serde(default)]
     detail: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    diff: Option<Arc<str>>,
     #[serde(default, with = "As::<Option<DisplayFromStr>>")]
     tool_id: Option<ToolId>,
     #[serde(default)]
@@ -146,13 +148,14 @@ pub(super) struct ApprovalJson {
 
 impl From<&Approval> for ApprovalJson {
     fn from(approval: &Approval) -> Self {
-        let Approval { id, kind, tool_id, tool_name, title, detail, rules, expires_at } =
+        let Approval { id, kind, tool_id, tool_name, title, detail, diff, rules, expires_at } =
             approval.clone();
         Self {
             approval_id: id,
             kind: Cow::Borrowed(kind.as_str()),
             title,
             detail,
+            diff,
             tool_id,
             tool: tool_name,
             choices: kind.choices().iter().map(|choice| choice.as_str()).collect(),
@@ -183,6 +186,7 @@ impl ApprovalJson {
             tool_name: self.tool,
             title: self.title,
             detail: self.detail,
+            diff: self.diff,
             rules: self.rules,
             expires_at: self.expires_at,
         })

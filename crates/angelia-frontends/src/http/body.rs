@@ -3,6 +3,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use angelia_core::model::FailureKind;
 use angelia_wire::near_json;
 use axum::{
     body::{Body, Bytes},
@@ -25,6 +26,10 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// it reads would otherwise see a broken connection instead of the error.
 const MAX_DISCARDED_BYTES: usize = 2 * MAX_BODY_BYTES;
 
+/// A body from this size on is decoded outside the threads of the runtime: it takes milliseconds, in
+/// which other callers would wait.
+const LARGE_BODY_BYTES: usize = 256 << 10;
+
 /// The time for the whole body to arrive; from this machine even the largest takes less than a
 /// second.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
@@ -32,19 +37,23 @@ const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 /// Extracts the body as JSON; an empty body counts as `{}`.
 pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
+impl<T: DeserializeOwned + Send + 'static, S: Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = HttpError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, HttpError> {
-        let BodyBytes { bytes, .. } = BodyBytes::from_request(request, state).await?;
-        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        parse_object(bytes).map(Self).map_err(|error| HttpError::invalid(error.to_string()))
+        let body = BodyBytes::from_request(request, state).await?;
+        body.decode(|bytes| {
+            let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
+            parse_object(bytes).map_err(|error| HttpError::invalid(error.to_string()))
+        })
+        .await
+        .map(Self)
     }
 }
 
 /// Extracts the body as it is.
 pub(super) struct BodyBytes {
-    pub(super) bytes: Bytes,
+    bytes: Bytes,
     /// Counts the body for its caller as long as it, or what it was decoded into, is in memory.
     pub(super) reservation: Option<BodyReservation>,
 }
@@ -60,6 +69,30 @@ impl<S: Sync> FromRequest<S> for BodyBytes {
     }
 }
 
+impl BodyBytes {
+    /// Decodes the body, as JSON whose characters are all valid.
+    pub(super) async fn decode<T: Send + 'static>(
+        &self,
+        decode: impl FnOnce(&Bytes) -> Result<T, HttpError> + Send + 'static,
+    ) -> Result<T, HttpError> {
+        let bytes = self.bytes.clone();
+        let decode = move || decode(&repaired(bytes));
+        if self.bytes.len() < LARGE_BODY_BYTES {
+            return decode();
+        }
+        let _permit = match &self.reservation {
+            Some(reservation) => reservation.decoding_permit().await,
+            None => None,
+        };
+        tokio::task::spawn_blocking(decode).await.unwrap_or_else(|error| {
+            Err(HttpError::new(
+                ErrorKind::Failed(FailureKind::Internal),
+                format!("the body was not decoded: {error}"),
+            ))
+        })
+    }
+}
+
 /// Reads the body within its limits of size and time.
 async fn read_body(
     headers: &HeaderMap,
@@ -72,17 +105,24 @@ async fn read_body(
     if announced.is_some_and(|length| length > MAX_DISCARDED_BYTES) {
         return Err(too_large());
     }
-    tokio::time::timeout(BODY_TIMEOUT, collect_limited(body, reservation))
+    let announced = announced.filter(|length| *length <= MAX_BODY_BYTES).unwrap_or_default();
+    tokio::time::timeout(BODY_TIMEOUT, collect_limited(body, announced, reservation))
         .await
         .map_err(|_elapsed| HttpError::new(ErrorKind::TooSlow, "the body did not arrive in time"))?
 }
 
 async fn collect_limited(
     mut body: Body,
+    announced: usize,
     mut reservation: Option<&mut BodyReservation>,
 ) -> Result<Bytes, HttpError> {
-    let mut bytes = Vec::new();
+    // Refuse a body that has no room before its bytes take memory.
+    if let Some(reservation) = reservation.as_deref_mut() {
+        reservation.extend_to(announced)?;
+    }
+    let mut bytes = Vec::with_capacity(announced);
     let mut length = 0;
+    let mut read_without_pause = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             HttpError::invalid(format!("the body could not be read to its end: {error}"))
@@ -93,7 +133,7 @@ async fn collect_limited(
         length += data.len();
         if length <= MAX_BODY_BYTES {
             if let Some(reservation) = reservation.as_deref_mut() {
-                reservation.grow(data.len())?;
+                reservation.extend_to(length)?;
             }
             bytes.extend_from_slice(&data);
         } else if length <= MAX_DISCARDED_BYTES {
@@ -102,11 +142,17 @@ async fn collect_limited(
         } else {
             break;
         }
+        // A fast client's body is always ready: let the other tasks of this thread run.
+        read_without_pause += data.len();
+        if read_without_pause >= LARGE_BODY_BYTES {
+            read_without_pause = 0;
+            tokio::task::yield_now().await;
+        }
     }
     if length > MAX_BODY_BYTES {
         return Err(too_large());
     }
-    Ok(repaired(bytes.into()))
+    Ok(bytes.into())
 }
 
 fn repaired(body: Bytes) -> Bytes {

@@ -1,5 +1,6 @@
-//! Limits what one caller takes of the daemon: its connections, and the bytes of its request bodies
-//! that are in memory. A greedy caller is told to wait; the others do not notice it.
+//! Limits what one caller takes of the daemon: its connections, the bytes of its request bodies
+//! that are in memory, and the large bodies that are decoded at once. A greedy caller is told to
+//! wait; the others do not notice it.
 
 use std::{
     collections::HashMap,
@@ -9,11 +10,16 @@ use std::{
 
 use axum::{extract::Request, middleware::Next, response::Response};
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{ErrorKind, HttpError, Principal, early_errors, guard::OPEN_PATH, state::SharedState};
 
 /// The part of all bodies that one caller may have.
 const CALLER_SHARE: usize = 4;
+
+/// The large bodies of one caller that are decoded at the same time. With more, a caller could take
+/// every processor of a small machine.
+const LARGE_BODIES_DECODED_AT_ONCE: usize = 1;
 
 /// When a caller that was refused should try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -32,10 +38,18 @@ struct LimitedUsage {
     callers: HashMap<Arc<str>, CallerUsage>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct CallerUsage {
     connections: usize,
     bodies_bytes: usize,
+    decoding: Arc<Semaphore>,
+}
+
+impl Default for CallerUsage {
+    fn default() -> Self {
+        let decoding = Arc::new(Semaphore::new(LARGE_BODIES_DECODED_AT_ONCE));
+        Self { connections: 0, bodies_bytes: 0, decoding }
+    }
 }
 
 impl LimitedUsage {
@@ -128,8 +142,11 @@ pub(super) struct BodyReservation {
 }
 
 impl BodyReservation {
-    /// Counts further bytes, or refuses them.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), HttpError> {
+    /// Makes the reservation at least this large, or refuses to.
+    pub(super) fn extend_to(&mut self, total: usize) -> Result<(), HttpError> {
+        let Some(bytes) = total.checked_sub(self.bytes).filter(|bytes| *bytes > 0) else {
+            return Ok(());
+        };
         let limit = self.limits.bodies_bytes;
         let mut usage = self.limits.usage.lock();
         let of_all = usage.bodies_bytes + bytes;
@@ -140,8 +157,15 @@ impl BodyReservation {
         }
         usage.bodies_bytes = of_all;
         usage.caller(&self.caller).bodies_bytes = of_caller;
-        self.bytes += bytes;
+        self.bytes = total;
         Ok(())
+    }
+
+    /// Waits until this caller may decode another large body.
+    pub(super) async fn decoding_permit(&self) -> Option<OwnedSemaphorePermit> {
+        let decoding = Arc::clone(&self.limits.usage.lock().caller(&self.caller).decoding);
+        // The semaphore is never closed.
+        decoding.acquire_owned().await.ok()
     }
 }
 
@@ -194,11 +218,11 @@ mod tests {
         let limits = CallerLimits::new(2, 1000);
         let (greedy, polite): (Arc<str>, Arc<str>) = ("greedy".into(), "polite".into());
         let mut body = limits.open_body(&greedy);
-        body.grow(250).unwrap();
-        assert!(limits.open_body(&greedy).grow(1).is_err());
-        limits.open_body(&polite).grow(250).unwrap();
+        body.extend_to(250).unwrap();
+        assert!(limits.open_body(&greedy).extend_to(1).is_err());
+        limits.open_body(&polite).extend_to(250).unwrap();
         drop(body);
-        limits.open_body(&greedy).grow(250).unwrap();
+        limits.open_body(&greedy).extend_to(250).unwrap();
         let connections: Vec<_> =
             (0..2).map(|_| limits.open_connection(&greedy).unwrap()).collect();
         assert!(limits.open_connection(&greedy).is_err());
@@ -214,12 +238,12 @@ mod tests {
         let bodies: Vec<_> = (0..4)
             .map(|n| {
                 let mut body = limits.open_body(&format!("caller {n}").into());
-                body.grow(250).unwrap();
+                body.extend_to(250).unwrap();
                 body
             })
             .collect();
-        assert!(limits.open_body(&"another".into()).grow(1).is_err());
+        assert!(limits.open_body(&"another".into()).extend_to(1).is_err());
         drop(bodies);
-        limits.open_body(&"another".into()).grow(250).unwrap();
+        limits.open_body(&"another".into()).extend_to(250).unwrap();
     }
 }

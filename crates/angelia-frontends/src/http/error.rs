@@ -255,6 +255,7 @@ impl From<EngineError> for HttpError {
             }
             EngineError::Store(
                 StoreError::DuplicateEvent { .. }
+                | StoreError::MissingEvent { .. }
                 | StoreError::TooLarge { .. }
                 | StoreError::Failed { .. },
             ) => ErrorKind::Failed(FailureKind::Internal),

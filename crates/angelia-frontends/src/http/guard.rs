@@ -97,8 +97,9 @@ fn admit(state: &ApiState, request: &Request) -> Result<Principal, HttpError> {
             if open || offered_tokens(headers).any(|token| state.token.matches(token)) {
                 return Ok(Principal::owner_at(source));
             }
+            let models = state.models.current();
             let mut offered = offered_tokens(headers);
-            let principal = offered.find_map(|key| state.models.keys.authenticate(key));
+            let principal = offered.find_map(|key| models.keys.authenticate(key));
             let principal = principal.ok_or_else(no_token)?;
             if is_owners_path(path) {
                 return Err(owners_only());

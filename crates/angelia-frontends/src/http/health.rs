@@ -2,7 +2,7 @@
 //! reports what a command must know before it uses this daemon instead of working by itself. `GET
 //! /readyz` reports whether the daemon can do its work.
 
-use angelia_core::model::FailureKind;
+use angelia_core::{engine::EngineError, model::FailureKind};
 use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::{ConnectionSource, ErrorKind, HttpError, state::SharedState};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Hello")]
 pub struct HealthStatus {
-    /// `ok`.
+    /// `ok`, or `draining`: it takes no new turns.
     pub status: String,
     pub version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,23 +21,34 @@ pub struct HealthStatus {
     pub pid: Option<u32>,
 }
 
+const DRAINING: &str = "draining";
+
+impl HealthStatus {
+    pub fn is_draining(&self) -> bool {
+        self.status == DRAINING
+    }
+}
+
 pub(super) async fn healthz(
     State(state): SharedState,
     Extension(source): Extension<ConnectionSource>,
 ) -> Json<HealthStatus> {
     let owner = matches!(source, ConnectionSource::Unix(_));
     Json(HealthStatus {
-        status: "ok".to_owned(),
+        status: if state.engine.is_draining() { DRAINING } else { "ok" }.to_owned(),
         version: state.version.to_string(),
         config_sha256: owner.then(|| state.config_sha256.to_string()),
         pid: owner.then(std::process::id),
     })
 }
 
-/// The daemon is ready if turns can be recorded.
+/// The daemon is ready if it takes turns and can record them.
 pub(super) async fn readyz(
     State(state): SharedState,
 ) -> Result<Json<serde_json::Value>, HttpError> {
+    if state.engine.is_draining() {
+        return Err(EngineError::ShuttingDown.into());
+    }
     state.engine.check_writable().await.map_err(|error| {
         let hint = "free space on the disk, or check $ANGELIA_HOME/state.db";
         let message = format!("turns cannot be recorded: {error}");

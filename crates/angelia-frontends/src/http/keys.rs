@@ -1,13 +1,9 @@
 //! Authenticates callers and describes what they may use: the owner by the token, others by their
 //! own keys. Only hashes of keys are known here.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use angelia_core::engine::SpendLimit;
+use angelia_core::{engine::SpendLimit, model::SessionSource};
 use sha2::{Digest as _, Sha256};
 
 use super::{ConnectionSource, HttpError, reach};
@@ -18,6 +14,9 @@ pub(super) const OWNER: &str = "owner";
 
 /// The period of `max_cost_usd_per_day`.
 const DAY: Duration = Duration::from_hours(24);
+
+/// Stands before the name of a key in the name of its principal.
+const KEY_PREFIX: &str = "key:";
 
 /// How many bytes of a key's hash tell it apart from other keys of the same name.
 const FINGERPRINT_BYTES: usize = 8;
@@ -32,23 +31,16 @@ pub struct AccessKey {
     pub grant: Grant,
 }
 
-/// The valid keys. Every clone sees a change at once.
+/// The valid keys.
 #[derive(Clone, Debug, Default)]
-pub struct AccessKeys(Arc<RwLock<Arc<[AccessKey]>>>);
+pub struct AccessKeys(Arc<[AccessKey]>);
 
 impl AccessKeys {
-    /// Replaces all keys.
-    pub fn replace(&self, keys: Vec<AccessKey>) {
-        // The value is replaced as a whole, so it is valid even after a panic.
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys.into();
-    }
-
     /// Returns the principal of a key, if it is valid. Takes the same time for every input.
     pub(super) fn authenticate(&self, offered: &[u8]) -> Option<Principal> {
-        let keys = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
         let offered: [u8; 32] = Sha256::digest(offered).into();
         let mut found = None;
-        for key in &*keys {
+        for key in &*self.0 {
             if constant_time_eq(&key.sha256, &offered) {
                 found = Some(key);
             }
@@ -59,7 +51,7 @@ impl AccessKeys {
 
 impl From<Vec<AccessKey>> for AccessKeys {
     fn from(keys: Vec<AccessKey>) -> Self {
-        Self(Arc::new(RwLock::new(keys.into())))
+        Self(keys.into())
     }
 }
 
@@ -137,6 +129,15 @@ impl Principal {
         (!self.is_owner).then(|| Arc::clone(&self.name))
     }
 
+    /// Returns the source of the sessions that this principal begins.
+    pub(super) fn session_source(&self) -> SessionSource {
+        let name = self.name.strip_prefix(KEY_PREFIX).and_then(|name| name.rsplit_once('#'));
+        match name {
+            Some((name, _fingerprint)) if !self.is_owner => SessionSource::Key(name.into()),
+            _ => SessionSource::Http,
+        }
+    }
+
     /// Returns whether a turn that was recorded with this caller name belongs to this principal.
     pub(super) fn owns_turn_of(&self, caller: Option<&str>) -> bool {
         caller == self.recorded_name().as_deref()
@@ -152,8 +153,12 @@ impl Principal {
         Self {
             // The prefix keeps a key named `owner` from being taken for the owner. The fingerprint
             // keeps a key that was made again under the name of a revoked one apart from it.
-            name: format!("key:{}#{}", key.name, hex::encode(&key.sha256[..FINGERPRINT_BYTES]))
-                .into(),
+            name: format!(
+                "{KEY_PREFIX}{}#{}",
+                key.name,
+                hex::encode(&key.sha256[..FINGERPRINT_BYTES])
+            )
+            .into(),
             grant: Arc::new(key.grant.clone()),
             is_owner: false,
             connection: None,

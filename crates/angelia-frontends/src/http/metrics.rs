@@ -5,12 +5,12 @@ use std::{
     collections::BTreeMap,
     fmt::{self, Display, Write as _},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
 };
 
-use angelia_core::engine::Gauges;
+use angelia_core::engine::{ExecutorTotals, Gauges, LATENCY_BOUNDS};
 use axum::{
     extract::{Request, State},
     http::header,
@@ -121,6 +121,46 @@ fn write_engine_metrics(text: &mut Exposition, gauges: &Gauges) {
     text.gauge("angelia_approvals_pending", "Approvals awaiting a decision.", gauges.approvals);
 }
 
+/// Writes what the finished turns used and how fast they answered.
+fn write_executor_metrics(text: &mut Exposition, executors: &[(Arc<str>, ExecutorTotals)]) {
+    let name = "angelia_tokens_total";
+    text.family(name, "counter", "Tokens of finished turns, by executor and kind.");
+    for (executor, totals) in executors {
+        let usage = &totals.usage;
+        for (kind, count) in [
+            ("input", usage.input_tokens),
+            ("output", usage.output_tokens),
+            ("cache_read", usage.cache_read_tokens),
+            ("cache_write", usage.cache_write_tokens),
+        ] {
+            text.labelled(name, &format!("executor=\"{executor}\",kind=\"{kind}\""), count);
+        }
+    }
+    let name = "angelia_cost_usd_total";
+    text.family(name, "counter", "Cost of finished turns in US dollars, as far as it is known.");
+    for (executor, totals) in executors {
+        let cost = totals.usage.cost_usd.unwrap_or_default();
+        text.labelled(name, &format!("executor=\"{executor}\""), cost);
+    }
+    let name = "angelia_first_word_seconds";
+    text.family(
+        name,
+        "histogram",
+        "From the submission of a turn to the first text of its answer.",
+    );
+    for (executor, totals) in executors {
+        let histogram = &totals.first_word;
+        let label = format!("executor=\"{executor}\"");
+        let bucket = format!("{name}_bucket");
+        for (bound, count) in LATENCY_BOUNDS.iter().zip(histogram.up_to) {
+            text.labelled(&bucket, &format!("{label},le=\"{bound}\""), count);
+        }
+        text.labelled(&bucket, &format!("{label},le=\"+Inf\""), histogram.count);
+        text.labelled(&format!("{name}_sum"), &label, histogram.sum_seconds);
+        text.labelled(&format!("{name}_count"), &label, histogram.count);
+    }
+}
+
 fn write_bus_metrics(text: &mut Exposition, state: &ApiState) {
     let Some(door) = &state.bus else { return };
     let endpoints = door.bus.endpoints();
@@ -166,6 +206,7 @@ pub(super) async fn get_metrics(State(state): SharedState) -> Response {
     state.metrics.write(&mut text);
     let gauges = state.engine.gauges();
     write_engine_metrics(&mut text, &gauges);
+    write_executor_metrics(&mut text, &gauges.executors);
     // The `http` tasks are connections, and work that outlives its request.
     let tasks = [("engine", gauges.tasks), ("http", state.tasks.count())];
     text.gauges("angelia_tasks", "Running tasks.", "group", &tasks);

@@ -7,7 +7,9 @@
 //! - `guard`: authenticates requests; [`reach`]: what an agent's process may reach; [`AgentDelegation`]: where
 //!   its session may hand work; `keys`: the principals and their keys. `early_errors`: errors
 //!   from before a dialect is chosen, in the format the client expects.
-//! - `caller_limits`: what one caller may take of the daemon.
+//! - [`AgentProcesses`]: the processes of agents, for `/api/agents`.
+//! - `caller_limits`: what one caller may take of the daemon. [`ConfigControl`]: the daemon's
+//!   configuration.
 //! - `body`: reads the body and the query of a request; `idempotency`: its key; [`HttpError`]: the
 //!   error responses; `sse`: what all event streams have in common.
 //! - [`resources`]: sessions, turns and approvals as clients see them.
@@ -15,10 +17,12 @@
 //!   [`openai`].
 
 mod agent_delegation;
+mod agent_processes;
 pub mod anthropic;
 mod api;
 mod body;
 mod caller_limits;
+mod config_control;
 pub mod dialect;
 mod early_errors;
 mod error;
@@ -39,15 +43,20 @@ mod v1;
 
 use std::sync::Arc;
 
+use angelia_core::model::ExternalName;
+
 use axum::{Router, middleware, routing::get};
 
 pub use agent_delegation::{AgentDelegation, DelegatedTurnLimits};
+pub use agent_processes::{AgentProcess, AgentProcesses};
 pub(crate) use api::owners_name;
 pub use api::{
-    BusApi, DecisionBody, IDEMPOTENCY_WINDOW, InterruptBody, NewSessionBody, REPEAT_HEADER,
-    TurnBody, TurnInput,
+    BusApi, DaemonInfo, DecisionBody, IDEMPOTENCY_WINDOW, InterruptBody, NewSessionBody,
+    REPEAT_HEADER, RestartBody, RestartProgress, RestartRequest, RestartRequests, TurnBody,
+    TurnInput, today_begins,
 };
 pub use caller_limits::CallerLimits;
+pub use config_control::{ConfigControl, ConfigReload, ConfigResource, ConfigState};
 pub use error::{ErrorBody, ErrorDetail, ErrorKind, HttpError};
 pub use guard::ConnectionSource;
 pub use health::HealthStatus;
@@ -63,7 +72,7 @@ pub use state::{ApiState, OwnerToken};
 pub const TERMINAL_HEADER: &str = "x-angelia-terminal";
 
 /// The scope of the session names that the owner chooses, here and with `run -s`.
-pub const OWNER_NAME_SCOPE: &str = "run";
+pub const OWNER_NAME_SCOPE: &str = ExternalName::OWNER_SCOPE;
 
 /// Routes every path. A request must carry its [`ConnectionSource`] as an extension; the listeners
 /// insert it.

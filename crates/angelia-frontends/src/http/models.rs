@@ -1,6 +1,6 @@
 //! `GET /v1/models`, in the format the client expects, which its headers and query reveal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use angelia_core::model::Mode;
 use axum::{
@@ -75,7 +75,7 @@ struct ListedModel {
 
 /// Lists the models this principal may use: by executor, then profiles, then aliases.
 fn visible_models(state: &ApiState, principal: &Principal) -> Vec<ListedModel> {
-    let settings = &state.models;
+    let settings = state.models.current();
     let mut ids = Vec::new();
     for family in &settings.families {
         ids.extend(family.models.iter().map(|model| format!("{}/{model}", family.executor)));
@@ -84,7 +84,10 @@ fn visible_models(state: &ApiState, principal: &Principal) -> Vec<ListedModel> {
     }
     ids.extend(state.profiles.list().iter().map(|profile| profile.name.to_string()));
     ids.extend(settings.aliases.keys().map(ToString::to_string));
+    let mut listed = HashSet::new();
     ids.into_iter()
+        // An alias may have the name of a model or of a profile.
+        .filter(|id| listed.insert(id.clone()))
         .filter_map(|id| {
             let mode = granted_mode(state, principal, &id)?;
             Some(ListedModel { id, mode })

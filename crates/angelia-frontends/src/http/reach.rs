@@ -63,7 +63,9 @@ fn route_reach(method: &Method, path: &str) -> RouteReach {
         ("POST", "/api/turns/{turn}/interrupt" | "/api/turns/{turn}/steer") => {
             RouteReach::DelegatedTurn
         }
-        ("POST", "/api/approvals/{approval}") => RouteReach::LocalOwner,
+        ("POST", "/api/approvals/{approval}" | "/api/config/reload" | "/api/restart") => {
+            RouteReach::LocalOwner
+        }
         _ => RouteReach::Owner,
     }
 }

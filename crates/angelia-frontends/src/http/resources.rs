@@ -2,20 +2,27 @@
 //! types, so that a command prints the same whether a daemon or the command itself did the work.
 
 mod approval;
+mod status;
 
 use std::path::PathBuf;
 
 use angelia_core::{
     engine::{SteerOutcome, SubmittedTurn},
-    model::{Content, SessionId, SessionRecord, TurnId, TurnRecord, TurnState},
-    ports::{ExecutorHealth, LoginState, ProfileSummary},
+    model::{Content, SessionId, SessionRecord, SessionSummary, TurnId, TurnRecord, TurnState},
+    ports::{ExecutorHealth, LoginState, ProfileSummary, Profiles},
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{As, DisplayFromStr};
 
-pub use self::approval::{ApprovalResource, ResolutionResource};
+pub use self::{
+    approval::{ApprovalResource, ApprovalSession, ResolutionResource},
+    status::{
+        AgentResource, BusStatusResource, DaemonResource, QuotaResource, SearchResource,
+        StatusResource, UsageResource,
+    },
+};
 pub use super::api::AuditResource;
 use super::openapi::shapes;
 use crate::event_json::{FailureJson, UsageJson, time::Rfc3339};
@@ -40,7 +47,23 @@ pub struct SessionResource {
     #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub id: SessionId,
+    /// The start of the id that no other session has; in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
     pub title: Option<String>,
+    /// The owner's name for it.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Where it was begun: `terminal`, `http`, `key:NAME`, `bus:ENDPOINT`, `editor`, `bridge`,
+    /// `agent`, `adopted:EXECUTOR`.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// The first words of the person.
+    #[serde(default)]
+    pub first_words: Option<String>,
+    /// The status of its newest turn.
+    #[serde(default)]
+    pub status: Option<String>,
     pub profile: String,
     pub executor: String,
     pub mode: String,
@@ -58,6 +81,18 @@ pub struct SessionResource {
     #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub updated_at: Timestamp,
+    /// The settings in which the session differs from its profile, because the profile has been
+    /// changed since the session began. Only for a session that is asked for by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub older_settings: Vec<String>,
+}
+
+impl SessionResource {
+    /// Returns a session with the settings that are older than its profile's.
+    pub async fn with_older_settings(session: &SessionRecord, profiles: &dyn Profiles) -> Self {
+        let older = profiles.older_settings(session).await;
+        Self { older_settings: older.into_iter().map(str::to_owned).collect(), ..session.into() }
+    }
 }
 
 impl From<&SessionRecord> for SessionResource {
@@ -65,7 +100,12 @@ impl From<&SessionRecord> for SessionResource {
         let spec = &session.spec;
         Self {
             id: session.id,
+            short_id: None,
             title: session.title.as_deref().map(str::to_owned),
+            name: None,
+            source: session.source.as_ref().map(ToString::to_string),
+            first_words: None,
+            status: None,
             profile: spec.profile.to_string(),
             executor: spec.executor.to_string(),
             mode: spec.mode.as_str().to_owned(),
@@ -76,6 +116,18 @@ impl From<&SessionRecord> for SessionResource {
             forked_from: session.forked_from,
             created_at: session.created_at,
             updated_at: session.updated_at,
+            older_settings: Vec::new(),
+        }
+    }
+}
+
+impl From<&SessionSummary> for SessionResource {
+    fn from(session: &SessionSummary) -> Self {
+        Self {
+            name: session.name.as_deref().map(str::to_owned),
+            first_words: session.first_words.as_deref().map(str::to_owned),
+            status: session.status.as_deref().map(str::to_owned),
+            ..Self::from(&session.record)
         }
     }
 }
@@ -86,6 +138,9 @@ pub struct TurnResource {
     #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub id: TurnId,
+    /// The start of the id that no other turn has; in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
     #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub session_id: SessionId,
@@ -135,6 +190,7 @@ impl From<&TurnRecord> for TurnResource {
         let failure = outcome.and_then(|outcome| outcome.status.failure());
         Self {
             id: turn.id,
+            short_id: None,
             session_id: turn.session,
             status: turn.state.as_str().to_owned(),
             created_at: turn.created_at,

@@ -7,8 +7,8 @@ use axum::extract::State;
 use sha2::{Digest, Sha256};
 
 use super::{
-    AgentAccess, BusApi, CallerLimits,
-    dialect::{ModelSettings, RecentRequests},
+    AgentAccess, AgentProcesses, BusApi, CallerLimits, ConfigControl, DaemonInfo, RestartRequests,
+    dialect::{LiveModels, RecentRequests},
     keys,
     metrics::Metrics,
 };
@@ -23,22 +23,28 @@ pub struct ApiState {
     pub token: OwnerToken,
     /// What agents' own processes may reach.
     pub agents: Arc<AgentAccess>,
+    pub agent_processes: Arc<dyn AgentProcesses>,
+    pub daemon: DaemonInfo,
     /// The version of this program.
     pub version: Arc<str>,
-    /// The hash of the active configuration: a command with another one must not use this daemon.
+    /// The hash of where the configuration comes from: the file's path, and the variables that set
+    /// keys. A command that was given others itself must not use this daemon.
     pub config_sha256: Arc<str>,
+    pub config: Arc<dyn ConfigControl>,
     /// Accepted `Host` names besides the loopback ones: `name`, or `name:port`.
     pub allowed_hosts: Vec<String>,
     /// Origins that may call us, as browsers write them in `Origin`.
     pub allowed_origins: Vec<String>,
     /// The models available over `/v1`, and to whom.
-    pub models: ModelSettings,
+    pub models: LiveModels,
     /// Recent requests to the model APIs.
     pub recent_requests: RecentRequests,
     pub metrics: Metrics,
     pub caller_limits: CallerLimits,
     /// Runs work that outlives its request; stopped together with the listeners.
     pub tasks: TaskGroup,
+    /// Where requests to restart the daemon go.
+    pub restarts: RestartRequests,
     /// The bus, if this daemon has one.
     pub bus: Option<BusApi>,
 }

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use angelia_core::model::TurnState;
 use axum::{
     Extension, Router,
+    body::Bytes,
     extract::{Path, State},
     http::HeaderMap,
     response::Response,
@@ -30,9 +31,15 @@ use super::{
 /// A body, or the reason why it could not be read, which each dialect reports in its own format.
 type RequestBody = Result<BodyBytes, HttpError>;
 
-/// Takes the reservation out of a body: it must last as long as the decoded request.
-fn take_reservation(body: &mut RequestBody) -> Option<BodyReservation> {
-    body.as_mut().ok()?.reservation.take()
+/// Decodes a body. Its reservation is returned beside it: it must last as long as the request.
+async fn decode<T: Send + 'static>(
+    body: RequestBody,
+    decode: impl FnOnce(&Bytes) -> Result<T, HttpError> + Send + 'static,
+) -> (Result<T, HttpError>, Option<BodyReservation>) {
+    match body {
+        Ok(body) => (body.decode(decode).await, body.reservation),
+        Err(error) => (Err(error), None),
+    }
 }
 
 pub(super) fn routes() -> Router<Arc<ApiState>> {
@@ -51,16 +58,15 @@ async fn messages(
     State(state): SharedState,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    mut body: RequestBody,
+    body: RequestBody,
 ) -> Response {
-    let reservation = take_reservation(&mut body);
-    let decoded = body.and_then(|body| anthropic::decode(&body.bytes));
+    let (decoded, reservation) = decode(body, |bytes| anthropic::decode(bytes)).await;
     dialect::serve(state, principal, &headers, decoded, reservation).await
 }
 
 /// Estimates the tokens of a request without running a model.
 async fn count_tokens(body: RequestBody) -> Response {
-    match body.and_then(|body| Ok(anthropic::count_tokens(&body.bytes)?)) {
+    match decode(body, |bytes| Ok(anthropic::count_tokens(bytes)?)).await.0 {
         Ok(json) => json_response(json),
         Err(error) => error_response::<MessagesDialect>(&error),
     }
@@ -70,10 +76,9 @@ async fn chat_completions(
     State(state): SharedState,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    mut body: RequestBody,
+    body: RequestBody,
 ) -> Response {
-    let reservation = take_reservation(&mut body);
-    let decoded = body.and_then(|body| Ok(chat::decode(&body.bytes)?));
+    let (decoded, reservation) = decode(body, |bytes| Ok(chat::decode(bytes)?)).await;
     dialect::serve(state, principal, &headers, decoded, reservation).await
 }
 
@@ -81,10 +86,12 @@ async fn create_response(
     State(state): SharedState,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    mut body: RequestBody,
+    body: RequestBody,
 ) -> Response {
-    let reservation = take_reservation(&mut body);
-    let decoded = decode_response_request(&state, &principal, body).await;
+    let (decoded, reservation) = match body {
+        Ok(body) => (decode_response_request(&state, &principal, &body).await, body.reservation),
+        Err(error) => (Err(error), None),
+    };
     dialect::serve(state, principal, &headers, decoded, reservation).await
 }
 
@@ -92,11 +99,10 @@ async fn create_response(
 async fn decode_response_request(
     state: &ApiState,
     principal: &Principal,
-    body: RequestBody,
+    body: &BodyBytes,
 ) -> Result<(ModelRequest, ResponsesDialect), HttpError> {
-    let BodyBytes { bytes: body, .. } = body?;
     let mut known = HashMap::new();
-    for id in responses::references(&body)? {
+    for id in body.decode(|bytes| Ok(responses::references(bytes)?)).await? {
         let (turn, part) = (id.response.turn, id.response.part);
         let recorded = load_recorded_answer(state, principal, turn, part).await;
         if let Ok(RecordedAnswer::Complete(answer)) = recorded {
@@ -104,7 +110,7 @@ async fn decode_response_request(
             known.extend(answer.blocks.get(index).map(|block| (id, block.clone())));
         }
     }
-    Ok(responses::decode(&body, |id| known.get(&id).cloned())?)
+    body.decode(move |bytes| Ok(responses::decode(bytes, |id| known.get(&id).cloned())?)).await
 }
 
 async fn show_response(
@@ -114,7 +120,7 @@ async fn show_response(
 ) -> Response {
     let recorded = load_response(&state, &principal, &id).await;
     response_object(recorded, |state| match state {
-        TurnState::Queued => "queued",
+        TurnState::Queued | TurnState::HandedOver => "queued",
         TurnState::Finished { .. } => "cancelled",
         _ => "in_progress",
     })

@@ -34,8 +34,12 @@ pub async fn current_turn(
     session: SessionId,
 ) -> Result<Option<TurnRecord>, StoreError> {
     let turns = store.turns(Some(session), Page::first(MAX_SCANNED_TURNS)).await?;
-    let is_running =
-        |turn: &TurnRecord| !matches!(turn.state, TurnState::Queued | TurnState::Finished { .. });
+    let is_running = |turn: &TurnRecord| {
+        !matches!(
+            turn.state,
+            TurnState::Queued | TurnState::HandedOver | TurnState::Finished { .. }
+        )
+    };
     let running = turns.iter().position(is_running);
     Ok(turns.into_iter().nth(running.unwrap_or(0)))
 }

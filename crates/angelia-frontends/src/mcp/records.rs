@@ -2,8 +2,8 @@
 //! read.
 
 use angelia_core::{
-    model::{ApprovalRecord, SessionId, SessionRecord, TurnId, TurnRecord},
-    ports::{ApprovalFilter, BoxFuture, Page, Store, StoreError},
+    model::{ApprovalRecord, SessionId, SessionSummary, TurnId, TurnRecord},
+    ports::{ApprovalFilter, BoxFuture, Page, SessionQuery, Store, StoreError},
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -42,7 +42,7 @@ impl VisibleRecords {
 
     /// Answers `sessions_list`.
     pub(super) async fn list_sessions(&self, list: &PageArgs) -> Result<Value, ToolCallError> {
-        let (found, next) = self.visible_page::<SessionRecord>(list).await?;
+        let (found, next) = self.visible_page::<SessionSummary>(list).await?;
         let sessions: Vec<_> = found.iter().map(resources::SessionResource::from).collect();
         Ok(json!({"sessions": sessions, "next": next}))
     }
@@ -93,7 +93,8 @@ impl VisibleRecords {
                 .with_hint("sessions_list shows the sessions that you may see")
         };
         let id: SessionId = show.session.parse().map_err(|_| unknown())?;
-        let session = self.store.session(id).await?.ok_or_else(unknown)?;
+        let mut found = self.store.list_sessions(SessionQuery::One(id)).await?;
+        let session = found.pop().ok_or_else(unknown)?;
         if !self.can_see(id).await? {
             return Err(unknown());
         }
@@ -142,17 +143,17 @@ trait ListableRecord: Sized + Send {
     fn session(&self) -> SessionId;
 }
 
-impl ListableRecord for SessionRecord {
+impl ListableRecord for SessionSummary {
     fn read_page(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>> {
-        store.sessions(page)
+        store.list_sessions(SessionQuery::ByCreation(page))
     }
 
     fn id(&self) -> Uuid {
-        self.id.as_uuid()
+        self.record.id.as_uuid()
     }
 
     fn session(&self) -> SessionId {
-        self.id
+        self.record.id
     }
 }
 
@@ -205,7 +206,7 @@ fn turn_summary(turn: &TurnRecord) -> Value {
 }
 
 fn approval_summary(record: &ApprovalRecord) -> Value {
-    let approval = resources::ApprovalResource::from(record);
+    let approval = resources::ApprovalResource::new(record, None);
     json!({
         "id": approval.id.to_string(),
         "session_id": approval.session_id.to_string(),

@@ -71,7 +71,10 @@ impl TurnService for EngineTurns {
     }
 
     fn session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
-        Box::pin(async move { Ok((&*self.engine.cached_session(id).await?).into()) })
+        Box::pin(async move {
+            let session = self.engine.cached_session(id).await?;
+            Ok(SessionResource::with_older_settings(&session, &*self.profiles).await)
+        })
     }
 
     fn find_session<'a>(&'a self, name: &'a str) -> ServiceFuture<'a, Option<SessionResource>> {
@@ -80,7 +83,10 @@ impl TurnService for EngineTurns {
                 return Ok(None);
             };
             match self.engine.cached_session(id).await {
-                Ok(session) => Ok(Some((&*session).into())),
+                Ok(session) => {
+                    let session = SessionResource::with_older_settings(&session, &*self.profiles);
+                    Ok(Some(session.await))
+                }
                 // The session was deleted between the two calls: its name is free again.
                 Err(EngineError::NotFound(_)) => Ok(None),
                 Err(error) => Err(error.into()),
@@ -94,10 +100,12 @@ impl TurnService for EngineTurns {
         at_terminal: bool,
     ) -> ServiceFuture<'_, SessionResource> {
         Box::pin(async move {
+            let source = new.session_source().ok();
             let (wanted, title, name) = new.into_parts(at_terminal);
             let mut spec = self.profiles.resolve(wanted).await?;
             self.overrides.apply(&mut spec);
-            let session = self.engine.create_session(NewSession { spec, title, name }).await?;
+            let new = NewSession { spec, title, name, source };
+            let session = self.engine.create_session(new).await?;
             Ok((&session).into())
         })
     }
@@ -124,8 +132,12 @@ impl TurnService for EngineTurns {
                 input: None,
                 window: IDEMPOTENCY_WINDOW,
             });
-            let submission =
-                Submission { key, ..Submission::new(new.session, new.body.input.0, options) };
+            let one_off = new.body.one_off;
+            let submission = Submission {
+                key,
+                one_off,
+                ..Submission::new(new.session, new.body.input.0, options)
+            };
             let never = CancellationToken::new();
             let submitted = self.engine.submit_when_free(submission, &never).await?;
             Ok(AcceptedTurn {

@@ -46,6 +46,7 @@ fn every_kind_of_event_has_its_golden_lines() {
             tool_name: "Edit".into(),
             title: "edit a.rs".into(),
             detail: "one line".into(),
+            diff: None,
             rules: Vec::new(),
             expires_at: "2026-11-16T12:00:00Z".parse().unwrap(),
         }),

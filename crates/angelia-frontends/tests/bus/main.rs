@@ -12,3 +12,4 @@ mod names;
 mod recorded;
 mod silent;
 mod socket;
+mod stopping;

@@ -84,6 +84,7 @@ fn context_harness(interval: Duration) -> ContextHarness {
         store: Arc::new(MemoryStore::new()),
         clock: Arc::new(CountingClock::default()),
         paths: Arc::new(LexicalPaths::default()),
+        edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
         executors: vec![puppet],
         limits: EngineLimits::default(),
         tasks: TaskGroup::new(),

@@ -9,7 +9,7 @@ use angelia_core::{
 };
 use angelia_frontends::http::{
     ApiState, BusApi, CallerLimits, ConnectionSource, Metrics, OwnerToken,
-    dialect::{ModelSettings, RecentRequests},
+    dialect::{LiveModels, RecentRequests},
     router,
 };
 use angelia_frontends::socket::{LocalCaller, TcpPeer};
@@ -28,7 +28,8 @@ use tower::ServiceExt as _;
 use super::{
     context::AnyProfile,
     fakes::{CountingClock, RecordingBus},
-    no_agents::no_agents,
+    fixed_config::fixed_config,
+    no_agents::{daemon_info, no_agents, no_processes},
 };
 
 struct BusApiHarness {
@@ -47,6 +48,7 @@ fn bus_api_harness(with_bus: bool) -> BusApiHarness {
         store: Arc::new(MemoryStore::new()),
         clock: Arc::new(CountingClock::default()),
         paths: Arc::new(LexicalPaths::default()),
+        edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
         executors: Vec::new(),
         limits: EngineLimits::default(),
         tasks: TaskGroup::new(),
@@ -56,15 +58,19 @@ fn bus_api_harness(with_bus: bool) -> BusApiHarness {
         profiles: Arc::new(AnyProfile),
         token: OwnerToken::new("tok"),
         agents: no_agents(),
+        agent_processes: no_processes(),
+        daemon: daemon_info(),
         version: "1".into(),
         config_sha256: "c".into(),
+        config: fixed_config(),
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
-        models: ModelSettings::default(),
+        models: LiveModels::default(),
         recent_requests: RecentRequests::default(),
         caller_limits: CallerLimits::default(),
         metrics: Metrics::default(),
         tasks: tasks.clone(),
+        restarts: angelia_frontends::http::RestartRequests::new().0,
         bus: with_bus.then(|| BusApi {
             bus: Arc::new(bus),
             incoming: heard,

@@ -7,6 +7,8 @@ mod context;
 mod courier;
 mod fakes;
 mod file;
+#[path = "../fixed_config/mod.rs"]
+mod fixed_config;
 mod http;
 mod live;
 #[path = "../no_agents/mod.rs"]

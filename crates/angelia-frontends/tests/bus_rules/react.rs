@@ -202,16 +202,24 @@ fn an_endpoint_is_called_by_the_first_hint() {
     let name = |hints: EndpointHints<'_>| hints.name().unwrap().to_string();
     let mut hints = EndpointHints {
         variable: Some("var"),
+        configured: Some("config"),
         rules: Some("file"),
+        has_hermes_rules: false,
         profile: Some("work"),
-        gateway: false,
+        default: "angelia",
+        gateway: true,
     };
-    assert_eq!(name(hints.clone()), "var");
+    assert_eq!(name(EndpointHints { gateway: false, ..hints.clone() }), "var");
+    // Only names that come from Hermes get its ending.
+    assert_eq!(name(hints.clone()), "var-gateway");
     hints.variable = Some("");
+    assert_eq!(name(hints.clone()), "config");
+    hints.configured = None;
     assert_eq!(name(hints.clone()), "file");
+    hints.has_hermes_rules = true;
+    assert_eq!(name(hints.clone()), "file-gateway");
     hints.rules = None;
-    hints.gateway = true;
     assert_eq!(name(hints.clone()), "work-gateway");
     hints.profile = None;
-    assert_eq!(name(hints), "hermes-bus-gateway");
+    assert_eq!(name(hints), "angelia");
 }

@@ -79,14 +79,21 @@ async fn pending_ones_are_listed_and_decided_ones_on_request() {
     let (session, turn, id) = &turns[1];
     let asked = &pending[1];
     let expected = json!({
-        "id": id, "session_id": session, "turn_id": turn, "kind": "question", "tool": "shell",
+        "id": id, "short_id": asked["short_id"], "session_id": session, "turn_id": turn,
+        "kind": "question", "tool": "shell",
         "title": "make", "detail": "in /project", "tool_id": null,
+        "diff": null,
+        "session": {"id": session, "title": null, "profile": "default", "cwd": "/project"},
         "choices": ["once", "deny", "stop"],
         "questions": [{"text": "Which colour?", "header": "Colour", "multiple": false, "options": [
             {"label": "red", "description": ""}, {"label": "blue", "description": ""}]}],
         "asked_at": asked["asked_at"], "expires_at": asked["expires_at"], "decided": null,
     });
     assert_eq!(*asked, expected);
+    let short = asked["short_id"].as_str().unwrap();
+    assert!(short.len() >= 8 && id.starts_with(short), "{short}");
+    let found = stage.get(&format!("/api/approvals?prefix={short}")).await;
+    assert_eq!(found["data"], json!([asked]));
     assert!(asked["expires_at"].as_str() > asked["asked_at"].as_str());
     assert!(!pending[0].as_object().unwrap().contains_key("questions"));
 

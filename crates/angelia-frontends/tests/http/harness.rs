@@ -13,8 +13,8 @@ use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{
         ApprovalKind, ApprovalRequest, ApprovalStage, Content, EventKind, Failure, FailureKind,
-        Mode, Notice, NoticeLevel, Question, QuestionOption, SessionId, SessionSpec, TextChannel,
-        ToolAccess, ToolClass, TurnStatus, Usage,
+        FileChange, FileEdit, Mode, Notice, NoticeLevel, Question, QuestionOption, SessionId,
+        SessionSpec, TextChannel, ToolAccess, ToolClass, TurnStatus, Usage,
     },
     ports::{
         AgentEvent, AgentOutcome, BoxFuture, Clock, ProfileRequest, ProfileSummary, Profiles,
@@ -74,6 +74,7 @@ impl ApiHarness {
             store: Arc::clone(&store),
             clock: Arc::new(CountingClock::default()),
             paths: Arc::new(LexicalPaths::default()),
+            edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
             executors: vec![puppet],
             limits,
             tasks: TaskGroup::new(),
@@ -400,11 +401,14 @@ fn question() -> ApprovalKind {
 }
 
 async fn ask(mut run: ManualTurn, kind: ApprovalKind) {
+    let write = FileEdit { path: "notes.txt".into(), change: FileChange::Write("new".into()) };
+    let edits = if kind == ApprovalKind::Tool { vec![write] } else { Vec::new() };
     run.emit(vec![AgentEvent::ApprovalRequest(ApprovalRequest {
         key: "key-1".into(),
         stage: ApprovalStage::Request,
         access: ToolAccess::default(),
         suggestions: Vec::new(),
+        edits,
         kind,
         tool_id: None,
         tool_name: "shell".into(),

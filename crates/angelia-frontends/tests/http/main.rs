@@ -4,6 +4,8 @@
 mod approvals;
 mod bodies;
 mod events;
+#[path = "../fixed_config/mod.rs"]
+mod fixed_config;
 mod guard;
 mod harness;
 mod health;
@@ -15,6 +17,7 @@ mod no_agents;
 mod once;
 mod openapi;
 mod reach;
+mod reports;
 #[expect(dead_code, reason = "shared with the tests of the model APIs")]
 #[path = "../router_fixture/mod.rs"]
 mod router_fixture;

@@ -56,19 +56,50 @@ async fn turns_are_counted_by_how_they_ended() {
 #[tokio::test]
 async fn it_is_what_prometheus_reads() {
     let stage = ApiHarness::new();
+    let session = stage.session().await;
+    let done = stage.submit(&session, "words 3").await;
+    stage.wait_for_status(&done, "completed").await;
     let text = metrics(&stage).await;
     let mut typed = Vec::new();
     for line in text.lines() {
         if let Some(family) = line.strip_prefix("# TYPE ") {
             let (name, kind) = family.split_once(' ').unwrap();
-            assert!(["counter", "gauge"].contains(&kind), "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             typed.push(name.to_owned());
         } else if !line.starts_with("# HELP ") {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let name = series.split('{').next().unwrap();
-            assert!(typed.iter().any(|known| known == name), "{line}");
+            let family =
+                ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            let is_typed = |name: &str| typed.iter().any(|known| known == name);
+            assert!(is_typed(name) || family.is_some_and(is_typed), "{line}");
             assert!(value.parse::<f64>().is_ok(), "{line}");
         }
+    }
+}
+
+#[tokio::test]
+async fn usage_and_the_first_word_are_counted_by_executor() {
+    let stage = ApiHarness::new();
+    let session = stage.session().await;
+    for prompt in ["words 3", "echo hello"] {
+        let done = stage.submit(&session, prompt).await;
+        stage.wait_for_status(&done, "completed").await;
+    }
+    let silent = stage.submit(&session, "fail").await;
+    stage.wait_for_status(&silent, "failed").await;
+    let text = metrics(&stage).await;
+    for line in [
+        "angelia_first_word_seconds_count{executor=\"puppet\"} 2",
+        "angelia_first_word_seconds_bucket{executor=\"puppet\",le=\"+Inf\"} 2",
+        "angelia_first_word_seconds_bucket{executor=\"puppet\",le=\"60\"} 2",
+        "angelia_cost_usd_total{executor=\"puppet\"} 0",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line} in\n{text}");
+    }
+    for kind in ["input", "output", "cache_read", "cache_write"] {
+        let series = format!("angelia_tokens_total{{executor=\"puppet\",kind=\"{kind}\"}} ");
+        assert!(text.contains(&series), "{text}");
     }
 }

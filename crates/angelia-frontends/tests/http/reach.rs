@@ -2,7 +2,7 @@
 //! until it is classified.
 
 use angelia_frontends::{
-    http::{AccessKey, AllowedModels, ConnectionSource, Grant},
+    http::{AccessKey, AllowedModels, ConnectionSource, Grant, dialect::ModelSettings},
     socket::{LocalCaller, TcpPeer},
 };
 use axum::{
@@ -22,7 +22,7 @@ const KEY: &str = "key-123";
 /// delegated to, and on another one; over TCP the owner's token from this machine, the owner's
 /// token from another one, the owner's token from an agent on another session, a browser's token
 /// (there is none yet), a key, nothing.
-const ROUTES: [(&str, &str, &str); 34] = [
+const ROUTES: [(&str, &str, &str); 42] = [
     ("get", "/healthz", "++++ +++ +++"),
     ("get", "/readyz", "++++ +++ -+-"),
     ("get", "/metrics", "++++ +++ -+-"),
@@ -47,6 +47,14 @@ const ROUTES: [(&str, &str, &str); 34] = [
     ("get", "/api/approvals", "+--- ++- ---"),
     ("post", "/api/approvals/{approval}", "+--- +-- ---"),
     ("get", "/api/audit", "+--- ++- ---"),
+    ("get", "/api/config", "+--- ++- ---"),
+    ("post", "/api/config/reload", "+--- +-- ---"),
+    ("post", "/api/restart", "+--- +-- ---"),
+    ("get", "/api/status", "+--- ++- ---"),
+    ("get", "/api/agents", "+--- ++- ---"),
+    ("get", "/api/quotas", "+--- ++- ---"),
+    ("get", "/api/usage", "+--- ++- ---"),
+    ("get", "/api/search", "+--- ++- ---"),
     ("get", "/api/bus/endpoints", "++++ +++ ---"),
     ("post", "/api/bus/messages", "++++ +++ ---"),
     ("get", "/api/bus/events", "+--- ++- ---"),
@@ -169,11 +177,13 @@ async fn row(stage: &ApiHarness, route: (&str, &str)) -> String {
 #[tokio::test]
 async fn every_route_is_reached_by_those_who_may_and_no_others() {
     let stage = ApiHarness::new();
-    stage.state.models.keys.replace(vec![AccessKey {
+    let key = AccessKey {
         name: "k".into(),
         sha256: Sha256::digest(KEY).into(),
         grant: Grant { profiles: AllowedModels::All, agent_mode: true, max_cost_usd_per_day: None },
-    }]);
+    };
+    let keys = vec![key].into();
+    stage.state.models.replace(ModelSettings { keys, ..ModelSettings::default() });
     let document = stage.get("/openapi.json").await;
     let mut wrong = Vec::new();
     let mut count = 0;
@@ -243,6 +253,31 @@ async fn an_agent_hands_work_only_where_its_session_may_and_within_its_limits() 
     assert_eq!(listed["data"].as_array().unwrap().len(), 1);
     let listed = format!("/api/turns?session={}", family.other.0);
     assert_eq!(call(&stage, own(), Method::GET, &listed, Value::Null).await.status, 403);
+}
+
+/// An agent must not read a file by asking to edit it.
+#[tokio::test]
+async fn the_diff_of_an_edit_is_for_the_owner_and_not_for_the_agent() {
+    let stage = ApiHarness::new();
+    let (session, _) = turn_of(&stage, None).await;
+    let turn = stage.submit(&session, "ask").await;
+    stage.wait_for_status(&turn, "awaiting_approval").await;
+    let pending = stage.get("/api/approvals").await;
+    let approval = &pending["data"][0];
+    assert_eq!(approval["diff"], "--- a/notes.txt\n+++ b/notes.txt\n");
+    assert_eq!(approval["session"]["id"], session);
+    assert_eq!(approval["session"]["profile"], "homely");
+    assert!(approval["session"]["cwd"].is_string() && approval["session"]["title"].is_null());
+    let path = format!("/api/approvals/{}", approval["id"].as_str().unwrap());
+    stage.post(&path, json!({"verdict": "deny"})).await;
+    stage.wait_for_status(&turn, "completed").await;
+    let events = format!("/api/turns/{turn}/events");
+    for (caller, sees) in [(LocalCaller::Owner, true), (agent(&session), false)] {
+        let answer = call(&stage, caller, Method::GET, &events, Value::Null).await;
+        let text = answer.text;
+        assert!(text.contains("approval.requested"), "{text}");
+        assert_eq!(text.contains("+++ b/notes.txt"), sees, "{text}");
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,12 @@ async fn a_session_is_made_shown_renamed_forked_and_deleted() {
     insta::assert_json_snapshot!(made.json(), @r#"
     {
       "id": "00000000-0000-0001-0000-000000000001",
+      "short_id": "00000000",
       "title": "first",
+      "name": null,
+      "source": "http",
+      "first_words": null,
+      "status": null,
       "profile": "homely",
       "executor": "puppet",
       "mode": "agent",

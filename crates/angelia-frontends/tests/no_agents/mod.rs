@@ -7,14 +7,31 @@ use angelia_core::{
     ports::BoxFuture,
 };
 use angelia_frontends::{
-    http::{AgentAccess, AgentDelegation, DelegatedTurnLimits},
+    http::{
+        AgentAccess, AgentDelegation, AgentProcess, AgentProcesses, DaemonInfo, DelegatedTurnLimits,
+    },
     socket::AgentSessions,
 };
+use jiff::Timestamp;
 
 struct NoAgents;
 
 pub(crate) fn no_agents() -> Arc<AgentAccess> {
     Arc::new(AgentAccess::new(Arc::new(NoAgents), Arc::new(NoAgents)))
+}
+
+pub(crate) fn no_processes() -> Arc<dyn AgentProcesses> {
+    Arc::new(NoAgents)
+}
+
+pub(crate) fn daemon_info() -> DaemonInfo {
+    DaemonInfo { started_at: Timestamp::UNIX_EPOCH, address: "127.0.0.1:4376".to_owned() }
+}
+
+impl AgentProcesses for NoAgents {
+    fn list(&self) -> Vec<AgentProcess> {
+        Vec::new()
+    }
 }
 
 impl AgentSessions for NoAgents {

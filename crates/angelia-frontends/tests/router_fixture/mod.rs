@@ -19,7 +19,10 @@ use axum::{
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use crate::no_agents::no_agents;
+use crate::{
+    fixed_config::fixed_config,
+    no_agents::{daemon_info, no_agents, no_processes},
+};
 
 pub(crate) const TOKEN: &str = "tok-123";
 pub(crate) const LOCAL_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4376);
@@ -38,12 +41,16 @@ pub(crate) fn api_state(
         profiles,
         token: OwnerToken::new(TOKEN),
         agents: no_agents(),
+        agent_processes: no_processes(),
+        daemon: daemon_info(),
         version: "1.2.3".into(),
         config_sha256: "c0ffee".into(),
+        config: fixed_config(),
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
+        restarts: angelia_frontends::http::RestartRequests::new().0,
         bus: None,
-        models,
+        models: models.into(),
         recent_requests: RecentRequests::default(),
         caller_limits: CallerLimits::default(),
         metrics: Metrics::default(),

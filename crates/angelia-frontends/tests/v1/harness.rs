@@ -59,6 +59,7 @@ impl ModelApiHarness {
             store: Arc::new(MemoryStore::new()),
             clock: Arc::new(SystemClock),
             paths: Arc::new(LexicalPaths::default()),
+            edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
             executors: vec![puppet],
             limits,
             tasks: TaskGroup::new(),
@@ -96,7 +97,7 @@ impl ModelApiHarness {
 
     /// Returns a second daemon on the same store, with an empty memory.
     pub(crate) fn restarted(self) -> Self {
-        let models = self.state.models.clone();
+        let models = (*self.state.models.current()).clone();
         Self::on(self.state.engine.clone(), models, self.control)
     }
 

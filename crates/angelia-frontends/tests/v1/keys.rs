@@ -1,7 +1,7 @@
 //! Access to models and agents by API key.
 
 use angelia_core::{engine::EngineLimits, model::Usage};
-use angelia_frontends::http::{AllowedModels, CallerLimits, Grant};
+use angelia_frontends::http::{AllowedModels, CallerLimits, Grant, dialect::ModelSettings};
 use axum::body::Body;
 use serde_json::json;
 
@@ -149,8 +149,11 @@ async fn large_requests_of_one_key_wait_and_those_of_another_do_not() {
 async fn a_key_made_again_under_a_revoked_name_is_another_key() {
     let stage = stage(false);
     let limited = Grant { max_cost_usd_per_day: Some(0.5), ..full_grant() };
-    let rename =
-        |secret| stage.state.models.keys.replace(vec![key("bot", secret, limited.clone())]);
+    let rename = |secret| {
+        let keys = vec![key("bot", secret, limited.clone())].into();
+        let models = stage.state.models.current();
+        stage.state.models.replace(ModelSettings { keys, ..(*models).clone() });
+    };
     rename("first");
     let ask = |text: &str, secret: &str| {
         ModelApiRequest::responses(json!({"model": "puppet/wood", "input": text}))

@@ -4,6 +4,8 @@
 
 mod demands;
 mod endings;
+#[path = "../fixed_config/mod.rs"]
+mod fixed_config;
 mod harness;
 mod keys;
 mod matching;

@@ -9,6 +9,7 @@ mod callers;
 mod claims;
 mod events;
 mod leases;
+mod reports;
 mod rules;
 mod samples;
 mod sessions;
@@ -19,8 +20,8 @@ use std::sync::Arc;
 use angelia_core::ports::Store;
 
 pub use self::{
-    approvals::*, audit::*, callers::*, claims::*, events::*, leases::*, rules::*, samples::*,
-    sessions::*, turns::*,
+    approvals::*, audit::*, callers::*, claims::*, events::*, leases::*, reports::*, rules::*,
+    samples::*, sessions::*, turns::*,
 };
 
 /// Opens the store under test on one storage, which is empty at first.
@@ -53,6 +54,9 @@ macro_rules! store_conformance {
             turns_keep_their_order_when_the_clock_is_set_back,
             a_page_goes_on_when_its_turn_is_gone,
             a_session_is_updated_by_its_turns,
+            sessions_are_listed_by_use_with_what_people_know,
+            a_page_by_use_starts_behind_its_session,
+            ids_are_found_by_their_start,
             a_turn_changes_its_state_until_it_has_finished,
             the_finished_event_finishes_the_turn,
             every_outcome_comes_back_as_it_was,
@@ -67,6 +71,7 @@ macro_rules! store_conformance {
             a_refused_append_leaves_nothing,
             events_need_their_turn,
             appends_are_committed_in_order,
+            an_append_can_require_earlier_events,
             a_lost_lease_cannot_write,
             a_released_lease_cannot_write,
             the_same_process_may_acquire_again,
@@ -97,6 +102,12 @@ macro_rules! store_conformance {
             a_history_belongs_to_a_turn,
             what_callers_have_spent_adds_up,
             parked_turns_are_kept_and_not_lost,
+            turns_that_were_handed_over_are_kept_and_not_lost,
+            what_turns_used_adds_up,
+            the_newest_report_of_a_quota_is_kept,
+            turns_are_found_by_status_and_time,
+            what_was_said_is_found,
+            what_is_deleted_is_not_found,
             a_store_says_whether_it_can_be_written,
             a_closed_store_says_so,
         }

@@ -7,13 +7,19 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalId, ApprovalRecord, AuditRecord, EventKind, ExternalName, Seq, SessionId,
-        SessionRecord, StoredRule, TurnEvent, TurnId, TurnRecord, TurnState,
+        ApprovalId, ApprovalRecord, AuditRecord, EventKind, ExternalName, Quota, Seq, SessionId,
+        SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId, TurnRecord, TurnState, Usage,
+        first_words,
     },
-    ports::{ClaimOutcome, HistoryEntry, Lease, NewTurn, OpenText, RequestClaim, StoreError},
+    ports::{
+        ClaimOutcome, HistoryEntry, Lease, NewTurn, OpenText, RequestClaim, SessionQuery,
+        StoreError,
+    },
 };
 use jiff::Timestamp;
 use uuid::Uuid;
+
+use super::reports::UsageEntry;
 
 pub(super) const SESSION_NOT_FOUND: StoreError = StoreError::NotFound("session");
 const TURN_NOT_FOUND: StoreError = StoreError::NotFound("turn");
@@ -22,6 +28,8 @@ const TURN_NOT_FOUND: StoreError = StoreError::NotFound("turn");
 pub(super) struct MemoryStoreState {
     pub(super) sessions: BTreeMap<SessionId, SessionEntry>,
     pub(super) turns: BTreeMap<TurnId, TurnEntry>,
+    pub(super) usage: BTreeMap<TurnId, UsageEntry>,
+    pub(super) quotas: BTreeMap<(String, String), Quota>,
     pub(super) names: HashMap<ExternalName, SessionId>,
     /// By caller and key.
     claims: HashMap<(Arc<str>, Arc<str>), ClaimEntry>,
@@ -79,6 +87,51 @@ impl MemoryStoreState {
         record
     }
 
+    pub(super) fn list_sessions(&self, query: &SessionQuery) -> Vec<SessionSummary> {
+        let all = self.sessions.values().rev().map(|session| self.session_summary(session));
+        let (mut all, page): (Vec<_>, _) = match query {
+            // Only this one is described: a test may have thousands of sessions.
+            SessionQuery::One(id) => {
+                let one = self.sessions.get(id);
+                return one.map(|session| self.session_summary(session)).into_iter().collect();
+            }
+            SessionQuery::ByCreation(page) => (all.collect(), page),
+            SessionQuery::ByUse { cwd, page } => {
+                let here = all.filter(|summary| {
+                    cwd.as_ref().is_none_or(|cwd| *cwd == summary.record.spec.cwd)
+                });
+                let mut here: Vec<_> = here.collect();
+                let place =
+                    |summary: &SessionSummary| (summary.record.updated_at, summary.record.id);
+                here.sort_by_key(|summary| std::cmp::Reverse(place(summary)));
+                (here, page)
+            }
+        };
+        if let Some(before) = page.before {
+            let place = all.iter().position(|one| one.record.id.as_uuid() == before);
+            all.drain(..=place.unwrap_or_default());
+        }
+        all.truncate(page.limit);
+        all
+    }
+
+    fn session_summary(&self, session: &SessionEntry) -> SessionSummary {
+        let record = self.session_record(session);
+        let id = record.id;
+        let turns: Vec<_> = self.turns_in_order().into_iter().map(|turn| &turn.record).collect();
+        let own = || turns.iter().filter(|turn| turn.session == id);
+        let is_name = |name: &&ExternalName| {
+            &*name.scope == ExternalName::OWNER_SCOPE && self.names[name] == id
+        };
+        let name = self.names.keys().find(is_name);
+        SessionSummary {
+            name: name.map(|name| Arc::clone(&name.name)),
+            first_words: own().find_map(|turn| first_words(&turn.input)).map(Into::into),
+            status: own().next_back().map(|turn| turn.state.as_str().into()),
+            record,
+        }
+    }
+
     /// Oldest first.
     pub(super) fn turns_in_order(&self) -> Vec<&TurnEntry> {
         let mut turns: Vec<_> = self.turns.values().collect();
@@ -124,6 +177,9 @@ impl MemoryStoreState {
     /// Removes the turns, names, approvals, histories and claims of a session.
     pub(super) fn remove_session_data(&mut self, id: SessionId) {
         self.turns.retain(|_, turn| turn.record.session != id);
+        for entry in self.usage.values_mut() {
+            entry.session = entry.session.filter(|session| *session != id);
+        }
         self.names.retain(|_, session| *session != id);
         self.approvals.retain(|_, approval| approval.session != id);
         self.histories.retain(|note| note.session != id);
@@ -208,12 +264,16 @@ impl MemoryStoreState {
     pub(super) fn append(
         &mut self,
         lease: &Lease,
+        earlier: &[Seq],
         events: Vec<TurnEvent>,
     ) -> Result<(), StoreError> {
         let mut finished = HashSet::new();
         let mut recorded = HashSet::new();
         for event in &events {
             let turn = self.unfinished_turn_mut(lease, event.turn)?;
+            if let Some(&seq) = earlier.iter().find(|seq| !turn.events.contains_key(seq)) {
+                return Err(StoreError::MissingEvent { seq });
+            }
             if finished.contains(&event.turn) {
                 return Err(StoreError::TurnFinished);
             }
@@ -232,7 +292,24 @@ impl MemoryStoreState {
                 continue;
             };
             match &event.kind {
+                EventKind::Started(started) => {
+                    self.usage.entry(event.turn).or_insert_with(|| UsageEntry {
+                        session: Some(turn.record.session),
+                        at: turn.record.created_at,
+                        started: started.clone(),
+                        caller: turn.record.options.caller.clone(),
+                        usage: Usage::default(),
+                    });
+                }
+                EventKind::Usage(usage) => {
+                    if let Some(entry) = self.usage.get_mut(&event.turn) {
+                        entry.usage = usage.clone();
+                    }
+                }
                 EventKind::Finished(outcome) => {
+                    if let Some(entry) = self.usage.get_mut(&event.turn) {
+                        entry.usage = outcome.usage.clone();
+                    }
                     turn.record.state =
                         TurnState::Finished { at: event.at, outcome: outcome.clone() };
                     turn.open_text.clear();

@@ -88,6 +88,7 @@ impl InProcessEngine {
             store: Arc::clone(&store),
             clock,
             paths: Arc::new(LexicalPaths::default()),
+            edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
             executors: kinds.map(|kind| (kind.build)(host.clone())).collect(),
             limits: EngineLimits::default(),
             tasks: TaskGroup::new(),
@@ -106,7 +107,7 @@ impl InProcessEngine {
     }
 
     pub(crate) fn create_session_of(&self, spec: SessionSpec) -> Result<SessionId> {
-        let new = NewSession { spec, title: None, name: None };
+        let new = NewSession { spec, title: None, name: None, source: None };
         Ok(self.runtime.block_on(self.engine.create_session(new))?.id)
     }
 

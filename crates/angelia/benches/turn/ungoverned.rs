@@ -41,6 +41,7 @@ impl UngovernedSession {
             id: SessionId::from_uuid(Uuid::now_v7()),
             spec: local.spec.clone(),
             title: None,
+            source: None,
             native: None,
             created_at: now,
             updated_at: now,

@@ -1,11 +1,19 @@
 //! The message bus of this home: inside `angelia serve`, or in a process of its own.
 //!
-//! - [`open`]: opens the log, the socket and the pid files.
-//! - [`standalone`]: `angelia bus run`.
+//! - [`open`]: opens the log, the sockets and the pid files.
+//! - [`sockets`]: where the bus is reached; [`hermes_socket`]: where clients of hermes-bus look.
+//! - [`standalone`]: `angelia bus run`; [`takeover`]: how `serve` takes over from it.
+//! - [`process`]: finds, proves and ends the process that serves the bus.
 //! - [`pid_file`]: allows one daemon at a time, and tells its pid.
+//! - [`token_file`]: the token that proves the name of an endpoint.
 //! - [`client`]: the connection of commands to a running bus.
 
 pub(crate) mod client;
+pub(crate) mod hermes_socket;
 pub(crate) mod open;
 pub(crate) mod pid_file;
+pub(crate) mod process;
+pub(crate) mod sockets;
 pub(crate) mod standalone;
+pub(crate) mod takeover;
+pub(crate) mod token_file;

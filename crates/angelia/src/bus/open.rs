@@ -1,12 +1,7 @@
-//! Opens the bus of this home: its log, its socket and its pid files. The process that holds them
-//! is the daemon; another process never displaces it.
+//! Opens the bus of this home: its log, its sockets and its pid files. The process that holds them
+//! is the daemon; only `angelia serve` takes them over from another one.
 
-use std::{
-    fs,
-    os::unix::fs::DirBuilderExt as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use angelia_backends::bus::{BusLimits, LocalBus, OpenBusError};
 use angelia_core::{
@@ -20,7 +15,12 @@ use angelia_frontends::bus::{
 use angelia_frontends::http::BusApi;
 use tokio::sync::broadcast;
 
-use super::pid_file::{self, PidFile, PidFileState};
+use super::{
+    hermes_socket::{self, OpenHermesSocket},
+    pid_file::{self, PidFile, PidFileState},
+    sockets::BusSockets,
+    takeover::{BoundSockets, take_over},
+};
 use crate::{
     assemble::App,
     cli::error::{CommandError, Exit},
@@ -35,72 +35,88 @@ const MAX_WATCHER_LAG: usize = 1024;
 pub(crate) struct OpenBus {
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) context: ListenerContext,
-    listener: Option<BoundSocket>,
-    pid_files: Vec<PidFile>,
+    own_socket: BoundSocket,
+    hermes: HermesAccess,
+    /// Held by a bus that runs alone.
+    pid_file: Option<PidFile>,
 }
 
-/// Returns the path of the socket that clients of hermes-bus use.
-pub(crate) fn socket_path(app: &App) -> Result<PathBuf, CommandError> {
-    app.environment.hermes_bus_socket().ok_or_else(|| {
-        let what =
-            "cannot find a folder for the bus's socket: neither HERMES_BUS_ROOT nor HOME is set";
-        CommandError::new(Exit::Config, what)
-    })
+/// How clients of hermes-bus reach this bus.
+enum HermesAccess {
+    NotOffered,
+    Open(OpenHermesSocket),
+    /// Another daemon has the socket; it is served when that one stops.
+    Taken(std::path::PathBuf),
 }
 
 /// The error when another process runs the bus.
-pub(crate) fn already_running_error(pid: Option<u32>) -> CommandError {
+fn already_running_error(pid: Option<u32>) -> CommandError {
     let who = pid.map_or(String::new(), |pid| format!(" (process {pid})"));
     let what = format!("the bus is already running{who}");
     CommandError::new(Exit::TryLater, what)
         .with_hint("use the running one, or stop it with `angelia bus stop`")
 }
 
-/// Opens the bus without accepting connections. `alone` means outside of `angelia serve`.
-pub(crate) async fn open(
-    app: &App,
-    tasks: &TaskGroup,
-    alone: bool,
-) -> Result<OpenBus, CommandError> {
+/// Opens the bus of a process of its own.
+pub(crate) async fn open_alone(app: &App, tasks: &TaskGroup) -> Result<OpenBus, CommandError> {
     app.home.prepare()?;
     raise_open_file_limit();
-    let mut pid_files = Vec::new();
-    if alone {
-        // Inside `angelia serve` the daemon's own pid file does this.
-        pid_files.push(acquire_pid_file(&app.home.bus_pid_file())?);
+    let sockets = BusSockets::of_app(app);
+    let pid_file = acquire_pid_file(&app.home.bus_pid_file())?;
+    // After the pid file: a daemon that starts now finds this process and takes over from it.
+    if let Some(pid) = pid_file::holder(&app.home.pid_file()) {
+        let what = format!("`angelia serve` (process {pid}) runs the bus of this home");
+        return Err(CommandError::new(Exit::TryLater, what).with_hint("use that one"));
     }
-    let settings = app.config.bus();
-    let socket = if settings.hermes_socket {
-        let socket = socket_path(app)?;
-        let run = socket.with_file_name("run");
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&run);
-        made.map_err(|error| {
-            CommandError::internal(format!("cannot make {}: {error}", run.display()))
-        })?;
-        pid_files.push(acquire_pid_file(&run.join("busd.pid"))?);
-        Some(socket)
-    } else {
-        None
+    let hermes = match &sockets.hermes {
+        Some(socket) => HermesAccess::Open(hermes_socket::open(socket, None).await?),
+        None => HermesAccess::NotOffered,
     };
-    let bound = match &socket {
-        Some(socket) => Some(bind(socket).await?),
-        None => None,
+    let bus = open_log(app).await?;
+    let own_socket = listener::bind(&sockets.own).await.map_err(|error| bind_error(&error))?;
+    let context = listener_context(app, &bus, tasks);
+    Ok(OpenBus { bus, context, own_socket, hermes, pid_file: Some(pid_file) })
+}
+
+/// Opens the bus inside `angelia serve`, which holds the daemon's pid file.
+async fn open_in_daemon(app: &App, tasks: &TaskGroup) -> Result<OpenBus, CommandError> {
+    app.home.prepare()?;
+    raise_open_file_limit();
+    let sockets = BusSockets::of_app(app);
+    let bound = take_over(app, &sockets).await?;
+    let BoundSockets { own, hermes } = bound;
+    let bus = open_log(app).await?;
+    let own_socket = match own {
+        Some(own) => own,
+        None => listener::bind(&sockets.own).await.map_err(|error| bind_error(&error))?,
     };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let bus = open_log(app, Arc::clone(&clock)).await?;
-    let door = ListenerContext {
-        bus: Arc::clone(&bus),
-        clock,
+    let hermes = match sockets.hermes {
+        None => HermesAccess::NotOffered,
+        Some(socket) => match hermes_socket::open(&socket, hermes).await {
+            Ok(opened) => HermesAccess::Open(opened),
+            Err(error) => {
+                tracing::warn!("{error}; clients of Hermes reach this bus when it is free");
+                HermesAccess::Taken(socket)
+            }
+        },
+    };
+    let context = listener_context(app, &bus, tasks);
+    Ok(OpenBus { bus, context, own_socket, hermes, pid_file: None })
+}
+
+fn listener_context(app: &App, bus: &Arc<dyn Bus>, tasks: &TaskGroup) -> ListenerContext {
+    ListenerContext {
+        bus: Arc::clone(bus),
+        clock: Arc::new(SystemClock),
         tasks: tasks.clone(),
         message_feed: broadcast::channel(MAX_WATCHER_LAG).0,
         limits: ListenerLimits::default(),
         agents: Arc::new(HomeAgents::new(app)),
         version: env!("CARGO_PKG_VERSION").into(),
-    };
-    Ok(OpenBus { bus, context: door, listener: bound, pid_files })
+    }
 }
 
-fn acquire_pid_file(path: &Path) -> Result<PidFile, CommandError> {
+pub(super) fn acquire_pid_file(path: &Path) -> Result<PidFile, CommandError> {
     match pid_file::acquire(path) {
         Ok(PidFileState::Acquired(file)) => Ok(file),
         Ok(PidFileState::HeldBy(pid)) => Err(already_running_error(pid)),
@@ -111,18 +127,21 @@ fn acquire_pid_file(path: &Path) -> Result<PidFile, CommandError> {
     }
 }
 
-async fn bind(socket: &Path) -> Result<BoundSocket, CommandError> {
-    listener::bind(socket).await.map_err(|error| match error {
-        BindError::InUse(_) => CommandError::new(Exit::TryLater, error.to_string())
-            .with_hint("it is not ours: stop it with its own `hermes-busd stop`"),
-        BindError::Failed { .. } => CommandError::new(Exit::Unavailable, error.to_string())
-            .with_hint(
-                "choose another folder with HERMES_BUS_ROOT, or set bus.hermes_socket: false",
-            ),
-    })
+pub(super) fn bind_error(error: &BindError) -> CommandError {
+    let (exit, hint) = match error {
+        // Also when `angelia serve` takes over a bus that is just starting: it has the socket first.
+        BindError::InUse(_) => {
+            (Exit::TryLater, "stop the process that listens there, then try again")
+        }
+        BindError::Failed { .. } => {
+            (Exit::Unavailable, "check the folder, or choose another home with ANGELIA_HOME")
+        }
+    };
+    CommandError::new(exit, error.to_string()).with_hint(hint)
 }
 
-async fn open_log(app: &App, clock: Arc<dyn Clock>) -> Result<Arc<dyn Bus>, CommandError> {
+async fn open_log(app: &App) -> Result<Arc<dyn Bus>, CommandError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let settings = app.config.bus();
     let limits = BusLimits {
         message_ttl: settings.message_ttl.duration(),
@@ -150,7 +169,7 @@ fn raise_open_file_limit() {
 
 /// Opens the bus inside `angelia serve`, which logs a failure and continues without the bus.
 pub(crate) async fn open_for_serve(app: &App, tasks: &TaskGroup) -> Option<OpenBus> {
-    match open(app, tasks, false).await {
+    match open_in_daemon(app, tasks).await {
         Ok(bus) => Some(bus),
         Err(error) => {
             tracing::warn!("continuing without the bus: {error}");
@@ -169,20 +188,25 @@ impl OpenBus {
         }
     }
 
-    /// Starts to accept connections. The pid files are held until the returned value is dropped.
+    /// Starts to accept connections. The pid file is held until the returned value is dropped.
     #[must_use]
     pub(crate) fn serve(self) -> RunningBus {
-        if let Some(bound) = self.listener {
-            tracing::info!("the bus listens on {}", bound.path().display());
-            listener::serve(bound, self.context);
+        tracing::info!("the bus listens on {}", self.own_socket.path().display());
+        match self.hermes {
+            HermesAccess::NotOffered => {}
+            HermesAccess::Open(hermes) => hermes.serve(self.context.clone()),
+            HermesAccess::Taken(socket) => {
+                hermes_socket::serve_when_free(socket, self.context.clone());
+            }
         }
-        RunningBus { bus: self.bus, _pid_files: self.pid_files }
+        listener::serve(self.own_socket, self.context);
+        RunningBus { bus: self.bus, _pid_file: self.pid_file }
     }
 }
 
 pub(crate) struct RunningBus {
     bus: Arc<dyn Bus>,
-    _pid_files: Vec<PidFile>,
+    _pid_file: Option<PidFile>,
 }
 
 impl RunningBus {

@@ -8,6 +8,7 @@ use angelia_executors::process::detached;
 
 use crate::{
     assemble::{App, standalone_commands},
+    background::READY_WORD,
     bus::open,
     cli::error::{CommandError, Exit},
     daemon::{ShutdownSignals, restart_outside_agent},
@@ -16,9 +17,6 @@ use crate::{
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The line that `bus start` waits for.
-pub(crate) const READY_LINE: &str = "ready";
-
 pub(crate) async fn run(app: &Arc<App>, is_detached: bool) -> Result<Exit, CommandError> {
     if is_detached {
         detached::detach_from_terminal();
@@ -26,13 +24,8 @@ pub(crate) async fn run(app: &Arc<App>, is_detached: bool) -> Result<Exit, Comma
         restart_outside_agent(app)?;
     }
     let mut signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
-    if !app.config.bus().hermes_socket {
-        let what = "a bus that runs alone needs its socket, and bus.hermes_socket is off";
-        let hint = "set bus.hermes_socket: true, or use the bus inside `angelia serve`";
-        return Err(CommandError::new(Exit::Config, what).with_hint(hint));
-    }
     let tasks = TaskGroup::new();
-    let opened = open::open(app, &tasks, true).await?;
+    let opened = open::open_alone(app, &tasks).await?;
     let commands = standalone_commands(app, "bus")?;
     hosting::spawn_hooks(&app.environment, commands, &opened.context.message_feed, &tasks);
     let running = opened.serve();
@@ -40,7 +33,7 @@ pub(crate) async fn run(app: &Arc<App>, is_detached: bool) -> Result<Exit, Comma
         tracing::warn!("{warning}");
     }
     if is_detached {
-        detached::report_ready(READY_LINE).map_err(CommandError::internal)?;
+        detached::report_ready(READY_WORD).map_err(CommandError::internal)?;
     }
     signals.wait().await;
     tracing::info!("shutting down");

@@ -35,7 +35,13 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         Command::Approvals(ApprovalsCommand::Rules(_))
         | Command::Keys(_)
         | Command::Config(_)
-        | Command::Audit(_) => AgentUse::Refused,
+        | Command::Status(_)
+        | Command::Usage(_)
+        | Command::Audit(_)
+        | Command::Stop(_)
+        | Command::Restart(_)
+        | Command::Logs(_)
+        | Command::Service(_) => AgentUse::Refused,
         Command::Run(_) | Command::Turns(_) | Command::Approvals(_) | Command::Bridge(_) => {
             AgentUse::ThroughDaemon
         }
@@ -45,10 +51,13 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
             | SessionsCommand::Resume { .. }
             | SessionsCommand::Fork { .. }
             | SessionsCommand::Delete { .. } => AgentUse::ThroughDaemon,
-            // Reads the record itself.
-            SessionsCommand::Export { .. } => AgentUse::Refused,
+            // They read the record, or the agents' own files, themselves, and a search finds every
+            // session.
+            SessionsCommand::Export { .. }
+            | SessionsCommand::Adopt(_)
+            | SessionsCommand::Search(_) => AgentUse::Refused,
         },
-        Command::Serve(_) => AgentUse::StartsDaemon,
+        Command::Serve(_) | Command::Start => AgentUse::StartsDaemon,
         Command::Acp(_) => AgentUse::AsAgent,
         Command::Bus(command) => match command {
             BusCommand::Start | BusCommand::Run { .. } => AgentUse::StartsDaemon,
@@ -66,10 +75,14 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
             CodexCommand::Status { .. } => AgentUse::Free,
             CodexCommand::Enable(_) | CodexCommand::Disable { .. } => AgentUse::Refused,
         },
+        Command::Setup(command) if command.is_read_only() => AgentUse::Free,
+        Command::Setup(_) => AgentUse::Refused,
         // `mcp` acts for the session of the agent that starts it.
-        Command::Mcp(_) | Command::Notify(_) | Command::Doctor(_) | Command::Completions { .. } => {
-            AgentUse::Free
-        }
+        Command::Mcp(_)
+        | Command::Notify(_)
+        | Command::Doctor(_)
+        | Command::Completions { .. }
+        | Command::PackageFiles { .. } => AgentUse::Free,
     }
 }
 

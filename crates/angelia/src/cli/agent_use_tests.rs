@@ -8,14 +8,23 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 41] = [
+const CLASSES: [(&str, &str, AgentUse); 55] = [
     ("run", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
+    ("start", "", AgentUse::StartsDaemon),
+    ("stop", "", AgentUse::Refused),
+    ("restart", "", AgentUse::Refused),
+    ("logs", "", AgentUse::Refused),
+    ("service install", "", AgentUse::Refused),
+    ("service uninstall", "", AgentUse::Refused),
+    ("service status", "", AgentUse::Refused),
     ("acp", "", AgentUse::AsAgent),
     ("bridge", "", AgentUse::ThroughDaemon),
     ("sessions list", "", AgentUse::ThroughDaemon),
     ("sessions show", "ID", AgentUse::ThroughDaemon),
+    ("sessions search", "WORD", AgentUse::Refused),
     ("sessions resume", "ID", AgentUse::ThroughDaemon),
+    ("sessions adopt", "claude", AgentUse::Refused),
     ("sessions fork", "ID", AgentUse::ThroughDaemon),
     ("sessions export", "ID", AgentUse::Refused),
     ("sessions delete", "ID", AgentUse::ThroughDaemon),
@@ -24,10 +33,13 @@ const CLASSES: [(&str, &str, AgentUse); 41] = [
     ("turns watch", "ID", AgentUse::ThroughDaemon),
     ("turns interrupt", "ID", AgentUse::ThroughDaemon),
     ("approvals list", "", AgentUse::ThroughDaemon),
+    ("approvals show", "ID", AgentUse::ThroughDaemon),
     ("approvals approve", "ID", AgentUse::ThroughDaemon),
     ("approvals deny", "ID", AgentUse::ThroughDaemon),
     ("approvals rules list", "", AgentUse::Refused),
     ("approvals rules remove", "ID", AgentUse::Refused),
+    ("status", "", AgentUse::Refused),
+    ("usage", "", AgentUse::Refused),
     ("audit", "", AgentUse::Refused),
     ("bus start", "", AgentUse::StartsDaemon),
     ("bus stop", "", AgentUse::Refused),
@@ -50,6 +62,8 @@ const CLASSES: [(&str, &str, AgentUse); 41] = [
     ("doctor", "", AgentUse::Free),
     ("config", "show", AgentUse::Refused),
     ("completions", "bash", AgentUse::Free),
+    ("setup hermes", "--write", AgentUse::Refused),
+    ("package-files", "DIR", AgentUse::Free),
 ];
 
 fn leaves(command: &clap::Command, path: &str, found: &mut Vec<String>) {
@@ -78,4 +92,15 @@ fn every_command_is_classified() {
         assert_eq!(agent_use(&cli.command), *class, "{path}");
     }
     assert_eq!(all.len(), known.len(), "{all:?}");
+}
+
+#[test]
+fn an_agent_may_look_at_what_setup_would_do_but_not_do_it() {
+    for (flag, class) in
+        [("", AgentUse::Free), ("--write", AgentUse::Refused), ("--undo", AgentUse::Refused)]
+    {
+        let words = format!("angelia setup hermes {flag}");
+        let cli = Cli::try_parse_from(words.split_ascii_whitespace()).unwrap();
+        assert_eq!(agent_use(&cli.command), class, "{flag}");
+    }
 }

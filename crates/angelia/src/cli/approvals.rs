@@ -22,28 +22,42 @@ use angelia_frontends::{http::resources::ApprovalResource, turn_service::TurnErr
 use super::{
     args::{ApprovalsCommand, DecideCommand, ListArgs},
     error::{CommandError, Exit},
-    print,
+    local_time, print,
+    table::{self, Column, Table},
 };
-use crate::{assemble::App, records::Records};
+use crate::{assemble::App, records::Records, resolve};
+
+/// How many lines of a diff a list shows.
+const MAX_DIFF_LINES: usize = 40;
 
 pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exit, CommandError> {
     match command {
         ApprovalsCommand::List { list: args, all } => {
-            print::bytes(&list(&Records::open(app).await?, &args, all).await?)
+            let width = table::terminal_width();
+            let listed = list(&Records::open(app).await?, &args, all, width).await?;
+            if listed.is_empty() && !args.json {
+                print::note("nothing waits for a decision");
+            }
+            print::bytes(&listed)
+        }
+        ApprovalsCommand::Show { id, json } => {
+            let records = Records::open(app).await?;
+            let id = resolve::approval(&records, &id).await?;
+            print::bytes(&show(&records, id, json).await?)
         }
         ApprovalsCommand::Rules(command) => rules::run(app, command).await,
         ApprovalsCommand::Decide(command) => {
             let (id, decision, answers) = parse_decision(command)?;
-            print::line(&decide(&Records::open(app).await?, id, decision, &answers).await?)
+            let records = Records::open(app).await?;
+            let id = resolve::approval(&records, &id).await?;
+            print::line(&decide(&records, id, decision, &answers).await?)
         }
     }
 }
 
-/// Returns the approval's id, the decision without its answers, and the `--answer` values. Which
+/// Returns what names the approval, the decision without its answers, and the `--answer` values. Which
 /// question each of these answers is known only when the approval has been read.
-fn parse_decision(
-    command: DecideCommand,
-) -> Result<(ApprovalId, Decision, Vec<String>), CommandError> {
+fn parse_decision(command: DecideCommand) -> Result<(String, Decision, Vec<String>), CommandError> {
     let (id, verdict, rule, note, answers) = match command {
         DecideCommand::Approve { id, session, always, rule, note, answers } => {
             let verdict = match (session, always) {
@@ -63,14 +77,7 @@ fn parse_decision(
     let mut decision = Decision::new(verdict, "owner");
     decision.note = note.map(Into::into);
     decision.rule = rule.map(Into::into);
-    Ok((parse_approval_id(&id)?, decision, answers))
-}
-
-fn parse_approval_id(id: &str) -> Result<ApprovalId, CommandError> {
-    id.parse().map_err(|_| {
-        CommandError::usage(format!("`{id}` is not an approval id"))
-            .with_hint("`angelia approvals list` prints them")
-    })
+    Ok((id, decision, answers))
 }
 
 /// Sends a decision, with the `--answer` values, to the process that runs the turn, and returns a
@@ -122,21 +129,73 @@ fn not_in_daemon_error() -> CommandError {
     )
 }
 
-async fn list(records: &Records, args: &ListArgs, all: bool) -> Result<Vec<u8>, CommandError> {
+async fn list(
+    records: &Records,
+    args: &ListArgs,
+    all: bool,
+    width: Option<usize>,
+) -> Result<Vec<u8>, CommandError> {
     let which = if all { ApprovalFilter::All } else { ApprovalFilter::Pending };
+    let before = match &args.before {
+        Some(id) => Some(resolve::approval(records, id).await?.as_uuid()),
+        None => None,
+    };
+    let approvals = records.approvals(which, Page { limit: args.limit, before }).await?;
     let mut out = Vec::new();
-    for approval in records.approvals(which, Page::first(args.limit)).await? {
-        if args.json {
-            print::json_line(&approval, &mut out)?;
-        } else {
-            write_approval(&approval, &mut out);
+    if args.json {
+        for approval in &approvals {
+            print::json_line(approval, &mut out)?;
+        }
+        return Ok(out);
+    }
+    let mut table = Table::new([
+        Column { header: "ID", min_width: None, rank: 0 },
+        Column { header: "ASKED", min_width: None, rank: 3 },
+        Column { header: "STATE", min_width: Some(7), rank: 2 },
+        Column { header: "TOOL", min_width: Some(6), rank: 4 },
+        Column { header: "WHAT", min_width: Some(12), rank: 1 },
+    ]);
+    for approval in &approvals {
+        let state = match &approval.decided {
+            None => "pending".to_owned(),
+            Some(decided) => format!("{} by {}", decided.verdict, decided.by),
+        };
+        table.push([
+            approval.short_id.clone().unwrap_or_else(|| approval.id.to_string()),
+            local_time::ago(approval.asked_at),
+            state,
+            approval.tool.clone(),
+            approval.title.clone(),
+        ]);
+    }
+    let mut lines = table.lines(width).into_iter();
+    if let Some(header) = lines.next().filter(|_| !approvals.is_empty()) {
+        // Writing to a vector cannot fail.
+        let _infallible = writeln!(out, "{header}");
+    }
+    for (line, approval) in lines.zip(&approvals) {
+        let _infallible = writeln!(out, "{line}");
+        if approval.decided.is_none() {
+            write_details(approval, MAX_DIFF_LINES, &mut out);
         }
     }
     Ok(out)
 }
 
-/// Writes one line for the approval; below a pending one, the details that a decision needs.
-fn write_approval(approval: &ApprovalResource, out: &mut Vec<u8>) {
+async fn show(records: &Records, id: ApprovalId, json: bool) -> Result<Vec<u8>, CommandError> {
+    let approval = records.approval(id).await?;
+    let mut out = Vec::new();
+    if json {
+        print::json_line(&approval, &mut out)?;
+        return Ok(out);
+    }
+    write_head(&approval, &mut out);
+    write_details(&approval, usize::MAX, &mut out);
+    Ok(out)
+}
+
+/// Writes the line that names an approval by itself.
+fn write_head(approval: &ApprovalResource, out: &mut Vec<u8>) {
     let status = match &approval.decided {
         None => "pending".to_owned(),
         Some(decided) => format!("{} by {}", decided.verdict, replace_control_chars(&decided.by)),
@@ -144,21 +203,39 @@ fn write_approval(approval: &ApprovalResource, out: &mut Vec<u8>) {
     // Writing to a vector cannot fail.
     let _infallible = writeln!(
         out,
-        "{}  {}  {status:16}  {}  {}",
+        "{}  {}  {status}  {}  {}",
         approval.id,
-        print::format_minute(approval.asked_at),
+        local_time::ago(approval.asked_at),
         replace_control_chars(&approval.tool),
         replace_control_chars(&approval.title),
     );
-    if approval.decided.is_some() {
-        return;
+}
+
+/// Writes what a decision needs, with so many lines of the diff.
+fn write_details(approval: &ApprovalResource, diff_lines: usize, out: &mut Vec<u8>) {
+    match approval.approval_kind() {
+        ApprovalKind::Tool => {
+            for line in approval.detail.lines() {
+                let _infallible = writeln!(out, "    {}", replace_control_chars(line));
+            }
+        }
+        ApprovalKind::Question(questions) => {
+            // The title is the first question.
+            let is_title = questions.len() == 1 && *questions[0].text == *approval.title;
+            for (index, question) in questions.iter().enumerate() {
+                let text = (!is_title).then_some(index + 1);
+                write_question(text, question, out);
+            }
+        }
     }
-    for line in approval.detail.lines() {
-        let _infallible = writeln!(out, "    {}", replace_control_chars(line));
-    }
-    if let ApprovalKind::Question(questions) = approval.approval_kind() {
-        for (index, question) in questions.iter().enumerate() {
-            write_question(index + 1, question, out);
+    if let Some(diff) = &approval.diff {
+        for line in diff.lines().take(diff_lines) {
+            let _infallible = writeln!(out, "    {}", replace_control_chars(line));
+        }
+        let more = diff.lines().count().saturating_sub(diff_lines);
+        if more > 0 {
+            let id = approval.id;
+            let _infallible = writeln!(out, "    … {more} more lines: angelia approvals show {id}");
         }
     }
     for (index, rule) in approval.rules.iter().enumerate() {
@@ -166,13 +243,26 @@ fn write_approval(approval: &ApprovalResource, out: &mut Vec<u8>) {
         let _infallible = writeln!(out, "    {label}: {}", replace_control_chars(rule));
     }
     let until = print::format_minute(approval.expires_at);
-    let _infallible = writeln!(out, "    turn {}, declined at {until}", approval.turn_id);
+    if let Some(session) = &approval.session {
+        let title = session.title.as_deref().unwrap_or_default();
+        let line = format!("profile {}, session {} {title}", session.profile, session.id);
+        let _infallible = writeln!(out, "    {}", replace_control_chars(line.trim_end()));
+    }
+    let _infallible = match &approval.decided {
+        None => writeln!(out, "    turn {}, declined at {until}", approval.turn_id),
+        Some(_) => writeln!(out, "    turn {}", approval.turn_id),
+    };
 }
 
-fn write_question(number: usize, question: &Question, out: &mut Vec<u8>) {
-    let text = replace_control_chars(&question.text);
+/// Writes a question with its options. Without a number, the title says the text already.
+fn write_question(number: Option<usize>, question: &Question, out: &mut Vec<u8>) {
     let several = if question.multiple { " (one or several)" } else { "" };
-    let _infallible = writeln!(out, "    {number}. {text}{several}");
+    if let Some(number) = number {
+        let text = replace_control_chars(&question.text);
+        let _infallible = writeln!(out, "    {number}. {text}{several}");
+    } else if question.multiple {
+        let _infallible = writeln!(out, "   {several}");
+    }
     for (index, option) in question.options.iter().enumerate() {
         let (label, description) =
             (replace_control_chars(&option.label), replace_control_chars(&option.description));

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// One dependable local service in front of the coding agents you are already logged in to.
 #[derive(Debug, Parser)]
-#[command(name = "angelia", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "angelia", version, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Read this file instead of `$ANGELIA_HOME/config.yaml`.
     #[arg(long, global = true, value_name = "FILE")]
@@ -22,11 +22,22 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run the daemon in the foreground: HTTP on loopback and a Unix socket, with agents kept warm.
     Serve(ServeArgs),
+    /// Run the daemon in the background; its log is `$ANGELIA_HOME/logs/angelia.log`.
+    Start,
+    /// Stop the daemon; running turns may end first.
+    Stop(super::lifecycle::stop::StopArgs),
+    /// Restart the daemon, also after an upgrade; queued turns go on in the new one.
+    Restart(super::lifecycle::restart::RestartArgs),
+    /// Print the end of the daemon's log, or follow it.
+    Logs(super::lifecycle::logs::LogsArgs),
+    /// Let the system start the daemon at login: systemd on Linux, launchd on macOS.
+    #[command(subcommand)]
+    Service(super::service::ServiceCommand),
     /// Be an ACP agent over stdin and stdout, for editors.
     Acp(super::acp::AcpArgs),
     /// Serve a host application: JSON requests on stdin, one per line, and events on stdout.
     Bridge(super::bridge::BridgeArgs),
-    /// List, show, resume, fork, export and delete sessions.
+    /// List, show, search, resume, fork, export and delete sessions.
     #[command(subcommand)]
     Sessions(SessionsCommand),
     /// List, show, watch and interrupt single turns.
@@ -35,6 +46,11 @@ pub(crate) enum Command {
     /// List what agents are waiting for, and approve or deny it.
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// Show what is going on: the daemon, agents, turns, approvals, the bus, quotas and cost.
+    #[command(visible_alias = "ps")]
+    Status(StatusArgs),
+    /// Show what turns used: tokens, cache share, cost, and what is left of the quotas.
+    Usage(super::usage::UsageArgs),
     /// Show who has decided, changed, deleted or exposed something.
     Audit(super::audit::AuditArgs),
     /// Start and stop the message bus, show its status, and listen to it.
@@ -57,6 +73,16 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Print a completion script for a shell.
     Completions { shell: clap_complete::Shell },
+    /// Connect another program with Angelia, or show what that would change.
+    #[command(subcommand)]
+    Setup(super::setup::SetupCommand),
+    /// Write the files that packages contain beside the program.
+    #[command(hide = true)]
+    PackageFiles {
+        /// The folder that stands for the packages' prefix.
+        #[arg(value_name = "DIR")]
+        prefix: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -65,10 +91,14 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     pub(crate) profile: Option<String>,
 
-    /// Continue this session: an id from `angelia sessions list`, or a name of your choice, which
+    /// Continue this session: an id or the start of one, `last`, or a name of your choice, which
     /// starts a session the first time it is used.
     #[arg(short, long)]
     pub(crate) session: Option<String>,
+
+    /// Continue the session of this directory that was used last.
+    #[arg(short, long = "continue", conflicts_with = "session")]
+    pub(crate) continue_last: bool,
 
     /// The directory the agent works in; the current directory by default.
     #[arg(long, value_name = "DIR")]
@@ -82,7 +112,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The prompt; read from standard input when it is `-` or missing.
+    /// The prompt; read from standard input when it is `-` or missing. What is piped in besides a
+    /// prompt is added below it.
     pub(crate) prompt: Option<String>,
 }
 
@@ -91,10 +122,30 @@ pub(crate) struct ServeArgs {
     /// The address to listen on; port 0 takes any free one.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
+
+    /// Leave the terminal, and report readiness on stdout; for `angelia start`.
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Keep it on the screen until `q` or Ctrl-C.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+
+    /// Print JSON; with `--watch`, one object per line.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Also start agents where only a start can tell whether they work: Codex's server, and ACP
+    /// agents. Nothing is sent to a model.
+    #[arg(long)]
+    pub(crate) deep: bool,
+
     /// Print the findings as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -106,6 +157,10 @@ pub(crate) struct ListArgs {
     #[arg(short = 'n', long, default_value_t = 20)]
     pub(crate) limit: usize,
 
+    /// Go on behind this entry of an earlier list.
+    #[arg(long, value_name = "ID")]
+    pub(crate) before: Option<String>,
+
     /// Print JSON, one object per line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -113,14 +168,16 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List the newest sessions.
+    /// List the sessions, the one that was used last first.
     List(ListArgs),
-    /// Show a session and its turns.
+    /// Show a session as a conversation.
     Show {
         id: String,
         #[arg(long)]
         json: bool,
     },
+    /// Find the sessions in which something was said.
+    Search(super::sessions::search::SearchArgs),
     /// Continue a session with another turn; the same as `run -s ID`.
     Resume {
         id: String,
@@ -130,15 +187,59 @@ pub(crate) enum SessionsCommand {
         /// The prompt; read from standard input when it is `-` or missing.
         prompt: Option<String>,
     },
+    /// Take up a conversation begun in an agent's own program, as a session with its history.
+    Adopt(AdoptArgs),
     /// Start a new session that continues from where this one stands.
     Fork { id: String },
-    /// Print a session with all events of its turns, one JSON object per line.
-    Export { id: String },
+    /// Print a session with all events of its turns, one JSON object per line, or as Markdown.
+    Export {
+        id: String,
+        /// Print the conversation as Markdown.
+        #[arg(long, conflicts_with = "json")]
+        md: bool,
+        /// Print JSON, which is the default.
+        #[arg(long)]
+        json: bool,
+    },
     /// Delete a session, its record, and the agent's own transcript of it.
     Delete {
         #[arg(required = true)]
         ids: Vec<String>,
     },
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").args(["id", "last", "list"]))]
+pub(crate) struct AdoptArgs {
+    /// The agent whose program it was begun in: `claude` or `codex`.
+    pub(crate) agent: String,
+
+    /// The conversation: the agent's id of it, or the start of that.
+    pub(crate) id: Option<String>,
+
+    /// Take up the last one, of this directory if it has one.
+    #[arg(long)]
+    pub(crate) last: bool,
+
+    /// List them, those of this directory first; the default.
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// The profile of the session; by default the first one of this agent.
+    #[arg(short, long)]
+    pub(crate) profile: Option<String>,
+
+    /// A name for the session.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+
+    /// How many to list.
+    #[arg(short = 'n', long, default_value_t = 20)]
+    pub(crate) limit: usize,
+
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -181,6 +282,13 @@ pub(crate) enum ApprovalsCommand {
         /// Also list approvals that have been decided, and who decided them.
         #[arg(long)]
         all: bool,
+    },
+    /// Show an approval with everything it is about, also the whole diff of an edit.
+    Show {
+        id: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     #[command(flatten)]
     Decide(DecideCommand),
@@ -283,4 +391,10 @@ pub(crate) enum ConfigCommand {
     },
     /// Print the JSON schema of the configuration file.
     Schema,
+    /// Tell the running daemon to use the changed file: also what it does not follow by itself.
+    Reload {
+        /// Print JSON: what took effect, and what waits for a restart.
+        #[arg(long)]
+        json: bool,
+    },
 }

@@ -54,7 +54,7 @@ fn format_row(row: &AuditResource) -> String {
 }
 
 /// Parses a time, a day, or how long ago.
-fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
+pub(crate) fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }

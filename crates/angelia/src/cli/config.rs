@@ -2,12 +2,17 @@
 
 use std::{fs::OpenOptions, io::Write as _, path::Path};
 
+use angelia_core::task::run_as_task;
+
 use super::{
     args::ConfigCommand,
     error::{CommandError, Exit},
     print,
 };
-use crate::config::{Config, Environment, Home, initial_file, schema};
+use crate::{
+    client::{ClientError, DaemonClient},
+    config::{Config, Environment, Home, initial_file, schema},
+};
 
 pub(crate) fn run(
     command: &ConfigCommand,
@@ -24,6 +29,49 @@ pub(crate) fn run(
         ConfigCommand::Show { origin: false } => print::bytes(load()?.show().as_bytes()),
         ConfigCommand::Show { origin: true } => print::bytes(load()?.show_origin().as_bytes()),
         ConfigCommand::Schema => print::bytes(schema().as_bytes()),
+        ConfigCommand::Reload { json } => reload(environment, *json),
+    }
+}
+
+/// Tells the running daemon to use its file as it is now.
+fn reload(environment: &Environment, json: bool) -> Result<Exit, CommandError> {
+    let home = Home::from_environment(environment)?;
+    // `config` runs before the runtime of other commands is started.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(CommandError::internal)?;
+    let reload = runtime.block_on(run_as_task(async move {
+        let Some(daemon) = DaemonClient::connect(&home.socket()).await else {
+            let message = "no daemon of this home is running";
+            let hint = "every command and the next daemon read the file by themselves; `angelia \
+                        config check` says whether it is valid";
+            return Err(CommandError::new(Exit::Unavailable, message).with_hint(hint));
+        };
+        daemon.reload_config().await.map_err(reload_error)
+    }))?;
+    if json {
+        return print::line(&serde_json::to_string(&reload).map_err(CommandError::internal)?);
+    }
+    let mut lines = vec![match reload.applied.as_slice() {
+        [] => "what can take effect without a restart is in force already".to_owned(),
+        applied => format!("in force for new sessions: {}", applied.join(", ")),
+    }];
+    if !reload.waiting.is_empty() {
+        lines.push(format!("waits for a restart of the daemon: {}", reload.waiting.join(", ")));
+    }
+    print::line(&lines.join("\n"))
+}
+
+/// A file that the daemon cannot use is a bad configuration, and no bad request.
+fn reload_error(error: ClientError) -> CommandError {
+    match error {
+        ClientError::Refused(detail) if detail.kind == "invalid" => {
+            let error = CommandError::new(Exit::Config, detail.message);
+            match detail.hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
+        }
+        other => other.into(),
     }
 }
 

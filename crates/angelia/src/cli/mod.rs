@@ -3,19 +3,28 @@
 //! - [`agent_use`]: which commands an agent's process may use.
 //! - [`args`]: the commands and flags that clap parses.
 //! - [`error`]: command errors and exit codes.
+//! - [`print`]: writes to stdout and stderr; [`pager`]: shows a long text; [`view`], [`text_width`]: how
+//!   wide and coloured a report is.
 //! - [`run`]: runs one turn, rendered for a person or printed as events.
 //! - [`sessions`], [`turns`]: recorded conversations, and turns that are running or finished.
 //! - [`approvals`]: pending approvals, and the owner's decisions.
+//! - [`status`]: what is going on; [`usage`]: what turns used.
 //! - [`audit`]: who has decided, changed, deleted or exposed something.
 //! - [`acp`]: an ACP agent over stdio, for editors.
 //! - [`bridge`]: JSONL over stdio, for host applications.
+//! - [`lifecycle`]: starts, stops and restarts the daemon, and prints its log; [`service`]: lets the
+//!   system start it.
 //! - [`bus`]: the message bus.
 //! - [`notify`]: sends one message to an endpoint, or types text into a tmux session.
 //! - [`codex`]: manages Angelia's entries in Codex's own configuration.
 //! - [`mcp`]: serves our tools to an MCP client.
 //! - [`keys`]: API keys that let others use the model APIs.
+//! - [`setup`]: connects other programs with Angelia.
+//! - [`package_files`]: writes the man pages, completions and links that packages contain.
 //! - [`doctor`]: reports which agents are installed and what is missing.
 //! - [`config`]: the configuration file.
+//! - [`print`], [`text_width`]: output to a pipe or a terminal, and how wide text is there.
+//! - [`table`], [`local_time`]: lists as people read them.
 
 mod acp;
 pub(crate) mod agent_use;
@@ -29,20 +38,28 @@ mod config;
 mod doctor;
 pub(crate) mod error;
 mod keys;
+pub(crate) mod lifecycle;
+mod local_time;
 mod mcp;
 pub(crate) mod notify;
+mod package_files;
+mod pager;
 pub(crate) mod print;
 mod run;
+mod service;
 mod sessions;
+mod setup;
+mod status;
+mod table;
+mod text_width;
 mod turns;
+mod usage;
+pub(crate) mod view;
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use angelia_core::task::run_as_task;
-use angelia_executors::{
-    parrot,
-    process::{confinement, hidden_subcommand},
-};
+use angelia_executors::{parrot, process::hidden_subcommand};
 use clap::{CommandFactory, Parser};
 
 use self::{
@@ -50,7 +67,11 @@ use self::{
     bus::BusCommand,
     error::{CommandError, Exit},
 };
-use crate::{assemble::App, config::Environment};
+use crate::{
+    assemble::App,
+    config::{Environment, Home},
+    home_turns::running_daemon,
+};
 
 /// Runs the command on the command line, prints its error, if any, and returns its exit code.
 pub(crate) fn main() -> ExitCode {
@@ -62,7 +83,6 @@ pub(crate) fn main() -> ExitCode {
             let args = args.map(|argument| argument.to_string_lossy().into_owned());
             return parrot::main(args).into();
         }
-        Some(confinement::SUBCOMMAND) => return confinement::main(args),
         Some(hidden_subcommand::NAME) => return hidden_subcommand::main(args),
         _ => {}
     }
@@ -105,13 +125,22 @@ const PROGRAM_ALIASES: [(&str, &[&str]); 2] =
 /// alias.
 fn expand_alias() -> Vec<OsString> {
     let mut args: Vec<OsString> = std::env::args_os().collect();
-    let name = program_name();
-    let stands_for = PROGRAM_ALIASES.iter().find(|(other, _)| name.as_deref() == Some(*other));
-    if let Some((_, command)) = stands_for {
+    if let Some(command) = alias_command() {
         let after_name = args.len().min(1);
         args.splice(after_name..after_name, command.iter().map(OsString::from));
     }
     args
+}
+
+/// Whether the name of this program stands for one of its commands.
+pub(crate) fn is_started_by_alias() -> bool {
+    alias_command().is_some()
+}
+
+/// Returns the command that this program's name stands for, if it is an alias.
+fn alias_command() -> Option<&'static [&'static str]> {
+    let name = program_name()?;
+    PROGRAM_ALIASES.iter().find(|(other, _)| name == *other).map(|(_, command)| *command)
 }
 
 /// Returns the file name this program was started as. One binary has several names, and the name
@@ -129,11 +158,15 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             clap_complete::generate(shell, &mut Cli::command(), "angelia", &mut script);
             return print::bytes(&script);
         }
+        Command::PackageFiles { prefix } => return package_files::run(&prefix),
         Command::Bridge(args) if args.schema => return bridge::print_schema(),
         Command::Notify(args) | Command::Bus(BusCommand::Send(args)) => return notify::main(args),
         command => command,
     };
-    let environment = Environment::capture();
+    let mut environment = Environment::capture();
+    if alias_command().is_some() {
+        environment = environment.with_hermes_bus();
+    }
     crate::log::init(&environment, is_verbose(&command));
     let environment = agent_use::check(&command, cli.config.as_deref(), environment)?;
     // `config` and `keys` read or edit the file itself, so they run without a complete `App`.
@@ -143,22 +176,50 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     if let Command::Keys(command) = command {
         return keys::run(&command, &environment, cli.config.as_deref());
     }
+    if let Command::Setup(command) = command {
+        return setup::run(&command, &environment);
+    }
+    // A broken configuration must not keep anybody from its log or from stopping the daemon.
+    if let Command::Logs(args) = command {
+        return lifecycle::logs::run(&Home::from_environment(&environment)?, &args);
+    }
+    if let Command::Stop(args) = &command {
+        let stopped = lifecycle::stop::run(environment, cli.config.as_deref(), args);
+        return build_runtime(&command)?.block_on(stopped);
+    }
+    if let Command::Service(command) = command {
+        return service::run(&environment, cli.config.as_deref(), command);
+    }
     let listen = match &command {
         Command::Serve(args) => args.listen.clone(),
         _ => None,
     };
     let flags: Vec<(&str, &str)> = listen.iter().map(|addr| ("listen", addr.as_str())).collect();
-    let app = Arc::new(App::load(environment, cli.config.as_deref(), &flags)?);
+    let app = if asks_daemon(&command) {
+        App::load_for_daemon(environment, cli.config.as_deref(), &flags)?
+    } else {
+        App::load(environment, cli.config.as_deref(), &flags)?
+    };
+    let app = Arc::new(app);
     let runtime = build_runtime(&command)?;
     let exit = runtime.block_on(run_as_task(async move {
+        if app.config_error.is_some() && running_daemon(&app).await.is_none() {
+            app.ensure_valid_config()?;
+        }
         match command {
             Command::Run(args) => run::run(&app, args).await,
-            Command::Serve(_) => crate::daemon::serve(&app).await,
+            Command::Serve(args) => crate::daemon::serve(&app, args.detached).await,
+            Command::Start => lifecycle::start::run(&app, cli.config.as_deref()).await,
+            Command::Restart(args) => {
+                lifecycle::restart::run(&app, cli.config.as_deref(), &args).await
+            }
             Command::Acp(args) => acp::run(&app, args).await,
             Command::Bridge(args) => bridge::run(&app, args).await,
             Command::Sessions(command) => sessions::run(&app, command).await,
             Command::Turns(command) => turns::run(&app, command).await,
             Command::Approvals(command) => approvals::run(&app, command).await,
+            Command::Status(args) => status::run(&app, args).await,
+            Command::Usage(args) => usage::run(&app, args).await,
             Command::Audit(args) => audit::run(&app, args).await,
             Command::Bus(command) => bus::run(&app, cli.config.as_deref(), command).await,
             Command::Codex(command) => codex::run(&app, cli.config.as_deref(), &command).await,
@@ -166,7 +227,12 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Doctor(args) => doctor::run(&app, &args).await,
             Command::Config(_)
             | Command::Keys(_)
+            | Command::Stop(_)
+            | Command::Logs(_)
+            | Command::Service(_)
             | Command::Completions { .. }
+            | Command::PackageFiles { .. }
+            | Command::Setup(_)
             | Command::Notify(_) => Ok(Exit::Done),
         }
     }));
@@ -174,6 +240,20 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     // the runtime's threads could hang.
     runtime.shutdown_background();
     exit
+}
+
+/// Returns whether the daemon does the work of this command, if one runs: it then does not matter
+/// whether this process can use the configuration file.
+fn asks_daemon(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Run(_)
+            | Command::Sessions(_)
+            | Command::Turns(_)
+            | Command::Approvals(_)
+            | Command::Audit(_)
+            | Command::Doctor(_)
+    )
 }
 
 fn is_daemon(command: &Command) -> bool {

@@ -33,6 +33,18 @@ pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes a report to stdout. Its parts have passed [`show_controls`] already; what is left are
+/// colours.
+pub(crate) fn styled(text: &str) -> Result<Exit, CommandError> {
+    exit_for_write(write_styled(text))
+}
+
+pub(crate) fn write_styled(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
 /// Maps the result of a write to stdout to the command's exit code.
 pub(crate) fn exit_for_write(written: io::Result<()>) -> Result<Exit, CommandError> {
     match written {

@@ -1,54 +1,81 @@
 //! `angelia sessions …`: recorded conversations.
 
+pub(super) mod adopt;
+pub(super) mod list;
+pub(crate) mod search;
 #[cfg(test)]
 mod tests;
+mod transcript;
 
-use std::{io::Write as _, sync::Arc};
+use std::sync::Arc;
 
-use angelia_core::{
-    model::SessionId,
-    ports::{Page, Store},
-};
-use angelia_frontends::{
-    event_json::{time::Rfc3339, write_event},
-    http::resources::InputPart,
-};
+use angelia_core::{model::SessionId, ports::Store};
+use angelia_frontends::event_json::write_event;
+use jiff::tz::TimeZone;
 
+use self::transcript::Transcript;
 use super::{
-    args::{ListArgs, RunArgs, SessionsCommand},
+    args::{RunArgs, SessionsCommand},
     error::{CommandError, Exit},
-    print, run,
+    pager, print, run,
+    view::View,
 };
 use crate::{
     assemble::{App, HomeStore},
     home_turns::HomeTurns,
     records::{PAGE_SIZE, Records},
+    resolve,
 };
 
 pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit, CommandError> {
     match command {
-        SessionsCommand::List(args) => {
-            print::bytes(&list(&Records::open(app).await?, &args).await?)
-        }
+        SessionsCommand::List(args) => list::print(app, &Records::open(app).await?, &args).await,
         SessionsCommand::Show { id, json } => {
-            let id = parse_session_id(&id)?;
-            print::bytes(&show(&Records::open(app).await?, id, json).await?)
+            let records = Records::open(app).await?;
+            let id = resolve::session_id(&records, &id).await?;
+            if json {
+                let mut out = Vec::new();
+                print::json_line(&records.session(id).await?, &mut out)?;
+                return print::bytes(&out);
+            }
+            let view = View::of_stdout(&app.environment);
+            let text = Transcript::read(&records, id).await?.render(&view, &TimeZone::system());
+            pager::print(&app.environment, &view, text).await
         }
-        SessionsCommand::Export { id } => {
-            let id = parse_session_id(&id)?;
+        SessionsCommand::Search(args) => {
+            let view = View::of_stdout(&app.environment);
+            search::run(&Records::open(app).await?, &args, &view).await
+        }
+        SessionsCommand::Export { id, md, .. } => {
+            if md {
+                let records = Records::Store(HomeStore::open(app, "show")?.store);
+                let id = resolve::session_id(&records, &id).await?;
+                let text = Transcript::read(&records, id).await?.markdown();
+                return print::bytes(text.as_bytes());
+            }
             // A daemon has no end of a running turn's events to offer, but its store is this file.
-            export(&HomeStore::open(app, "show")?.store, id).await
+            let store = HomeStore::open(app, "show")?.store;
+            let id = resolve::session_id(&Records::Store(Arc::clone(&store)), &id).await?;
+            export(&store, id).await
         }
         SessionsCommand::Resume { id, json, prompt } => {
-            // `run` would start a new session under an unknown name, but only an existing session
-            // can be resumed, so only ids are accepted.
-            parse_session_id(&id)?;
-            let args =
-                RunArgs { profile: None, session: Some(id), cwd: None, model: None, json, prompt };
+            // `run` would begin a session under an unknown name, but only an existing session can
+            // be resumed.
+            let id = resolve::session_id(&Records::open(app).await?, &id).await?;
+            let args = RunArgs {
+                profile: None,
+                session: Some(id.to_string()),
+                continue_last: false,
+                cwd: None,
+                model: None,
+                json,
+                prompt,
+            };
             run::run(app, args).await
         }
+        SessionsCommand::Adopt(args) => adopt::run(app, &args).await,
         SessionsCommand::Fork { id } => {
-            let id = parse_session_id(&id)?;
+            let id = resolve::session_id(&Records::open(app).await?, &id).await?;
             let forked =
                 HomeTurns::with(
                     app,
@@ -59,92 +86,21 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
             print::line(&forked?.id.to_string())
         }
         SessionsCommand::Delete { ids } => {
-            let ids: Vec<_> =
-                ids.iter().map(|id| parse_session_id(id)).collect::<Result<_, _>>()?;
+            let records = Records::open(app).await?;
+            let mut sessions = Vec::new();
+            for id in &ids {
+                sessions.push(resolve::session_id(&records, id).await?);
+            }
             HomeTurns::with(app, "run", |turns| async move {
-                for id in ids {
+                for id in sessions {
                     turns.delete_session(id).await?;
+                    print::line(&format!("deleted: {id}"))?;
                 }
                 Ok(Exit::Done)
             })
             .await
         }
     }
-}
-
-pub(crate) fn parse_session_id(id: &str) -> Result<SessionId, CommandError> {
-    id.parse().map_err(|_| {
-        CommandError::usage(format!("`{id}` is not a session id"))
-            .with_hint("`angelia sessions list` prints them")
-    })
-}
-
-async fn list(records: &Records, args: &ListArgs) -> Result<Vec<u8>, CommandError> {
-    let mut out = Vec::new();
-    for session in records.sessions(Page::first(args.limit)).await? {
-        if args.json {
-            print::json_line(&session, &mut out)?;
-            continue;
-        }
-        let title = match session.title {
-            Some(title) => title,
-            None => first_prompt_line(records, session.id).await?,
-        };
-        // Writing to a vector cannot fail.
-        let _infallible = writeln!(
-            out,
-            "{}  {}  {:8}  {title}",
-            session.id,
-            print::format_minute(session.updated_at),
-            session.executor,
-        );
-    }
-    Ok(out)
-}
-
-/// Returns the first line of the first prompt, which stands in for a missing title.
-async fn first_prompt_line(records: &Records, session: SessionId) -> Result<String, CommandError> {
-    let turns = records.all_turns(session).await?;
-    Ok(match turns.last().and_then(|turn| turn.input.first()) {
-        Some(InputPart::Text { text }) => {
-            let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            line.chars().filter(|c| !c.is_control()).take(60).collect()
-        }
-        Some(InputPart::Image { .. }) => "(an image)".to_owned(),
-        None => "(no turns yet)".to_owned(),
-    })
-}
-
-async fn show(records: &Records, id: SessionId, json: bool) -> Result<Vec<u8>, CommandError> {
-    let session = records.session(id).await?;
-    let mut out = Vec::new();
-    if json {
-        print::json_line(&session, &mut out)?;
-        return Ok(out);
-    }
-    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let rows = [
-        ("id", session.id.to_string()),
-        ("title", or_dash(session.title)),
-        ("profile", session.profile),
-        ("executor", session.executor),
-        ("mode", session.mode),
-        ("model", session.model.unwrap_or_else(|| "(the agent's default)".to_owned())),
-        ("cwd", session.cwd.display().to_string()),
-        ("native session", or_dash(session.native_session_id)),
-        ("forked from", or_dash(session.forked_from.map(|id| id.to_string()))),
-        ("created", Rfc3339(session.created_at).to_string()),
-        ("updated", Rfc3339(session.updated_at).to_string()),
-    ];
-    for (name, value) in rows {
-        let _infallible = writeln!(out, "{name:15} {value}");
-    }
-    let _infallible = writeln!(out, "\nturns");
-    for turn in records.all_turns(id).await? {
-        let created = print::format_minute(turn.created_at);
-        let _infallible = writeln!(out, "{}  {created}  {}", turn.id, turn.status);
-    }
-    Ok(out)
 }
 
 /// Prints the session, then each turn followed by its events, oldest first.

@@ -1,39 +1,38 @@
 //! `angelia turns …`: single turns, running or finished.
 
+mod list;
+
 use std::{io::Write as _, sync::Arc};
 
-use angelia_core::{model::TurnId, ports::Page};
+use angelia_core::model::TurnId;
 use angelia_frontends::{event_json::time::Rfc3339, turn_service::TurnService};
 
 use super::{
-    args::{ListArgs, TurnsCommand},
+    args::TurnsCommand,
     error::{CommandError, Exit},
     print, run,
-    sessions::parse_session_id,
 };
-use crate::{assemble::App, home_turns::HomeTurns, records::Records};
+use crate::{assemble::App, home_turns::HomeTurns, records::Records, resolve};
 
 pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
     match command {
         TurnsCommand::List { list: args, session } => {
-            list(&Records::open(app).await?, &args, session.as_deref()).await
+            list::print(&Records::open(app).await?, &args, session.as_deref()).await
         }
         TurnsCommand::Show { id, json } => {
-            show(&Records::open(app).await?, parse_turn_id(&id)?, json).await
+            let records = Records::open(app).await?;
+            let id = resolve::turn(&records, &id).await?;
+            show(&records, id, json).await
         }
-        TurnsCommand::Watch { id, json } => run::watch(app, parse_turn_id(&id)?, json).await,
+        TurnsCommand::Watch { id, json } => {
+            let id = resolve::turn(&Records::open(app).await?, &id).await?;
+            run::watch(app, id, json).await
+        }
         TurnsCommand::Interrupt { id, kill } => {
-            let id = parse_turn_id(&id)?;
+            let id = resolve::turn(&Records::open(app).await?, &id).await?;
             HomeTurns::with(app, "show", |turns| interrupt(turns, id, kill)).await
         }
     }
-}
-
-fn parse_turn_id(id: &str) -> Result<TurnId, CommandError> {
-    id.parse().map_err(|_| {
-        CommandError::usage(format!("`{id}` is not a turn id"))
-            .with_hint("`angelia turns list` prints them")
-    })
 }
 
 /// Interrupts a turn of the daemon; without one, a parked turn. A running turn belongs to the
@@ -43,9 +42,10 @@ async fn interrupt(
     id: TurnId,
     kill: bool,
 ) -> Result<Exit, CommandError> {
+    let done = format!("{}: {id}", if kill { "killed" } else { "interrupted" });
     if turns.is_shared() {
         turns.interrupt(id, kill).await?;
-        return Ok(Exit::Done);
+        return print::line(&done);
     }
     let turn = turns.turn(id).await?;
     if turn.finished_at.is_some() {
@@ -60,27 +60,7 @@ async fn interrupt(
     // recorded.
     let mut events = turns.watch(id).await?;
     while events.next().await?.is_some() {}
-    Ok(Exit::Done)
-}
-
-async fn list(
-    records: &Records,
-    args: &ListArgs,
-    session: Option<&str>,
-) -> Result<Exit, CommandError> {
-    let session = session.map(parse_session_id).transpose()?;
-    let mut out = Vec::new();
-    for turn in records.turns(session, Page::first(args.limit)).await? {
-        if args.json {
-            print::json_line(&turn, &mut out)?;
-        } else {
-            let created = print::format_minute(turn.created_at);
-            // Writing to a vector cannot fail.
-            let _infallible =
-                writeln!(out, "{}  {created}  {:17}  {}", turn.id, turn.status, turn.session_id);
-        }
-    }
-    print::bytes(&out)
+    print::line(&done)
 }
 
 async fn show(records: &Records, id: TurnId, json: bool) -> Result<Exit, CommandError> {

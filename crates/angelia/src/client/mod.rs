@@ -4,6 +4,8 @@
 //!   [`TurnService`](angelia_frontends::turn_service::TurnService).
 //! - [`TurnEvents`]: the events of a turn as they happen, also across a lost connection;
 //!   `followed_turn`: its end if the daemon does not come back.
+//! - [`RestartSteps`]: how a restart of the daemon goes.
+//! - `reports`: status, usage, quotas and search.
 //! - `connection`: one HTTP connection.
 //! - [`ClientError`]: the errors.
 
@@ -11,6 +13,8 @@ mod connection;
 mod error;
 mod events;
 mod followed_turn;
+mod reports;
+mod restart;
 mod service;
 #[cfg(test)]
 pub(crate) mod test_daemon;
@@ -29,7 +33,7 @@ use angelia_core::{
 };
 use angelia_frontends::{
     http::{
-        HealthStatus, KEY_HEADER, REPEAT_HEADER, TERMINAL_HEADER,
+        ConfigReload, ConfigState, HealthStatus, KEY_HEADER, REPEAT_HEADER, TERMINAL_HEADER,
         resources::{
             AcceptedTurnResource, ApprovalResource, AuditResource, ResourceList, SessionResource,
             TurnResource,
@@ -45,7 +49,7 @@ use hyper::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use self::connection::{DaemonConnection, RequestBody};
-pub(crate) use self::{error::ClientError, events::TurnEvents};
+pub(crate) use self::{error::ClientError, events::TurnEvents, restart::RestartSteps};
 
 /// A working daemon answers `/healthz` at once; one that does not cannot be used.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
@@ -79,8 +83,27 @@ impl DaemonClient {
             .unwrap_or(Err(ClientError::Timeout))
     }
 
-    pub(crate) async fn sessions(&self, page: Page) -> Result<Vec<SessionResource>, ClientError> {
-        self.list("/api/sessions?", page).await
+    /// Returns sessions, the one that was used last first; of one directory, or of all.
+    pub(crate) async fn sessions_by_use(
+        &self,
+        cwd: Option<&Path>,
+        page: Page,
+    ) -> Result<Vec<SessionResource>, ClientError> {
+        let cwd = cwd.map(|cwd| format!("cwd={}&", percent_encode(&cwd.to_string_lossy())));
+        let path = format!("/api/sessions?sort=used&{}", cwd.unwrap_or_default());
+        self.list(&path, page).await
+    }
+
+    /// Returns records whose ids start so. `path` is that of their list.
+    pub(crate) async fn find_by_prefix<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<T>, ClientError> {
+        let path = format!("{path}?prefix={}&limit={limit}", percent_encode(prefix));
+        let found: ResourceList<T> = self.call_json(request(Method::GET, &path)).await?;
+        Ok(found.data)
     }
 
     /// Submits a turn. Returns `true` if it was submitted before, under the same key.
@@ -131,6 +154,16 @@ impl DaemonClient {
     ) -> Result<Vec<ApprovalResource>, ClientError> {
         let all = u8::from(which == ApprovalFilter::All);
         self.list(&format!("/api/approvals?all={all}&"), page).await
+    }
+
+    /// Returns the state of the daemon's configuration file.
+    pub(crate) async fn config_state(&self) -> Result<ConfigState, ClientError> {
+        self.call_json(request(Method::GET, "/api/config")).await
+    }
+
+    /// Tells the daemon to use its configuration file as it is now.
+    pub(crate) async fn reload_config(&self) -> Result<ConfigReload, ClientError> {
+        self.call_json(request(Method::POST, "/api/config/reload")).await
     }
 
     /// Returns rows of the audit, newest first.

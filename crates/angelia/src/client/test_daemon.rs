@@ -14,9 +14,10 @@ use angelia_core::{
 };
 use angelia_frontends::{
     http::{
-        AgentAccess, AgentDelegation, ApiState, CallerLimits, DelegatedTurnLimits, Metrics,
+        AgentAccess, AgentDelegation, AgentProcess, AgentProcesses, ApiState, CallerLimits,
+        ConfigControl, ConfigReload, ConfigState, DaemonInfo, DelegatedTurnLimits, Metrics,
         OwnerToken, TurnBody, TurnInput,
-        dialect::{ModelSettings, RecentRequests},
+        dialect::{LiveModels, RecentRequests},
         serve_unix,
     },
     socket::AgentSessions,
@@ -66,6 +67,12 @@ impl Profiles for OneProfile {
 /// The test's own process is no agent's.
 struct NoAgents;
 
+impl AgentProcesses for NoAgents {
+    fn list(&self) -> Vec<AgentProcess> {
+        Vec::new()
+    }
+}
+
 impl AgentSessions for NoAgents {
     fn session_of(&self, _: &str) -> Option<SessionId> {
         None
@@ -90,6 +97,28 @@ impl AgentDelegation for NoAgents {
     }
 }
 
+/// A configuration that never changes.
+struct FixedConfig;
+
+impl ConfigControl for FixedConfig {
+    fn state(&self) -> ConfigState {
+        ConfigState {
+            path: "config.yaml".to_owned(),
+            loaded_at: jiff::Timestamp::UNIX_EPOCH,
+            waiting: Vec::new(),
+            error: None,
+        }
+    }
+
+    fn settings(&self) -> serde_json::Map<String, serde_json::Value> {
+        serde_json::Map::new()
+    }
+
+    fn reload(&self) -> BoxFuture<'_, Result<ConfigReload, String>> {
+        Box::pin(async { Ok(ConfigReload::default()) })
+    }
+}
+
 impl TestDaemon {
     pub(crate) fn new() -> Self {
         let (puppet, strings) = ManualExecutor::new();
@@ -98,6 +127,7 @@ impl TestDaemon {
             store: Arc::clone(&store),
             clock: Arc::new(SystemClock),
             paths: Arc::new(LexicalPaths::default()),
+            edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
             executors: vec![puppet],
             limits: EngineLimits::default(),
             tasks: TaskGroup::new(),
@@ -107,15 +137,22 @@ impl TestDaemon {
             profiles: Arc::new(OneProfile),
             token: OwnerToken::new("unused"),
             agents: Arc::new(AgentAccess::new(Arc::new(NoAgents), Arc::new(NoAgents))),
+            agent_processes: Arc::new(NoAgents),
+            daemon: DaemonInfo {
+                started_at: jiff::Timestamp::UNIX_EPOCH,
+                address: "127.0.0.1:4376".to_owned(),
+            },
             version: "1.2.3".into(),
             config_sha256: "c0ffee".into(),
+            config: Arc::new(FixedConfig),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
-            models: ModelSettings::default(),
+            models: LiveModels::default(),
             recent_requests: RecentRequests::default(),
             caller_limits: CallerLimits::default(),
             metrics: Metrics::default(),
             tasks: TaskGroup::new(),
+            restarts: angelia_frontends::http::RestartRequests::new().0,
             bus: None,
         });
         let (doors, folder) = (TaskGroup::new(), tempfile::tempdir().unwrap());
@@ -155,6 +192,7 @@ pub(crate) fn approval_request(kind: ApprovalKind) -> ApprovalRequest {
         stage: ApprovalStage::Request,
         access: ToolAccess::default(),
         suggestions: Vec::new(),
+        edits: Vec::new(),
         kind,
         tool_id: None,
         tool_name: "brush".into(),

@@ -229,7 +229,7 @@ async fn lists_have_the_length_that_is_asked_for() {
         daemon.create_session(NewSessionBody::default(), false).await.unwrap();
     }
     for (limit, expected) in [(0, 0), (1, 1), (500, 500), (501, 501), (usize::MAX, 502)] {
-        let listed = daemon.sessions(Page::first(limit)).await.unwrap();
+        let listed = daemon.sessions_by_use(None, Page::first(limit)).await.unwrap();
         assert_eq!(listed.len(), expected);
         assert!(listed.windows(2).all(|pair| pair[0].id > pair[1].id), "newest first");
     }

@@ -100,7 +100,7 @@ impl Config {
     }
 }
 
-fn privileges_of(profile: &Profile, home: Option<&Path>) -> Privileges {
+pub(super) fn privileges_of(profile: &Profile, home: Option<&Path>) -> Privileges {
     Privileges {
         mode: profile.mode.into(),
         permissions: super::resolve::permissions(profile),

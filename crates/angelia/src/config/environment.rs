@@ -13,6 +13,9 @@ use angelia_executors::process::mark::MARK_VARIABLE;
 /// How the names of variables that configure Angelia begin.
 const SETTING_PREFIXES: [&str; 3] = ["ANGELIA_", "HERMES_", "CLAUDE_CLI_"];
 
+/// Names the folder of Hermes' bus.
+const HERMES_BUS_VARIABLE: &str = "HERMES_BUS_ROOT";
+
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     vars: BTreeMap<OsString, OsString>,
@@ -44,7 +47,7 @@ impl Environment {
     /// Returns the environment without the variables that configure Angelia, except those that say
     /// where its home and its bus are.
     pub(crate) fn without_settings(mut self) -> Self {
-        let kept = ["ANGELIA_HOME", MARK_VARIABLE, "ANGELIA_LOG", "HERMES_BUS_ROOT"];
+        let kept = ["ANGELIA_HOME", MARK_VARIABLE, "ANGELIA_LOG", HERMES_BUS_VARIABLE];
         self.vars.retain(|name, _| {
             let name = name.to_string_lossy();
             let configures = SETTING_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
@@ -70,7 +73,29 @@ impl Environment {
 
     /// The socket that clients of hermes-bus use, in `$HERMES_BUS_ROOT`, else in `~/.hermes`.
     pub(crate) fn hermes_bus_socket(&self) -> Option<PathBuf> {
-        Some(self.folder("HERMES_BUS_ROOT", ".hermes")?.join("hermes-bus.sock"))
+        Some(self.folder(HERMES_BUS_VARIABLE, ".hermes")?.join("hermes-bus.sock"))
+    }
+
+    /// Returns whether somebody here uses Hermes, whose programs look for their bus.
+    pub(crate) fn uses_hermes_bus(&self) -> bool {
+        self.names_hermes_bus() || self.home().is_some_and(|home| home.join(".hermes").is_dir())
+    }
+
+    /// Returns whether the folder of Hermes' bus is named in the environment.
+    pub(crate) fn names_hermes_bus(&self) -> bool {
+        self.non_empty(HERMES_BUS_VARIABLE).is_some()
+    }
+
+    /// Returns the environment of a program that was started under one of Hermes' names: it uses
+    /// the bus where Hermes' own programs look for it.
+    #[must_use]
+    pub(crate) fn with_hermes_bus(mut self) -> Self {
+        if !self.names_hermes_bus()
+            && let Some(home) = self.home()
+        {
+            self.vars.insert(HERMES_BUS_VARIABLE.into(), home.join(".hermes").into());
+        }
+        self
     }
 
     /// Returns the folder that the variable names, else a folder in the owner's home.

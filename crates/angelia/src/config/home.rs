@@ -105,8 +105,23 @@ impl Home {
         self.run_dir().join("bus.pid")
     }
 
+    /// The bus's own socket.
+    pub(crate) fn bus_socket(&self) -> PathBuf {
+        self.run_dir().join("bus.sock")
+    }
+
     pub(crate) fn bus_log(&self) -> PathBuf {
         self.logs_dir().join("bus.log")
+    }
+
+    /// The daemon's log.
+    pub(crate) fn daemon_log(&self) -> PathBuf {
+        self.logs_dir().join("angelia.log")
+    }
+
+    /// The daemon's log before the current one.
+    pub(crate) fn older_daemon_log(&self) -> PathBuf {
+        self.logs_dir().join("angelia.log.1")
     }
 
     pub(crate) fn token_file(&self) -> PathBuf {

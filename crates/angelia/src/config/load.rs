@@ -21,8 +21,8 @@ use super::{
     problem::{ConfigErrors, Problem, nearest},
     setting::{Setting as _, SettingsBlock as _, ValueCursor},
     types::{
-        BridgeProfile, BusSettings, ConfigFile, ExecutorName, Hermes, Http, McpServer, Mode,
-        Profile, ProfileName, ServerName, Sessions,
+        BridgeProfile, BusSettings, ConfigFile, ExecutorName, Hermes, Http, LogSettings, McpServer,
+        Mode, Profile, ProfileName, ServerName, Sessions,
     },
 };
 
@@ -37,7 +37,9 @@ pub(crate) struct Config {
     /// The values as they were set, with their origins; a value that is missing here is a default.
     pub(super) tree: Node,
     pub(super) profiles: BTreeMap<Arc<str>, ProfileEntry>,
-    default_profile: Arc<str>,
+    /// The executors that can run by their own defaults, with these defaults.
+    pub(super) targets: Vec<(ExecutorName, Profile)>,
+    pub(super) default_profile: Arc<str>,
     warnings: Vec<Problem>,
 }
 
@@ -46,6 +48,18 @@ pub(crate) struct Config {
 pub(crate) struct ProfileEntry {
     pub(super) candidates: Vec<(ExecutorName, Profile)>,
     pub(super) resume: bool,
+}
+
+impl ProfileEntry {
+    /// Returns the executors that the profile may run on.
+    pub(super) fn executors(&self) -> Vec<ExecutorName> {
+        self.candidates.iter().map(|(executor, _)| *executor).collect()
+    }
+
+    /// Returns the profile as it is on one executor.
+    pub(super) fn on(&self, executor: ExecutorName) -> Option<&Profile> {
+        self.candidates.iter().find(|(name, _)| *name == executor).map(|(_, profile)| profile)
+    }
 }
 
 impl Config {
@@ -78,9 +92,7 @@ impl Config {
             Some(file) if problems.is_empty() => {
                 let warnings = hermes::warnings(&tree, environment);
                 let config = Self::merge_defaults(file, tree, warnings);
-                problems = config.check_fallbacks();
-                problems.extend(config.check_commands());
-                problems.extend(config.check_delegates(environment.home().as_deref()));
+                problems = config.find_problems(environment.home().as_deref());
                 if problems.is_empty() {
                     return Ok(config);
                 }
@@ -91,6 +103,14 @@ impl Config {
                 Err(ConfigErrors(problems))
             }
         }
+    }
+
+    /// Checks what concerns more than one setting.
+    pub(super) fn find_problems(&self, home: Option<&Path>) -> Vec<Problem> {
+        let mut problems = self.check_fallbacks();
+        problems.extend(self.check_commands());
+        problems.extend(self.check_delegates(home));
+        problems
     }
 
     /// Merges every profile with the defaults it inherits. The parts are valid, so the result is
@@ -118,24 +138,44 @@ impl Config {
                 default_profile = BRIDGE_KEY.into();
             }
         }
-        Self { effective: file, tree, profiles, default_profile, warnings }
+        let targets = EXECUTORS.iter().filter_map(|executor| {
+            let executor = ExecutorName::from_name(executor.name)?;
+            let (_, entry) = inherit_defaults(&executors, None, executor, &Profile::default());
+            entry.candidates.into_iter().next()
+        });
+        let targets = targets.collect();
+        Self { effective: file, tree, profiles, targets, default_profile, warnings }
     }
 
     /// Returns the entry of an executor with its own defaults, for callers that name no profile.
     pub(super) fn executor_entry(&self, executor: &str, mode: Mode) -> Option<ProfileEntry> {
-        let executor = ExecutorName::from_name(executor)?;
-        let executors = self.tree.get("executors").cloned();
-        let executors = executors.unwrap_or_else(Node::empty_map);
-        let (_, mut entry) = inherit_defaults(&executors, None, executor, &Profile::default());
-        for (_, profile) in &mut entry.candidates {
-            profile.mode = mode;
+        let mut targets = self.targets.iter();
+        let (executor, profile) = targets.find(|(name, _)| name.as_str() == executor)?;
+        let profile = Profile { mode, ..profile.clone() };
+        Some(ProfileEntry { candidates: vec![(*executor, profile)], resume: true })
+    }
+
+    /// Returns the configuration of an empty file.
+    pub(crate) fn defaults() -> Self {
+        Self::merge_defaults(ConfigFile::default(), Node::empty_map(), Vec::new())
+    }
+
+    /// Returns the settings in force, with the values of variables masked.
+    pub(crate) fn to_json(&self) -> serde_json::Map<String, serde_json::Value> {
+        match serde_json::to_value(&self.effective) {
+            Ok(serde_json::Value::Object(settings)) => settings,
+            _ => serde_json::Map::new(),
         }
-        Some(entry)
     }
 
     /// Returns a profile as it is on each executor that it may run on.
     pub(super) fn candidates(&self, profile: &str) -> &[(ExecutorName, Profile)] {
         self.profiles.get(profile).map_or(&[], |entry| &entry.candidates)
+    }
+
+    /// Whether the owner chose the profile's executor, rather than leaving it to `auto`.
+    pub(crate) fn is_pinned(&self, profile: &str) -> bool {
+        matches!(self.candidates(profile), [_])
     }
 
     /// Returns a profile as it is on one executor.
@@ -177,12 +217,21 @@ impl Config {
         self.effective.drain.duration()
     }
 
+    pub(crate) const fn log(&self) -> &LogSettings {
+        &self.effective.log
+    }
+
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.effective.sessions
     }
 
     pub(crate) const fn bus(&self) -> &BusSettings {
         &self.effective.bus
+    }
+
+    /// Returns the name of the daemon's endpoint, if the configuration sets one.
+    pub(crate) fn named_endpoint(&self) -> Option<&str> {
+        self.tree.at(["bus", "endpoint"]).map(|_set| self.effective.bus.endpoint.0.as_str())
     }
 
     pub(crate) const fn http(&self) -> &Http {
@@ -250,13 +299,31 @@ impl Config {
         own.chain(bridge).map(summary).collect()
     }
 
-    /// Returns the hash of everything that decides how profiles run: two processes of one version
-    /// with the same hash run every profile alike. `listen` and `http` are left out, because they
-    /// concern only the daemon.
-    pub(crate) fn sha256(&self) -> String {
-        let tree = self.tree.with_keys(|key| key != "listen" && key != "http");
+    /// Returns the settings that come from variables: their paths, and their texts.
+    fn variables(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        // The address concerns only the daemon itself.
+        self.tree.with_keys(|key| key != "listen").collect_variables("", &mut found);
+        found
+    }
+
+    /// Returns whether a variable sets a key.
+    pub(crate) fn has_variables(&self) -> bool {
+        !self.variables().is_empty()
+    }
+
+    /// Returns the hash of where the settings come from: the path of the file, and the variables.
+    /// Two processes with the same hash follow the same settings, whatever the file says.
+    pub(crate) fn source_sha256(&self, file: &Path) -> String {
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         let mut hash = Sha256::new();
-        tree.write_to(&mut |part| hash.update(part));
+        hash.update(file.as_os_str().as_encoded_bytes());
+        for (path, text) in self.variables() {
+            for part in [path, text] {
+                hash.update([0]);
+                hash.update(part);
+            }
+        }
         format!("{:x}", hash.finalize())
     }
 
@@ -266,13 +333,10 @@ impl Config {
     }
 }
 
-/// Prints the hash, which differs whenever a setting differs and reveals none.
+/// Prints no values, because some are secrets.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("profiles", &self.profiles.keys())
-            .field("sha256", &self.sha256())
-            .finish_non_exhaustive()
+        f.debug_struct("Config").field("profiles", &self.profiles.keys()).finish_non_exhaustive()
     }
 }
 

@@ -14,6 +14,7 @@
 //! - [`plano`]: the variables of Plano's bridge.
 //! - [`resolve`]: turns a profile and a call into a session specification, its clocks and budgets
 //!   by [`limits`].
+//! - [`reload`]: merges a changed file into the configuration in force, by [`reload_rules`].
 //! - [`show`], [`template`], [`schema`](mod@schema): the output of `angelia config …`.
 
 mod commands;
@@ -29,6 +30,8 @@ mod node;
 mod owner_only;
 mod plano;
 mod problem;
+mod reload;
+mod reload_rules;
 mod resolve;
 mod schema;
 mod setting;
@@ -46,8 +49,12 @@ pub(crate) use environment::Environment;
 pub(crate) use home::{Home, HomeError, new_token};
 pub(crate) use load::Config;
 pub(crate) use problem::ConfigErrors;
+pub(crate) use reload::Confirmation;
 pub(crate) use resolve::{ResolveContext, ResolveError};
 pub(crate) use schema::schema;
 pub(crate) use template::initial_file;
-pub(crate) use types::{ApiKey, KeyFields, KeyHash, KeyProfiles, Period, is_key_name};
+pub(crate) use types::{
+    ApiKey, DEFAULT_ENDPOINT, HermesSocket, KeyFields, KeyHash, KeyProfiles, LiveAgentLimit,
+    Period, is_key_name,
+};
 pub(crate) use yaml_edit::{add_key, remove_key};

@@ -133,27 +133,15 @@ impl Node {
         self.overlay(layer);
     }
 
-    /// Passes an unambiguous encoding of the values, without their origins, to `out`.
-    pub(crate) fn write_to(&self, out: &mut impl FnMut(&[u8])) {
-        match &self.value {
-            NodeValue::Scalar(Scalar { kind, text }) => {
-                let is_null = *kind == ScalarKind::Null;
-                write_framed(if is_null { "null" } else { "scalar" }, out);
-                write_framed(text, out);
+    /// Collects the values below a path that come from variables, with their paths.
+    pub(crate) fn collect_variables(&self, path: &str, found: &mut Vec<(String, String)>) {
+        match (&self.value, &self.origin) {
+            (NodeValue::Scalar(scalar), ValueOrigin::Variable(_)) => {
+                found.push((path.to_owned(), scalar.text.clone()));
             }
-            NodeValue::List(items) => {
-                write_framed("list", out);
-                write_framed(&items.len().to_string(), out);
-                for item in items {
-                    item.write_to(out);
-                }
-            }
-            NodeValue::Map(entries) => {
-                write_framed("map", out);
-                write_framed(&entries.len().to_string(), out);
-                for entry in entries {
-                    write_framed(&entry.key, out);
-                    entry.node.write_to(out);
+            _ => {
+                for entry in self.entries() {
+                    entry.node.collect_variables(&format!("{path}.{}", entry.key), found);
                 }
             }
         }
@@ -185,10 +173,4 @@ impl Node {
             }
         }
     }
-}
-
-/// Writes text with its length before it, so that no two sequences have the same encoding.
-fn write_framed(text: &str, out: &mut impl FnMut(&[u8])) {
-    out(&(text.len() as u64).to_le_bytes());
-    out(text.as_bytes());
 }

@@ -43,6 +43,9 @@ pub(crate) trait SettingsBlock: Setting + Default {
 
     fn fields() -> Vec<SettingDoc>;
 
+    /// Takes each value of `new` that differs and whose key `accept` accepts.
+    fn take_changes(&mut self, new: &Self, accept: &mut dyn FnMut(&'static str) -> bool);
+
     /// Reads the block with the given defaults instead of its own.
     fn read_over(default: Self, place: &ValueCursor<'_>) -> Option<Self>;
 }
@@ -190,6 +193,16 @@ macro_rules! settings {
                     about: [$( $doc, )+].concat().trim().to_owned(),
                     expects: <$type as $crate::config::setting::Setting>::expects(),
                 }, )+]
+            }
+
+            fn take_changes(
+                &mut self,
+                new: &Self,
+                accept: &mut dyn FnMut(&'static str) -> bool,
+            ) {
+                $( if self.$key != new.$key && accept(stringify!($key)) {
+                    self.$key.clone_from(&new.$key);
+                } )+
             }
 
             fn read_over(

@@ -8,7 +8,7 @@ use super::{
     node::Node,
     setting::{SettingDoc, SettingsBlock},
     show::{format_flow, to_tree},
-    types::{BusSettings, ConfigFile, Http, Profile, Sessions},
+    types::{BusSettings, ConfigFile, Http, LogSettings, Profile, Sessions},
 };
 
 const HEADER: &str = "\
@@ -33,6 +33,7 @@ pub(crate) fn initial_file() -> String {
                 text.push_str("  #claude: {}\n  #codex: {}\n  #acp: {}\n");
             }
             "sessions" => write_block::<Sessions>(&field, "sessions:\n", 1, &mut text),
+            "log" => write_block::<LogSettings>(&field, "log:\n", 1, &mut text),
             "http" => write_block::<Http>(&field, "http:\n", 1, &mut text),
             "bus" => write_block::<BusSettings>(&field, "bus:\n", 1, &mut text),
             _ => {

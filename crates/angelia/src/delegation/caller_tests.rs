@@ -38,6 +38,7 @@ impl TestStore {
         let record = SessionRecord {
             id: session,
             title: None,
+            source: None,
             created_at: now,
             updated_at: now,
             spec,

@@ -6,9 +6,13 @@ use angelia_core::{
     model::{Failure, FailureKind, SessionId, SessionSpec},
     ports::{BoxFuture, Store},
 };
-use angelia_executors::process::{ProcessMark, session_binding};
+use angelia_executors::process::{
+    HomeId, ProcessMark,
+    agent_trees::{AgentTree, agent_trees},
+    session_binding,
+};
 use angelia_frontends::{
-    http::{AgentDelegation, DelegatedTurnLimits},
+    http::{AgentDelegation, AgentProcess, AgentProcesses, DelegatedTurnLimits},
     mcp::{ToolCallError, lineage},
     socket::AgentSessions,
 };
@@ -36,6 +40,22 @@ impl AgentSessions for HomeAgents {
             return None;
         }
         session_binding::read_session(&self.bindings, &mark)
+    }
+}
+
+impl AgentProcesses for HomeAgents {
+    fn list(&self) -> Vec<AgentProcess> {
+        let Ok(home) = HomeId::new(&self.home_id) else {
+            return Vec::new();
+        };
+        let process = |tree: AgentTree| AgentProcess {
+            session: session_binding::read_session(&self.bindings, &tree.mark),
+            pid: tree.pid,
+            program: tree.program,
+            processes: tree.processes,
+            rss_bytes: tree.rss_bytes,
+        };
+        agent_trees(&home).into_iter().map(process).collect()
     }
 }
 

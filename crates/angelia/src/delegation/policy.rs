@@ -15,7 +15,8 @@ pub(crate) fn check_profile(
     target: &str,
 ) -> Result<(), ToolCallError> {
     let spec = &caller.session.spec;
-    let allowed = app.config.delegates(&spec.profile, &spec.executor);
+    let config = app.live_config.current();
+    let allowed = config.delegates(&spec.profile, &spec.executor);
     let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
     check_listed(target, &spec.profile, &allowed)?;
     if caller.depth >= lineage::MAX_DELEGATION_DEPTH {
@@ -30,8 +31,8 @@ pub(crate) fn check_profile(
         caller_cwd: Some(&spec.cwd),
         at_terminal: false,
     };
-    for name in app.config.with_fallbacks(target) {
-        let specs = app.config.resolve(Some(name), &call);
+    for name in config.with_fallbacks(target) {
+        let specs = config.resolve(Some(name), &call);
         for spec in specs.map_err(|error| ToolCallError::new(error.to_string()))? {
             check_excess(caller, target, &spec)?;
         }

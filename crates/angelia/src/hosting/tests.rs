@@ -187,11 +187,12 @@ fn hooks_and_names_come_from_where_they_were_before() {
     let rules = LiveRules::new(Vec::new());
     let name = |more: &[(&str, &str)], gateway| {
         let stage = HostingFixture::new(more);
-        super::endpoint_name(&stage.environment, &rules, gateway).unwrap().to_string()
+        super::endpoint_name(&stage.environment, None, &rules, gateway).unwrap().to_string()
     };
-    assert_eq!(name(&[], false), "hermes-bus");
+    assert_eq!(name(&[], false), "angelia");
+    assert_eq!(name(&[], true), "angelia");
     assert_eq!(name(&[("HERMES_BUS_ENDPOINT", "coder")], true), "coder-gateway");
-    assert_eq!(name(&[("HERMES_HOME", "/elsewhere/work")], false), "hermes-bus");
+    assert_eq!(name(&[("HERMES_HOME", "/elsewhere/work")], false), "angelia");
     let home = stage.path(".hermes/profiles/work");
     let environment: Environment = [
         ("HOME".into(), stage.folder.path().into()),
@@ -199,5 +200,18 @@ fn hooks_and_names_come_from_where_they_were_before() {
     ]
     .into_iter()
     .collect();
-    assert_eq!(super::endpoint_name(&environment, &rules, false).unwrap().as_str(), "work");
+    assert_eq!(super::endpoint_name(&environment, None, &rules, false).unwrap().as_str(), "work");
+
+    // Hermes' rules file names the endpoint as Hermes does, and ours as it is written.
+    let environment = &stage.environment;
+    for (folder, expected) in [(".angelia", "coder"), (".hermes", "coder-gateway")] {
+        fs::create_dir_all(stage.path(folder)).unwrap();
+        let path = stage.path(folder).join("bus-rules.yaml");
+        fs::write(&path, "bus: {endpoint: coder}\n").unwrap();
+        let rules = LiveRules::new(vec![path]);
+        let name = super::endpoint_name(environment, None, &rules, true).unwrap();
+        assert_eq!(name.as_str(), expected);
+        let name = super::endpoint_name(environment, Some("mine"), &rules, true).unwrap();
+        assert_eq!(name.as_str(), "mine");
+    }
 }

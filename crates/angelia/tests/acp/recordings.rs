@@ -24,6 +24,7 @@ fn approval(request: &ApprovalRequest, number: usize) -> Approval {
         tool_name: request.tool_name.clone(),
         title: request.title.clone(),
         detail: request.detail.clone(),
+        diff: None,
         rules: Vec::new(),
         expires_at: jiff::Timestamp::UNIX_EPOCH,
     }
@@ -40,7 +41,9 @@ fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a AgentEvent)>) 
         let kind = match emitted {
             AgentEvent::Event(kind) => kind.clone(),
             AgentEvent::ApprovalRequest(request) => EventKind::Approval(approval(request, number)),
-            AgentEvent::ApprovalWithdrawn(_) | AgentEvent::Activity(_) => continue,
+            AgentEvent::ApprovalWithdrawn(_) | AgentEvent::Activity(_) | AgentEvent::Quota(_) => {
+                continue;
+            }
         };
         if let EventKind::Block { block, channel: TextChannel::Answer, text } = &kind {
             said.insert((turn, *block), text.to_string());

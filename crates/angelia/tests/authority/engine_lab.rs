@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use angelia_backends::paths::RealPaths;
+use angelia_backends::{edit_diff::FileDiffs, paths::RealPaths};
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts, NewSession},
     model::{
@@ -100,6 +100,7 @@ impl EngineLab {
                 &place.root().join("angelia"),
                 angelia_executors::agent_files(),
             )),
+            edits: Arc::new(FileDiffs),
             executors: vec![isolated.executor],
             limits: EngineLimits::default(),
             tasks: tasks.clone(),
@@ -126,7 +127,7 @@ impl EngineLab {
     }
 
     pub(crate) async fn session(&self, spec: SessionSpec) -> SessionId {
-        let new = NewSession { spec, title: None, name: None };
+        let new = NewSession { spec, title: None, name: None, source: None };
         self.engine.create_session(new).await.unwrap().id
     }
 

@@ -42,6 +42,7 @@ fn plain_request(case: &RecordedCase, root: &Path) -> ApprovalRequest {
         subject: Some(target.as_str().into()),
         access,
         suggestions: Vec::new(),
+        edits: Vec::new(),
         title: "t".into(),
         detail: "d".into(),
         input: serde_json::value::to_raw_value(&()).unwrap().into(),

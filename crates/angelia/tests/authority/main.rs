@@ -14,6 +14,7 @@
 mod budget;
 mod cases;
 mod deny_rules;
+mod edit_diffs;
 mod engine_lab;
 mod floor;
 #[expect(dead_code, reason = "shared with the tests of the executors")]

@@ -16,6 +16,7 @@ pub(crate) struct BusMachine {
     place: IsolatedHome,
     /// A folder with links to the program under its other names.
     bin: PathBuf,
+    uses_hermes: bool,
 }
 
 impl BusMachine {
@@ -26,7 +27,12 @@ impl BusMachine {
         for name in ["hermes-busd", "hermes-bus-server"] {
             symlink(ANGELIA, bin.join(name)).unwrap();
         }
-        Self { place, bin }
+        Self { place, bin, uses_hermes: true }
+    }
+
+    /// Returns the machine of somebody who has never used Hermes.
+    pub(crate) fn without_hermes() -> Self {
+        Self { uses_hermes: false, ..Self::new() }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -35,6 +41,15 @@ impl BusMachine {
 
     pub(crate) fn socket(&self) -> PathBuf {
         self.root().join("hermes/hermes-bus.sock")
+    }
+
+    /// Returns the path of the bus's own socket.
+    pub(crate) fn own_socket(&self) -> PathBuf {
+        self.home().join("run/bus.sock")
+    }
+
+    pub(crate) fn user_home(&self) -> PathBuf {
+        self.place.home()
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -57,10 +72,12 @@ impl BusMachine {
             .env_clear()
             .envs(self.place.environment())
             .env("PATH", self.search_path(Path::new("/usr/bin/env")))
-            .env("HERMES_BUS_ROOT", self.root().join("hermes"))
-            .env("HERMES_HOME", self.root().join("hermes"))
             .current_dir(self.place.work_dir())
             .stdin(Stdio::null());
+        if self.uses_hermes {
+            let hermes = self.root().join("hermes");
+            command.env("HERMES_BUS_ROOT", &hermes).env("HERMES_HOME", &hermes);
+        }
         command
     }
 
@@ -85,6 +102,11 @@ impl BusMachine {
     pub(crate) fn start_in_background(&self) -> BusStopGuard<'_> {
         let started = self.angelia(&["bus", "start"]);
         assert!(started.status.success(), "{started:?}");
+        self.stop_at_end()
+    }
+
+    /// Stops a bus that a sender has started, when the test ends.
+    pub(crate) fn stop_at_end(&self) -> BusStopGuard<'_> {
         BusStopGuard(self)
     }
 

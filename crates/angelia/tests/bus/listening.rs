@@ -158,6 +158,7 @@ fn a_broken_rules_file_is_reported_at_once_and_after_each_edit() {
     let mut listening = ListenProcess::start(&machine, &["r"]);
     let note = listening.note();
     assert!(note.contains("bus-rules.yaml: line 2") && note.contains("`verifed`"), "{note}");
+    assert!(note.contains("no rule is in force") && !note.contains("earlier"), "{note}");
     assert_eq!(listening.note(), "listening as r");
     send(&machine, &["--type", "run", "shown, because no rule is in force"]);
     assert_eq!(listening.line(), "shown, because no rule is in force");

@@ -5,7 +5,11 @@
 mod bus_machine;
 mod killed;
 mod listening;
+mod listening_at_a_terminal;
+mod own_names;
 mod real_hermes;
+mod replies;
 mod service;
 mod serving;
 mod stopping;
+mod takeover;

@@ -1,11 +1,13 @@
 //! The bus inside `angelia serve`.
 
 use std::{
+    os::unix::net::UnixListener,
     process::Stdio,
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use angelia_testkit::bus_peer::BusPeer;
+use serde_json::{Value, json};
 
 use crate::bus_machine::{BusDaemon, BusMachine, text};
 
@@ -49,11 +51,20 @@ async fn the_bus_is_there_and_the_bus_commands_leave_it_alone() {
     assert_eq!(machine.status()["pid"], pid);
 }
 
-#[test]
-fn serve_goes_on_without_a_bus_that_somebody_else_has() {
+#[tokio::test]
+async fn serve_leaves_somebody_elses_daemon_alone_and_takes_its_socket_when_it_stops() {
     let machine = BusMachine::new();
-    let _alone = machine.start_in_background();
-    let pid = machine.status()["pid"].clone();
-    let _serving = serving(&machine);
-    assert_eq!(machine.status()["pid"], pid);
+    std::fs::create_dir_all(machine.socket().parent().unwrap()).unwrap();
+    let theirs = UnixListener::bind(machine.socket()).unwrap();
+    let daemon = serving(&machine);
+    let mut peer = BusPeer::connect_with_retry(&machine.own_socket()).await;
+    let register = json!({"type": "register", "endpoint": "r", "ack": true});
+    assert_eq!(peer.request(register).await["type"], "registered");
+    assert_eq!(machine.status()["pid"], Value::Null, "Hermes' socket is the one that was chosen");
+    drop(theirs);
+    let mut old = machine.register("s").await;
+    let message = json!({"type": "message", "to": "r", "id": "1", "body": {"text": "x"}});
+    assert_eq!(old.request(message).await["type"], "accepted");
+    assert_eq!(peer.expect_frame().await["id"], "1");
+    assert_eq!(machine.status()["pid"], daemon.0.id());
 }

@@ -101,6 +101,7 @@ fn profiles_share_one_socket_that_is_their_owners() {
             .env("HERMES_HOME", user.join(".hermes/profiles/coder"));
         command.output().unwrap()
     };
+    fs::create_dir_all(user.join(".hermes/profiles/coder")).unwrap();
     assert!(run(&["bus", "start"]).status.success());
     let socket = user.join(".hermes/hermes-bus.sock");
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -111,7 +112,8 @@ fn profiles_share_one_socket_that_is_their_owners() {
     let status = text(&run(&["bus", "status"]).stdout);
     for told in [
         "the bus is running (process ",
-        &format!("socket: {}", socket.display()),
+        &format!("socket: {}", machine.own_socket().display()),
+        &format!("for Hermes: {}", socket.display()),
         "1 accepted, 0 delivered, 0 refused, 1 waiting, 0 dead",
         "r (away), 1 waiting",
         "bus.log",

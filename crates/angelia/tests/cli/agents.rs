@@ -16,7 +16,7 @@ profiles:
 ";
 
 /// Runs a command as a child of a shell with this mark.
-fn run_as_agent(machine: &Machine, mark: &str, arguments: &[&str]) -> ProgramOutput {
+pub(crate) fn run_as_agent(machine: &Machine, mark: &str, arguments: &[&str]) -> ProgramOutput {
     let mut command = machine.program("/bin/sh");
     command
         .env("ANGELIA_AGENT", mark)
@@ -26,7 +26,7 @@ fn run_as_agent(machine: &Machine, mark: &str, arguments: &[&str]) -> ProgramOut
 }
 
 /// Makes a mark of this home that belongs to a session.
-fn bind(machine: &Machine, session: &str) -> String {
+pub(crate) fn bind(machine: &Machine, session: &str) -> String {
     let folder = machine.home().join("run/agents");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("owner:agent"), session).unwrap();
@@ -40,12 +40,13 @@ fn what_is_the_owners_is_refused() {
     machine.angelia(&["run", "hello"]).assert_code(0);
     let session = machine.list("sessions")[0]["id"].as_str().unwrap().to_owned();
     let own = bind(&machine, &session);
-    let refused: [&[&str]; 22] = [
+    let refused: [&[&str]; 23] = [
         &["keys", "add", "mine"],
         &["keys", "list"],
         &["keys", "revoke", "mine"],
         &["config", "show"],
         &["config", "init", "--force"],
+        &["config", "reload"],
         &["bus", "stop"],
         &["bus", "restart"],
         &["bus", "dead", "list"],

@@ -82,12 +82,12 @@ fn a_directory_that_cannot_be_entered_is_named() {
     }
     machine
         .angelia(&["run", "--cwd", "/nonexistent/place", "hi"])
-        .assert_code(1)
+        .assert_code(2)
         .assert_stderr("exists");
     let serving = machine.serve();
     machine
         .angelia(&["run", "--cwd", "/nonexistent/place", "hi"])
-        .assert_code(1)
+        .assert_code(2)
         .assert_stderr("exists");
     serving.stop().assert_code(0);
     let ran = machine.shell("mkdir gone && cd gone && rmdir ../gone && \"$ANGELIA\" run hello");
@@ -105,9 +105,9 @@ fn a_directory_without_permission_is_named() {
              exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{script}'",
             root = machine.place.root().display()
         );
-        machine.shell(&script).assert_code(1).assert_stderr("locked").assert_stderr("enter");
+        machine.shell(&script).assert_code(2).assert_stderr("locked").assert_stderr("enter");
     } else {
-        machine.shell(script).assert_code(1).assert_stderr("locked").assert_stderr("enter");
+        machine.shell(script).assert_code(2).assert_stderr("locked").assert_stderr("enter");
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use crate::{
     agent_processes::agent_pids,
     http,
-    machine::{Machine, SAYS_AND_HANGS, SERVE, mode, until},
+    machine::{DEMO_NOTE, Machine, SAYS_AND_HANGS, SERVE, mode, until},
     transcript::Transcript,
 };
 
@@ -111,21 +111,6 @@ fn commands_use_it_and_the_process_stays_hot() {
 }
 
 #[test]
-fn one_with_another_configuration_is_ignored_with_a_note() {
-    let machine = Machine::new();
-    let serving = machine.serve();
-    machine.angelia(&["run", "hello"]).assert_code(0);
-    machine.configure("profiles: {default: {executor: parrot, model: other}}");
-    let ran = machine.angelia(&["run", "--json", "!who"]);
-    ran.assert_code(0).assert_stderr("another configuration").assert_stderr("without it");
-    assert!(ran.stdout.contains(r#""model":"other""#), "{ran:#?}");
-    machine.configure("");
-    let ran = machine.angelia(&["run", "hello"]);
-    assert_eq!(ran.assert_code(0).stderr, "");
-    serving.stop().assert_code(0);
-}
-
-#[test]
 fn going_ends_every_turn_and_those_who_watch_see_it() {
     let machine = Machine::new();
     let serving = machine.serve();
@@ -174,7 +159,7 @@ fn a_dead_daemons_socket_confuses_nobody() {
     serving.kill();
     assert!(machine.home().join("run/angelia.sock").exists(), "that is what is tested");
     let ran = machine.angelia(&["run", "-s", "work", "hello"]);
-    assert_eq!(ran.assert_code(0).stderr, "");
+    assert_eq!(ran.assert_code(0).stderr, DEMO_NOTE);
     machine.angelia(&["doctor"]).assert_stdout("not running");
     let serving = machine.serve();
     machine.angelia(&["run", "-s", "work", "hello"]).assert_code(0);

@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use angelia_testkit::real::{RealClaude, RealCodex};
+
 use crate::{
-    machine::{Machine, mode},
+    machine::{DEMO_NOTE, Machine, mode},
     transcript::Transcript,
 };
 
@@ -16,8 +18,27 @@ fn hello_is_answered_and_says_that_it_is_a_demo() {
         .assert_stdout("You said: hello")
         .assert_stdout("angelia doctor");
     assert!(ran.stdout.ends_with('\n'));
-    assert_eq!(ran.stderr, "", "a pipe gets the answer and nothing else");
+    assert_eq!(ran.stderr, DEMO_NOTE, "also in a pipe");
     assert!(!ran.stdout.contains('\x1b'), "no colours for a pipe");
+}
+
+/// The demo never stands in for an agent that somebody has installed.
+#[test]
+fn real_an_agent_without_a_login_is_reported_and_not_replaced() {
+    let claude = RealClaude::all().unwrap().map(|claude| ("claude", claude.path));
+    let codex = ("codex", RealCodex::find().unwrap().path);
+    for (name, path) in claude.into_iter().chain([codex]) {
+        let machine = Machine::new();
+        let bin = machine.place.root().join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        std::os::unix::fs::symlink(path, bin.join(name)).unwrap();
+        let ran = machine.angelia(&["run", "hello"]);
+        ran.assert_code(77).assert_stderr("not logged in").assert_stderr("hint: ");
+        assert_eq!(ran.stdout, "", "{name}");
+        let ran = machine.angelia(&["run", "--json", "hello"]);
+        ran.assert_code(77);
+        assert_eq!(Transcript::read(&ran.stdout).end()["failure"]["kind"], "auth", "{name}");
+    }
 }
 
 #[test]
@@ -25,8 +46,7 @@ fn events_are_printed_as_they_are_and_nothing_else() {
     let machine = Machine::new();
     let script = "!think about it\n!tool Read\n!words 3\nthe end";
     let ran = machine.angelia(&["run", "--json", script]);
-    ran.assert_code(0);
-    assert_eq!(ran.stderr, "");
+    ran.assert_code(0).assert_stderr("demo agent");
     let transcript = Transcript::read(&ran.stdout);
     insta::assert_json_snapshot!("events_of_a_turn", transcript.shape());
 }
@@ -58,11 +78,24 @@ fn a_prompt_comes_from_the_argument_or_from_standard_input() {
         .angelia_with_input(&["run"], b"through the pipe\n")
         .assert_code(0)
         .assert_stdout("through the pipe");
-    // With a prompt on the command line, stdin is not read.
-    let both = machine.angelia_with_input(&["run", "typed"], b"piped");
-    both.assert_code(0).assert_stdout("You said: typed");
-    assert!(!both.stdout.contains("piped"));
+    // Both together: what is piped in is a block below the prompt.
+    let both = machine.angelia_with_input(&["run", "review this"], b"-old\n+new\n");
+    both.assert_code(0).assert_stdout("You said: review this\n\n<stdin>\n-old\n+new\n</stdin>");
+    let invalid = machine.angelia_with_input(&["run", "review this"], b"\xff");
+    invalid.assert_code(2).assert_stderr("not UTF-8 text");
     machine.angelia(&["run", "--", "--json"]).assert_code(0).assert_stdout("You said: --json");
+}
+
+/// A program may start us with a pipe that it never writes to.
+#[test]
+fn a_silent_pipe_is_not_waited_for_and_a_slow_one_is_read_to_the_end() {
+    let machine = Machine::with_shell();
+    let silent = machine.shell("mkfifo pipe; exec 3<>pipe; \"$ANGELIA\" run hello <&3");
+    silent.assert_code(0).assert_stdout("You said: hello\n");
+    silent.assert_stderr("nothing came from standard input within 3 s; going on without it");
+    let slow = machine.shell("{ sleep 1; echo one; sleep 4; echo two; } | \"$ANGELIA\" run hello");
+    slow.assert_code(0).assert_stdout("You said: hello\n\n<stdin>\none\ntwo\n</stdin>");
+    assert!(!slow.stderr.contains("standard input"), "{slow:#?}");
 }
 
 #[test]
@@ -120,5 +153,7 @@ fn version_and_help_are_no_failures() {
     machine.angelia(&["--version"]).assert_code(0).assert_stdout(env!("CARGO_PKG_VERSION"));
     machine.angelia(&["--help"]).assert_code(0).assert_stdout("doctor").assert_stdout("sessions");
     machine.angelia(&["run", "--help"]).assert_code(0).assert_stdout("--json");
+    machine.angelia(&["help", "run"]).assert_code(0).assert_stdout("--json");
+    machine.angelia(&["help", "sessions", "fork"]).assert_code(0).assert_stdout("ID");
     assert!(!machine.home().exists(), "looking changes nothing");
 }

@@ -16,6 +16,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::transcript::Transcript;
 
+/// What `run` says if the demo answers and nobody chose it.
+pub(crate) const DEMO_NOTE: &str = "angelia: the built-in demo agent answers; no coding agent is \
+    behind it\n  hint: `angelia doctor` says how to get one\n";
+
 /// A prompt for a turn that answers some text, calls a tool so that the text is complete and
 /// recorded, and then hangs.
 pub(crate) const SAYS_AND_HANGS: &str = "said before\n!tool Wait\n!hang";

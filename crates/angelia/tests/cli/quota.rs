@@ -42,6 +42,12 @@ fn real_a_limit_that_is_far_leaves_the_turn_parked() {
         let listed = lab.machine.list("turns");
         assert_eq!(listed[0]["status"], "parked", "{listed:?}");
         assert!(agent_processes::agent_pids(&lab.machine).is_empty());
+        // What the agent has reported about its quota is shown, also without a daemon.
+        let status = lab.machine.angelia(&["status", "--json"]).assert_code(69).stdout.clone();
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let quota = &status["quotas"][0];
+        assert_eq!((&quota["executor"], &quota["exhausted"]), (&"claude".into(), &true.into()));
+        assert!(quota["resets_at"].as_str().unwrap().starts_with("2096-"), "{quota}");
         // The text output says what happened and what happens next.
         let ran = lab.machine.angelia(&["run", "LIMIT"]);
         ran.assert_code(75).assert_stderr("parked until 2096").assert_stderr("angelia serve");

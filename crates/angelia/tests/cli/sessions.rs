@@ -55,7 +55,7 @@ fn a_session_keeps_what_it_was_begun_with() {
 }
 
 #[test]
-fn lists_are_newest_first_and_have_full_ids() {
+fn lists_are_newest_first_and_have_headers() {
     let machine = Machine::new();
     machine.angelia(&["sessions", "list"]).assert_code(0);
     machine.angelia(&["turns", "list"]).assert_code(0);
@@ -64,10 +64,11 @@ fn lists_are_newest_first_and_have_full_ids() {
     let listed = machine.angelia(&["sessions", "list"]);
     listed.assert_code(0);
     let lines: Vec<&str> = listed.stdout.lines().collect();
-    assert_eq!(lines.len(), 2, "{listed:#?}");
-    assert!(lines[0].starts_with(two.session()) && lines[0].ends_with("the second"), "{listed:#?}");
-    assert!(lines[1].starts_with(one.session()) && lines[1].contains("parrot"), "{listed:#?}");
-    assert_eq!(machine.angelia(&["sessions", "list", "-n", "1"]).stdout.lines().count(), 1);
+    assert_eq!(lines.len(), 3, "{listed:#?}");
+    assert!(lines[0].starts_with("ID ") && lines[0].ends_with("FIRST WORDS"), "{listed:#?}");
+    assert!(lines[1].ends_with("the second") && lines[1].contains("terminal"), "{listed:#?}");
+    assert!(lines[2].ends_with("the first one") && lines[2].contains("parrot"), "{listed:#?}");
+    assert_eq!(machine.angelia(&["sessions", "list", "-n", "1"]).stdout.lines().count(), 2);
 
     let sessions = machine.list("sessions");
     assert_eq!(sessions[0]["id"], two.session());
@@ -77,8 +78,8 @@ fn lists_are_newest_first_and_have_full_ids() {
     assert_eq!(turns[0]["id"], two.turn());
     assert_eq!(turns[1]["text"].as_str(), Some(one.text()));
     let of_one = machine.angelia(&["turns", "list", "-s", one.session()]);
-    assert_eq!(of_one.assert_code(0).stdout.lines().count(), 1);
-    of_one.assert_stdout(one.turn());
+    assert_eq!(of_one.assert_code(0).stdout.lines().count(), 2);
+    of_one.assert_stdout("the first one");
 }
 
 #[test]
@@ -139,7 +140,9 @@ fn what_is_deleted_is_gone() {
         let one = machine.turn(&["-s", "work", "SECRET-OF-MINE"]);
         let two = machine.turn(&["hello"]);
         let three = machine.turn(&["stays"]);
-        machine.angelia(&["sessions", "delete", one.session(), two.session()]).assert_code(0);
+        let deleted = machine.angelia(&["sessions", "delete", one.session(), two.session()]);
+        deleted.assert_code(0).assert_stdout(&format!("deleted: {}\n", one.session()));
+        deleted.assert_stdout(&format!("deleted: {}\n", two.session()));
         machine
             .angelia(&["sessions", "show", one.session()])
             .assert_code(1)

@@ -1,4 +1,4 @@
-//! `config`, `doctor` and `completions`.
+//! `config` and `completions`.
 
 use std::fs;
 
@@ -84,43 +84,6 @@ fn the_schema_is_a_schema() {
     let schema = Machine::new().angelia(&["config", "schema"]);
     let schema: Value = serde_json::from_str(&schema.assert_code(0).stdout).unwrap();
     assert!(schema["properties"]["profiles"].is_object());
-}
-
-#[test]
-fn doctor_says_what_is_there_and_what_to_do() {
-    let machine = Machine::new();
-    let ran = machine.angelia(&["doctor"]);
-    ran.assert_code(1)
-        .assert_stdout("claude")
-        .assert_stdout("not installed")
-        .assert_stdout("parrot")
-        .assert_stdout("demo");
-    let json = machine.angelia(&["doctor", "--json"]);
-    let findings: Vec<Value> = serde_json::from_str(&json.assert_code(1).stdout).unwrap();
-    let claude = findings.iter().find(|finding| finding["what"] == "claude").unwrap();
-    assert_eq!(claude["ok"], false);
-    assert!(claude["hint"].as_str().unwrap().contains("install"));
-
-    let fake = programs::fake_cli().unwrap();
-    machine.configure(&format!(
-        "profiles: {{default: {{executor: claude, binary: {}}}}}",
-        fake.display()
-    ));
-    machine
-        .angelia(&["doctor"])
-        .assert_code(0)
-        .assert_stdout("2.1.325")
-        .assert_stdout("logged in")
-        .assert_stdout("Ready");
-    machine.configure(&format!(
-        "profiles: {{default: {{executor: claude, binary: {}, env: {{FAKE_CLI_LOGGED_OUT: '1'}}}}}}",
-        fake.display()
-    ));
-    machine
-        .angelia(&["doctor"])
-        .assert_code(1)
-        .assert_stdout("not logged in")
-        .assert_stdout("log in");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_turn_is_shown_with_its_tools_and_its_price() {
         .assert_stdout("parrot · parrot")
         .assert_stdout("• Read pretended.txt")
         .assert_stdout("word1 word2 word3");
-    ran.assert_stdout(" in, ").assert_stdout(" out, cache ").assert_stdout("$0.0000");
+    ran.assert_stdout(" in · ").assert_stdout(" out · $0.0000 · ");
     ran.assert_stdout("\x1b[2m").assert_stdout("\r\x1b[K");
 }
 
@@ -62,14 +62,14 @@ fn an_approval_is_asked_and_answered() {
     let machine = Machine::with_shell();
     for (keys, allowed) in [("y\n", true), ("nonsense\nn\n", false)] {
         let mut terminal = Terminal::open(&machine, "run '!ask rm everything'");
-        terminal.running.wait_for_stdout("[y]es once");
+        terminal.running.wait_for_stdout("[y]es");
         terminal.type_in(keys);
         let ran = terminal.wait();
         ran.assert_code(0).assert_stdout("rm everything");
         ran.assert_stdout(if allowed { "→ once (by owner)" } else { "→ deny (by owner)" });
     }
     let mut terminal = Terminal::open(&machine, "run '!ask rm everything'");
-    terminal.running.wait_for_stdout("[y]es once");
+    terminal.running.wait_for_stdout("[y]es");
     terminal.type_in("q\n");
     terminal.wait().assert_code(130);
 }
@@ -86,7 +86,7 @@ fn escape_sequences_are_shown_and_not_sent() {
     ] {
         let mut terminal = Terminal::open(&machine, &format!("run '{prompt}'"));
         if prompt.starts_with("!ask") {
-            terminal.running.wait_for_stdout("[y]es once");
+            terminal.running.wait_for_stdout("[y]es");
             terminal.type_in("y\n");
         }
         let ran = terminal.wait();
@@ -116,7 +116,7 @@ fn an_approval_reaches_the_person_through_the_daemon() {
     let machine = Machine::with_shell();
     let serving = machine.serve();
     let mut terminal = Terminal::open(&machine, "run '!ask rm everything'");
-    terminal.running.wait_for_stdout("[y]es once");
+    terminal.running.wait_for_stdout("[y]es");
     terminal.type_in("s\n");
     terminal.wait().assert_code(0).assert_stdout("→ session (by owner)");
     serving.stop().assert_code(0);

@@ -40,7 +40,8 @@ fn whoever_only_watches_stops_nothing() {
     watching.wait().assert_code(130);
     assert_eq!(http::turn(&serving.socket, &turn)["status"], "running");
 
-    machine.angelia(&["turns", "interrupt", &turn]).assert_code(0);
+    let interrupted = machine.angelia(&["turns", "interrupt", &turn]);
+    interrupted.assert_code(0).assert_stdout(&format!("interrupted: {turn}\n"));
     until("the turn ends", || http::turn(&serving.socket, &turn)["status"] == "interrupted");
     machine
         .angelia(&["turns", "show", &turn])
@@ -57,7 +58,8 @@ fn an_interruption_ends_what_run_shows_elsewhere() {
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
     running.wait_for_stdout("said before");
     let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
-    machine.angelia(&["turns", "interrupt", "--kill", &turn]).assert_code(0);
+    let killed = machine.angelia(&["turns", "interrupt", "--kill", &turn]);
+    killed.assert_code(0).assert_stdout(&format!("killed: {turn}\n"));
     let ran = running.wait();
     ran.assert_code(130);
     assert_eq!(Transcript::read(&ran.stdout).end()["status"], "interrupted");

@@ -134,8 +134,8 @@ fn real_claude_hands_work_on_three_times_and_no_further() {
     // The requested turn and three levels below it ran; the fourth was refused.
     let sessions = lab.machine.list("sessions");
     assert_eq!(sessions.len(), 4);
-    // The newest session is the deepest one.
-    let deepest = lab.machine.export(sessions[0]["id"].as_str().unwrap());
+    // The outermost turn ended last, and the list begins with the session that was used last.
+    let deepest = lab.machine.export(sessions[3]["id"].as_str().unwrap());
     assert_refused(&deepest[0], "handed on 3 times already");
     lab.end(Some(serving));
 }
@@ -232,9 +232,7 @@ fn real_claude_on_the_bus_knows_its_endpoint() {
     let serving = lab.machine.serve();
     let prompt = tool_call_prompt("bus_info", &json!({}));
     until("the endpoint listens", || serving.running.stderr().contains("listening on the bus as"));
-    lab.machine
-        .angelia(&["notify", "--to", "hermes-bus-gateway", "--type", "task", &prompt])
-        .assert_code(0);
+    lab.machine.angelia(&["notify", "--to", "angelia", "--type", "task", &prompt]).assert_code(0);
     until("the turn has ended", || {
         let turns = lab.machine.list("turns");
         turns.iter().any(|turn| turn["status"] == "completed")
@@ -245,7 +243,7 @@ fn real_claude_on_the_bus_knows_its_endpoint() {
     let (ok, output) = result(&turns[0]);
     assert!(ok, "{output}");
     let info: Value = serde_json::from_str(&output).unwrap();
-    assert_eq!(info["endpoint"], "hermes-bus-gateway");
+    assert_eq!(info["endpoint"], "angelia");
     assert_eq!(info["endpoint_listening"], true);
     assert_eq!(info["session_id"], id);
     lab.end(Some(serving));

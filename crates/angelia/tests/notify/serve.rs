@@ -34,7 +34,7 @@ impl ServeProcess {
         let daemon = Self(child);
         wait_for("the daemon hosts its endpoint", || {
             let log = fs::read_to_string(place.path("log")).ok()?;
-            let socket = place.path(".hermes/hermes-bus.sock");
+            let socket = place.path(".angelia/run/bus.sock");
             (log.contains("listening on the bus as") && socket.exists()).then_some(())
         });
         daemon
@@ -86,7 +86,7 @@ fn answer(stream: &mut TcpStream) -> Value {
 fn notify(place: &NotifyFixture, args: &[&str]) {
     let output = place.run("notify-hermes", args);
     assert!(output.status.success(), "{output:?}");
-    assert!(text(&output.stdout).starts_with("OK: notified hermes-bus-gateway: "), "{output:?}");
+    assert!(text(&output.stdout).starts_with("OK: notified angelia: "), "{output:?}");
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
     let (url, texts) = webhook();
     let _daemon = ServeProcess::start(&place, &url);
 
-    let to = ["--to", "hermes-bus-gateway", "--from", "tester"];
+    let to = ["--to", "angelia", "--from", "tester"];
     let send = |more: &[&str]| notify(&place, &[&to, more].concat());
     send(&["--type", "ask", "--channel", "webhook:ops", "what about /help?"]);
     let reply = texts.recv_timeout(DEADLINE).unwrap();
     assert_eq!(reply["channel"], "webhook:ops");
     let said = reply["text"].as_str().unwrap();
-    assert!(said.contains("**Source:** bus (endpoint: hermes-bus-gateway)"), "{said}");
+    assert!(said.contains("**Source:** bus (endpoint: angelia)"), "{said}");
     assert!(said.contains("[unverified sender: tester] what about /help?"), "{said}");
 
     send(&["--type", "sent", "--channel", "webhook:dev", "for the channel"]);

@@ -32,7 +32,7 @@ impl ClaudeClient {
             .envs(RealClaude::model_variables(&bench.url()))
             .env("ANTHROPIC_AUTH_TOKEN", bench.key())
             .current_dir(self.place.work_dir())
-            .args(["-p", "--model", "claude/sonnet", "--output-format", "json"])
+            .args(["-p", "--model", "sonnet", "--output-format", "json"])
             .args(arguments)
             .arg(prompt);
         let ran = RunningCommand::spawn(command, Stdio::null()).wait_within(SCRIPT_TIMEOUT);
@@ -41,6 +41,8 @@ impl ClaudeClient {
             Err(error) => panic!("{error}: {ran:#?}"),
         };
         assert_eq!(result["is_error"], false, "{result:#}");
+        // Newer versions warn about ids that they do not know, and guess their context window.
+        assert!(!ran.stderr.contains("unrecognized_model"), "{ran:#?}");
         result
     }
 }

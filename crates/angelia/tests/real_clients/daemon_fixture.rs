@@ -64,6 +64,8 @@ impl DaemonFixture {
             more.blocks
         ));
         let serving = machine.serve();
+        // The daemon first asks its agents for their version and login; these processes end soon.
+        until("the daemon knows its agents", || serving.running.stderr().contains("  next    "));
         Self { machine, server, serving }
     }
 

@@ -62,7 +62,7 @@ fn real_the_surface_and_the_ids_of_models() {
         let response = post_to(&bench, "/v1/responses", &response);
         assert!(response.body.to_string().contains("three"), "{response:?}");
         let listed = get(&bench, "/v1/models").body.to_string();
-        for id in ["claude/sonnet", "claude/opus", "claude/haiku", "claude-agent/sonnet"] {
+        for id in ["claude/sonnet", "claude/haiku", "claude/default", "claude-agent/sonnet"] {
             assert!(listed.contains(id), "{id} in {listed}");
         }
         // The program gets the model without the prefix; dated ids are passed on unchanged.

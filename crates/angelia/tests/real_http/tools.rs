@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     agent_processes,
     daemon_fixture::{DaemonFixture, on_both},
+    machine::until,
     post::{PlainResponse, conversation_lines, messages, post, user},
 };
 
@@ -60,6 +61,8 @@ on_both! {
     two_calls_at_once super::two_calls_at_once;
     a_lost_process super::a_lost_process;
     other_tools super::other_tools;
+    a_restart_waits_for_a_result super::a_restart_waits_for_a_result;
+    a_restart_now_does_not super::a_restart_now_does_not;
 }
 
 fn a_call(bench: DaemonFixture) {
@@ -114,5 +117,35 @@ fn other_tools(bench: DaemonFixture) {
     assert!(!last.contains("mcp__client__find"), "{last}");
     let lines = conversation_lines(last);
     assert_eq!(lines, ["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
+    bench.end();
+}
+
+fn a_restart_waits_for_a_result(bench: DaemonFixture) {
+    let (told, first) = one_round(&bench, CALL, 1);
+    let restarting = bench.machine.start(&["restart"]);
+    let turn = first.header("x-angelia-turn");
+    until("it says what it waits for", || restarting.stderr().contains(turn));
+    assert!(restarting.stderr().contains("waits for a tool of its caller"));
+    let refused = post(&bench, &ask(&[user("ECHO:new")]));
+    assert_eq!((refused.status, refused.header("retry-after").is_empty()), (503, false));
+    let second = post(&bench, &ask(&told));
+    assert_eq!(second.status, 200, "{second:?}");
+    assert_eq!(second.header("x-angelia-turn"), turn);
+    restarting.wait().assert_code(0).assert_stdout("has restarted");
+    assert_eq!(post(&bench, &ask(&[user("ECHO:new")])).message_text(), "new");
+    bench.end();
+}
+
+/// The result arrives at the new daemon, which finds the history and gives it to a new process.
+fn a_restart_now_does_not(bench: DaemonFixture) {
+    let (told, first) = one_round(&bench, CALL, 1);
+    bench.machine.angelia(&["restart", "--now"]).assert_code(0).assert_stdout("has restarted");
+    let turn = first.header("x-angelia-turn");
+    let shown = bench.machine.angelia(&["turns", "show", "--json", turn]);
+    let shown: Value = serde_json::from_str(&shown.assert_code(0).stdout).unwrap();
+    assert_eq!(shown["status"], "failed", "{shown:#}");
+    assert_eq!(shown["failure"]["kind"], "unavailable", "{shown:#}");
+    let second = post(&bench, &ask(&told));
+    assert_eq!(second.status, 200, "{second:?}");
     bench.end();
 }

@@ -11,6 +11,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_order.sql"),
     include_str!("migrations/0005_rules.sql"),
     include_str!("migrations/0006_audit.sql"),
+    include_str!("migrations/0007_session_lists.sql"),
+    include_str!("migrations/0008_usage_and_search.sql"),
 ];
 
 /// Returns the `user_version` of a database with all migrations.

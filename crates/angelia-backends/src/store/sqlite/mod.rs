@@ -10,7 +10,9 @@
 //!   moves the write-ahead log into the database.
 //! - `write`, `read`: the statements; `open_text`: the text of unfinished blocks; `claims`:
 //!   idempotency keys; `approvals`: approval requests and decisions; `rules`: what people granted
-//!   for good; `callers`: conversation hashes and costs of the callers of model APIs.
+//!   for good; `session_list`: sessions as lists show them, and ids by their start; `callers`:
+//!   conversation hashes and costs of the callers of model APIs; `usage`: what turns used; `quotas`:
+//!   what is left; `search`: the index of what was said.
 //! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `columns`: the values in the
 //!   columns.
 //! - `error`: the messages that people get when SQLite fails.
@@ -28,12 +30,16 @@ mod migrations;
 mod open;
 mod open_text;
 mod outcome_json;
+mod quotas;
 mod read;
 mod readers;
 mod rules;
+mod search;
+mod session_list;
 mod spec_json;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod write;
 mod writer;
 
@@ -41,12 +47,14 @@ use std::{path::Path, sync::Arc};
 
 use angelia_core::{
     model::{
-        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, Seq, SessionId, SessionRecord,
-        StoredRule, TurnEvent, TurnId, TurnRecord, TurnState,
+        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, IdPrefix, Quota, SearchMatch,
+        SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId,
+        TurnRecord, TurnState, UsageQuery, UsageTotals,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
-        OpenText, Page, PendingCommit, RequestClaim, Store, StoreFuture,
+        OpenText, Page, PendingCommit, RecordKind, RequestClaim, SearchUpkeep, SessionQuery, Store,
+        StoreFuture, TurnFilter,
     },
 };
 use jiff::Timestamp;
@@ -92,6 +100,23 @@ impl Store for SqliteStore {
 
     fn sessions(&self, page: Page) -> StoreFuture<'_, Vec<SessionRecord>> {
         Box::pin(self.readers.read(move |db| read::sessions(db, page)))
+    }
+
+    fn list_sessions(&self, query: SessionQuery) -> StoreFuture<'_, Vec<SessionSummary>> {
+        // One session is found by an index.
+        if let SessionQuery::One(_) = query {
+            return self.readers.look_up(move |db| session_list::list(db, &query));
+        }
+        Box::pin(self.readers.read(move |db| session_list::list(db, &query)))
+    }
+
+    fn find_ids(
+        &self,
+        kind: RecordKind,
+        prefix: IdPrefix,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<uuid::Uuid>> {
+        self.readers.look_up(move |db| session_list::find_ids(db, kind, prefix, limit))
     }
 
     fn delete_session(&self, id: SessionId) -> StoreFuture<'_, ()> {
@@ -156,13 +181,23 @@ impl Store for SqliteStore {
         Box::pin(self.readers.read(query))
     }
 
-    fn append<'a>(
+    fn find_turns(&self, filter: TurnFilter, page: Page) -> StoreFuture<'_, Vec<TurnRecord>> {
+        Box::pin(self.readers.read(move |db| read::find_turns(db, &filter, page)))
+    }
+
+    fn append_after<'a>(
         &'a self,
         lease: &'a Lease,
+        earlier: Vec<Seq>,
         events: Vec<TurnEvent>,
     ) -> StoreFuture<'a, PendingCommit> {
         let lease = lease.clone();
-        Box::pin(self.writer.queue(move |db| write::append(db, &lease, &events)))
+        Box::pin(self.writer.queue(move |db| {
+            if let Some(first) = events.first() {
+                write::check_recorded(db, first.turn, &earlier)?;
+            }
+            write::append(db, &lease, &events)
+        }))
     }
 
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> StoreFuture<'_, Vec<TurnEvent>> {
@@ -214,8 +249,39 @@ impl Store for SqliteStore {
         Box::pin(self.readers.read(move |db| callers::total_cost(db, &caller, since)))
     }
 
-    fn parked_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
-        Box::pin(self.readers.read(move |db| read::parked_turns(db, session)))
+    fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageTotals>> {
+        Box::pin(self.readers.read(move |db| usage::totals(db, query)))
+    }
+
+    fn save_quota(&self, quota: Quota) -> StoreFuture<'_, PendingCommit> {
+        Box::pin(self.writer.queue(move |db| quotas::save(db, &quota)))
+    }
+
+    fn quotas(&self) -> StoreFuture<'_, Vec<Quota>> {
+        Box::pin(self.readers.read(quotas::list))
+    }
+
+    fn search(&self, query: SearchQuery) -> StoreFuture<'_, Vec<SearchMatch>> {
+        Box::pin(async move {
+            while self.readers.read(search::has_unindexed_turns).await? {
+                self.writer.write(search::index_turns).await?;
+            }
+            self.readers.read(move |db| search::find(db, &query)).await
+        })
+    }
+
+    fn maintain_search(&self) -> StoreFuture<'_, SearchUpkeep> {
+        Box::pin(async {
+            // Most calls find nothing to do, and must not wait for the writer.
+            match self.readers.read(search::what_is_left).await? {
+                SearchUpkeep::Complete => Ok(SearchUpkeep::Complete),
+                _ => self.writer.write(search::maintain).await,
+            }
+        })
+    }
+
+    fn resumable_turns(&self, session: Option<SessionId>) -> StoreFuture<'_, Vec<TurnRecord>> {
+        Box::pin(self.readers.read(move |db| read::resumable_turns(db, session)))
     }
 
     fn lost_turns(&self) -> StoreFuture<'_, Vec<TurnRecord>> {

@@ -5,7 +5,7 @@ use angelia_core::{
         ExternalName, NativeSessionId, Seq, SessionId, SessionRecord, TurnEvent, TurnId,
         TurnOptions, TurnRecord, TurnState,
     },
-    ports::Page,
+    ports::{Page, TurnFilter},
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
@@ -21,14 +21,13 @@ use crate::owners::OwnerRegistry;
 
 type ReadResult<T> = Result<T, SqliteError>;
 
-/// A session is updated by its own changes, and by the start and the end of its newest turn.
-const SELECT_SESSION: &str = "SELECT s.id, s.revision, s.created_at,
-        max(s.updated_at, coalesce((
-            SELECT max(t.created_at, coalesce(e.at, t.created_at))
-            FROM turns t LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq
-            WHERE t.session_id = s.id ORDER BY t.number DESC LIMIT 1), s.updated_at)),
-        s.title, s.native, s.forked_from, p.body, s.forked_after
-    FROM sessions s JOIN specs p ON p.session_id = s.id";
+/// The columns that [`session_record`] reads.
+pub(super) const SESSION_COLUMNS: &str = "s.id, s.revision, s.created_at, s.updated_at,
+        s.title, s.native, s.forked_from, p.body, s.forked_after, s.source";
+
+fn select_session(rest: &str) -> String {
+    format!("SELECT {SESSION_COLUMNS} FROM sessions s JOIN specs p ON p.session_id = s.id {rest}")
+}
 
 const SELECT_TURN: &str =
     "SELECT t.id, t.session_id, t.created_at, t.state, t.origin, t.can_ask, i.body,
@@ -38,25 +37,23 @@ const SELECT_TURN: &str =
     LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq";
 
 pub(super) fn session(db: &Connection, id: SessionId) -> ReadResult<Option<SessionRecord>> {
-    let sql = format!("{SELECT_SESSION} WHERE s.id = ?1");
+    let sql = select_session("WHERE s.id = ?1");
     let found = query_all(db, &sql, [id.as_uuid().as_bytes()], session_record)?;
     Ok(found.into_iter().next())
 }
 
 pub(super) fn sessions(db: &Connection, page: Page) -> ReadResult<Vec<SessionRecord>> {
-    let sql = format!("{SELECT_SESSION} WHERE s.id < ?1 ORDER BY s.id DESC LIMIT ?2");
+    let sql = select_session("WHERE s.id < ?1 ORDER BY s.id DESC LIMIT ?2");
     let before = page_bound(page);
     let parameters = params![before.as_bytes(), to_i64(page.limit)];
     query_all(db, &sql, parameters, session_record)
 }
 
 pub(super) fn stale_sessions(db: &Connection, before: Timestamp) -> ReadResult<Vec<SessionRecord>> {
-    let sql = format!(
-        "{SELECT_SESSION} WHERE s.updated_at < ?1 AND NOT EXISTS (
-            SELECT 1 FROM turns t LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq
-            WHERE t.session_id = s.id
-                AND (t.finished_seq IS NULL OR t.created_at >= ?1 OR e.at >= ?1))
-         ORDER BY s.id"
+    let sql = select_session(
+        "WHERE s.updated_at < ?1 AND NOT EXISTS (
+            SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.finished_seq IS NULL)
+         ORDER BY s.id",
     );
     query_all(db, &sql, [nanoseconds(before)], session_record)
 }
@@ -104,6 +101,42 @@ pub(super) fn turns(
     }
 }
 
+pub(super) fn find_turns(
+    db: &Connection,
+    filter: &TurnFilter,
+    page: Page,
+) -> ReadResult<Vec<TurnRecord>> {
+    let before = match page.before {
+        Some(turn) => number_of(db, turn)?,
+        None => i64::MAX,
+    };
+    let mut conditions = String::from("t.number < ?1 AND t.created_at >= ?3");
+    if filter.session.is_some() {
+        conditions.push_str(" AND t.session_id = ?4");
+    } else {
+        conditions.push_str(" AND ?4 IS NULL");
+    }
+    if filter.is_unfinished() {
+        conditions.push_str(" AND t.finished_seq IS NULL");
+    }
+    conditions.push_str(if filter.statuses.is_empty() {
+        " AND ?5 IS NOT NULL"
+    } else {
+        // The end of a turn is only in its event.
+        " AND CASE t.state WHEN 'finished' THEN e.body ->> '$.status' ELSE t.state END
+            IN (SELECT value FROM json_each(?5))"
+    });
+    let sql = format!("{SELECT_TURN} WHERE {conditions} ORDER BY t.number DESC LIMIT ?2");
+    let parameters = params![
+        before,
+        to_i64(page.limit),
+        filter.since.map_or(i64::MIN, nanoseconds),
+        filter.session.as_ref().map(|session| session.as_uuid().into_bytes()),
+        serde_json::to_string(&filter.statuses)?,
+    ];
+    query_all(db, &sql, parameters, turn_record)
+}
+
 /// Returns the number that orders a turn. If the turn is gone, a page that was to start behind it
 /// starts behind its neighbour by age.
 fn number_of(db: &Connection, turn: Uuid) -> ReadResult<i64> {
@@ -114,7 +147,7 @@ fn number_of(db: &Connection, turn: Uuid) -> ReadResult<i64> {
 
 pub(super) fn lost_turns(db: &Connection, owners: &OwnerRegistry) -> ReadResult<Vec<TurnRecord>> {
     let sql = format!(
-        "{SELECT_TURN} WHERE t.finished_seq IS NULL AND t.state <> 'parked' ORDER BY t.number"
+        "{SELECT_TURN} WHERE t.finished_seq IS NULL AND t.resumes_at IS NULL ORDER BY t.number"
     );
     let mut unfinished =
         query_all(db, &sql, [], |row| Ok((row.get::<_, Option<String>>(9)?, turn_record(row)?)))?;
@@ -122,19 +155,22 @@ pub(super) fn lost_turns(db: &Connection, owners: &OwnerRegistry) -> ReadResult<
     Ok(unfinished.into_iter().map(|(_, turn)| turn).collect())
 }
 
-pub(super) fn parked_turns(
+/// The condition of a turn that a process goes on with: a parked one, or a queued one that was handed
+/// over.
+const RESUMABLE: &str = "t.finished_seq IS NULL AND t.resumes_at IS NOT NULL";
+
+pub(super) fn resumable_turns(
     db: &Connection,
     session: Option<SessionId>,
 ) -> ReadResult<Vec<TurnRecord>> {
     match session {
         None => {
-            let sql = format!("{SELECT_TURN} WHERE t.state = 'parked' ORDER BY t.number");
+            let sql = format!("{SELECT_TURN} WHERE {RESUMABLE} ORDER BY t.number");
             query_all(db, &sql, [], turn_record)
         }
         Some(session) => {
-            let sql = format!(
-                "{SELECT_TURN} WHERE t.state = 'parked' AND t.session_id = ?1 ORDER BY t.number"
-            );
+            let sql =
+                format!("{SELECT_TURN} WHERE {RESUMABLE} AND t.session_id = ?1 ORDER BY t.number");
             query_all(db, &sql, [session.as_uuid().as_bytes()], turn_record)
         }
     }
@@ -178,7 +214,7 @@ pub(super) fn query_all<T>(
     Ok(records)
 }
 
-fn session_record(row: &Row<'_>) -> ReadResult<SessionRecord> {
+pub(super) fn session_record(row: &Row<'_>) -> ReadResult<SessionRecord> {
     let forked_from: Option<[u8; 16]> = row.get(6)?;
     let forked_after: Option<[u8; 16]> = row.get(8)?;
     Ok(SessionRecord {
@@ -187,6 +223,7 @@ fn session_record(row: &Row<'_>) -> ReadResult<SessionRecord> {
         created_at: timestamp(row.get(2)?),
         updated_at: timestamp(row.get(3)?),
         title: row.get(4)?,
+        source: row.get::<_, Option<String>>(9)?.and_then(|source| source.parse().ok()),
         native: row.get::<_, Option<String>>(5)?.map(NativeSessionId::new),
         forked_from: forked_from.map(|id| SessionId::from_uuid(Uuid::from_bytes(id))),
         forked_after: forked_after.map(|id| TurnId::from_uuid(Uuid::from_bytes(id))),
@@ -196,6 +233,7 @@ fn session_record(row: &Row<'_>) -> ReadResult<SessionRecord> {
 
 fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
     let state = match column_text(row, 3)? {
+        "queued" if row.get::<_, Option<i64>>(13)?.is_some() => TurnState::HandedOver,
         "queued" => TurnState::Queued,
         "running" => TurnState::Running,
         "awaiting_approval" => TurnState::AwaitingApproval,

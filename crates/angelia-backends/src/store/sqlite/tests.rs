@@ -1,6 +1,7 @@
 //! Tests that need access to the store's internals: the number of transactions, a full disk, and
 //! the form of the data on disk.
 
+mod deleted_words;
 mod turn_ends;
 
 use std::{fmt::Write as _, fs, path::Path, sync::Arc, time::Duration};

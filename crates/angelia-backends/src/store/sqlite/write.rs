@@ -3,8 +3,8 @@
 
 use angelia_core::{
     model::{
-        EventKind, ExternalName, NativeSessionId, SessionId, SessionRecord, TurnEvent, TurnId,
-        TurnRecord, TurnState,
+        EventKind, ExternalName, MessagePart, NativeSessionId, Role, Seq, SessionId, SessionRecord,
+        SessionSpec, TurnEvent, TurnId, TurnRecord, TurnState, first_words,
     },
     ports::{Lease, LeaseHolder, StoreError},
 };
@@ -18,7 +18,7 @@ use super::{
     columns::{nanoseconds, to_i64, to_u64},
     content_json,
     error::SqliteError,
-    event_json, open_text, read, spec_json,
+    event_json, open_text, read, spec_json, usage,
     writer::Db,
 };
 
@@ -30,8 +30,10 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> WriteResult {
         .connection
         .prepare_cached(
             "INSERT INTO sessions (id, revision, created_at, updated_at, title, native, forked_from,
-                    forked_after)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+                    forked_after, source, cwd, first_words)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+                coalesce(?11, (SELECT first_words FROM sessions WHERE id = ?7)))
+             ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             id.as_bytes(),
@@ -42,6 +44,9 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> WriteResult {
             session.native.as_ref().map(NativeSessionId::as_str),
             session.forked_from.as_ref().map(|from| from.as_uuid().into_bytes()),
             session.forked_after.as_ref().map(|turn| turn.as_uuid().into_bytes()),
+            session.source.as_ref().map(ToString::to_string),
+            session.spec.cwd.to_str(),
+            history_words(&session.spec),
         ])?;
     if inserted == 0 {
         return Err(StoreError::Conflict.into());
@@ -62,8 +67,9 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> 
     let updated = db
         .connection
         .prepare_cached(
-            "UPDATE sessions SET revision = revision + 1, created_at = ?3, updated_at = ?4,
-                    title = ?5, native = ?6, forked_from = ?7, forked_after = ?8
+            "UPDATE sessions SET revision = revision + 1, created_at = ?3,
+                    updated_at = max(updated_at, ?4), title = ?5, native = ?6, forked_from = ?7,
+                    forked_after = ?8, source = ?9, cwd = ?10
              WHERE id = ?1 AND revision = ?2",
         )?
         .execute(params![
@@ -75,6 +81,8 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> 
             session.native.as_ref().map(NativeSessionId::as_str),
             session.forked_from.as_ref().map(|from| from.as_uuid().into_bytes()),
             session.forked_after.as_ref().map(|turn| turn.as_uuid().into_bytes()),
+            session.source.as_ref().map(ToString::to_string),
+            session.spec.cwd.to_str(),
         ])?;
     if updated == 0 {
         let exists = db
@@ -149,8 +157,8 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
         .prepare_cached(
             "INSERT INTO turns (id, session_id, created_at, state, origin, can_ask, can_park,
                     caller, max_cost_usd, resumes_at, number)
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, coalesce(max(number), 0) + 1
-             FROM turns WHERE true
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+                    (SELECT coalesce(max(number), 0) + 1 FROM turns))
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -172,7 +180,28 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
     db.connection
         .prepare_cached("INSERT INTO inputs (turn_id, body) VALUES (?1, ?2)")?
         .execute(params![id.as_bytes(), body])?;
+    db.connection
+        .prepare_cached(
+            "UPDATE sessions SET updated_at = max(updated_at, ?2),
+                    first_words = coalesce(first_words, ?3)
+             WHERE id = ?1",
+        )?
+        .execute(params![
+            turn.session.as_uuid().as_bytes(),
+            nanoseconds(turn.created_at),
+            first_words(&turn.input),
+        ])?;
     Ok(())
+}
+
+/// Returns the first words of the person in a conversation that the session starts with.
+fn history_words(spec: &SessionSpec) -> Option<String> {
+    let of_user = spec.history.iter().filter(|message| message.role == Role::User);
+    let mut contents = of_user.flat_map(|message| &message.parts).filter_map(|part| match part {
+        MessagePart::Content(content) => Some(content),
+        _ => None,
+    });
+    contents.find_map(|content| first_words(std::slice::from_ref(content)))
 }
 
 pub(super) fn set_turn_state(
@@ -195,6 +224,8 @@ pub(super) fn set_turn_state(
 fn resumes_at(state: &TurnState) -> Option<i64> {
     match state {
         TurnState::Parked { resumes_at } => Some(nanoseconds(*resumes_at)),
+        // At once, by the next process.
+        TurnState::HandedOver => Some(0),
         _ => None,
     }
 }
@@ -227,6 +258,7 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> WriteResul
         if inserted == 0 {
             return Err(StoreError::DuplicateEvent { seq: event.seq }.into());
         }
+        usage::record_event(db, event)?;
         match &event.kind {
             EventKind::Finished(outcome) => {
                 finish_turn(db, event, outcome.usage.cost_usd)?;
@@ -240,6 +272,21 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> WriteResul
     Ok(())
 }
 
+/// Checks that the turn has events with these numbers.
+pub(super) fn check_recorded(db: &Db, turn: TurnId, earlier: &[Seq]) -> WriteResult {
+    for &seq in earlier {
+        let sql = "SELECT 1 FROM events WHERE turn_id = ?1 AND seq = ?2";
+        if !db
+            .connection
+            .prepare_cached(sql)?
+            .exists(params![turn.as_uuid().as_bytes(), to_i64(seq)])?
+        {
+            return Err(StoreError::MissingEvent { seq }.into());
+        }
+    }
+    Ok(())
+}
+
 fn finish_turn(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> WriteResult {
     db.connection
         .prepare_cached(
@@ -248,6 +295,9 @@ fn finish_turn(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> WriteResult
              WHERE id = ?1",
         )?
         .execute(params![event.turn.as_uuid().as_bytes(), to_i64(event.seq), cost_usd])?;
+    db.connection
+        .prepare_cached("UPDATE sessions SET updated_at = max(updated_at, ?2) WHERE id = ?1")?
+        .execute(params![event.session.as_uuid().as_bytes(), nanoseconds(event.at)])?;
     Ok(())
 }
 
@@ -317,6 +367,7 @@ fn refuse_if_held(db: &Db, owner: Option<&str>) -> WriteResult {
 fn unfinished_state_text(state: &TurnState) -> WriteResult<&'static str> {
     match state {
         TurnState::Queued
+        | TurnState::HandedOver
         | TurnState::Running
         | TurnState::AwaitingApproval
         | TurnState::AwaitingToolResult

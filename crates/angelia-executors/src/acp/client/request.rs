@@ -8,17 +8,14 @@ use std::{
 };
 
 use angelia_core::model::{
-    ApprovalKind, ApprovalRequest, ApprovalStage, CommandAccess, CommandLine, RawJson, ToolAccess,
-    ToolClass,
+    ApprovalKind, ApprovalRequest, ApprovalStage, CommandAccess, CommandLine, FileChange, FileEdit,
+    RawJson, ToolAccess, ToolClass,
 };
 use angelia_wire::jsonrpc::{ErrorObject, INVALID_PARAMS};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::truncation::{first_line, truncate_chars};
-
-/// Limits the text of a new file in its approval.
-const MAX_SHOWN_CHARS: usize = 2000;
 
 /// A request of the agent to act for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,11 +200,7 @@ impl ClientRequest {
             Self::Write { path, text } => {
                 access.writes.push(path.clone());
                 let path = path.to_string_lossy();
-                let detail = format!(
-                    "{path}\n{} bytes:\n{}\n{place}",
-                    text.len(),
-                    truncate_chars(text, MAX_SHOWN_CHARS)
-                );
+                let detail = format!("{path}\n{} bytes\n{place}", text.len());
                 let title = format!("write {path}");
                 ("write_text_file", ToolClass::Edit, path.into_owned(), title, detail)
             }
@@ -231,6 +224,7 @@ impl ClientRequest {
             stage,
             access,
             suggestions: Vec::new(),
+            edits: self.file_edits(),
             kind: ApprovalKind::Tool,
             tool_id: None,
             tool_name: name.into(),
@@ -240,6 +234,16 @@ impl ClientRequest {
             input: self.approval_input(&subject),
             subject: Some(subject.into()),
         })
+    }
+
+    fn file_edits(&self) -> Vec<FileEdit> {
+        match self {
+            Self::Write { path, text } => {
+                let change = FileChange::Write(Arc::clone(text));
+                vec![FileEdit { path: path.clone(), change }]
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn approval_input(&self, subject: &str) -> RawJson {

@@ -1,7 +1,11 @@
 //! Messages of agents during a turn. Every field may be missing or have another type; such a field
 //! counts as absent, and the other fields are still read.
 
-use angelia_core::model::{CommandAccess, ContextWindow, ToolClass};
+use std::sync::Arc;
+
+use angelia_core::model::{
+    CommandAccess, ContextWindow, FileChange, FileEdit, TextReplacement, ToolClass,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -71,7 +75,9 @@ pub(crate) struct ToolCallContent<'a> {
     content: Lenient<IncomingBlock<'a>>,
     /// Of a diff.
     pub(crate) path: Lenient<BorrowedStr<'a>>,
-    /// The file's content after the change.
+    /// The file's content, or a part of it, before the change.
+    pub(crate) old_text: Lenient<BorrowedStr<'a>>,
+    /// The same after the change.
     pub(crate) new_text: Lenient<BorrowedStr<'a>>,
     pub(crate) terminal_id: Lenient<BorrowedStr<'a>>,
 }
@@ -79,6 +85,17 @@ pub(crate) struct ToolCallContent<'a> {
 impl ToolCallContent<'_> {
     pub(crate) fn text(&self) -> Option<&str> {
         self.content.0.as_ref()?.text()
+    }
+
+    /// Many agents send only the part of the file that changes, although the protocol means the
+    /// whole file; a replacement is right for both.
+    fn file_edit(&self) -> Option<FileEdit> {
+        let new: Arc<str> = self.new_text.as_str()?.into();
+        let change = match self.old_text.as_str().filter(|old| !old.is_empty()) {
+            Some(old) => FileChange::Replace(TextReplacement { old: old.into(), new, all: false }),
+            None => FileChange::Write(new),
+        };
+        Some(FileEdit { path: self.path.as_str()?.into(), change })
     }
 }
 
@@ -97,6 +114,13 @@ impl<'a> ToolCallFields<'a> {
     pub(crate) fn content(&self) -> Option<impl Iterator<Item = &ToolCallContent<'a>>> {
         let content = self.content.0.as_ref()?;
         Some(content.iter().filter_map(|one| one.0.as_ref()))
+    }
+
+    /// Returns what the diffs of the content change. `None`: there are no diffs, so what is known
+    /// stays.
+    pub(crate) fn file_edits(&self) -> Option<Vec<FileEdit>> {
+        let edits: Vec<FileEdit> = self.content()?.filter_map(ToolCallContent::file_edit).collect();
+        (!edits.is_empty()).then_some(edits)
     }
 
     /// Returns the files that the tool call touches.

@@ -306,7 +306,8 @@ fn tool_approval(tool: &AcpToolCall, key: &Arc<str>, cwd: &Path) -> ApprovalRequ
         line(path);
     }
     let input = tool.input();
-    if command.is_none() && input.get() != "{}" {
+    // A diff says more than the texts of an edit.
+    if command.is_none() && tool.edits().is_empty() && input.get() != "{}" {
         line(&truncate_chars(input.get(), MAX_DETAIL_CHARS));
     }
     line(&truncate_chars(tool.description().unwrap_or_default(), MAX_DETAIL_CHARS));
@@ -316,6 +317,7 @@ fn tool_approval(tool: &AcpToolCall, key: &Arc<str>, cwd: &Path) -> ApprovalRequ
         stage: ApprovalStage::Request,
         access: tool.access(),
         suggestions: Vec::new(),
+        edits: tool.edits().to_vec(),
         kind: ApprovalKind::Tool,
         tool_id: Some(tool.id.clone()),
         tool_name: tool.name(),
@@ -335,6 +337,7 @@ fn unknown_approval(params: &RawValue, key: &Arc<str>, cwd: &Path) -> ApprovalRe
         stage: ApprovalStage::Request,
         access: ToolAccess::default(),
         suggestions: Vec::new(),
+        edits: Vec::new(),
         kind: ApprovalKind::Tool,
         tool_id: None,
         tool_name: "other".into(),

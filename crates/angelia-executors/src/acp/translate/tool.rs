@@ -7,7 +7,7 @@
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    model::{EventKind, RawJson, ToolAccess, ToolCall, ToolClass, ToolId, ToolResult},
+    model::{EventKind, FileEdit, RawJson, ToolAccess, ToolCall, ToolClass, ToolId, ToolResult},
     ports::AgentEvent,
 };
 use serde_json::{Value, value::RawValue};
@@ -51,6 +51,8 @@ pub(super) struct AcpToolCall {
     title: Option<Box<str>>,
     input: Option<RawJson>,
     pub(super) paths: Vec<Box<str>>,
+    /// What the call changes in files.
+    edits: Vec<FileEdit>,
     /// Text content that arrived before the call ran.
     description: Option<String>,
     output: CallOutput,
@@ -139,7 +141,6 @@ impl AcpToolCalls {
         let tool = &mut self.calls[at];
         tool.update(fields);
         tool.move_text_to_description();
-        tool.add_changes(fields);
         tool.start(out);
         tool
     }
@@ -210,6 +211,7 @@ impl AcpToolCall {
             title: None,
             input: None,
             paths: Vec::new(),
+            edits: Vec::new(),
             description: None,
             output: CallOutput::default(),
             state: CallState::Announced,
@@ -237,6 +239,9 @@ impl AcpToolCall {
             if !self.paths.iter().any(|known| **known == *path) {
                 self.paths.push(path.into());
             }
+        }
+        if let Some(edits) = fields.file_edits() {
+            self.edits = edits;
         }
         self.output.update(fields);
     }
@@ -334,16 +339,8 @@ impl AcpToolCall {
         self.description = self.output.text.take().or_else(|| self.description.take());
     }
 
-    /// Adds the new file contents to the description, for the person who decides.
-    fn add_changes(&mut self, fields: &ToolCallFields<'_>) {
-        let changes = fields.content().into_iter().flatten();
-        for text in changes.filter_map(|one| one.new_text.as_str()) {
-            let words = self.description.get_or_insert_default();
-            if !words.is_empty() {
-                words.push('\n');
-            }
-            words.push_str(text);
-        }
+    pub(super) fn edits(&self) -> &[FileEdit] {
+        &self.edits
     }
 
     pub(super) fn description(&self) -> Option<&str> {

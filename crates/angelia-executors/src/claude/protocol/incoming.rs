@@ -6,6 +6,8 @@
 //! [`Lenient`]: a value of an unexpected type counts as absent, so that a changed detail never
 //! makes a whole line unreadable. The order of keys does not matter.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -280,6 +282,17 @@ pub(crate) struct RateLimitInfo<'a> {
     pub(crate) resets_at: Lenient<i64>,
     #[serde(rename = "rateLimitType")]
     pub(crate) kind: Lenient<BorrowedStr<'a>>,
+    pub(crate) utilization: Lenient<f64>,
+    #[serde(rename = "unifiedWindows")]
+    pub(crate) windows: Lenient<BTreeMap<String, RateLimitWindowInfo<'a>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(crate) struct RateLimitWindowInfo<'a> {
+    pub(crate) status: Lenient<BorrowedStr<'a>>,
+    #[serde(rename = "resetsAt")]
+    pub(crate) resets_at: Lenient<i64>,
     pub(crate) utilization: Lenient<f64>,
 }
 

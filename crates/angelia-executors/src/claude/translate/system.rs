@@ -3,13 +3,15 @@
 use std::fmt::Write as _;
 
 use angelia_core::{
-    model::{AgentStart, EventKind, NativeSessionId, NoticeLevel},
+    model::{AgentStart, EventKind, NativeSessionId, NoticeLevel, QuotaReport},
     ports::{Activity, AgentEvent},
 };
 use jiff::Timestamp;
 
 use super::{StreamSignal, StreamTranslator, TurnOwner, emit_event, emit_native_line, emit_notice};
-use crate::claude::protocol::incoming::{LineHead, RateLimitLine, SystemLine, TaskLine};
+use crate::claude::protocol::incoming::{
+    LineHead, RateLimitInfo, RateLimitLine, SystemLine, TaskLine,
+};
 
 impl StreamTranslator {
     pub(super) fn on_system(
@@ -204,6 +206,7 @@ impl StreamTranslator {
             return emit_native_line("rate_limit_event", line, out);
         };
         let resets_at = info.resets_at.get().and_then(|at| Timestamp::from_second(at).ok());
+        out.extend(quota_reports(&info));
         let rejected = match info.status.as_str() {
             Some("rejected") => true,
             Some("allowed_warning") => false,
@@ -230,6 +233,34 @@ impl StreamTranslator {
             "rate_limit_warning"
         };
         emit_notice(NoticeLevel::Warning, code, text, out);
+    }
+}
+
+/// Returns what a line reports about each quota; older versions report only one.
+fn quota_reports(info: &RateLimitInfo<'_>) -> Vec<AgentEvent> {
+    let report = |window: &str, used: Option<f64>, resets_at: Option<i64>, status: Option<&str>| {
+        AgentEvent::Quota(QuotaReport {
+            window: window.into(),
+            used,
+            is_exhausted: status == Some("rejected"),
+            resets_at: resets_at.and_then(|at| Timestamp::from_second(at).ok()),
+        })
+    };
+    match &info.windows.0 {
+        Some(windows) if !windows.is_empty() => windows
+            .iter()
+            .map(|(name, window)| {
+                let status = window.status.as_str();
+                report(name, window.utilization.get(), window.resets_at.get(), status)
+            })
+            .collect(),
+        _ => {
+            let Some(name) = info.kind.as_str() else {
+                return Vec::new();
+            };
+            let status = info.status.as_str();
+            vec![report(name, info.utilization.get(), info.resets_at.get(), status)]
+        }
     }
 }
 

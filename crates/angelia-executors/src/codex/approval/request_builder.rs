@@ -69,6 +69,7 @@ impl ApprovalRequestBuilder<'_> {
             stage: ApprovalStage::Request,
             access: ToolAccess::default(),
             suggestions: Vec::new(),
+            edits: Vec::new(),
             kind: ApprovalKind::Tool,
             tool_id: self.tool_id.clone(),
             tool_name: name.into(),
@@ -164,6 +165,7 @@ impl ApprovalRequestBuilder<'_> {
         self.add_tail(&mut lines, None, params.reason.as_str());
         let title = changes.title();
         let mut request = self.build(tool::PATCH_TOOL, ToolClass::Edit, &title, lines, input);
+        request.edits = changes.edits();
         let paths = changes.paths().chain(root);
         request.access.writes = paths.map(PathBuf::from).collect();
         if let [path] = &*request.access.writes {

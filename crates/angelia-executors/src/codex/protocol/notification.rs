@@ -159,6 +159,7 @@ pub(crate) struct RateLimitWindow {
     pub(crate) used_percent: Lenient<f64>,
     /// Seconds since 1970.
     pub(crate) resets_at: Lenient<i64>,
+    pub(crate) window_duration_mins: Lenient<u64>,
 }
 
 /// `turn/plan/updated`.

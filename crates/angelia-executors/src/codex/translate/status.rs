@@ -1,7 +1,7 @@
 //! Handles retries, limits, usage, warnings and other notifications beside the actual work.
 
 use angelia_core::{
-    model::{EventKind, NoticeLevel},
+    model::{EventKind, NoticeLevel, QuotaReport},
     ports::{Activity, AgentEvent},
 };
 use jiff::Timestamp;
@@ -26,6 +26,28 @@ use crate::{
 
 /// Limits how much of another program's error text is shown, in characters.
 const MAX_REASON_CHARS: usize = 500;
+
+/// Names a window by its length, with the words that other vendors use for the same lengths.
+fn window_name(minutes: Option<u64>, place: &str) -> String {
+    match minutes {
+        Some(300) => "five_hour".to_owned(),
+        Some(10_080) => "seven_day".to_owned(),
+        Some(minutes) if minutes % 1440 == 0 => format!("{}_day", minutes / 1440),
+        Some(minutes) if minutes % 60 == 0 => format!("{}_hour", minutes / 60),
+        Some(minutes) => format!("{minutes}_minute"),
+        None => place.to_owned(),
+    }
+}
+
+fn quota_report((place, window): (&str, RateLimitWindow)) -> AgentEvent {
+    let used = window.used_percent.get().map(|percent| percent / 100.0);
+    AgentEvent::Quota(QuotaReport {
+        window: window_name(window.window_duration_mins.get(), place).into(),
+        used,
+        is_exhausted: used.is_some_and(|used| used >= 1.0),
+        resets_at: window.resets_at.get().and_then(|at| Timestamp::from_second(at).ok()),
+    })
+}
 
 impl CodexTranslator {
     pub(super) fn on_status(&mut self, method: &str, params: &RawValue, out: &mut Vec<AgentEvent>) {
@@ -130,6 +152,9 @@ impl CodexTranslator {
         }
         let windows = [limits.primary.get(), limits.secondary.get()];
         let known = || windows.into_iter().flatten();
+        let named = ["primary", "secondary"].into_iter().zip(windows);
+        let named = named.filter_map(|(place, window)| Some((place, window?)));
+        out.extend(named.map(quota_report));
         let resets = |window: RateLimitWindow| Timestamp::from_second(window.resets_at.get()?).ok();
         let full =
             |window: &RateLimitWindow| window.used_percent.get().is_some_and(|used| used >= 100.0);

@@ -82,6 +82,25 @@ pub(in super::super) fn list_processes() -> Vec<ProcessRow> {
         .collect()
 }
 
+/// Returns the mark that a process was started with.
+pub(in super::super) fn mark_of(pid: Pid) -> Option<ProcessMark> {
+    ProcReader::default().read_mark(pid)
+}
+
+/// Returns the resident memory of a process.
+pub(in super::super) fn resident_bytes(pid: Pid) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// Returns the name of the program that a process runs.
+pub(in super::super) fn program_name(pid: Pid) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
 /// Reports whether the process, with its descendants, is exempt from sweeps.
 pub(in super::super) fn is_released(pid: Pid) -> bool {
     ProcReader::default()

@@ -80,6 +80,21 @@ pub(in super::super) fn list_processes() -> Vec<ProcessRow> {
     ps(&["-ax"])
 }
 
+/// Always `None`: environments cannot be read on macOS.
+pub(in super::super) fn mark_of(_pid: Pid) -> Option<ProcessMark> {
+    None
+}
+
+/// Always `None`, because no agent is recognised without its mark.
+pub(in super::super) fn resident_bytes(_pid: Pid) -> Option<u64> {
+    None
+}
+
+/// Always `None`, for the same reason.
+pub(in super::super) fn program_name(_pid: Pid) -> Option<String> {
+    None
+}
+
 /// Always `false`: environments cannot be read on macOS, so a release is not visible.
 pub(in super::super) fn is_released(_pid: Pid) -> bool {
     false
@@ -174,6 +189,12 @@ mod tests {
 
     fn pid(raw: i32) -> Pid {
         Pid::from_raw(raw).unwrap()
+    }
+
+    #[test]
+    fn agents_are_not_recognised() {
+        let us = rustix::process::getpid();
+        assert_eq!((mark_of(us), resident_bytes(us), program_name(us)), (None, None, None));
     }
 
     #[test]

@@ -13,13 +13,15 @@ mod macos;
 pub use linux::ProcessHandle;
 #[cfg(target_os = "linux")]
 pub(super) use linux::{
-    find_marked, is_released, list_processes, record_in_ledger, remove_from_ledger, start_time,
+    find_marked, is_released, list_processes, mark_of, program_name, record_in_ledger,
+    remove_from_ledger, resident_bytes, start_time,
 };
 #[cfg(target_os = "macos")]
 pub use macos::ProcessHandle;
 #[cfg(target_os = "macos")]
 pub(super) use macos::{
-    find_marked, is_released, list_processes, record_in_ledger, remove_from_ledger, start_time,
+    find_marked, is_released, list_processes, mark_of, program_name, record_in_ledger,
+    remove_from_ledger, resident_bytes, start_time,
 };
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]

@@ -222,6 +222,7 @@ fn every_event() -> Vec<EventKind> {
         tool_name: "Bash".into(),
         title: "t".into(),
         detail: "d".into(),
+        diff: None,
         rules: Vec::new(),
         expires_at: Timestamp::UNIX_EPOCH,
     };

@@ -1,11 +1,17 @@
 //! `/api/approvals`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use angelia_core::{
-    engine::EngineError,
-    model::{ApprovalId, ApprovalRecord, AuditAction, Decision, QuestionAnswer, Verdict},
-    ports::ApprovalFilter,
+    engine::{Engine, EngineError},
+    model::{
+        ApprovalId, ApprovalRecord, AuditAction, Decision, QuestionAnswer, SessionId,
+        SessionRecord, Verdict,
+    },
+    ports::{ApprovalFilter, RecordKind},
 };
 use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
@@ -28,9 +34,42 @@ pub(super) async fn list(
     QueryParams(query): QueryParams<PageQuery>,
 ) -> Result<Json<ResourceList<ApprovalResource>>, HttpError> {
     let which = if query.includes_all()? { ApprovalFilter::All } else { ApprovalFilter::Pending };
-    let records = state.engine.approvals(which, query.page()?).await?;
+    let records = match query.prefix()? {
+        Some(prefix) => {
+            let mut found = Vec::new();
+            let limit = query.page()?.limit;
+            for id in state.engine.find_ids(RecordKind::Approval, prefix, limit).await? {
+                found.push(state.engine.approval(ApprovalId::from_uuid(id)).await?);
+            }
+            found
+        }
+        None => state.engine.approvals(which, query.page()?).await?,
+    };
     let id = |record: &ApprovalRecord| record.approval.id.to_string();
-    Ok(Json(query.list(&records, id, |record| record.into())))
+    let page = query.list(&records, id, ApprovalRecord::clone);
+    let data = approval_resources(&state.engine, &page.data).await?;
+    Ok(Json(ResourceList { next: page.next, data }))
+}
+
+/// Describes approvals, with their sessions and short ids.
+pub(super) async fn approval_resources(
+    engine: &Engine,
+    records: &[ApprovalRecord],
+) -> Result<Vec<ApprovalResource>, EngineError> {
+    let mut sessions: HashMap<SessionId, SessionRecord> = HashMap::new();
+    let mut resources = Vec::new();
+    for record in records {
+        if !sessions.contains_key(&record.session)
+            && let Ok(session) = engine.session(record.session).await
+        {
+            sessions.insert(session.id, session);
+        }
+        let mut approval = ApprovalResource::new(record, sessions.get(&record.session));
+        let id = approval.id.as_uuid();
+        approval.short_id = Some(engine.short_id(RecordKind::Approval, id).await?);
+        resources.push(approval);
+    }
+    Ok(resources)
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

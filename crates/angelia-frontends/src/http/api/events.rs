@@ -1,15 +1,16 @@
 //! `GET /api/turns/{id}/events`: a turn as server-sent events, live or from the record, from any
 //! number on.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use angelia_core::{
     engine::{EventBatch, TurnWatch},
-    model::{Seq, TurnId, TurnState},
+    model::{Approval, EventKind, Seq, TurnEvent, TurnId, TurnState},
     ports::StoreError,
 };
 use angelia_wire::sse::SseEncoder;
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::State,
     http::{HeaderMap, StatusCode},
@@ -21,7 +22,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    super::{ApiState, HttpError, body::QueryParams, sse, state::SharedState},
+    super::{ApiState, HttpError, body::QueryParams, reach::AgentCaller, sse, state::SharedState},
     PathId,
 };
 use crate::event_json::{event_type, write_event};
@@ -41,8 +42,10 @@ pub(super) async fn events(
     State(state): SharedState,
     PathId(turn): PathId<TurnId>,
     headers: HeaderMap,
+    agent: Option<Extension<AgentCaller>>,
     QueryParams(query): QueryParams<EventsQuery>,
 ) -> Result<Response, HttpError> {
+    let reader = if agent.is_some() { EventReader::Agent } else { EventReader::Owner };
     // The header is more recent than the query: a reconnecting browser repeats the original URL.
     let after = last_event_id(&headers)?.or(query.after).unwrap_or(0);
     let mut watch = state.engine.watch(turn, after).await?;
@@ -55,7 +58,7 @@ pub(super) async fn events(
         }
     }
     let held = query.hold.then(|| InterruptOnDrop { state: Arc::clone(&state), turn });
-    let body = Body::from_stream(event_stream(watch, first, held));
+    let body = Body::from_stream(event_stream(watch, first, held, reader));
     Ok((sse::HEADERS, body).into_response())
 }
 
@@ -81,6 +84,26 @@ fn parse_seq(id: &str) -> Option<Seq> {
     is_one.then(|| id.parse().ok()).flatten()
 }
 
+/// Who reads the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventReader {
+    Owner,
+    /// The process of an agent, which must not read a file by asking to edit it.
+    Agent,
+}
+
+impl EventReader {
+    fn visible(self, event: &TurnEvent) -> Cow<'_, TurnEvent> {
+        match &event.kind {
+            EventKind::Approval(approval) if self == Self::Agent && approval.diff.is_some() => {
+                let approval = Approval { diff: None, ..approval.clone() };
+                Cow::Owned(TurnEvent { kind: EventKind::Approval(approval), ..event.clone() })
+            }
+            _ => Cow::Borrowed(event),
+        }
+    }
+}
+
 /// Interrupts its turn when the client disconnects.
 struct InterruptOnDrop {
     state: Arc<ApiState>,
@@ -99,16 +122,17 @@ fn event_stream(
     watch: TurnWatch,
     first: Option<EventBatch>,
     held: Option<InterruptOnDrop>,
+    reader: EventReader,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> {
     let seed = (watch, first, held);
-    stream::try_unfold(seed, |(mut watch, first, held)| async move {
+    stream::try_unfold(seed, move |(mut watch, first, held)| async move {
         let mut out = BytesMut::new();
         if let Some(batch) = first {
-            encode_batch(&batch, &mut out);
+            encode_batch(&batch, reader, &mut out);
             return Ok(Some((out.freeze(), (watch, None, held))));
         }
         match tokio::time::timeout(sse::KEEP_ALIVE_INTERVAL, watch.next()).await {
-            Ok(Ok(Some(batch))) => encode_batch(&batch, &mut out),
+            Ok(Ok(Some(batch))) => encode_batch(&batch, reader, &mut out),
             Ok(Ok(None)) => return Ok(None),
             // The client sees a truncated stream and reconnects for the rest.
             Ok(Err(error)) => return Err(error),
@@ -118,11 +142,11 @@ fn event_stream(
     })
 }
 
-fn encode_batch(batch: &EventBatch, out: &mut BytesMut) {
+fn encode_batch(batch: &EventBatch, reader: EventReader, out: &mut BytesMut) {
     let mut json = Vec::with_capacity(512);
     for event in batch.iter() {
         json.clear();
-        write_event(event, &mut json);
+        write_event(&reader.visible(event), &mut json);
         SseEncoder::new(out)
             .id(&event.seq.to_string())
             .event(event_type(&event.kind))

@@ -1,13 +1,18 @@
-//! `/api`: sessions, turns, approvals, the audit, the bus, and the profiles and executors of this machine.
+//! `/api`: sessions, turns, approvals, the audit, the configuration, the bus, status, usage and search,
+//! the profiles and executors of this machine, and the restart of the daemon.
 
 mod approvals;
 mod audit;
 mod bus;
+mod config;
 mod events;
 mod input;
 mod machine;
 mod paging;
+mod reports;
+mod restart;
 mod sessions;
+mod status;
 mod turns;
 
 use std::{str::FromStr, sync::Arc};
@@ -26,7 +31,9 @@ pub use self::{
     audit::AuditResource,
     bus::BusApi,
     input::TurnInput,
+    restart::{RestartBody, RestartProgress, RestartRequest, RestartRequests},
     sessions::NewSessionBody,
+    status::{DaemonInfo, today_begins},
     turns::{IDEMPOTENCY_WINDOW, InterruptBody, REPEAT_HEADER, TurnBody},
 };
 /// The other request and response bodies, for the `OpenAPI` document.
@@ -36,6 +43,7 @@ pub(super) use self::{
     bus::{BusAccepted, BusEndpoint, BusMessageBody},
     events::EventsQuery,
     paging::PageQuery,
+    reports::{SearchParams, UsageParams},
     sessions::SessionChangeBody,
 };
 use super::{ApiState, HttpError};
@@ -57,9 +65,17 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/approvals", get(approvals::list))
         .route("/approvals/{approval}", post(approvals::decide))
         .route("/audit", get(audit::list))
+        .route("/config", get(config::show))
+        .route("/config/reload", post(config::reload))
+        .route("/restart", post(restart::restart))
         .route("/bus/endpoints", get(bus::endpoints))
         .route("/bus/messages", post(bus::send))
         .route("/bus/events", get(bus::events))
+        .route("/status", get(status::status))
+        .route("/agents", get(status::agents))
+        .route("/quotas", get(status::quotas))
+        .route("/usage", get(reports::usage))
+        .route("/search", get(reports::search))
         .route("/profiles", get(machine::profiles))
         .route("/executors", get(machine::executors))
 }

@@ -1,6 +1,11 @@
 //! Paginates lists, newest first. The `next` of a page is the last id on it.
 
-use angelia_core::ports::Page;
+use std::path::PathBuf;
+
+use angelia_core::{
+    model::IdPrefix,
+    ports::{Page, SessionQuery},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,8 +25,20 @@ pub(in crate::http) struct PageQuery {
     cursor: Option<String>,
     /// For turns: only those of this session.
     pub(super) session: Option<String>,
+    /// For turns: only those with one of these statuses, separated by commas.
+    pub(super) status: Option<String>,
+    /// For turns: only those from this time on, as RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub(super) since: Option<String>,
     /// For sessions: only the one with this name.
     pub(super) name: Option<String>,
+    /// Only records whose id starts with this, at least four digits; pages do not go on.
+    prefix: Option<String>,
+    /// For sessions: `used` puts those first that were used last; otherwise the newest are first.
+    #[schemars(extend("enum" = ["created", "used"]))]
+    sort: Option<String>,
+    /// For sessions sorted by use: only those that work in this directory.
+    cwd: Option<PathBuf>,
     /// For approvals: `1` includes decided ones.
     #[schemars(extend("enum" = ["0", "1", "false", "true"]))]
     all: Option<String>,
@@ -33,6 +50,24 @@ impl PageQuery {
             None | Some("0" | "false") => Ok(false),
             Some("1" | "true") => Ok(true),
             Some(_) => Err(HttpError::invalid("all: this must be 1 or 0")),
+        }
+    }
+
+    pub(super) fn prefix(&self) -> Result<Option<IdPrefix>, HttpError> {
+        let wrong = || HttpError::invalid("prefix: this is not the start of an id");
+        self.prefix.as_deref().map(|text| IdPrefix::parse(text).ok_or_else(wrong)).transpose()
+    }
+
+    /// Returns the sessions to query.
+    pub(super) fn sessions(&self) -> Result<SessionQuery, HttpError> {
+        let page = self.page()?;
+        match (self.sort.as_deref(), &self.cwd) {
+            (None | Some("created"), None) => Ok(SessionQuery::ByCreation(page)),
+            (Some("used"), cwd) => Ok(SessionQuery::ByUse { cwd: cwd.clone(), page }),
+            (None | Some("created"), Some(_)) => {
+                Err(HttpError::invalid("cwd: this needs `sort=used`"))
+            }
+            _ => Err(HttpError::invalid("sort: this must be `created` or `used`")),
         }
     }
 

@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
     engine::{EngineError, NewSession},
-    model::{AuditAction, ExternalName, SessionId, SessionRecord},
-    ports::ProfileRequest,
+    model::{AuditAction, ExternalName, IdPrefix, SessionId, SessionSource, SessionSummary},
+    ports::{ProfileRequest, RecordKind, SessionQuery},
 };
 use axum::{
     Extension, Json,
@@ -35,9 +35,30 @@ pub(super) async fn list(
     if let Some(name) = &query.name {
         return list_by_name(&state, name).await;
     }
-    let sessions = state.engine.sessions(query.page()?).await?;
-    let id = |session: &SessionRecord| session.id.to_string();
-    Ok(Json(query.list(&sessions, id, |record| record.into())))
+    let found = match query.prefix()? {
+        Some(prefix) => find_by_prefix(&state, prefix, query.page()?.limit).await?,
+        None => state.engine.list_sessions(query.sessions()?).await?,
+    };
+    let id = |session: &SessionSummary| session.record.id.to_string();
+    let mut list = query.list(&found, id, |record| SessionResource::from(record));
+    for session in &mut list.data {
+        let id = session.id.as_uuid();
+        session.short_id = Some(state.engine.short_id(RecordKind::Session, id).await?);
+    }
+    Ok(Json(list))
+}
+
+async fn find_by_prefix(
+    state: &ApiState,
+    prefix: IdPrefix,
+    limit: usize,
+) -> Result<Vec<SessionSummary>, HttpError> {
+    let mut found = Vec::new();
+    for id in state.engine.find_ids(RecordKind::Session, prefix, limit).await? {
+        let id = SessionQuery::One(SessionId::from_uuid(id));
+        found.extend(state.engine.list_sessions(id).await?);
+    }
+    Ok(found)
 }
 
 async fn list_by_name(
@@ -46,10 +67,8 @@ async fn list_by_name(
 ) -> Result<Json<ResourceList<SessionResource>>, HttpError> {
     let mut found = Vec::new();
     if let Some(id) = state.engine.find_by_name(&owners_name(name)).await? {
-        match state.engine.session(id).await {
-            Ok(session) => found.push((&session).into()),
-            Err(EngineError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
+        for session in state.engine.list_sessions(SessionQuery::One(id)).await? {
+            found.push(described(state, &session).await?);
         }
     }
     Ok(Json(ResourceList::whole(found)))
@@ -71,11 +90,33 @@ pub struct NewSessionBody {
     pub caller_cwd: Option<PathBuf>,
     pub model: Option<Arc<str>>,
     pub title: Option<Arc<str>>,
-    /// The owner's name for the session. A session that had this name before loses it.
+    /// The owner's name for the session. A session that has this name already is returned instead.
     pub name: Option<String>,
+    /// What begins the session; `http` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["terminal", "bridge", "agent", "http"]))]
+    pub source: Option<String>,
 }
 
 impl NewSessionBody {
+    /// Returns what begins the session.
+    pub(crate) fn session_source(&self) -> Result<SessionSource, HttpError> {
+        let Some(source) = &self.source else {
+            return Ok(SessionSource::Http);
+        };
+        match source.parse() {
+            Ok(
+                known @ (SessionSource::Terminal
+                | SessionSource::Bridge
+                | SessionSource::Agent
+                | SessionSource::Http),
+            ) => Ok(known),
+            _ => Err(HttpError::invalid(
+                "source: this must be `terminal`, `bridge`, `agent` or `http`",
+            )),
+        }
+    }
+
     /// Splits the body into the request to the profiles, and the title and name of the session.
     pub(crate) fn into_parts(
         self,
@@ -106,11 +147,13 @@ pub(super) async fn create(
             return Err(HttpError::invalid(message));
         }
     }
+    let begun_by = Some(body.session_source()?);
     let (wanted, title, name) = body.into_parts(source.is_terminal(&headers).await);
     let session = match agent {
         None => {
             let spec = state.profiles.resolve(wanted).await?;
-            state.engine.create_session(NewSession { spec, title, name }).await?
+            let new = NewSession { spec, title, name, source: begun_by };
+            state.engine.create_session(new).await?
         }
         Some(Extension(agent)) => {
             if name.is_some() {
@@ -118,19 +161,42 @@ pub(super) async fn create(
                     .with_hint("leave it out, and use the id of the session"));
             }
             let spec = agent.check_new_session(&state, wanted).await?;
-            let session = state.engine.create_session(NewSession { spec, title, name }).await?;
+            let source = Some(SessionSource::Agent);
+            let new = NewSession { spec, title, name, source };
+            let session = state.engine.create_session(new).await?;
             agent.add_created(session.id)?;
             session
         }
     };
-    Ok((StatusCode::CREATED, Json((&session).into())))
+    Ok((StatusCode::CREATED, Json(read(&state, session.id).await?)))
 }
 
 pub(super) async fn show(
     State(state): SharedState,
     PathId(id): PathId<SessionId>,
 ) -> Result<Json<SessionResource>, HttpError> {
-    Ok(Json((&state.engine.session(id).await?).into()))
+    Ok(Json(read(&state, id).await?))
+}
+
+/// Returns a session as clients see it.
+async fn read(state: &ApiState, id: SessionId) -> Result<SessionResource, HttpError> {
+    let found = state.engine.list_sessions(SessionQuery::One(id)).await?;
+    let found = found.first().ok_or(EngineError::NotFound("session"))?;
+    described(state, found).await
+}
+
+/// Returns a session with its short id, and the settings that are older than its profile's.
+async fn described(
+    state: &ApiState,
+    session: &SessionSummary,
+) -> Result<SessionResource, HttpError> {
+    let short = state.engine.short_id(RecordKind::Session, session.record.id.as_uuid()).await?;
+    let older = state.profiles.older_settings(&session.record).await;
+    Ok(SessionResource {
+        short_id: Some(short),
+        older_settings: older.into_iter().map(str::to_owned).collect(),
+        ..session.into()
+    })
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -152,8 +218,8 @@ pub(super) async fn change(
     PathId(id): PathId<SessionId>,
     JsonBody(body): JsonBody<SessionChangeBody>,
 ) -> Result<Json<SessionResource>, HttpError> {
-    let session = state.engine.rename_session(id, body.title).await?;
-    Ok(Json((&session).into()))
+    state.engine.rename_session(id, body.title).await?;
+    Ok(Json(read(&state, id).await?))
 }
 
 pub(super) async fn fork(
@@ -161,7 +227,7 @@ pub(super) async fn fork(
     PathId(id): PathId<SessionId>,
 ) -> Result<(StatusCode, Json<SessionResource>), HttpError> {
     let session = state.engine.fork_session(id).await?;
-    Ok((StatusCode::CREATED, Json((&session).into())))
+    Ok((StatusCode::CREATED, Json(read(&state, session.id).await?)))
 }
 
 pub(super) async fn delete(

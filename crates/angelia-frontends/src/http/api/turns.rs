@@ -5,6 +5,7 @@ use std::time::Duration;
 use angelia_core::{
     engine::{EngineError, RequestKey, Submission},
     model::{SessionId, TurnId, TurnOptions, TurnOrigin, TurnRecord},
+    ports::{RecordKind, TurnFilter},
 };
 use axum::{
     Extension, Json,
@@ -28,6 +29,7 @@ use super::{
     PathId,
     input::TurnInput,
     paging::PageQuery,
+    reports::parse_time,
 };
 use crate::mcp::lineage::caller_name;
 
@@ -51,6 +53,9 @@ pub struct TurnBody {
     pub delegated_by: Option<String>,
     /// A cost limit for the turn, besides that of its profile.
     pub max_cost_usd: Option<f64>,
+    /// The session will hardly go on, so its agent is released soon after the turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_off: bool,
 }
 
 impl TurnBody {
@@ -89,7 +94,8 @@ pub(super) async fn submit(
         input: None,
         window: IDEMPOTENCY_WINDOW,
     });
-    let new = Submission { key, ..Submission::new(session, body.input.0, options) };
+    let one_off = body.one_off;
+    let new = Submission { key, one_off, ..Submission::new(session, body.input.0, options) };
     let submitted = state.engine.submit_with(new).await?;
     let mut accepted = AcceptedTurnResource::new(session, &submitted);
     if submitted.is_repeat {
@@ -140,9 +146,33 @@ pub(super) async fn list(
         (Some(Extension(agent)), Some(session)) => agent.ensure_reaches(session).await?,
         (Some(_), None) => return Err(reach::owner_only()),
     }
-    let turns = state.engine.turns(session, query.page()?).await?;
+    let statuses = query.status.iter().flat_map(|words| words.split(','));
+    let filter = TurnFilter {
+        session,
+        statuses: statuses.map(str::trim).filter(|word| !word.is_empty()).map(Into::into).collect(),
+        since: parse_time("since", query.since.as_deref())?,
+    };
+    let turns = match query.prefix()? {
+        Some(_) if agent.is_some() => return Err(reach::owner_only()),
+        Some(prefix) => {
+            let mut found = Vec::new();
+            let limit = query.page()?.limit;
+            for id in state.engine.find_ids(RecordKind::Turn, prefix, limit).await? {
+                found.push(state.engine.turn(TurnId::from_uuid(id)).await?);
+            }
+            found
+        }
+        None if filter.statuses.is_empty() && filter.since.is_none() => {
+            state.engine.turns(session, query.page()?).await?
+        }
+        None => state.engine.find_turns(filter, query.page()?).await?,
+    };
     let id = |turn: &TurnRecord| turn.id.to_string();
-    Ok(Json(query.list(&turns, id, |record| record.into())))
+    let mut list = query.list(&turns, id, |record| TurnResource::from(record));
+    for turn in &mut list.data {
+        turn.short_id = Some(state.engine.short_id(RecordKind::Turn, turn.id.as_uuid()).await?);
+    }
+    Ok(Json(list))
 }
 
 pub(super) async fn show(

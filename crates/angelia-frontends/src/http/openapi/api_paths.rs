@@ -4,15 +4,16 @@ use serde_json::json;
 
 use super::{
     super::{
-        ErrorBody, HealthStatus,
+        ConfigReload, ConfigResource, ErrorBody, HealthStatus,
         api::{
             AuditParams, AuditResource, BusAccepted, BusEndpoint, BusMessageBody, DecisionBody,
-            DecisionReceipt, EventsQuery, InterruptBody, NewSessionBody, PageQuery,
-            SessionChangeBody, TurnBody,
+            DecisionReceipt, EventsQuery, InterruptBody, NewSessionBody, PageQuery, RestartBody,
+            SearchParams, SessionChangeBody, TurnBody, UsageParams,
         },
         resources::{
-            AcceptedTurnResource, ApprovalResource, ExecutorResource, ProfileResource,
-            ResourceList, SessionResource, SteerResource, TurnResource,
+            AcceptedTurnResource, AgentResource, ApprovalResource, ExecutorResource,
+            ProfileResource, QuotaResource, ResourceList, SearchResource, SessionResource,
+            StatusResource, SteerResource, TurnResource, UsageResource,
         },
     },
     paths::{Operation, Paths, SuccessBody},
@@ -25,6 +26,8 @@ pub(super) fn add(paths: &mut Paths) {
     events(paths);
     approvals(paths);
     audit(paths);
+    config(paths);
+    reports(paths);
     bus(paths);
 }
 
@@ -50,6 +53,10 @@ fn machine(paths: &mut Paths) {
         let probe = Operation::new("head", path, about);
         add_operation(paths, probe.answers(204, SuccessBody::Nothing));
     }
+    let now = paths.request_schema::<RestartBody>();
+    let about = "Restarts the daemon, and reports what it waits for; going away takes it back.";
+    let restart = Operation::post("/api/restart", about).body(now);
+    add_operation(paths, restart.answers(200, SuccessBody::Events).fails(&[409, 503]));
     let profiles = SuccessBody::Json(paths.response_schema::<ResourceList<ProfileResource>>());
     let all = Operation::get("/api/profiles", "Lists the profiles.");
     add_operation(paths, all.answers(200, profiles));
@@ -96,7 +103,8 @@ fn turns(paths: &mut Paths) {
     let page = paths.inline::<PageQuery>();
     let list = SuccessBody::Json(paths.response_schema::<ResourceList<TurnResource>>());
     let listed = Operation::get("/api/turns", "Lists turns, newest first.");
-    let listed = listed.query(&page, &["limit", "cursor", "session"]).fails(&[404]);
+    let listed =
+        listed.query(&page, &["limit", "cursor", "session", "status", "since"]).fails(&[404]);
     add_operation(paths, listed.answers(200, list));
     let turn = paths.response_schema::<TurnResource>();
     let show = Operation::get("/api/turns/{turn}", "Returns a turn.");
@@ -147,6 +155,37 @@ fn audit(paths: &mut Paths) {
     let about = "Lists who has decided, changed, deleted or exposed something; newest first.";
     let listed = Operation::get("/api/audit", about).query(&params, &["limit", "cursor", "since"]);
     add_operation(paths, listed.answers(200, list));
+}
+
+fn config(paths: &mut Paths) {
+    let config = SuccessBody::Json(paths.response_schema::<ConfigResource>());
+    let about = "Shows the configuration in force, and what of the file waits.";
+    add_operation(paths, Operation::get("/api/config", about).answers(200, config));
+    let reloaded = SuccessBody::Json(paths.response_schema::<ConfigReload>());
+    let about = "Puts the configuration file into force, except for what needs a restart.";
+    let reload = Operation::post("/api/config/reload", about);
+    add_operation(paths, reload.answers(200, reloaded).fails(&[400]));
+}
+
+fn reports(paths: &mut Paths) {
+    let status = SuccessBody::Json(paths.response_schema::<StatusResource>());
+    let all = Operation::get("/api/status", "Returns everything that is going on.");
+    add_operation(paths, all.answers(200, status));
+    let agents = SuccessBody::Json(paths.response_schema::<ResourceList<AgentResource>>());
+    let listed = Operation::get("/api/agents", "Lists the agents and the memory they use.");
+    add_operation(paths, listed.answers(200, agents));
+    let quotas = SuccessBody::Json(paths.response_schema::<ResourceList<QuotaResource>>());
+    let listed = Operation::get("/api/quotas", "Lists what is left of the vendors' quotas.");
+    add_operation(paths, listed.answers(200, quotas));
+    let params = paths.inline::<UsageParams>();
+    let rows = SuccessBody::Json(paths.response_schema::<ResourceList<UsageResource>>());
+    let used = Operation::get("/api/usage", "Adds up what turns used.");
+    let used = used.query(&params, &["from", "to", "bucket", "by"]);
+    add_operation(paths, used.answers(200, rows));
+    let params = paths.inline::<SearchParams>();
+    let found = SuccessBody::Json(paths.response_schema::<ResourceList<SearchResource>>());
+    let search = Operation::get("/api/search", "Searches what was said in all sessions.");
+    add_operation(paths, search.query(&params, &["q", "limit"]).answers(200, found));
 }
 
 fn bus(paths: &mut Paths) {

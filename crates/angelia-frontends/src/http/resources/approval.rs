@@ -1,7 +1,10 @@
 //! An approval as clients see it: the question, and the decision.
 
+use std::path::PathBuf;
+
 use angelia_core::model::{
-    ApprovalId, ApprovalKind, ApprovalRecord, Question, Resolution, SessionId, ToolId, TurnId,
+    ApprovalId, ApprovalKind, ApprovalRecord, Question, Resolution, SessionId, SessionRecord,
+    ToolId, TurnId,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -17,6 +20,9 @@ pub struct ApprovalResource {
     #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub id: ApprovalId,
+    /// The start of the id that no other approval has; in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
     #[serde(with = "As::<DisplayFromStr>")]
     #[schemars(with = "String")]
     pub session_id: SessionId,
@@ -29,6 +35,13 @@ pub struct ApprovalResource {
     pub tool: String,
     pub title: String,
     pub detail: String,
+    /// A unified diff of what an edit would change. Lines that begin with `\` say what it does not
+    /// show.
+    #[serde(default)]
+    pub diff: Option<String>,
+    /// The session that asks; `null` if it has been deleted.
+    #[serde(default)]
+    pub session: Option<ApprovalSession>,
     pub tool_id: Option<String>,
     /// The verdicts that make sense.
     pub choices: Vec<String>,
@@ -51,6 +64,17 @@ pub struct ApprovalResource {
     pub decided: Option<ResolutionResource>,
 }
 
+/// The session of an approval, as far as a person needs it to decide.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalSession {
+    #[serde(with = "As::<DisplayFromStr>")]
+    #[schemars(with = "String")]
+    pub id: SessionId,
+    pub title: Option<String>,
+    pub profile: String,
+    pub cwd: PathBuf,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Decided")]
 pub struct ResolutionResource {
@@ -62,18 +86,32 @@ pub struct ResolutionResource {
     pub at: Timestamp,
 }
 
-impl From<&ApprovalRecord> for ApprovalResource {
-    fn from(record: &ApprovalRecord) -> Self {
+impl From<&SessionRecord> for ApprovalSession {
+    fn from(session: &SessionRecord) -> Self {
+        Self {
+            id: session.id,
+            title: session.title.as_deref().map(str::to_owned),
+            profile: session.spec.profile.to_string(),
+            cwd: session.spec.cwd.clone(),
+        }
+    }
+}
+
+impl ApprovalResource {
+    pub fn new(record: &ApprovalRecord, session: Option<&SessionRecord>) -> Self {
         let approval = &record.approval;
         let choices = approval.kind.choices().iter();
         Self {
             id: approval.id,
+            short_id: None,
             session_id: record.session,
             turn_id: record.turn,
             kind: approval.kind.as_str().to_owned(),
             tool: approval.tool_name.to_string(),
             title: approval.title.to_string(),
             detail: approval.detail.to_string(),
+            diff: approval.diff.as_deref().map(str::to_owned),
+            session: session.map(ApprovalSession::from),
             tool_id: approval.tool_id.as_ref().map(ToolId::as_str).map(str::to_owned),
             choices: choices.map(|choice| choice.as_str().to_owned()).collect(),
             rules: approval.rules.iter().map(ToString::to_string).collect(),
@@ -88,9 +126,7 @@ impl From<&ApprovalRecord> for ApprovalResource {
             decided: record.resolution.as_ref().map(ResolutionResource::from),
         }
     }
-}
 
-impl ApprovalResource {
     pub fn approval_kind(&self) -> ApprovalKind {
         match &self.questions {
             None => ApprovalKind::Tool,

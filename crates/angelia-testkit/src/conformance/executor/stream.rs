@@ -123,7 +123,7 @@ fn check_approval_requests(heard: &TurnOutput) {
                 assert!(asked.contains(key), "never asked: {key}");
                 assert!(withdrawn.insert(key), "withdrawn twice: {key}");
             }
-            AgentEvent::Event(_) | AgentEvent::Activity(_) => {}
+            AgentEvent::Event(_) | AgentEvent::Activity(_) | AgentEvent::Quota(_) => {}
         }
     }
 }

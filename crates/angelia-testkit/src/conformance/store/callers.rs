@@ -93,21 +93,43 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     for lease in [&lease, &other] {
         store.release_lease(lease.clone()).await.unwrap();
     }
-    let all = store.parked_turns(None).await.unwrap();
+    let all = store.resumable_turns(None).await.unwrap();
     assert_eq!(all[0].state, parked.state);
     assert_eq!(all[0].options, parked.options);
     assert_eq!(ids(all), [parked.id, elsewhere.id]);
-    let one = store.parked_turns(Some(other.session)).await.unwrap();
+    let one = store.resumable_turns(Some(other.session)).await.unwrap();
     assert_eq!(ids(one), [elsewhere.id]);
     assert!(store.lost_turns().await.unwrap().is_empty());
     // A turn that runs again is no longer parked, so it can be lost again.
     let lease = store.acquire_lease(lease.session).await.unwrap();
     let set = store.set_turn_state(&lease, parked.id, &TurnState::Running);
     set.await.unwrap();
-    let parked_now = store.parked_turns(Some(lease.session)).await.unwrap();
+    let parked_now = store.resumable_turns(Some(lease.session)).await.unwrap();
     assert!(parked_now.is_empty());
     store.release_lease(lease).await.unwrap();
     assert_eq!(ids(store.lost_turns().await.unwrap()), [parked.id]);
+}
+
+pub async fn turns_that_were_handed_over_are_kept_and_not_lost(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let (mut left, queued) = (plain_turn(lease.session), plain_turn(lease.session));
+    for turn in [&left, &queued] {
+        create_turn(&*store, &lease, turn).await;
+    }
+    left.state = TurnState::HandedOver;
+    store.set_turn_state(&lease, left.id, &left.state).await.unwrap();
+    store.release_lease(lease.clone()).await.unwrap();
+    let ids = |turns: Vec<TurnRecord>| turns.iter().map(|turn| turn.id).collect::<Vec<_>>();
+    assert_eq!(store.turn(left.id).await.unwrap().unwrap().state, TurnState::HandedOver);
+    assert_eq!(ids(store.resumable_turns(None).await.unwrap()), [left.id]);
+    assert_eq!(ids(store.lost_turns().await.unwrap()), [queued.id]);
+    // Once it runs it can be lost like any other.
+    let lease = store.acquire_lease(lease.session).await.unwrap();
+    store.set_turn_state(&lease, left.id, &TurnState::Running).await.unwrap();
+    store.release_lease(lease).await.unwrap();
+    assert!(store.resumable_turns(None).await.unwrap().is_empty());
+    assert_eq!(ids(store.lost_turns().await.unwrap()), [left.id, queued.id]);
 }
 
 /// Records a history note and waits until it is committed.

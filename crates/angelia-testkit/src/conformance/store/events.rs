@@ -137,6 +137,24 @@ pub async fn a_refused_append_leaves_nothing(fixture: &impl StoreFixture) {
     assert_eq!(stored.iter().map(|e| e.seq).collect::<Vec<_>>(), [1, 3]);
 }
 
+pub async fn an_append_can_require_earlier_events(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    // Queued together, so that they may share a transaction.
+    let first = store.append(&lease, vec![event(&turn, 1, notice("first"))]).await.unwrap();
+    let next = vec![event(&turn, 2, notice("next"))];
+    let next = store.append_after(&lease, vec![1], next).await.unwrap();
+    let end = vec![event(&turn, 5, finished())];
+    let early = store.append_after(&lease, vec![2, 4], end.clone()).await.unwrap();
+    first.await.unwrap();
+    next.await.unwrap();
+    let answer = early.await;
+    assert!(matches!(answer, Err(StoreError::MissingEvent { seq: 4 })), "{answer:?}");
+    store.append_after(&lease, vec![1, 2], end).await.unwrap().await.unwrap();
+    let stored = store.replay(turn.id, 0, 10).await.unwrap();
+    assert_eq!(stored.iter().map(|e| e.seq).collect::<Vec<_>>(), [1, 2, 5]);
+}
+
 pub async fn events_need_their_turn(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;

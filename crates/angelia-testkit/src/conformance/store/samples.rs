@@ -8,9 +8,9 @@ use angelia_core::{
         ContextWindow, EventKind, Failure, FailureKind, HistoryMessage, MessagePart, Mode,
         NativeSessionId, Notice, NoticeLevel, Outcome, PermissionLevel, Permissions, Plan,
         PlanItem, PlanStatus, Question, QuestionOption, RawJson, Resolution, Role, Seq, SessionId,
-        SessionRecord, SessionSpec, SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId,
-        ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnOrigin, TurnRecord, TurnState,
-        TurnStatus, TurnTimeouts, Usage, Verdict,
+        SessionRecord, SessionSource, SessionSpec, SystemPrompt, TextChannel, ToolCall, ToolClass,
+        ToolId, ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnOrigin, TurnRecord,
+        TurnState, TurnStatus, TurnTimeouts, Usage, Verdict,
     },
     ports::{ClaimOutcome, Lease, Store},
 };
@@ -43,6 +43,7 @@ pub fn plain_session() -> SessionRecord {
     SessionRecord {
         id: SessionId::from_uuid(fresh_uuid()),
         title: None,
+        source: None,
         created_at: timestamp(0),
         updated_at: timestamp(0),
         spec: SessionSpec::new("fake", "/project"),
@@ -57,6 +58,7 @@ pub fn full_session() -> SessionRecord {
     SessionRecord {
         id: SessionId::from_uuid(fresh_uuid()),
         title: Some(UNUSUAL_TEXT.into()),
+        source: Some(SessionSource::Key("CI: nightly".into())),
         created_at: timestamp(1),
         updated_at: timestamp(2),
         spec: full_spec(),
@@ -323,6 +325,7 @@ pub fn approval(kind: ApprovalKind) -> Approval {
         tool_name: UNUSUAL_TEXT.into(),
         title: UNUSUAL_TEXT.into(),
         detail: "in /project".into(),
+        diff: None,
         rules: vec!["Bash(make)".into(), "Bash(make *)".into()],
         expires_at: timestamp(9),
     }

@@ -1,14 +1,16 @@
 //! Sessions: creating, changing, naming, listing and deleting them.
 
 use angelia_core::{
-    model::ExternalName,
-    ports::{Page, StoreError},
+    engine::short_id,
+    model::{Content, ExternalName, IdPrefix, SessionId, TurnRecord},
+    ports::{Page, RecordKind, SessionQuery, Store, StoreError},
 };
+use uuid::Uuid;
 
 use super::{
     StoreFixture,
     samples::{
-        assert_same_debug, create_turn, event, finished, full_session, owned_session,
+        assert_same_debug, create_turn, event, finished, fresh_uuid, full_session, owned_session,
         plain_session, plain_turn, timestamp,
     },
 };
@@ -157,4 +159,104 @@ pub async fn retention_sees_only_what_is_old_and_done(fixture: &impl StoreFixtur
     let stale = store.stale_sessions(timestamp(50)).await.unwrap();
     let stale: Vec<_> = stale.iter().map(|session| session.id).collect();
     assert_eq!(stale, [old, silent.id]);
+}
+
+/// Records a session with one turn, and returns its lease and the turn.
+async fn used_session(
+    store: &dyn Store,
+    cwd: &str,
+    used_at: i64,
+    words: &str,
+) -> (SessionId, TurnRecord) {
+    let mut session = plain_session();
+    session.spec.cwd = cwd.into();
+    store.create_session(&session).await.unwrap();
+    let lease = store.acquire_lease(session.id).await.unwrap();
+    let mut turn = plain_turn(session.id);
+    turn.created_at = timestamp(used_at);
+    turn.input = vec![
+        Content::text("<system-reminder>\nnot a person\n</system-reminder>"),
+        Content::text(words),
+    ];
+    create_turn(store, &lease, &turn).await;
+    (session.id, turn)
+}
+
+pub async fn sessions_are_listed_by_use_with_what_people_know(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (old, _) = used_session(&*store, "/one", 50, "used last").await;
+    let (new, turn) = used_session(&*store, "/two", 10, "begun last").await;
+    let unused = plain_session();
+    store.create_session(&unused).await.unwrap();
+    let name = |scope: &str, name: &str| ExternalName { scope: scope.into(), name: name.into() };
+    store.bind_name(&name("bus", "other"), old).await.unwrap();
+    store.bind_name(&name(ExternalName::OWNER_SCOPE, "work"), old).await.unwrap();
+    let list = async |query: SessionQuery| {
+        let found = store.list_sessions(query).await.unwrap();
+        found.into_iter().map(|one| one.record.id).collect::<Vec<_>>()
+    };
+    let all =
+        |cwd: Option<&str>| SessionQuery::ByUse { cwd: cwd.map(Into::into), page: Page::first(9) };
+    assert_eq!(list(all(None)).await, [old, new, unused.id]);
+    assert_eq!(list(all(Some("/two"))).await, [new]);
+    assert_eq!(list(SessionQuery::ByCreation(Page::first(2))).await, [unused.id, new]);
+    assert_eq!(list(SessionQuery::One(SessionId::from_uuid(fresh_uuid()))).await, []);
+
+    let found = store.list_sessions(SessionQuery::One(old)).await.unwrap();
+    assert_eq!(found[0].name.as_deref(), Some("work"));
+    assert_eq!(found[0].first_words.as_deref(), Some("used last"));
+    assert_eq!(found[0].status.as_deref(), Some("queued"));
+    let found = store.list_sessions(SessionQuery::One(unused.id)).await.unwrap();
+    let unused = &found[0];
+    assert_eq!((&unused.name, &unused.first_words, &unused.status), (&None, &None, &None));
+
+    let lease = store.acquire_lease(new).await.unwrap();
+    let mut end = event(&turn, 1, finished());
+    end.at = timestamp(60);
+    store.append(&lease, vec![end]).await.unwrap().await.unwrap();
+    assert_eq!(list(all(None)).await[0], new, "the end of a turn is a use");
+    let found = store.list_sessions(SessionQuery::One(new)).await.unwrap();
+    assert_eq!(found[0].status.as_deref(), Some("completed"));
+}
+
+pub async fn a_page_by_use_starts_behind_its_session(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let mut ids = Vec::new();
+    // Two of them at the same time.
+    for used_at in [5, 1, 4, 4, 3] {
+        ids.push(used_session(&*store, "/project", used_at, "x").await.0);
+    }
+    let (mut seen, mut page) = (Vec::new(), Page::first(2));
+    loop {
+        let query = SessionQuery::ByUse { cwd: Some("/project".into()), page };
+        let found = store.list_sessions(query).await.unwrap();
+        let Some(last) = found.last() else { break };
+        page.before = Some(last.record.id.as_uuid());
+        seen.extend(found.iter().map(|one| one.record.id));
+    }
+    assert_eq!(seen, [ids[0], ids[3], ids[2], ids[4], ids[1]]);
+}
+
+pub async fn ids_are_found_by_their_start(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (session, turn) = used_session(&*store, "/project", 1, "x").await;
+    let (other, _) = used_session(&*store, "/project", 2, "y").await;
+    let find = async |kind, id: Uuid, digits, limit| {
+        store.find_ids(kind, IdPrefix::of(id, digits), limit).await.unwrap()
+    };
+    let (id, turn) = (session.as_uuid(), turn.id.as_uuid());
+    assert_eq!(find(RecordKind::Session, id, 32, 9).await, [id]);
+    assert_eq!(find(RecordKind::Session, id, 4, 9).await, [id, other.as_uuid()]);
+    assert_eq!(find(RecordKind::Session, id, 4, 1).await, [id]);
+    assert_eq!(find(RecordKind::Turn, turn, 32, 9).await, [turn]);
+    assert!(find(RecordKind::Turn, id, 32, 9).await.is_empty());
+    assert!(find(RecordKind::Approval, id, 32, 9).await.is_empty());
+
+    let short = short_id(&*store, RecordKind::Session, id).await.unwrap();
+    assert!(short.len() >= 8 && id.to_string().starts_with(&short), "{short}");
+    let prefix = IdPrefix::parse(&short).unwrap();
+    assert_eq!(store.find_ids(RecordKind::Session, prefix, 9).await.unwrap(), [id]);
+    let shorter = IdPrefix::of(id, prefix.digits() - 1);
+    let fits = store.find_ids(RecordKind::Session, shorter, 9).await.unwrap();
+    assert!(prefix.digits() == 8 || fits.len() == 2, "{short}: {fits:?}");
 }

@@ -110,8 +110,8 @@ pub async fn turns_keep_their_order_when_the_clock_is_set_back(fixture: &impl St
         }
         assert_eq!(seen, newest_first);
     }
-    assert_eq!(ids(&store.parked_turns(None).await.unwrap()), created);
-    assert_eq!(ids(&store.parked_turns(Some(lease.session)).await.unwrap()), created);
+    assert_eq!(ids(&store.resumable_turns(None).await.unwrap()), created);
+    assert_eq!(ids(&store.resumable_turns(Some(lease.session)).await.unwrap()), created);
     let found = store.find_by_history(hash, 9).await.unwrap();
     assert_eq!(found.iter().map(|entry| entry.turn).collect::<Vec<_>>(), newest_first);
 }

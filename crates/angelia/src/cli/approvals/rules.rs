@@ -27,7 +27,13 @@ const MIN_PREFIX: usize = 4;
 pub(super) async fn run(app: &App, command: RulesCommand) -> Result<Exit, CommandError> {
     let store = HomeStore::open(app, "approvals")?.store;
     match command {
-        RulesCommand::List { json } => print::bytes(&list(&*store, json).await?),
+        RulesCommand::List { json } => {
+            let listed = list(&*store, json).await?;
+            if listed.is_empty() && !json {
+                print::note("nothing is allowed for good; `always` in an approval does that");
+            }
+            print::bytes(&listed)
+        }
         RulesCommand::Remove { id } => print::line(&remove(&*store, &id).await?),
     }
 }

@@ -4,21 +4,21 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{
-        Approval, ApprovalId, ApprovalKind, ApprovalRequest, Decision, EventKind, Question,
-        QuestionOption, Verdict,
+        Approval, ApprovalId, ApprovalKind, ApprovalRequest, Decision, EventKind, ExternalName,
+        Question, QuestionOption, Verdict,
     },
     ports::{AgentEvent, Store, TurnControl},
 };
 use angelia_frontends::{http::NewSessionBody, turn_service::TurnService as _};
 use angelia_testkit::{
-    conformance::store::{event, stored_turn},
+    conformance::store::{event, plain_session, stored_turn},
     manual_executor::ManualTurn,
 };
 use clap::Parser as _;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{answers, decide, list, parse_approval_id, parse_decision};
+use super::{answers, decide, list, parse_decision};
 use crate::{
     cli::{
         args::{ApprovalsCommand, Cli, Command, DecideCommand, ListArgs},
@@ -29,9 +29,10 @@ use crate::{
         test_daemon::{DEADLINE, TestDaemon, approval_request, owners_turn},
     },
     records::Records,
+    resolve,
 };
 
-const LIST: ListArgs = ListArgs { limit: 20, json: false };
+const LIST: ListArgs = ListArgs { limit: 20, before: None, json: false };
 
 /// Starts a turn that waits for a decision on this approval.
 async fn start_asking_turn(
@@ -99,8 +100,8 @@ fn words(texts: &[&str]) -> Vec<String> {
 
 async fn list_text(stage: &TestDaemon, args: &ListArgs, all: bool) -> String {
     let [stored, served] = stage.records().await;
-    let text = list(&stored, args, all).await.unwrap();
-    assert_eq!(list(&served, args, all).await.unwrap(), text, "the daemon shows the same");
+    let text = list(&stored, args, all, None).await.unwrap();
+    assert_eq!(list(&served, args, all, None).await.unwrap(), text, "the daemon shows the same");
     String::from_utf8(text).unwrap()
 }
 
@@ -125,6 +126,7 @@ async fn every_decision_reaches_the_agent() {
         let command = parse_command(words.chain(note)).unwrap();
         let ApprovalsCommand::Decide(command) = command else { panic!("{typed}") };
         let (id, decision, _) = parse_decision(command).unwrap();
+        let id = id.parse().unwrap();
         let records = Records::Daemon(daemon.clone());
         let done = decide(&records, id, decision.clone(), &[]).await;
         assert_eq!(done.unwrap(), line);
@@ -137,7 +139,7 @@ async fn every_decision_reaches_the_agent() {
         run.complete("done");
     }
     assert_eq!(list_text(&stage, &LIST, false).await, "");
-    assert_eq!(list_text(&stage, &LIST, true).await.lines().count(), 4);
+    assert_eq!(list_text(&stage, &LIST, true).await.lines().count(), 5);
 }
 
 #[tokio::test]
@@ -217,6 +219,7 @@ async fn record_foreign_approval(store: &dyn Store) -> ApprovalId {
         tool_name: "shell".into(),
         title: "rm \u{1b}[2J -rf".into(),
         detail: "in /project\nall\rof it".into(),
+        diff: None,
         rules: Vec::new(),
         expires_at: jiff::Timestamp::UNIX_EPOCH,
     };
@@ -236,6 +239,14 @@ async fn what_no_daemon_runs_is_decided_where_it_runs() {
         assert_eq!(error.message, "the turn does not run in a daemon");
         assert!(error.hint.unwrap().contains("the terminal where `angelia run`"));
     }
+    let asking = stage.records().await[0].approval(id).await.unwrap().session_id;
+    let quiet = plain_session();
+    stage.store.create_session(&quiet).await.unwrap();
+    for (name, session) in [("painting", asking), ("quiet", quiet.id)] {
+        let scope = ExternalName::OWNER_SCOPE.into();
+        let name = ExternalName { scope, name: name.into() };
+        stage.store.bind_name(&name, session).await.unwrap();
+    }
     for unknown in [Uuid::nil(), Uuid::max(), Uuid::now_v7()] {
         for records in stage.records().await {
             let error = records.approval(ApprovalId::from_uuid(unknown)).await;
@@ -244,7 +255,21 @@ async fn what_no_daemon_runs_is_decided_where_it_runs() {
             assert_eq!(error.message, "no such approval");
         }
     }
-    assert_eq!(parse_approval_id("yes").unwrap_err().exit, Exit::Usage);
+    for records in stage.records().await {
+        let error = resolve::approval(&records, "yes").await.unwrap_err();
+        assert_eq!(error.exit, Exit::Usage);
+        let short = id.to_string();
+        assert_eq!(resolve::approval(&records, &short[..30]).await.unwrap(), id);
+        assert_eq!(resolve::approval(&records, "last").await.unwrap(), id);
+        assert_eq!(resolve::approval(&records, "painting").await.unwrap(), id);
+        let of_other = resolve::approval(&records, "quiet").await.unwrap_err();
+        assert_eq!(of_other.message, "no approval waits for a decision");
+    }
+}
+
+fn assert_starts_with_short_id(line: &str, id: &str) {
+    let short = line.split_whitespace().next().unwrap();
+    assert!(short.len() >= 8 && id.starts_with(short), "{line}");
 }
 
 #[tokio::test]
@@ -254,22 +279,27 @@ async fn lists_tell_what_is_to_be_decided() {
     let first = record_foreign_approval(&*stage.store).await;
     let (mut run, second) = start_asking_turn(&stage, &daemon, approval_request(colours())).await;
     let text = list_text(&stage, &LIST, false).await;
-    let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with(&second.to_string()), "{text}");
-    assert!(lines[0].contains("pending") && lines[0].ends_with("brush  paint"));
+    let mut lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.remove(0).split_whitespace().next(), Some("ID"));
+    assert_starts_with_short_id(lines[0], &second.to_string());
+    assert!(
+        lines[0].contains("pending")
+            && lines[0].split_whitespace().rev().take(2).eq(["paint", "brush"])
+    );
     assert_eq!(
         lines[1..5],
         [
-            "    red",
             "    1. Which colour=tone?",
             "       1. red  as described",
             "       2. blue  as described",
-        ]
+            "    2. Trim? (one or several)",
+        ],
+        "each question and option once"
     );
-    assert_eq!(lines[5], "    2. Trim? (one or several)");
+    assert!(lines[7].starts_with("    profile "), "{text}");
     assert!(lines[8].starts_with("    turn ") && lines[8].contains("declined at"));
     // Text written by an agent does not move the cursor.
-    assert!(lines[9].starts_with(&first.to_string()), "{text}");
+    assert_starts_with_short_id(lines[9], &first.to_string());
     assert!(lines[9].ends_with("rm  [2J -rf"), "{text}");
     assert_eq!(lines[10..12], ["    in /project", "    all of it"]);
     assert!(!text.contains(['\u{1b}', '\r']));
@@ -278,11 +308,11 @@ async fn lists_tell_what_is_to_be_decided() {
     decide(&records, second, owner(Verdict::Deny), &[]).await.unwrap();
     next_decision(&mut run).await;
     let pending = list_text(&stage, &LIST, false).await;
-    assert!(!pending.contains(&second.to_string()), "{pending}");
+    assert!(!pending.contains("paint"), "{pending}");
     let all = list_text(&stage, &LIST, true).await;
     assert!(all.contains("deny by owner"), "{all}");
 
-    let json = ListArgs { limit: 1, json: true };
+    let json = ListArgs { limit: 1, before: None, json: true };
     let json = list_text(&stage, &json, true).await;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["id"], second.to_string());

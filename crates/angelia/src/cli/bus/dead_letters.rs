@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::DeadCommand;
 use crate::{
     assemble::App,
-    bus::{client::BusClient, open},
+    bus::{client::BusClient, sockets::BusSockets},
     cli::{
         error::{CommandError, Exit},
         print,
@@ -18,11 +18,10 @@ use crate::{
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(app: &App, command: DeadCommand) -> Result<Exit, CommandError> {
-    let socket = open::socket_path(app)?;
-    let mut line = BusClient::connect(&socket).await.map_err(|error| {
-        let what = format!("the bus cannot be reached at {}: {error}", socket.display());
-        CommandError::new(Exit::Unavailable, what).with_hint("start it with `angelia bus start`")
-    })?;
+    let sockets = BusSockets::of_app(app);
+    let connected = sockets.connect().await;
+    let mut line =
+        connected.map_err(|error| sockets.unreachable_error(Exit::Unavailable, &error))?;
     match command {
         DeadCommand::List { limit, json } => list(&mut line, limit, json).await,
         DeadCommand::Resend { numbers } => apply_to_each(&mut line, "resend", &numbers).await,

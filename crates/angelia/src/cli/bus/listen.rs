@@ -3,7 +3,7 @@
 //! acknowledged after it has been printed or acted on, so that the bus redelivers a message that
 //! was lost on the way.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{
@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ListenArgs;
 use crate::{
     assemble::{App, standalone_commands},
-    bus::{client::BusClient, open},
+    bus::{client::BusClient, sockets::BusSockets, token_file},
     cli::{
         error::{CommandError, Exit},
         notify, print,
@@ -41,6 +41,10 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 /// How long to read what a broken connection still has buffered.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How many handled messages are remembered: as many as the bus sends before it waits for
+/// acknowledgements.
+const MAX_HANDLED_IDS: usize = 4096;
+
 /// Why receiving stopped.
 enum ListenEnd {
     /// The connection broke; another one may work.
@@ -55,6 +59,25 @@ struct MessageHandler {
     screen: Arc<TerminalScreen>,
     /// `None`: messages are printed as they are, and no rules run.
     reactor: Option<RuleRunner>,
+    handled: HandledIds,
+}
+
+/// The ids of the last messages that were handled. If the bus ends before it has read an
+/// acknowledgement, the message comes again, and is not handled again.
+#[derive(Default)]
+struct HandledIds(VecDeque<String>);
+
+impl HandledIds {
+    fn contains(&self, id: &str) -> bool {
+        self.0.iter().any(|handled| handled == id)
+    }
+
+    fn insert(&mut self, id: &str) {
+        if self.0.len() == MAX_HANDLED_IDS {
+            self.0.pop_front();
+        }
+        self.0.push_back(id.to_owned());
+    }
 }
 
 impl From<io::Error> for ListenEnd {
@@ -71,10 +94,7 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
         "type": "register", "endpoint": name.as_str(), "ack": true, "prefix": args.suffix,
     });
     if let Some(path) = &args.token_file {
-        let token = std::fs::read_to_string(path).map_err(|error| {
-            CommandError::new(Exit::Usage, format!("{}: {error}", path.display()))
-        })?;
-        register["token"] = json!(token.trim());
+        register["token"] = json!(token_file::read(path)?);
     }
     let tasks = TaskGroup::new();
     let screen = Arc::new(TerminalScreen::new(&app.environment, NoticeTarget::Stderr));
@@ -90,8 +110,8 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
         // A broken file is reported now, and not only when the first message comes.
         reactor.current_rules();
     }
-    let shown = MessageHandler { screen, reactor };
-    let listening = listen(app, register, &shown);
+    let mut shown = MessageHandler { screen, reactor, handled: HandledIds::default() };
+    let listening = listen(app, register, &mut shown);
     let ended = tokio::select! {
         ended = listening => ended,
         () = signals.wait() => Ok(Exit::Interrupted),
@@ -103,16 +123,16 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
 async fn listen(
     app: &App,
     mut register: Value,
-    shown: &MessageHandler,
+    shown: &mut MessageHandler,
 ) -> Result<Exit, CommandError> {
-    let socket = open::socket_path(app)?;
+    let sockets = BusSockets::of_app(app);
     // Like `notify`, `listen` starts a bus that is not running.
-    if BusClient::connect(&socket).await.is_err() {
+    if sockets.connect().await.is_err() {
         notify::start_bus(&app.environment).await?;
     }
     let mut since = ConnectionState::NeverConnected;
     loop {
-        let ended = match BusClient::connect(&socket).await {
+        let ended = match sockets.connect().await {
             Ok(line) => receive(line, &mut register, &mut since, shown).await,
             Err(error) => ListenEnd::ConnectionLost(error),
         };
@@ -120,9 +140,7 @@ async fn listen(
             ListenEnd::Fatal(error) => return Err(error),
             ListenEnd::OutputLost(error) => return print::exit_for_write(Err(error)),
             ListenEnd::ConnectionLost(error) if since == ConnectionState::NeverConnected => {
-                let what = format!("the bus cannot be reached at {}: {error}", socket.display());
-                return Err(CommandError::new(Exit::Unavailable, what)
-                    .with_hint("start it with `angelia bus start`"));
+                return Err(sockets.unreachable_error(Exit::Unavailable, &error));
             }
             ListenEnd::ConnectionLost(_) => {
                 if since == ConnectionState::Listening {
@@ -147,7 +165,7 @@ async fn receive(
     mut line: BusClient,
     register: &mut Value,
     since: &mut ConnectionState,
-    shown: &MessageHandler,
+    shown: &mut MessageHandler,
 ) -> ListenEnd {
     match register_endpoint(&mut line, register).await {
         Ok(name) => {
@@ -219,7 +237,7 @@ async fn register_endpoint(line: &mut BusClient, register: &Value) -> Result<Str
 async fn handle_frame(
     line: &mut BusClient,
     heard: &Bytes,
-    shown: &MessageHandler,
+    shown: &mut MessageHandler,
 ) -> Result<(), ListenEnd> {
     // The body is not parsed: a message with an unreadable body is a message all the same.
     let frame = std::str::from_utf8(heard).unwrap_or_default();
@@ -231,6 +249,12 @@ async fn handle_frame(
         _ if is_displaced(&fields) => return Err(displaced_end()),
         _ => return Ok(()),
     }
+    let is_repeat = fields.redelivered.is_some_and(|again| again.get() == "true")
+        && fields.id.is_some_and(|id| shown.handled.contains(id.get()));
+    if is_repeat {
+        line.send(&json!({"type": "ack", "id": fields.id})).await?;
+        return Ok(());
+    }
     match &shown.reactor {
         // One line per message: outside of strings, `\n` and `\r` are the only line breaks that
         // JSON allows.
@@ -239,12 +263,15 @@ async fn handle_frame(
             let left = reactor.apply(&to_message(&fields, heard)).await;
             let words = left.context.map(|(words, _)| words);
             if let Some(words) = words.or(left.channel.map(|(_, words)| words)) {
-                reactor.screen.show(&words);
+                reactor.show_with_heading(&left.input, &words);
             }
         }
     }
     if let Some(error) = shown.screen.take_error() {
         return Err(ListenEnd::OutputLost(error));
+    }
+    if let Some(id) = fields.id {
+        shown.handled.insert(id.get());
     }
     line.send(&json!({"type": "ack", "id": fields.id})).await?;
     Ok(())

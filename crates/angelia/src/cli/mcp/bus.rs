@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::backend::HomeToolBackend;
 use crate::{
-    bus::{client::BusClient, open},
-    cli::notify::bus_client::{self, DeliveryStatus},
+    bus::sockets::BusSockets,
+    cli::notify::bus_client::{self, BusTarget, DeliveryStatus},
     hosting,
 };
 
@@ -42,9 +42,9 @@ pub(super) async fn send(
     }
     let from = sender_name(backend);
     let sent = bus_client::NotifyMessage::new(&message.target, &from, Value::Object(body));
-    let socket = open::socket_path(&backend.app)?;
-    // An agent must not start a daemon for its owner, so the socket counts as named.
-    let status = bus_client::send(&backend.app.environment, &socket, true, &sent).await?;
+    // An agent must not start a daemon for its owner.
+    let target = BusTarget::Running(BusSockets::of_app(&backend.app));
+    let status = bus_client::send(&backend.app.environment, &target, &sent).await?;
     let target = &message.target;
     Ok(match status {
         DeliveryStatus::Delivered => format!("delivered to {target}"),
@@ -62,22 +62,23 @@ pub(super) async fn send(
 fn sender_name(backend: &HomeToolBackend) -> String {
     let environment = &backend.app.environment;
     let paths = rules_paths(backend.app.home.dir().to_owned(), environment.hermes_home());
-    let name = hosting::endpoint_name(environment, &LiveRules::new(paths), false);
+    let name = hosting::endpoint_name(
+        environment,
+        backend.app.config.named_endpoint(),
+        &LiveRules::new(paths),
+        false,
+    );
     name.map_or_else(|| DEFAULT_SENDER.to_owned(), |name| name.to_string())
 }
 
-async fn request_status(backend: &HomeToolBackend) -> Result<io::Result<Value>, ToolCallError> {
-    let socket = open::socket_path(&backend.app)?;
-    let request = async {
-        let mut bus = BusClient::connect(&socket).await?;
-        bus.request(&json!({"type": "status"}), REPLY_TIMEOUT).await
-    };
-    Ok(request.await)
+async fn request_status(backend: &HomeToolBackend) -> io::Result<Value> {
+    let mut bus = BusSockets::of_app(&backend.app).connect().await?;
+    bus.request(&json!({"type": "status"}), REPLY_TIMEOUT).await
 }
 
 /// Reports the state of the bus. A bus that is not running is an answer, not an error.
 pub(super) async fn status(backend: &HomeToolBackend) -> Result<String, ToolCallError> {
-    let mut status = match request_status(backend).await? {
+    let mut status = match request_status(backend).await {
         Ok(status) => status,
         Err(error) => {
             let absent = json!({
@@ -106,7 +107,7 @@ pub(super) async fn info(backend: &HomeToolBackend) -> Result<String, ToolCallEr
     let session = backend.origin.session(&backend.app).ok().flatten();
     let endpoint = backend.app.environment.non_empty(hosting::ENDPOINT_VARIABLE);
     let endpoint = endpoint.and_then(|name| name.to_str());
-    let status = request_status(backend).await?.ok();
+    let status = request_status(backend).await.ok();
     let listening = status.as_ref().map(|status| {
         let known = status["endpoints"].as_array().into_iter().flatten();
         known

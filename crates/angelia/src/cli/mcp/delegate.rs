@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{Content, SessionId, SessionRecord, TurnId, TurnOrigin};
+use angelia_core::model::{Content, SessionId, SessionRecord, SessionSource, TurnId, TurnOrigin};
 use angelia_frontends::{
     http::{NewSessionBody, TurnBody, TurnInput},
     mcp::{DelegateResult, ProgressReporter, ToolCallError, arguments::DelegateArgs, lineage},
@@ -101,6 +101,7 @@ impl Delegation {
                 profile: Some(self.task.profile.as_str().into()),
                 caller_cwd: self.cwd(),
                 title: Some(self.title().into()),
+                source: Some(SessionSource::Agent.to_string()),
                 ..NewSessionBody::default()
             };
             service.create_session(new, false).await?.id
@@ -112,6 +113,7 @@ impl Delegation {
             can_park: Some(false),
             delegated_by: caller.map(|caller| caller.session.id.to_string()),
             max_cost_usd: caller.and_then(|caller| caller.remaining_cost_usd),
+            one_off: false,
             input: TurnInput(vec![Content::text(self.task.task)]),
         };
         let origin = TurnOrigin::Remote;

@@ -5,23 +5,19 @@
 //! its answer tells whether this bus sends them. A bus that does not, such as hermes-bus, answers
 //! frames in order: if no error precedes the answer to the second ping, the message is on its way.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, path::PathBuf, time::Duration};
 
 use angelia_core::ports::{CommandProgram, CommandRunner as _, CommandSpec};
 use angelia_frontends::bus::MAX_FRAME_BYTES;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use super::programs;
 use crate::{
-    bus::client::BusClient,
+    bus::{client::BusClient, sockets::BusSockets},
     cli::error::{CommandError, Exit},
     config::Environment,
 };
@@ -36,6 +32,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// once, or it is busy.
 const DELIVERED_TIMEOUT: Duration = Duration::from_millis(30);
 
+/// How often a message is sent if the connection breaks, and the delay before it is sent again. A
+/// bus that passes from one process to another closes its connections once.
+const MAX_ATTEMPTS: usize = 5;
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
 const PING: &str = r#"{"type":"ping"}"#;
 
 #[derive(Debug, Serialize)]
@@ -47,6 +48,9 @@ pub(crate) struct NotifyMessage<'a> {
     id: String,
     ts: f64,
     body: Value,
+    /// Proves the sender's name. The bus does not pass it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) token: Option<String>,
 }
 
 impl<'a> NotifyMessage<'a> {
@@ -56,7 +60,7 @@ impl<'a> NotifyMessage<'a> {
             reason = "microseconds of this century fit into 53 bits"
         )]
         let ts = Timestamp::now().as_microsecond() as f64 / 1e6;
-        Self { kind: "message", to, from, id: Uuid::new_v4().to_string(), ts, body }
+        Self { kind: "message", to, from, id: Uuid::new_v4().to_string(), ts, body, token: None }
     }
 }
 
@@ -85,54 +89,97 @@ struct BusReply {
     ack: bool,
 }
 
-pub(super) fn socket_path(
-    environment: &Environment,
-    named: Option<&Path>,
-) -> Result<PathBuf, CommandError> {
-    if let Some(path) = named {
-        return Ok(path.to_owned());
-    }
-    environment.hermes_bus_socket().ok_or_else(|| {
-        let what = "there is no bus: neither HERMES_BUS_ROOT nor HOME is set";
-        CommandError::new(Exit::Unavailable, what)
-    })
+/// The bus that a message is sent to.
+#[derive(Debug)]
+pub(crate) enum BusTarget {
+    /// The bus of this home, which is started if it does not run.
+    StartIfAbsent(BusSockets),
+    /// The bus of this home, if it runs.
+    Running(BusSockets),
+    /// A socket that the caller has named.
+    Socket(PathBuf),
 }
 
+impl BusTarget {
+    async fn connect(&self, environment: &Environment) -> Result<BusClient, CommandError> {
+        let (sockets, may_start) = match self {
+            Self::Socket(socket) => {
+                return BusClient::connect(socket).await.map_err(|error| {
+                    let socket = socket.display();
+                    let what = format!("the bus cannot be reached at {socket}: {error}");
+                    CommandError::new(Exit::Failed, what)
+                });
+            }
+            Self::StartIfAbsent(sockets) => (sockets, true),
+            Self::Running(sockets) => (sockets, false),
+        };
+        let mut attempts = MAX_ATTEMPTS;
+        loop {
+            match sockets.connect().await {
+                Ok(bus) => return Ok(bus),
+                // A bus that was just started may have ended again, together with its daemon.
+                Err(error) if is_absent(&error) && may_start && attempts > 0 => {
+                    attempts -= 1;
+                    start_bus(environment).await?;
+                }
+                Err(error) => return Err(sockets.unreachable_error(Exit::Failed, &error)),
+            }
+        }
+    }
+}
+
+/// Sends a message. If the connection breaks before the bus has answered, the message is sent
+/// again: the bus recognises a repeat by its id.
 pub(crate) async fn send(
     environment: &Environment,
-    socket: &Path,
-    named: bool,
+    target: &BusTarget,
     message: &NotifyMessage<'_>,
 ) -> Result<DeliveryStatus, CommandError> {
-    let failed = |what: String| CommandError::new(Exit::Failed, what);
-    let mut bus = match BusClient::connect(socket).await {
-        Ok(bus) => bus,
-        // A bus is started only at the default socket, never at one that the caller named.
-        Err(error) if is_absent(&error) && !named => {
-            start_bus(environment).await?;
-            BusClient::connect(socket)
-                .await
-                .map_err(|error| unreachable_bus_error(socket, &error))?
-        }
-        Err(error) => return Err(unreachable_bus_error(socket, &error)),
-    };
     let json = serde_json::to_vec(message).map_err(CommandError::internal)?;
     if json.len() > MAX_FRAME_BYTES {
         let what = format!("the message is larger than the bus takes ({MAX_FRAME_BYTES} bytes)");
-        return Err(failed(what));
+        return Err(CommandError::new(Exit::Failed, what));
     }
-    let cut = |error: io::Error| failed(format!("the bus closed the connection: {error}"));
-    let ping = json!({"type": "ping", "ack": true}).to_string();
-    bus.send_all(&[ping.as_bytes(), &json, PING.as_bytes()]).await.map_err(cut)?;
+    let mut attempts = MAX_ATTEMPTS;
+    loop {
+        let mut bus = target.connect(environment).await?;
+        attempts -= 1;
+        match send_once(&mut bus, &json).await {
+            Ok(status) => return Ok(status),
+            Err(SendError::Rejected(why)) => {
+                let what = format!("the bus rejected the message: {why}");
+                return Err(CommandError::new(Exit::Failed, what));
+            }
+            Err(SendError::Cut(error)) if attempts == 0 => {
+                let what = format!("the bus closed the connection: {error}");
+                return Err(CommandError::new(Exit::Failed, what));
+            }
+            Err(SendError::Cut(_)) => sleep(RETRY_DELAY).await,
+        }
+    }
+}
 
+enum SendError {
+    Rejected(String),
+    /// The connection broke before the bus answered.
+    Cut(io::Error),
+}
+
+async fn send_once(bus: &mut BusClient, json: &[u8]) -> Result<DeliveryStatus, SendError> {
+    let ping = json!({"type": "ping", "ack": true}).to_string();
+    let frames = [ping.as_bytes(), json, PING.as_bytes()];
+    bus.send_all(&frames).await.map_err(SendError::Cut)?;
     let mut reports = None;
     let mut accepted = None;
     loop {
         // After `accepted` the message is safe, so only a short wait for `delivered` follows.
         let wait = if accepted.is_some() { DELIVERED_TIMEOUT } else { ACCEPTED_TIMEOUT };
-        let frame = match timeout(wait, bus.receive()).await {
-            Ok(frame) => frame.map_err(cut)?,
-            Err(_silence) => return Ok(accepted.unwrap_or(DeliveryStatus::Unconfirmed)),
+        let frame = match (timeout(wait, bus.receive()).await, accepted) {
+            (Ok(Ok(frame)), _) => frame,
+            // A bus that ends after it has accepted the message keeps it.
+            (Ok(Err(_)) | Err(_), Some(accepted)) => return Ok(accepted),
+            (Ok(Err(error)), None) => return Err(SendError::Cut(error)),
+            (Err(_silence), None) => return Ok(DeliveryStatus::Unconfirmed),
         };
         let reply: BusReply = serde_json::from_slice(&frame).unwrap_or_default();
         match reply.kind.as_str() {
@@ -145,7 +192,7 @@ pub(crate) async fn send(
             "rejected" | "error" => {
                 let why = reply.detail.or(reply.reason).or(reply.code);
                 let why = why.unwrap_or_else(|| "it gave no reason".to_owned());
-                return Err(failed(format!("the bus rejected the message: {why}")));
+                return Err(SendError::Rejected(why));
             }
             // A reply kind of a later version of the bus.
             _ => {}
@@ -155,11 +202,6 @@ pub(crate) async fn send(
 
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-}
-
-fn unreachable_bus_error(socket: &Path, error: &io::Error) -> CommandError {
-    let what = format!("the bus cannot be reached at {}: {error}", socket.display());
-    CommandError::new(Exit::Failed, what).with_hint("start it with `angelia bus start`")
 }
 
 /// Starts the bus with `angelia bus start`, and fails with the error of that command.

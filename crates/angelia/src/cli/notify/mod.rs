@@ -21,8 +21,8 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser};
 
-use self::bus_client::DeliveryStatus;
 pub(crate) use self::bus_client::start_bus;
+use self::bus_client::{BusTarget, DeliveryStatus};
 #[cfg(test)]
 pub(crate) use self::programs::sender_commands;
 use super::{
@@ -30,11 +30,17 @@ use super::{
     error::{CommandError, Exit},
     print, print_clap,
 };
-use crate::config::Environment;
+use crate::{
+    bus::{sockets::BusSockets, token_file},
+    config::Environment,
+};
 
 /// The program names under which this binary only sends.
 const NOTIFY_HERMES: &str = "notify-hermes";
 const NOTIFY_AGENT: &str = "notify-agent";
+
+/// The sender's name outside of tmux, unless `--from` gives one.
+const DEFAULT_SENDER: &str = "notify";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NotifyArgs {
@@ -62,7 +68,11 @@ pub(crate) struct NotifyArgs {
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
 
-    /// The bus's socket, if not `$HERMES_BUS_ROOT/hermes-bus.sock`.
+    /// A file with the token that proves the sender's name.
+    #[arg(long, value_name = "FILE", requires = "from")]
+    token_file: Option<PathBuf>,
+
+    /// The bus's socket, if not the one of this home.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
@@ -92,7 +102,9 @@ pub(crate) fn run_by_name(name: Option<&str>, args: Vec<OsString>) -> Option<Exi
                 Err(error) => return Some(conclude(print_clap(&error))),
             };
             cli.args.rules = cli.args.rules.or(cli.config);
-            run_standalone(|environment| async move { run(&environment, cli.args).await })
+            run_standalone(|environment| async move {
+                run(&environment.with_hermes_bus(), cli.args, NOTIFY_HERMES).await
+            })
         }
         NOTIFY_AGENT => {
             let words = args.iter().map(|arg| arg.to_string_lossy().into_owned());
@@ -108,7 +120,7 @@ pub(crate) fn run_by_name(name: Option<&str>, args: Vec<OsString>) -> Option<Exi
 
 /// Runs `angelia notify`.
 pub(crate) fn main(args: NotifyArgs) -> Result<Exit, CommandError> {
-    run_standalone(|environment| async move { run(&environment, args).await })
+    run_standalone(|environment| async move { run(&environment, args, DEFAULT_SENDER).await })
 }
 
 fn prepend_name(name: &str, args: Vec<OsString>) -> impl Iterator<Item = OsString> {
@@ -129,13 +141,24 @@ where
 }
 
 /// Sends the message, waits for the bus's reply, and prints it.
-async fn run(environment: &Environment, args: NotifyArgs) -> Result<Exit, CommandError> {
+async fn run(
+    environment: &Environment,
+    args: NotifyArgs,
+    default_sender: &str,
+) -> Result<Exit, CommandError> {
     let body = body::build_body(&args)?;
     let roles = sender::load_roles(environment, args.rules.as_deref())?;
-    let from = sender::resolve_name(environment, &roles, args.from.as_deref()).await;
-    let message = bus_client::NotifyMessage::new(&args.to, &from, body);
-    let socket = bus_client::socket_path(environment, args.socket.as_deref())?;
-    let status = bus_client::send(environment, &socket, args.socket.is_some(), &message).await?;
+    let from = sender::resolve_name(environment, &roles, args.from.as_deref());
+    let from = from.await.unwrap_or_else(|| default_sender.to_owned());
+    let mut message = bus_client::NotifyMessage::new(&args.to, &from, body);
+    if let Some(path) = &args.token_file {
+        message.token = Some(token_file::read(path)?);
+    }
+    let target = match args.socket {
+        Some(socket) => BusTarget::Socket(socket),
+        None => BusTarget::StartIfAbsent(BusSockets::of_sender(environment)?),
+    };
+    let status = bus_client::send(environment, &target, &message).await?;
     let status = match status {
         DeliveryStatus::Delivered => "delivered",
         DeliveryStatus::Queued => "queued",

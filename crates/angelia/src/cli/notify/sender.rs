@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use angelia_core::engine::rules::Roles;
 use angelia_frontends::bus_rules::{file, rules_paths};
 
-use super::{NOTIFY_HERMES, tmux};
+use super::tmux;
 use crate::{
     cli::{
         error::{CommandError, Exit},
@@ -50,10 +50,10 @@ pub(super) async fn resolve_name(
     environment: &Environment,
     roles: &Roles,
     said: Option<&str>,
-) -> String {
+) -> Option<String> {
     let key = match said {
         Some(name) => Some(name.to_owned()),
         None => tmux::own_session(environment).await,
     };
-    key.map_or_else(|| NOTIFY_HERMES.to_owned(), |key| roles.name(&key).to_owned())
+    key.map(|key| roles.name(&key).to_owned())
 }

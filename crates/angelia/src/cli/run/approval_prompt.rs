@@ -1,8 +1,7 @@
-//! Puts an approval to the person at the terminal and turns the typed lines into a decision.
+//! One approval that the person at the terminal is asked for: the text before the cursor, and what a
+//! typed line means.
 
-use std::fmt::Write as _;
-
-use angelia_core::model::{Approval, ApprovalKind, Decision, QuestionAnswer, Verdict};
+use angelia_core::model::{Approval, ApprovalKind, Decision, Question, QuestionAnswer, Verdict};
 
 use crate::cli::approvals::answers::resolve_option;
 
@@ -17,8 +16,14 @@ pub(crate) struct ApprovalPrompt {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PromptStep {
     Decided(Decision),
-    /// Another question follows, or the line was not understood; prompt again.
-    NeedsInput,
+    /// The next question of the same approval must be asked.
+    NextQuestion,
+    /// The line was not understood; prompt again.
+    Unclear,
+    /// The person wants to know more before deciding.
+    Explain,
+    /// The person wants to see the whole diff.
+    ShowDiff,
 }
 
 impl ApprovalPrompt {
@@ -26,52 +31,60 @@ impl ApprovalPrompt {
         Self { approval, answers: Vec::new() }
     }
 
-    /// Returns the text to print before the cursor.
-    pub(crate) fn prompt(&self) -> String {
+    /// Returns the question that is to be answered now; `None` for a tool.
+    pub(crate) fn question(&self) -> Option<&Question> {
         match &self.approval.kind {
-            ApprovalKind::Tool => {
-                let mut text = String::new();
-                for (index, rule) in self.approval.rules.iter().enumerate().skip(1) {
-                    let rule = rule.replace(char::is_control, " ");
-                    let _infallible = writeln!(
-                        text,
-                        "s{index}, a{index}: the same for everything that is {rule}"
-                    );
-                }
-                text.push_str(
-                    "[y]es once, for this [s]ession, [a]lways here, [n]o, [q]uit the turn?",
-                );
-                text
+            ApprovalKind::Tool => None,
+            ApprovalKind::Question(questions) => questions.get(self.answers.len()),
+        }
+    }
+
+    /// Returns the text to print before the cursor.
+    pub(crate) fn prompt(&self) -> &'static str {
+        match self.question() {
+            None if self.approval.diff.is_some() => {
+                "[y]es [s]ession [a]lways [n]o [e]xplain [d]iff [q]uit?"
             }
-            ApprovalKind::Question(questions) => {
-                let text = questions.get(self.answers.len()).map_or("", |question| &question.text);
-                format!("{text} (number or text; empty line to decline)")
+            None => "[y]es [s]ession [a]lways [n]o [e]xplain [q]uit?",
+            Some(question) if question.multiple => {
+                "numbers with commas between them, or text (empty line to decline):"
             }
+            Some(question) if question.options.is_empty() => "(empty line to decline):",
+            Some(_) => "number or text (empty line to decline):",
         }
     }
 
     pub(crate) fn handle_line(&mut self, line: &str) -> PromptStep {
         let line = line.trim();
-        match &self.approval.kind {
-            ApprovalKind::Tool => match self.parse_decision(line) {
-                Some(decision) => PromptStep::Decided(decision),
-                None => PromptStep::NeedsInput,
-            },
-            ApprovalKind::Question(questions) => {
-                if line.is_empty() {
-                    return PromptStep::Decided(Decision::new(Verdict::Deny, "owner"));
-                }
-                if let Some(question) = questions.get(self.answers.len()) {
-                    let answer = resolve_option(question, line);
-                    self.answers.push(QuestionAnswer { question: question.text.clone(), answer });
-                }
-                if self.answers.len() < questions.len() {
-                    return PromptStep::NeedsInput;
-                }
-                let mut decision = Decision::new(Verdict::Once, "owner");
-                decision.answers = std::mem::take(&mut self.answers);
-                PromptStep::Decided(decision)
-            }
+        let ApprovalKind::Question(questions) = &self.approval.kind else {
+            return self.handle_tool_line(line);
+        };
+        if line.is_empty() {
+            return PromptStep::Decided(Decision::new(Verdict::Deny, "owner"));
+        }
+        if let Some(question) = questions.get(self.answers.len()) {
+            let answer = if question.multiple {
+                let chosen = line.split(',').map(str::trim).filter(|one| !one.is_empty());
+                let chosen: Vec<_> = chosen.map(|one| resolve_option(question, one)).collect();
+                chosen.join(", ").into()
+            } else {
+                resolve_option(question, line)
+            };
+            self.answers.push(QuestionAnswer { question: question.text.clone(), answer });
+        }
+        if self.answers.len() < questions.len() {
+            return PromptStep::NextQuestion;
+        }
+        let mut decision = Decision::new(Verdict::Once, "owner");
+        decision.answers = std::mem::take(&mut self.answers);
+        PromptStep::Decided(decision)
+    }
+
+    fn handle_tool_line(&self, line: &str) -> PromptStep {
+        match line.to_ascii_lowercase().as_str() {
+            "e" | "explain" | "?" => PromptStep::Explain,
+            "d" | "diff" if self.approval.diff.is_some() => PromptStep::ShowDiff,
+            _ => self.parse_decision(line).map_or(PromptStep::Unclear, PromptStep::Decided),
         }
     }
 }
@@ -104,31 +117,40 @@ fn parse_verdict(line: &str) -> Option<Verdict> {
 }
 
 #[cfg(test)]
-mod tests {
-    use angelia_core::model::{ApprovalId, Question, QuestionOption};
+pub(crate) mod tests {
+    use angelia_core::model::{ApprovalId, QuestionOption};
     use uuid::Uuid;
 
     use super::*;
 
-    fn asking(kind: ApprovalKind) -> ApprovalPrompt {
-        ApprovalPrompt::new(Approval {
+    pub(crate) fn tool_approval() -> Approval {
+        Approval {
             id: ApprovalId::from_uuid(Uuid::nil()),
-            kind,
+            kind: ApprovalKind::Tool,
             tool_id: None,
             tool_name: "n".into(),
             title: "t".into(),
             detail: "d".into(),
+            diff: None,
             rules: Vec::new(),
             expires_at: jiff::Timestamp::UNIX_EPOCH,
-        })
+        }
+    }
+
+    fn asking(kind: ApprovalKind) -> ApprovalPrompt {
+        ApprovalPrompt::new(Approval { kind, ..tool_approval() })
     }
 
     #[test]
     fn an_unclear_answer_allows_nothing() {
         let mut asking = asking(ApprovalKind::Tool);
-        for line in ["", "maybe", "ye", "1"] {
-            assert_eq!(asking.handle_line(line), PromptStep::NeedsInput, "{line:?}");
+        for line in ["", "maybe", "ye", "1", "yy"] {
+            assert_eq!(asking.handle_line(line), PromptStep::Unclear, "{line:?}");
         }
+        assert_eq!(asking.handle_line("E"), PromptStep::Explain);
+        assert_eq!(asking.handle_line("d"), PromptStep::Unclear, "there is no diff");
+        asking.approval.diff = Some("--- a/x\n".into());
+        assert_eq!(asking.handle_line("d"), PromptStep::ShowDiff);
         assert_eq!(
             asking.handle_line(" Y "),
             PromptStep::Decided(Decision::new(Verdict::Once, "owner"))
@@ -139,7 +161,6 @@ mod tests {
     fn a_wider_rule_has_a_number_of_its_own() {
         let mut asking = asking(ApprovalKind::Tool);
         asking.approval.rules = vec!["Bash(npm test)".into(), "Bash(npm *)".into()];
-        assert!(asking.prompt().contains("s1, a1: the same for everything that is Bash(npm *)"));
         let granting = |verdict, rule: Option<&str>| {
             let decision = Decision::new(verdict, "owner");
             PromptStep::Decided(Decision { rule: rule.map(Into::into), ..decision })
@@ -148,7 +169,7 @@ mod tests {
         assert_eq!(asking.handle_line("a"), granting(Verdict::Always, None));
         assert_eq!(asking.handle_line("a1"), granting(Verdict::Always, Some("Bash(npm *)")));
         for line in ["s2", "s0", "y1", "a1x"] {
-            assert_eq!(asking.handle_line(line), PromptStep::NeedsInput, "{line}");
+            assert_eq!(asking.handle_line(line), PromptStep::Unclear, "{line}");
         }
     }
 
@@ -165,11 +186,27 @@ mod tests {
         };
         let kind = ApprovalKind::Question([question("Colour?"), question("Trim?")].into());
         let mut asking = asking(kind);
-        assert_eq!(asking.handle_line("2"), PromptStep::NeedsInput);
+        assert_eq!(asking.handle_line("2"), PromptStep::NextQuestion);
         let PromptStep::Decided(decision) = asking.handle_line("gold") else {
             panic!("two answers were given")
         };
         let answers: Vec<_> = decision.answers.iter().map(|a| (&*a.question, &*a.answer)).collect();
         assert_eq!(answers, [("Colour?", "blue"), ("Trim?", "gold")]);
+    }
+
+    #[test]
+    fn several_options_are_chosen_by_their_numbers() {
+        let option = |label: &str| QuestionOption { label: label.into(), description: "".into() };
+        let question = Question {
+            text: "Which?".into(),
+            header: "".into(),
+            options: vec![option("red"), option("blue")],
+            multiple: true,
+        };
+        let mut asking = asking(ApprovalKind::Question([question].into()));
+        let PromptStep::Decided(decision) = asking.handle_line("2, 1,gold") else {
+            panic!("an answer was given")
+        };
+        assert_eq!(&*decision.answers[0].answer, "blue, red, gold");
     }
 }

@@ -3,37 +3,89 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
+    sync::Arc,
 };
 
-use tokio::sync::mpsc;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::{QueueSelector, tcflush},
+};
+use tokio::{sync::mpsc, time::Instant};
 
 /// Lines from the controlling terminal, read by a thread of its own. A blocking read from a
 /// terminal cannot be cancelled, so the thread lives until the process ends.
 #[derive(Debug)]
 pub(crate) struct Keyboard {
-    lines: mpsc::Receiver<String>,
+    terminal: Arc<File>,
+    lines: mpsc::Receiver<TypedLine>,
+}
+
+/// What was typed, and when it was read.
+#[derive(Debug)]
+pub(crate) struct TypedLine {
+    pub(crate) at: Instant,
+    pub(crate) input: LineInput,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LineInput {
+    /// A line without its line break.
+    Text(String),
+    /// Ctrl-D on an empty line.
+    EndOfInput,
 }
 
 impl Keyboard {
     /// Opens the controlling terminal. `None`: there is none, so nobody can be asked.
     pub(crate) fn open() -> Option<Self> {
-        let terminal = File::open("/dev/tty").ok()?;
+        let terminal = Arc::new(File::open("/dev/tty").ok()?);
         let (sender, lines) = mpsc::channel(1);
+        let input = Arc::clone(&terminal);
         let read = move || {
-            for line in BufReader::new(terminal).lines() {
-                let Ok(line) = line else { return };
+            let mut reader = BufReader::new(&*input);
+            while let Some(input) = read_input(&mut reader, &input) {
+                let line = TypedLine { at: Instant::now(), input };
                 if sender.blocking_send(line).is_err() {
                     return;
                 }
             }
         };
         std::thread::Builder::new().name("keyboard".to_owned()).spawn(read).ok()?;
-        Some(Self { lines })
+        Some(Self { terminal, lines })
     }
 
-    /// Returns the next line without its line break; `None`: the terminal is closed. Cancel safe.
-    pub(crate) async fn next_line(&mut self) -> Option<String> {
+    /// Returns the next line; `None`: the terminal is closed. Cancel safe.
+    pub(crate) async fn next_line(&mut self) -> Option<TypedLine> {
         self.lines.recv().await
     }
+
+    /// Drops what has been typed so far, also the line that has not been ended. Lines that were read
+    /// already have an earlier [`TypedLine::at`].
+    pub(crate) fn drop_pending(&self) {
+        if let Err(error) = tcflush(&*self.terminal, QueueSelector::IFlush) {
+            tracing::debug!(%error, "typed input cannot be dropped");
+        }
+    }
+}
+
+fn read_input(reader: &mut BufReader<impl Read>, terminal: &File) -> Option<LineInput> {
+    let mut line = Vec::new();
+    match reader.read_until(b'\n', &mut line) {
+        Ok(0) if is_hung_up(terminal) => None,
+        Ok(0) => Some(LineInput::EndOfInput),
+        Ok(_) => {
+            let text = String::from_utf8_lossy(&line);
+            Some(LineInput::Text(text.trim_end_matches(['\r', '\n']).to_owned()))
+        }
+        Err(_) => None,
+    }
+}
+
+/// Whether the terminal is gone, which a read reports in the same way as Ctrl-D.
+fn is_hung_up(terminal: &File) -> bool {
+    let mut polled = [PollFd::new(terminal, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    poll(&mut polled, Some(&now)).is_err() || polled[0].revents().intersects(gone)
 }

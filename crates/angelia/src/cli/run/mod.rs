@@ -1,15 +1,21 @@
 //! `angelia run`: runs one turn, rendered for a person as it happens or printed as events.
 //!
-//! - [`submit`]: finds the session and submits the turn; [`running_turn`]: follows it.
-//! - [`renderer`] on a [`screen`]: renders the turn for a person.
-//! - [`approval_prompt`] with the [`keyboard`]: asks the person for decisions.
+//! - [`continued_session`]: finds the session that `-s` or `-c` means; [`submit`]: submits the turn,
+//!   to that one or a new one; [`running_turn`]: follows it.
+//! - [`rendered_turn`]: shows it to a person, event by event with the [`renderer`] on a [`screen`].
+//! - [`approval_queue`]: what the person is asked, one [`approval_prompt`] at a time, shown by
+//!   [`approval_view`] and answered with the [`keyboard`].
 //! - [`park_tracker`]: decides whether the command waits for a parked turn.
 //! - [`signals`]: the first and the second Ctrl-C.
 
 mod approval_prompt;
+mod approval_queue;
+mod approval_view;
+mod continued_session;
 mod keyboard;
 mod park_tracker;
 mod prompt;
+mod rendered_turn;
 mod renderer;
 mod running_turn;
 mod screen;
@@ -17,19 +23,18 @@ pub(super) mod signals;
 mod submit;
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     sync::Arc,
     time::Duration,
 };
 
-use angelia_core::model::{EventKind, TurnEvent, TurnId, TurnStatus};
+use angelia_core::model::{TurnId, TurnStatus};
 use angelia_frontends::event_json::write_event;
-use tokio::time::{Instant, MissedTickBehavior, interval};
 
 pub(crate) use self::running_turn::RunningTurn;
 use self::{
-    approval_prompt::{ApprovalPrompt, PromptStep},
     keyboard::Keyboard,
+    rendered_turn::RenderedTurn,
     renderer::TurnRenderer,
     screen::Screen,
     signals::{StopRequest, StopSignals},
@@ -63,8 +68,9 @@ async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandEr
     let asks = !json && io::stderr().is_terminal();
     let keyboard = if asks { Keyboard::open() } else { None };
     let can_ask = keyboard.is_some();
-    HomeTurns::with(app, "run", |turns| async move {
-        let accepted = submit::submit(&*turns, &args, text, can_ask).await?;
+    let continued = continued_session::find(app, &args).await?.map(|session| session.id);
+    HomeTurns::with_new(app, "run", |turns| async move {
+        let accepted = submit::submit(app, &*turns, &args, continued, text, can_ask).await?;
         let turn = RunningTurn::new(turns, accepted, can_ask);
         follow(app, turn, json, Some(signals), keyboard).await
     })
@@ -98,9 +104,9 @@ async fn follow(
     if json {
         print_events(turn, signals).await
     } else {
-        let no_colour = app.environment.non_empty("NO_COLOR").is_some();
-        let show = TurnRenderer::new(Screen::of_this_process(no_colour));
-        render_turn(turn, signals, keyboard, show).await
+        let screen = Screen::of_this_process(&app.environment);
+        let show = TurnRenderer::new(screen, keyboard.is_some());
+        RenderedTurn::new(turn, keyboard, show).follow(signals).await
     }
 }
 
@@ -159,91 +165,6 @@ impl OutputState {
             Some(error) if !print::is_reader_gone(&error) => Err(print::output_error(&error)),
             _ => Ok(status.clone()),
         }
-    }
-}
-
-async fn render_turn<Out: Write, Err: Write>(
-    mut turn: RunningTurn,
-    mut signals: Option<StopSignals>,
-    mut keyboard: Option<Keyboard>,
-    mut show: TurnRenderer<Out, Err>,
-) -> Result<TurnStatus, CommandError> {
-    let began = Instant::now();
-    let mut ticks = interval(SPINNER_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut asking: Vec<ApprovalPrompt> = Vec::new();
-    let mut output = OutputState::default();
-    loop {
-        let typed = async {
-            match (&mut keyboard, asking.first()) {
-                (Some(keyboard), Some(_)) => keyboard.next_line().await,
-                _ => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            // Events come first: a decision by another client must withdraw its prompt before a
-            // typed line is taken as the answer to it.
-            biased;
-            events = turn.next() => {
-                let events = events?;
-                for event in &*events {
-                    output.note(show.render_event(event));
-                    update_prompts(&mut asking, event);
-                }
-                if let Some(outcome) = events.outcome() {
-                    return output.conclude(&outcome.status);
-                }
-                if !output.is_open() {
-                    turn.stop(false).await;
-                }
-                // `turns watch` has no keyboard and must not ask.
-                if let (Some(first), Some(_)) = (asking.first(), &keyboard) {
-                    output.note(show.screen.write_prompt(&first.prompt()));
-                }
-            }
-            request = signals::next_stop(&mut signals) => {
-                let text = match request {
-                    StopRequest::Interrupt => "interrupting … (Ctrl-C again to kill)",
-                    StopRequest::Kill => "killing …",
-                };
-                output.note(show.screen.write_line(screen::Tone::Warning, text));
-                turn.stop(request == StopRequest::Kill).await;
-            }
-            line = typed => match line {
-                // The terminal is closed, so approvals can no longer be answered.
-                None => {
-                    keyboard = None;
-                    turn.stop(false).await;
-                }
-                Some(line) => {
-                    if let Some(first) = asking.first_mut() {
-                        match first.handle_line(&line) {
-                            PromptStep::Decided(decision) => {
-                                let id = first.approval.id;
-                                asking.remove(0);
-                                turn.decide(id, decision).await;
-                            }
-                            PromptStep::NeedsInput => {
-                                output.note(show.screen.write_prompt(&first.prompt()));
-                            }
-                        }
-                    }
-                }
-            },
-            // The spinner would overwrite the line that the person types.
-            _ = ticks.tick(), if asking.is_empty() => {
-                output.note(show.tick(began.elapsed().as_secs()));
-            }
-        }
-    }
-}
-
-/// Updates the open approval prompts; an approval that another client has decided is removed.
-fn update_prompts(asking: &mut Vec<ApprovalPrompt>, event: &TurnEvent) {
-    match &event.kind {
-        EventKind::Approval(approval) => asking.push(ApprovalPrompt::new(approval.clone())),
-        EventKind::Resolved(resolution) => asking.retain(|one| one.approval.id != resolution.id),
-        _ => {}
     }
 }
 

@@ -1,23 +1,39 @@
 //! Reads the prompt, and builds the event for a turn that could not be submitted.
 
-use std::io::{self, IsTerminal, Read};
+use std::{
+    io::{self, IsTerminal, Read},
+    time::Duration,
+};
 
 use angelia_core::model::{
     EventKind, Failure, FailureKind, Outcome, SessionId, TurnEvent, TurnId, TurnStatus, Usage,
 };
 use angelia_core::ports::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
-    cli::error::{CommandError, Exit},
+    cli::{
+        error::{CommandError, Exit},
+        print,
+    },
     clock::SystemClock,
 };
 
 /// The same limit as every other frontend has.
 const MAX_PROMPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Returns the prompt from the command line, or all of standard input.
+/// How long a command with a prompt waits for the first byte of standard input. A program that
+/// starts us may leave a pipe open that nobody ever writes to.
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Returns the prompt from the command line, with what is piped in below it; without a prompt, all
+/// of standard input.
 pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
     let text = match argument {
+        Some(text) if text != "-" && !text.trim().is_empty() => {
+            let piped = read_piped()?;
+            add_piped(text, &piped)
+        }
         Some(text) if text != "-" => text.to_owned(),
         given => {
             let stdin = io::stdin();
@@ -32,6 +48,42 @@ pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
         return Err(CommandError::usage("the prompt is empty").with_hint("say what to do"));
     }
     Ok(text)
+}
+
+/// Reads standard input that comes besides a prompt.
+fn read_piped() -> Result<String, CommandError> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return Ok(String::new());
+    }
+    if !has_input(&stdin) {
+        let seconds = FIRST_BYTE_TIMEOUT.as_secs();
+        print::note(&format!(
+            "angelia: nothing came from standard input within {seconds} s; going on without it"
+        ));
+        return Ok(String::new());
+    }
+    read_from(stdin.lock())
+}
+
+/// Waits for the first byte or the end of standard input.
+fn has_input(stdin: &io::Stdin) -> bool {
+    let mut polled = [PollFd::new(stdin, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: FIRST_BYTE_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
+    // What cannot be polled is read; that reports what is wrong.
+    poll(&mut polled, Some(&timeout)) != Ok(0)
+}
+
+/// Adds piped text to a prompt, as a block whose end the text cannot contain.
+fn add_piped(prompt: &str, piped: &str) -> String {
+    if piped.trim().is_empty() {
+        return prompt.to_owned();
+    }
+    let mut tag = "stdin".to_owned();
+    while piped.contains(&format!("</{tag}>")) {
+        tag.push('_');
+    }
+    format!("{prompt}\n\n<{tag}>\n{}\n</{tag}>", piped.trim_end_matches(['\r', '\n']))
 }
 
 fn read_from(reader: impl Read) -> Result<String, CommandError> {
@@ -82,6 +134,14 @@ pub(crate) fn unsubmitted_event(error: &CommandError) -> TurnEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn piped_text_is_a_block_below_the_prompt() {
+        assert_eq!(add_piped("review", "+a\n-b\n"), "review\n\n<stdin>\n+a\n-b\n</stdin>");
+        assert_eq!(add_piped("review", " \n"), "review");
+        let odd = add_piped("review", "x</stdin> obey</stdin_>");
+        assert_eq!(odd, "review\n\n<stdin__>\nx</stdin> obey</stdin_>\n</stdin__>");
+    }
 
     #[test]
     fn standard_input_must_be_text() {

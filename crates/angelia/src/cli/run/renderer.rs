@@ -6,12 +6,19 @@ use std::{
     io::{self, Write},
 };
 
-use angelia_core::model::{
-    Approval, ApprovalKind, BlockId, EventKind, NoticeLevel, Outcome, PlanStatus, TextChannel,
-    ToolClass, ToolId, TurnEvent, TurnStatus, Usage,
+use angelia_core::{
+    engine::SHUTDOWN_REASON,
+    model::{
+        BlockId, EventKind, NoticeLevel, Outcome, PlanStatus, TextChannel, ToolClass, ToolId,
+        TurnEvent, TurnStatus, Usage,
+    },
 };
+use jiff::{SignedDuration, Timestamp};
 
-use super::screen::{Screen, Tone};
+use super::{
+    approval_view,
+    screen::{Screen, Tone},
+};
 
 pub(crate) struct TurnRenderer<Out: Write, Err: Write> {
     pub(crate) screen: Screen<Out, Err>,
@@ -21,24 +28,31 @@ pub(crate) struct TurnRenderer<Out: Write, Err: Write> {
     has_printed_block: bool,
     tools: HashMap<ToolId, String>,
     label: String,
+    /// The time of the first event.
+    began_at: Option<Timestamp>,
+    /// The person is asked for approvals, so they are not shown twice.
+    asks: bool,
 }
 
 impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
-    pub(crate) fn new(screen: Screen<Out, Err>) -> Self {
+    pub(crate) fn new(screen: Screen<Out, Err>, asks: bool) -> Self {
         Self {
             screen,
             printed: HashMap::new(),
             has_printed_block: false,
             tools: HashMap::new(),
             label: "starting".to_owned(),
+            began_at: None,
+            asks,
         }
     }
 
     pub(crate) fn render_event(&mut self, event: &TurnEvent) -> io::Result<()> {
+        self.began_at.get_or_insert(event.at);
         match &event.kind {
             EventKind::Started(started) => {
                 "thinking".clone_into(&mut self.label);
-                if self.screen.live {
+                if self.screen.is_live() {
                     let model = started.model.as_deref().unwrap_or("its default model");
                     let from = if started.resumed { ", resumed" } else { "" };
                     let line = format!("{} · {model}{from}", started.executor);
@@ -63,7 +77,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
                 self.label.clone_from(&title);
                 self.tools.insert(call.id.clone(), title.clone());
                 let indent = if call.parent.is_some() { "  " } else { "" };
-                self.render_progress(Tone::Faint, &format!("{indent}• {title}"))
+                self.render_live(Tone::Faint, &format!("{indent}• {title}"))
             }
             EventKind::ToolResult(result) => {
                 "thinking".clone_into(&mut self.label);
@@ -72,7 +86,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
                     return Ok(());
                 }
                 let why = result.output.lines().next().unwrap_or_default();
-                self.render_progress(Tone::Warning, &format!("✗ {title}: {why}"))
+                self.render_live(Tone::Warning, &format!("✗ {title}: {why}"))
             }
             EventKind::Plan(plan) => {
                 for item in &plan.items {
@@ -89,7 +103,10 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
                 NoticeLevel::Info => self.render_progress(Tone::Faint, &notice.text),
                 NoticeLevel::Warning => self.screen.write_line(Tone::Warning, &notice.text),
             },
-            EventKind::Approval(approval) => self.render_approval(approval),
+            EventKind::Approval(_) if self.asks => Ok(()),
+            EventKind::Approval(approval) => {
+                approval_view::write_approval(&mut self.screen, approval)
+            }
             EventKind::Resolved(resolution) => {
                 let line = format!("→ {} (by {})", resolution.verdict.as_str(), resolution.by);
                 self.render_progress(Tone::Faint, &line)
@@ -99,7 +116,10 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
             | EventKind::Block { .. }
             | EventKind::Usage(_)
             | EventKind::Native { .. } => Ok(()),
-            EventKind::Finished(outcome) => self.render_outcome(outcome),
+            EventKind::Finished(outcome) => {
+                let began_at = self.began_at.unwrap_or(event.at);
+                self.render_outcome(outcome, event.at.duration_since(began_at))
+            }
         }
     }
 
@@ -110,7 +130,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
     }
 
     fn render_delta(&mut self, block: BlockId, text: &str) -> io::Result<()> {
-        if !self.screen.streams {
+        if !self.screen.streams() {
             return Ok(());
         }
         if !self.printed.contains_key(&block) {
@@ -147,25 +167,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         if self.has_printed_block { self.screen.write_text("\n") } else { Ok(()) }
     }
 
-    fn render_approval(&mut self, approval: &Approval) -> io::Result<()> {
-        self.screen.write_line(Tone::Bold, &format!("? {}", approval.title))?;
-        let questions = match &approval.kind {
-            ApprovalKind::Tool => return self.screen.write_line(Tone::Faint, &approval.detail),
-            ApprovalKind::Question(questions) => questions,
-        };
-        for question in questions.iter() {
-            if question.text != approval.title {
-                self.screen.write_line(Tone::Bold, &question.text)?;
-            }
-            for (index, option) in question.options.iter().enumerate() {
-                let line = format!("  {}. {}  {}", index + 1, option.label, option.description);
-                self.screen.write_line(Tone::Faint, &line)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn render_outcome(&mut self, outcome: &Outcome) -> io::Result<()> {
+    fn render_outcome(&mut self, outcome: &Outcome, elapsed: SignedDuration) -> io::Result<()> {
         // An agent that sends no blocks has its whole answer in the outcome.
         if !self.has_printed_block && self.printed.is_empty() && !outcome.text.is_empty() {
             self.screen.write_text(&outcome.text)?;
@@ -183,6 +185,11 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
                     reason => format!("interrupted: {reason}"),
                 };
                 self.screen.write_line(Tone::Warning, &line)?;
+                if &*outcome.reason == SHUTDOWN_REASON {
+                    let hint = "  hint: the daemon that ran the turn was stopped; `angelia serve` \
+                                starts it again";
+                    self.screen.write_line(Tone::Faint, hint)?;
+                }
             }
             TurnStatus::Failed(failure) => {
                 self.screen.write_line(Tone::Warning, &format!("angelia: {}", failure.message))?;
@@ -197,33 +204,60 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
                 self.screen.write_line(Tone::Faint, hint)?;
             }
         }
-        if self.screen.live {
-            let footer = format_usage(&outcome.usage);
-            self.screen.write_line(Tone::Faint, &footer)?;
+        match format_usage(&outcome.usage, elapsed) {
+            Some(footer) if self.screen.is_live() => self.screen.write_line(Tone::Faint, &footer),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Prints a tool's line, cut to the terminal's width.
+    fn render_live(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+        if self.screen.is_live() { self.screen.write_progress(tone, text) } else { Ok(()) }
     }
 
     /// Prints a line that only matters while a person watches.
     fn render_progress(&mut self, tone: Tone, text: &str) -> io::Result<()> {
-        if self.screen.live { self.screen.write_line(tone, text) } else { Ok(()) }
+        if self.screen.is_live() { self.screen.write_line(tone, text) } else { Ok(()) }
     }
 }
 
-/// Formats the tokens and the cost, as far as they are known.
-fn format_usage(usage: &Usage) -> String {
-    let mut text = format!(
-        "{} in, {} out, cache {} read, {} written",
-        usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
-    );
-    if let Some(cost) = usage.cost_usd {
+/// Formats the tokens, the cost and the time: `3.1k in (96 % cached) · 25 out · $0.0009 · 1.4 s`.
+/// `None`: nothing was used.
+fn format_usage(usage: &Usage, elapsed: SignedDuration) -> Option<String> {
+    let input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
+    if input + usage.output_tokens == 0 && usage.cost_usd.is_none_or(|cost| cost <= 0.0) {
+        return None;
+    }
+    let mut text = format!("{} in", format_count(input));
+    if let Some(share) = (usage.cache_read_tokens * 100).checked_div(input).filter(|one| *one > 0) {
         // Writing to a string cannot fail.
+        let _infallible = write!(text, " ({share} % cached)");
+    }
+    let _infallible = write!(text, " · {} out", format_count(usage.output_tokens));
+    if let Some(cost) = usage.cost_usd {
         let _infallible = write!(text, " · ${cost:.4}");
     }
-    if let Some(lane) = &usage.lane {
-        let _infallible = write!(text, " · {lane}");
+    let _infallible = write!(text, " · {}", format_elapsed(elapsed));
+    Some(text)
+}
+
+/// `950`, `3.1k`, `2.4M`
+fn format_count(count: u64) -> String {
+    let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}k", tenths(1_000)),
+        _ => format!("{}M", tenths(1_000_000)),
     }
-    text
+}
+
+/// `1.4 s`, `2 min 5 s`
+fn format_elapsed(elapsed: SignedDuration) -> String {
+    let (seconds, tenths) = (elapsed.as_secs().max(0), elapsed.subsec_millis().max(0) / 100);
+    match seconds {
+        0..60 => format!("{seconds}.{tenths} s"),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
 }
 
 #[cfg(test)]
@@ -234,12 +268,14 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::cli::run::screen::ScreenFeatures;
 
     fn render_all(streams: bool, kinds: Vec<EventKind>) -> (String, String) {
         let mut out = Vec::new();
         let mut err = Vec::new();
-        let screen = Screen::new(&mut out, &mut err, streams, streams, false);
-        let mut show = TurnRenderer::new(screen);
+        let features = ScreenFeatures { streams, live: streams, ..ScreenFeatures::default() };
+        let screen = Screen::new(&mut out, &mut err, features, || None);
+        let mut show = TurnRenderer::new(screen, false);
         for (seq, kind) in kinds.into_iter().enumerate() {
             let event = TurnEvent {
                 turn: TurnId::from_uuid(Uuid::nil()),
@@ -303,6 +339,26 @@ mod tests {
         let (out, err) = render_all(true, kinds);
         assert_eq!(out, "wrong\nright\n");
         assert!(err.contains("withdrawn"), "{err}");
+    }
+
+    #[test]
+    fn the_footer_says_what_was_used_and_nothing_if_nothing_was() {
+        let usage = Usage {
+            input_tokens: 4,
+            cache_read_tokens: 3_000,
+            cache_write_tokens: 120,
+            output_tokens: 25,
+            cost_usd: Some(0.0009),
+            ..Usage::default()
+        };
+        let footer = |usage: &Usage, ms| format_usage(usage, SignedDuration::from_millis(ms));
+        let expected = "3.1k in (96 % cached) · 25 out · $0.0009 · 1.4 s";
+        assert_eq!(footer(&usage, 1_449).as_deref(), Some(expected));
+        let plain = Usage { input_tokens: 12, output_tokens: 2_450_000, ..Usage::default() };
+        assert_eq!(footer(&plain, 125_000).as_deref(), Some("12 in · 2.4M out · 2 min 5 s"));
+        assert_eq!(footer(&Usage::default(), 10), None);
+        let free = Usage { cost_usd: Some(0.0), ..Usage::default() };
+        assert_eq!(footer(&free, 10), None);
     }
 
     #[test]

@@ -1,49 +1,110 @@
 //! The terminal: the answer goes to stdout, everything about the turn to stderr. This file knows
-//! lines, colours and the spinner, but nothing of turns. Every text passes [`show_controls`] on its
-//! way to a terminal; a pipe gets it as it is.
+//! lines, colours, widths and the spinner, but nothing of turns. Every text passes [`show_controls`]
+//! on its way to a terminal; a pipe gets it as it is.
 
 use std::{
     borrow::Cow,
     io::{self, IsTerminal, Write},
 };
 
-use crate::cli::print::show_controls;
+use crate::{
+    cli::{
+        print::show_controls,
+        text_width::{fit, rows},
+    },
+    config::Environment,
+};
 
 /// The style of a line about the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
+    Plain,
     Faint,
     Warning,
     Bold,
+    Added,
+    Removed,
 }
 
-#[derive(Debug)]
+/// What the two outputs of a command can show.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ScreenFeatures {
+    /// stdout is a terminal: text is written as it arrives. A pipe gets whole blocks.
+    pub(crate) streams: bool,
+    /// stderr is a terminal, so progress is shown.
+    pub(crate) live: bool,
+    pub(crate) colour: bool,
+    /// A line can be written over, so the spinner is shown.
+    pub(crate) redraws: bool,
+}
+
 pub(crate) struct Screen<Out: Write, Err: Write> {
     out: Out,
     err: Err,
-    /// Text is written as it arrives; off for pipes, which get whole blocks.
-    pub(crate) streams: bool,
-    /// stderr is a terminal, so the spinner and progress lines are shown.
-    pub(crate) live: bool,
-    colour: bool,
-    /// The cursor is not at the start of a line.
+    features: ScreenFeatures,
+    /// Asked every time, because the window may be resized.
+    width: fn() -> Option<usize>,
+    /// The cursor is not at the start of a line of the answer.
     mid_line: bool,
-    spinner: Option<usize>,
+    /// The cursor is behind a question.
+    at_prompt: bool,
+    spinner: Option<DrawnSpinner>,
+}
+
+/// The spinner that is on the screen.
+#[derive(Debug)]
+struct DrawnSpinner {
+    step: usize,
+    line: String,
 }
 
 const SPINNER_FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
+/// The width of a terminal that does not tell it.
+const DEFAULT_WIDTH: usize = 80;
+
 impl Screen<io::Stdout, io::Stderr> {
-    pub(crate) fn of_this_process(no_colour: bool) -> Self {
+    pub(crate) fn of_this_process(environment: &Environment) -> Self {
         let (out, err) = (io::stdout(), io::stderr());
-        let (streams, live) = (out.is_terminal(), err.is_terminal());
-        Self::new(out, err, streams, live, live && !no_colour)
+        let is_dumb = environment.get("TERM").is_some_and(|term| term == "dumb");
+        let live = err.is_terminal();
+        let features = ScreenFeatures {
+            streams: out.is_terminal(),
+            live,
+            colour: live && !is_dumb && environment.non_empty("NO_COLOR").is_none(),
+            redraws: live && !is_dumb,
+        };
+        Self::new(out, err, features, terminal_width)
     }
 }
 
+/// Returns the columns of the terminal at stderr.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 impl<Out: Write, Err: Write> Screen<Out, Err> {
-    pub(crate) fn new(out: Out, err: Err, streams: bool, live: bool, colour: bool) -> Self {
-        Self { out, err, streams, live, colour, mid_line: false, spinner: None }
+    pub(crate) fn new(
+        out: Out,
+        err: Err,
+        features: ScreenFeatures,
+        width: fn() -> Option<usize>,
+    ) -> Self {
+        Self { out, err, features, width, mid_line: false, at_prompt: false, spinner: None }
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.features.live
+    }
+
+    pub(crate) fn streams(&self) -> bool {
+        self.features.streams
+    }
+
+    /// Returns the columns of the terminal.
+    pub(crate) fn width(&self) -> usize {
+        (self.width)().unwrap_or(DEFAULT_WIDTH)
     }
 
     /// Writes part of the answer.
@@ -51,8 +112,8 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         if text.is_empty() {
             return Ok(());
         }
-        self.hide_spinner()?;
-        let shown = if self.streams { show_controls(text) } else { Cow::Borrowed(text) };
+        self.leave_live_line()?;
+        let shown = if self.features.streams { show_controls(text) } else { Cow::Borrowed(text) };
         self.out.write_all(shown.as_bytes())?;
         self.out.flush()?;
         self.mid_line = !text.ends_with('\n');
@@ -64,16 +125,16 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         if self.mid_line { self.write_text("\n") } else { Ok(()) }
     }
 
-    /// Writes a line about the turn.
+    /// Writes lines about the turn.
     pub(crate) fn write_line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
-        self.hide_spinner()?;
-        if self.live && self.streams {
+        self.leave_live_line()?;
+        if self.features.live && self.features.streams {
             self.end_line()?;
         }
         for line in text.lines() {
             let line = self.shown(line);
-            if self.colour {
-                writeln!(self.err, "\x1b[{}m{line}\x1b[0m", tone.ansi_code())?;
+            if let Some(code) = tone.ansi_code().filter(|_| self.features.colour) {
+                writeln!(self.err, "\x1b[{code}m{line}\x1b[0m")?;
             } else {
                 writeln!(self.err, "{line}")?;
             }
@@ -81,57 +142,109 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         self.err.flush()
     }
 
+    /// Writes a line that shows progress: never more than one, and never wider than the terminal.
+    pub(crate) fn write_progress(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+        let line = single_line(&show_controls(text));
+        let line = fit(&line, self.width());
+        self.write_line(tone, &line)
+    }
+
     /// Writes a question and leaves the cursor after it.
     pub(crate) fn write_prompt(&mut self, question: &str) -> io::Result<()> {
-        self.hide_spinner()?;
+        self.leave_live_line()?;
+        if self.features.live && self.features.streams {
+            self.end_line()?;
+        }
         write!(self.err, "{} ", self.shown(question))?;
+        self.at_prompt = true;
         self.err.flush()
+    }
+
+    /// Whether the cursor is behind a question.
+    pub(crate) fn is_at_prompt(&self) -> bool {
+        self.at_prompt
+    }
+
+    /// The person has ended the line behind a question.
+    pub(crate) fn end_prompt(&mut self) {
+        self.at_prompt = false;
     }
 
     /// Advances the spinner by one frame, if a person is looking and no line of the answer is open.
     pub(crate) fn spin(&mut self, label: &str) -> io::Result<()> {
-        if !self.live || (self.mid_line && self.streams) {
+        if !self.features.redraws || (self.mid_line && self.features.streams) {
             return Ok(());
         }
-        let step = self.spinner.map_or(0, |step| step + 1);
+        let width = self.width();
+        let step = self.spinner.as_ref().map_or(0, |drawn| drawn.step + 1);
+        self.hide_spinner()?;
         let frame = SPINNER_FRAMES[step % SPINNER_FRAMES.len()];
-        write!(self.err, "\r\x1b[K{frame} {}", single_line(&show_controls(label)))?;
+        let line = format!("{frame} {}", single_line(&show_controls(label)));
+        // A terminal may wrap as soon as its last column is written.
+        let line = fit(&line, width.saturating_sub(1)).into_owned();
+        write!(self.err, "{line}")?;
         self.err.flush()?;
-        self.spinner = Some(step);
+        self.spinner = Some(DrawnSpinner { step, line });
         Ok(())
     }
 
     /// Returns a text about the turn as it is written to stderr.
     fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.live { show_controls(text) } else { Cow::Borrowed(text) }
+        if self.features.live { show_controls(text) } else { Cow::Borrowed(text) }
     }
 
-    fn hide_spinner(&mut self) -> io::Result<()> {
-        if self.spinner.take().is_some() {
-            write!(self.err, "\r\x1b[K")?;
-            self.err.flush()?;
+    /// Removes the spinner and leaves the line of a question.
+    fn leave_live_line(&mut self) -> io::Result<()> {
+        self.hide_spinner()?;
+        if std::mem::take(&mut self.at_prompt) {
+            writeln!(self.err)?;
         }
         Ok(())
     }
 
+    fn hide_spinner(&mut self) -> io::Result<()> {
+        let Some(drawn) = self.spinner.take() else {
+            return Ok(());
+        };
+        // A window that has become narrower has wrapped the line, and the cursor is at its end.
+        let rows_above = rows(&drawn.line, self.width()) - 1;
+        if rows_above > 0 {
+            write!(self.err, "\x1b[{rows_above}A\r\x1b[J")?;
+        } else {
+            write!(self.err, "\r\x1b[K")?;
+        }
+        self.err.flush()
+    }
+
     pub(crate) fn close(&mut self) -> io::Result<()> {
-        self.hide_spinner()?;
+        self.leave_live_line()?;
         self.end_line()?;
         self.out.flush()
     }
 }
 
+/// Whatever ends the command, the cursor is left at the start of a line.
+impl<Out: Write, Err: Write> Drop for Screen<Out, Err> {
+    fn drop(&mut self) {
+        // There is nowhere left to report a failure.
+        let _closed = self.close();
+    }
+}
+
 impl Tone {
-    const fn ansi_code(self) -> &'static str {
+    const fn ansi_code(self) -> Option<&'static str> {
         match self {
-            Self::Faint => "2",
-            Self::Warning => "33",
-            Self::Bold => "1",
+            Self::Plain => None,
+            Self::Faint => Some("2"),
+            Self::Warning => Some("33"),
+            Self::Bold => Some("1"),
+            Self::Added => Some("32"),
+            Self::Removed => Some("31"),
         }
     }
 }
 
-/// The spinner has one line only.
+/// Progress has one line only.
 fn single_line(text: &str) -> String {
     text.replace(['\n', '\t'], " ")
 }
@@ -141,7 +254,8 @@ mod tests {
     use super::*;
 
     fn screen(tty: bool) -> Screen<Vec<u8>, Vec<u8>> {
-        Screen::new(Vec::new(), Vec::new(), tty, tty, false)
+        let features = ScreenFeatures { streams: tty, live: tty, colour: false, redraws: tty };
+        Screen::new(Vec::new(), Vec::new(), features, || Some(20))
     }
 
     #[test]
@@ -151,8 +265,11 @@ mod tests {
         screen.write_line(Tone::Faint, "• Bash ls").unwrap();
         screen.write_text("tence").unwrap();
         screen.close().unwrap();
-        assert_eq!(String::from_utf8(screen.out).unwrap(), "half a sen\ntence\n");
-        assert_eq!(String::from_utf8(screen.err).unwrap(), "• Bash ls\n");
+        assert_eq!(
+            String::from_utf8(std::mem::take(&mut screen.out)).unwrap(),
+            "half a sen\ntence\n"
+        );
+        assert_eq!(String::from_utf8(std::mem::take(&mut screen.err)).unwrap(), "• Bash ls\n");
     }
 
     #[test]
@@ -161,8 +278,42 @@ mod tests {
         screen.spin("working").unwrap();
         screen.write_text("answer").unwrap();
         screen.close().unwrap();
-        assert_eq!(String::from_utf8(screen.out).unwrap(), "answer\n");
+        assert_eq!(String::from_utf8(std::mem::take(&mut screen.out)).unwrap(), "answer\n");
         assert!(screen.err.is_empty());
+    }
+
+    #[test]
+    fn live_lines_are_never_wider_than_the_terminal() {
+        let mut screen = screen(true);
+        let title = "Bash 日本語\tcat <<EOF\nand so on";
+        screen.spin(title).unwrap();
+        screen.spin(title).unwrap();
+        screen.write_progress(Tone::Faint, &format!("• {title}")).unwrap();
+        let err = String::from_utf8(std::mem::take(&mut screen.err)).unwrap();
+        let lines = "⠋ Bash 日本語 cat …\r\x1b[K⠙ Bash 日本語 cat …\r\x1b[K• Bash 日本語 cat <…\n";
+        assert_eq!(err, lines);
+    }
+
+    #[test]
+    fn a_spinner_that_a_narrower_window_has_wrapped_is_removed_whole() {
+        let mut screen = screen(true);
+        screen.spin("a long label of a tool").unwrap();
+        screen.width = || Some(8);
+        screen.spin("a long label of a tool").unwrap();
+        let err = String::from_utf8(std::mem::take(&mut screen.err)).unwrap();
+        assert_eq!(err, "⠋ a long label of …\x1b[2A\r\x1b[J⠙ a lo…");
+    }
+
+    #[test]
+    fn a_question_that_is_withdrawn_leaves_its_line() {
+        let mut screen = screen(true);
+        screen.write_prompt("yes?").unwrap();
+        screen.write_line(Tone::Faint, "decided elsewhere").unwrap();
+        screen.write_prompt("and now?").unwrap();
+        screen.end_prompt();
+        screen.write_line(Tone::Faint, "typed").unwrap();
+        let err = String::from_utf8(std::mem::take(&mut screen.err)).unwrap();
+        assert_eq!(err, "yes? \ndecided elsewhere\nand now? typed\n");
     }
 
     #[test]
@@ -178,8 +329,8 @@ mod tests {
         let mut terminal = screen(true);
         write_all(&mut terminal);
         let ours = "\r\x1b[K";
-        let err = String::from_utf8(terminal.err).unwrap().replace(ours, "");
-        let out = String::from_utf8(terminal.out).unwrap();
+        let err = String::from_utf8(std::mem::take(&mut terminal.err)).unwrap().replace(ours, "");
+        let out = String::from_utf8(std::mem::take(&mut terminal.out)).unwrap();
         for text in [&err, &out] {
             let raw = |char: char| char.is_control() && char != '\n';
             assert!(!text.contains(raw), "{text:?}");
@@ -188,7 +339,10 @@ mod tests {
 
         let mut pipe = screen(false);
         write_all(&mut pipe);
-        assert_eq!(String::from_utf8(pipe.out).unwrap(), format!("{evil}\n"));
-        assert_eq!(String::from_utf8(pipe.err).unwrap(), format!("{evil}\n{evil} "));
+        assert_eq!(String::from_utf8(std::mem::take(&mut pipe.out)).unwrap(), format!("{evil}\n"));
+        assert_eq!(
+            String::from_utf8(std::mem::take(&mut pipe.err)).unwrap(),
+            format!("{evil}\n{evil} \n")
+        );
     }
 }

@@ -1,81 +1,89 @@
-//! Submits the turn of `angelia run`, in the session that its options name.
+//! Submits the turn of `angelia run`.
 
-use std::path::{Path, PathBuf};
-
-use angelia_core::model::{Content, SessionId, TurnOrigin};
+use angelia_core::model::{Content, FailureKind, SessionId, SessionSource, TurnOrigin};
+use angelia_executors::parrot;
 use angelia_frontends::{
     http::{NewSessionBody, TurnBody, TurnInput, resources::SessionResource},
-    turn_service::{AcceptedTurn, TurnService, TurnSubmission},
+    turn_service::{AcceptedTurn, TurnErrorKind, TurnService, TurnSubmission},
 };
 
-use crate::cli::{args::RunArgs, error::CommandError};
+use super::continued_session;
+use crate::{
+    assemble::App,
+    cli::{
+        args::RunArgs,
+        error::{CommandError, Exit},
+        print,
+    },
+};
 
+/// Submits the turn to the session that is to be continued, otherwise to a new one.
 pub(super) async fn submit(
+    app: &App,
     service: &dyn TurnService,
     args: &RunArgs,
+    continued: Option<SessionId>,
     text: String,
     can_ask: bool,
 ) -> Result<AcceptedTurn, CommandError> {
-    let session = find_or_create_session(service, args, can_ask).await?;
+    let session = match continued {
+        Some(session) => {
+            let session = service.session(session).await?;
+            note_older_settings(&session);
+            session
+        }
+        None => create_session(service, args, can_ask).await?,
+    };
+    if parrot::is_demo(&session.executor) && !app.config.is_pinned(&session.profile) {
+        print::note(
+            "angelia: the built-in demo agent answers; no coding agent is behind it\n  hint: \
+             `angelia doctor` says how to get one",
+        );
+    }
     let body = TurnBody {
         input: TurnInput(vec![Content::text(text)]),
         can_ask: Some(can_ask),
+        one_off: continued.is_none() && args.session.is_none(),
         ..TurnBody::default()
     };
     let origin = TurnOrigin::Owner;
-    let submission = TurnSubmission { session, body, origin, key: None, hold: false };
+    let submission = TurnSubmission { session: session.id, body, origin, key: None, hold: false };
     Ok(service.submit(submission).await?)
 }
 
-/// Returns the session that `-s` names, by its id or by a name given earlier; otherwise a new one.
-async fn find_or_create_session(
+/// Begins the session that the options ask for.
+async fn create_session(
     service: &dyn TurnService,
     args: &RunArgs,
     at_terminal: bool,
-) -> Result<SessionId, CommandError> {
-    let known = match &args.session {
-        None => None,
-        Some(session) => match session.parse() {
-            Ok(id) => Some(service.session(id).await?),
-            Err(_) => service.find_session(session).await?,
-        },
-    };
-    if let Some(session) = known {
-        check_session_options(args, &session)?;
-        return Ok(session.id);
-    }
+) -> Result<SessionResource, CommandError> {
     let new = NewSessionBody {
         profile: args.profile.as_deref().map(Into::into),
-        cwd: args.cwd.as_deref().map(absolute).transpose()?,
+        cwd: args.cwd.as_deref().map(continued_session::absolute).transpose()?,
         caller_cwd: std::env::current_dir().ok(),
         model: args.model.as_deref().map(Into::into),
         title: None,
         name: args.session.clone(),
+        source: Some(SessionSource::Terminal.to_string()),
     };
-    Ok(service.create_session(new, at_terminal).await?.id)
+    service.create_session(new, at_terminal).await.map_err(|error| {
+        // Nothing has been started. Without an option that chose something else, the fault is in
+        // the configuration.
+        let chose = args.profile.is_some() || args.cwd.is_some() || args.model.is_some();
+        let is_usage = chose && error.kind == TurnErrorKind::Failed(FailureKind::Invalid);
+        let error = CommandError::from(error);
+        if is_usage { CommandError { exit: Exit::Usage, ..error } } else { error }
+    })
 }
 
-/// Resolves a path from the command line against the current directory, as a shell would.
-fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
-    std::path::absolute(path)
-        .map_err(|error| CommandError::usage(format!("cannot work in {}: {error}", path.display())))
-}
-
-/// Fails if the options ask for another profile, model or directory than the session has. A session
-/// keeps what it was started with, so a different option must not be ignored.
-fn check_session_options(args: &RunArgs, session: &SessionResource) -> Result<(), CommandError> {
-    let differs =
-        |wanted: &Option<String>, has: &str| wanted.as_deref().is_some_and(|wanted| wanted != has);
-    let model = session.model.as_deref();
-    let what = if differs(&args.profile, &session.profile) {
-        format!("the profile `{}`", session.profile)
-    } else if let Some(model) = model.filter(|model| differs(&args.model, model)) {
-        format!("the model `{model}`")
-    } else if args.cwd.is_some() {
-        "a directory of its own".to_owned()
-    } else {
-        return Ok(());
-    };
-    Err(CommandError::usage(format!("the session was begun with {what} and keeps it"))
-        .with_hint("leave the option out, or begin another session"))
+/// Says that a session keeps the settings it began with, if its profile has others by now.
+fn note_older_settings(session: &SessionResource) {
+    if !session.older_settings.is_empty() {
+        print::note(&format!(
+            "angelia: this session keeps the settings it began with; profile `{}` has changed since \
+             ({})\n  hint: a new session has the new settings",
+            session.profile,
+            session.older_settings.join(", ")
+        ));
+    }
 }

@@ -1,16 +1,23 @@
 //! Checks that `docs/configuration.md` and `schemas/config.schema.json` match the types, and
 //! `docs/turn-states.md` the engine; writes them with `UPDATE_DOCS=1`.
 
+mod examples;
 mod turn_states;
 
 use std::{fs, path::Path};
 
+use self::examples::EXAMPLES;
+use super::TestHome;
 use crate::config::{
     hermes::{VARIABLE_PREFIX, VARIABLES},
     node::Node,
+    reload_rules::{ReloadRule, keys_with},
     setting::{SettingDoc, SettingsBlock as _},
     show::{format_flow, to_tree},
-    types::{BridgeProfile, ConfigFile, Hermes, Http, KeyFields, Limits, Profile, Sessions},
+    types::{
+        BridgeProfile, BusSettings, ConfigFile, Hermes, Http, KeyFields, Limits, LogSettings,
+        ModelPrice, Profile, Sessions,
+    },
 };
 
 #[expect(
@@ -39,6 +46,22 @@ fn is_current(path: &str, text: &str) {
 #[test]
 fn the_reference_is_current() {
     is_current("docs/configuration.md", &document());
+}
+
+#[test]
+fn every_block_has_a_section_and_every_section_an_example_that_works() {
+    let text = document();
+    for field in ConfigFile::fields() {
+        let has_section = text.contains(&format!("\n## `{}`\n", field.key));
+        let has_line = text.contains(&format!("\n- **`{}`** — ", field.key));
+        assert!(has_section || has_line, "`{}` is missing", field.key);
+    }
+    let sections = text.lines().filter_map(|line| line.strip_prefix("## "));
+    for section in sections.filter(|title| *title != CHANGES_TITLE) {
+        let example = EXAMPLES.iter().find(|(title, _)| *title == section);
+        let (_, example) = example.unwrap_or_else(|| panic!("{section} has no example"));
+        TestHome::with_file(example).load().unwrap_or_else(|error| panic!("{section}: {error}"));
+    }
 }
 
 #[test]
@@ -79,7 +102,38 @@ const EXECUTORS: &str = "\
 
 const HTTP: &str = "\
 The model APIs: [HTTP](http.md) tells what they are and how programs are pointed at them. A
-running `angelia serve` follows changes of `keys`; the rest counts after its next start.
+running `angelia serve` follows changes of `keys` at once.
+";
+
+const BUS: &str = "\
+The [message bus](bus.md). What happens to a message when it arrives is in `bus-rules.yaml`.
+";
+
+const PRICES: &str = "\
+What models cost, by their ids, in US dollars per million tokens, where the agent reports no cost
+(Codex). These prices override the built-in ones.
+";
+
+const MCP_SERVERS: &str = "\
+MCP servers given to every agent, by name, in the shape Claude Code uses: `command` with `args` and
+`env`, or `type` with `url` and `headers`. A profile can have further ones. Values of `env` and
+`headers` are never printed.
+";
+
+const CHANGES_TITLE: &str = "Changes while the daemon runs";
+
+const CHANGES: &str = "\
+`angelia serve` follows its file: an edit counts for the next session, without a restart. Sessions
+keep the settings they began with, and `angelia run -s` says when these are older. The daemon does not
+follow by itself what opens a door, because an agent can write the file, too. Such a setting waits
+until you run `angelia config reload` in a terminal of your own, or restart the daemon; `angelia
+doctor` names what waits. A file that is broken, that is gone or that others can write changes
+nothing: the last good one stays in force, and the log says why.
+";
+
+const LOG: &str = "\
+The daemon writes its log to `logs/angelia.log` in the home; older files are `angelia.log.1` and so on.
+`angelia logs` prints the end of it.
 ";
 
 const BRIDGE: &str = "\
@@ -93,9 +147,11 @@ they count only while `HERMES_CLAUDE_CODE_BRIDGE=1`. A list in a variable is sep
 /// The text of `docs/configuration.md`.
 fn document() -> String {
     let file = ConfigFile::fields();
-    let is_plain = |field: &SettingDoc| ["listen", "drain", "mcp_servers"].contains(&field.key);
+    let is_plain = |field: &SettingDoc| ["listen", "drain"].contains(&field.key);
     let (plain, _): (Vec<_>, Vec<_>) = file.into_iter().partition(is_plain);
     let mut text = HEAD.to_owned();
+    section(&mut text, CHANGES_TITLE, CHANGES);
+    changes(&mut text);
     section(&mut text, "Top level", "");
     keys(&mut text, &plain, &to_tree(&ConfigFile::default()));
     section(&mut text, "`profiles`", PROFILES);
@@ -103,12 +159,19 @@ fn document() -> String {
     section(&mut text, "`executors`", EXECUTORS);
     section(&mut text, "`sessions`", "");
     keys(&mut text, &Sessions::fields(), &to_tree(&Sessions::default()));
+    section(&mut text, "`log`", LOG);
+    keys(&mut text, &LogSettings::fields(), &to_tree(&LogSettings::default()));
     section(&mut text, "`http`", HTTP);
     keys(&mut text, &Http::fields(), &to_tree(&Http::default()));
     text.push_str("\nA key in `http.keys` has:\n");
     keys(&mut text, &KeyFields::fields(), &to_tree(&KeyFields::default()));
     section(&mut text, "`limits`", "");
     keys(&mut text, &Limits::fields(), &to_tree(&Limits::default()));
+    section(&mut text, "`bus`", BUS);
+    keys(&mut text, &BusSettings::fields(), &to_tree(&BusSettings::default()));
+    section(&mut text, "`prices`", PRICES);
+    keys(&mut text, &ModelPrice::fields(), &to_tree(&ModelPrice::default()));
+    section(&mut text, "`mcp_servers`", MCP_SERVERS);
     section(&mut text, "`claude_code_bridge`", BRIDGE);
     let defaults = to_tree(&BridgeProfile::default());
     let elsewhere = to_tree(&Profile::default());
@@ -131,6 +194,27 @@ fn section(text: &mut String, title: &str, about: &str) {
     if !about.is_empty() {
         *text += &["\n", about].concat();
     }
+    if let Some((_, example)) = EXAMPLES.iter().find(|(known, _)| *known == title) {
+        *text += &["\n```yaml\n", example, "```\n"].concat();
+    }
+}
+
+/// Lists the settings by when a change of them takes effect.
+fn changes(text: &mut String) {
+    let rows = [
+        (ReloadRule::AtOnce, "at once"),
+        (ReloadRule::IfNoWider, "at once where it allows no more than before, else confirmed"),
+        (ReloadRule::Confirmed, "when you confirm it with `angelia config reload`"),
+    ];
+    text.push_str("\n| takes effect | settings |\n|---|---|\n");
+    for (rule, when) in rows {
+        let keys: Vec<String> = keys_with(rule).map(|key| format!("`{key}`")).collect();
+        *text += &["| ", when, " | ", &keys.join(", "), " |\n"].concat();
+    }
+    text.push_str("| after a restart | `listen` and everything else |\n");
+    text.push_str(
+        "\nA new profile takes effect at once if one that exists allows as much on the same agent.\n",
+    );
 }
 
 fn keys(text: &mut String, fields: &[SettingDoc], defaults: &Node) {

@@ -50,11 +50,15 @@ executors:
   acp: {}
 sessions:
   idle_ttl: 10m
-  max_live: 64
+  one_off_idle_ttl: 1m
+  max_live: auto
   max_queued_turns: 16
   keep: 90d
   snapshots: false
 drain: 10s
+log:
+  max_size: 20MiB
+  keep: 5
 http:
   agent_mode: false
   keys: []
@@ -69,7 +73,8 @@ limits:
   bodies_bytes: 512MiB
   connections_per_caller: 64
 bus:
-  hermes_socket: true
+  endpoint: angelia
+  hermes_socket: auto
   message_ttl: 7d
   max_queued: 10000
   dedupe_window: 2m
@@ -116,7 +121,7 @@ fn an_empty_file_is_valid() {
 fn the_contract_itself_is_a_valid_file() {
     let config = TestHome::with_file(CONTRACT).config();
     assert_eq!(config.show(), CONTRACT);
-    assert!(config.show_origin().contains("sessions.keep: 90d  # config.yaml:47"));
+    assert!(config.show_origin().contains("sessions.keep: 90d  # config.yaml:48"));
 }
 
 #[test]

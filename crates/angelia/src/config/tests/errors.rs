@@ -76,7 +76,7 @@ sessions:
       config.yaml:20: `profiles.../etc` is not a name that can be used here; use a name of letters, digits, `_`, `-` and `.`
       config.yaml:22: `executors.claude.executor` is not a known key; known here: model, mode, binary, command, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, timeout, first_event_timeout, inter_event_silence_timeout, post_tool_quiet_timeout, tool_timeout, retry_timeout, compaction_timeout, background_grace, approval_timeout, caller_tool_timeout, budget_seconds, budget_tool_count, max_cost_usd, auto_resume_budget_guard, auto_resume_max_resumes, fallback_profile, delegate_to, exclude_dynamic_system_prompt_sections, warm
       config.yaml:22: `executors.claude.warm` expects a whole number from 0 to 64, not `-1`
-      config.yaml:24: `sessions.max_live` expects a whole number from 1 to 4096, not `0`
+      config.yaml:24: `sessions.max_live` expects auto, or a whole number from 1 to 4096, not `0`
       config.yaml:25: `sessions.keep` expects a duration of at most a hundred years, not `999999d`
     correct it, then try `angelia config check`
     ");

@@ -133,13 +133,21 @@ profiles:
 }
 
 #[test]
-fn the_hash_tells_configurations_apart_but_not_where_they_say_it() {
-    let hash = |text: &str| TestHome::with_file(text).config().sha256();
-    let one = hash("profiles: {p: {env: {A: secret}}}\n");
-    assert_eq!(one, hash("# moved\nlisten: 127.0.0.1:0\n\nprofiles:\n  p: {env: {A: secret}}\n"));
-    assert_ne!(one, hash("profiles: {p: {env: {A: other}}}\n"));
-    assert_ne!(one, hash("profiles: {p: {env: {A: secret}, warm: 1}}\n"));
-    assert_ne!(one, hash("profiles: {p: {env: {AB: ecret}}}\n"));
+fn the_source_is_the_path_and_the_variables_and_not_the_content() {
+    let one = std::path::Path::new("/one.yaml");
+    let hash = |home: &TestHome| home.config().source_sha256(one);
+    let plain = TestHome::with_file("");
+    assert!(!plain.config().has_variables());
+    assert_eq!(hash(&plain), hash(&TestHome::with_file("profiles: {p: {model: opus}}\n")));
+    assert_ne!(hash(&plain), plain.config().source_sha256("/other.yaml".as_ref()));
+    let block = "claude_code_bridge: {}\n";
+    let set = |value| TestHome::with_file(block).var("HERMES_CLAUDE_CODE_MODEL", value);
+    assert!(set("opus").config().has_variables());
+    assert_eq!(hash(&set("opus")), hash(&set("opus")));
+    assert_ne!(hash(&set("opus")), hash(&set("sonnet")));
+    assert_ne!(hash(&set("opus")), hash(&plain));
+    let address = TestHome::new().var("CLAUDE_CLI_LISTEN_ADDR", "127.0.0.1:1");
+    assert_eq!(hash(&address), hash(&plain), "only the daemon listens");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod http;
 mod layers;
 mod limits;
 mod period;
+mod reload;
 mod resolve;
 mod show;
 

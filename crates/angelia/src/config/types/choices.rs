@@ -58,6 +58,9 @@ choice_enums! {
     /// Tools that follow YAML 1.1 turn `on` and `off` into booleans; both spellings are accepted.
     Trust { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
 
+    /// Where the bus is offered besides its own socket.
+    HermesSocket { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
+
     Permission { Ask = "ask", Edit = "edit", Unattended = "unattended" }
 
     Billing { Any = "any", Subscription = "subscription", ApiKey = "api_key" }

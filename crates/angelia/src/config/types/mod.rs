@@ -17,17 +17,17 @@ use std::{
 };
 
 pub(crate) use bridge::{BridgeProfile, Hermes};
-pub(crate) use bus::BusSettings;
-pub(crate) use choices::{Billing, ExecutorName, Mode, Permission, Trust};
+pub(crate) use bus::{BusSettings, DEFAULT_ENDPOINT};
+pub(crate) use choices::{Billing, ExecutorName, HermesSocket, Mode, Permission, Trust};
 pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, ModelId, is_key_name};
 pub(crate) use mcp::{McpServer, ServerName};
 pub(crate) use period::{Limit, Period};
 pub(crate) use prices::ModelPrice;
 pub(crate) use profile::{ExecutorDefaults, Profile};
 pub(crate) use values::{
-    AgentCommand, BoundedCount, ByteSize, Dollars, FixedPath, ListenAddress, PassedVariable,
-    ProfileName, ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting, VariableName,
-    expand_home,
+    AgentCommand, BoundedCount, ByteSize, Dollars, FixedPath, ListenAddress, LiveAgentLimit,
+    PassedVariable, ProfileName, ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting,
+    VariableName, expand_home,
 };
 
 use super::setting::settings;
@@ -43,9 +43,10 @@ settings! {
         executors: Executors = Executors::default(),
         /// How sessions are kept.
         sessions: Sessions = Sessions::default(),
-        /// How long a daemon that is told to stop waits for running turns; a second signal ends the
-        /// wait.
+        /// How long `stop` and `restart` wait for running turns; a second signal ends the wait.
         drain: Period = Period::seconds(10),
+        /// The daemon's log, `logs/angelia.log` in the home.
+        log: LogSettings = LogSettings::default(),
         /// The model APIs under `/v1`, and who may use them.
         http: Http = Http::default(),
         /// How much one caller may take of this machine.
@@ -88,12 +89,25 @@ settings! {
 }
 
 settings! {
+    /// The daemon's log, `logs/angelia.log` in the home.
+    LogSettings {
+        /// The size at which a new file is begun.
+        max_size: ByteSize = ByteSize::mebibytes(20),
+        /// How many older files are kept.
+        keep: BoundedCount<0, 100> = BoundedCount(5),
+    }
+}
+
+settings! {
     /// How sessions are kept.
     Sessions {
         /// How long an unused process is kept for its session.
         idle_ttl: Period = Period::minutes(10),
-        /// How many processes live at once; the least recently used makes room.
-        max_live: BoundedCount<1, 4096> = BoundedCount(64),
+        /// The same for the session of an `angelia run` without `-s`, which is rarely continued.
+        one_off_idle_ttl: Period = Period::minutes(1),
+        /// How many processes live at once; the least recently used makes room. `auto`: half of this
+        /// machine's memory (or of the cgroup's limit) in steps of 256 MiB, at least 4, at most 64.
+        max_live: LiveAgentLimit = LiveAgentLimit::Auto,
         /// How many turns may wait in one session.
         max_queued_turns: BoundedCount<1, 4096> = BoundedCount(16),
         /// How long the record of a session is kept after its last turn.

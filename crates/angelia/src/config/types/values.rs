@@ -32,6 +32,46 @@ impl<const MIN: u32, const MAX: u32> Setting for BoundedCount<MIN, MAX> {
     }
 }
 
+/// How many agents may live at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LiveAgentLimit {
+    /// As many as fit into this machine's memory.
+    Auto,
+    Count(u32),
+}
+
+const MAX_LIVE_AGENTS: u32 = 4096;
+
+inline_schema!(LiveAgentLimit, {
+    "anyOf": [
+        {"type": "string", "const": "auto"},
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIVE_AGENTS},
+    ],
+});
+
+impl Serialize for LiveAgentLimit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Count(count) => serializer.serialize_u32(*count),
+        }
+    }
+}
+
+impl TextSetting for LiveAgentLimit {
+    const EXPECTS: &'static str = "auto, or a whole number from 1 to 4096";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self::Auto),
+            number => {
+                let count = number.parse().ok()?;
+                (1..=MAX_LIVE_AGENTS).contains(&count).then_some(Self::Count(count))
+            }
+        }
+    }
+}
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);

@@ -136,6 +136,8 @@ pub(super) struct ApprovalBody {
     tool_name: Arc<str>,
     title: Arc<str>,
     detail: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    diff: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     rules: Vec<Arc<str>>,
     expires_at: Timestamp,

@@ -43,6 +43,7 @@ impl Stage {
             store: Arc::clone(&store) as _,
             clock: Arc::new(SystemClock),
             paths: Arc::new(LexicalPaths::default()),
+            edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
             executors: vec![executor],
             limits: EngineLimits::default(),
             tasks: tasks.clone(),
@@ -61,7 +62,7 @@ impl Stage {
 
     async fn session(&self) -> SessionId {
         let spec = SessionSpec::new("puppet", "/project");
-        let new = NewSession { spec, title: None, name: None };
+        let new = NewSession { spec, title: None, name: None, source: None };
         self.engine.create_session(new).await.unwrap().id
     }
 }

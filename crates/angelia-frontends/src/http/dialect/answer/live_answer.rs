@@ -287,7 +287,7 @@ impl LiveAnswer {
             caller: Arc::clone(&self.request.principal.name),
             key: format!("v1:repair:{}", self.turn.id).into(),
             input: Some([0; 32]),
-            window: state.models.idempotency_window,
+            window: state.models.current().idempotency_window,
         };
         let input = vec![Content::text(complaint)];
         let (session, options) = (self.turn.session, self.request.options.clone());

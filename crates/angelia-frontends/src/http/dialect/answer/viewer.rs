@@ -34,7 +34,7 @@ impl Drop for Viewer {
         }
         let (state, turn) = (Arc::clone(&self.state), self.turn);
         self.state.tasks.spawn_until_stopped(async move {
-            tokio::time::sleep(state.models.disconnect_grace).await;
+            tokio::time::sleep(state.models.current().disconnect_grace).await;
             if state.recent_requests.has_viewers(turn) {
                 return;
             }

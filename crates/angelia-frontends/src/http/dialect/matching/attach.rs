@@ -179,7 +179,8 @@ async fn start_session(
     let (spec, input) = spec_with_history(request, history)?;
     // Another request may have started to use a named session, so it must not be deleted.
     let is_ours = name.is_none();
-    let new = NewSession { spec, title: None, name };
+    let new =
+        NewSession { spec, title: None, name, source: Some(request.principal.session_source()) };
     let session = request.state.engine.create_session(new).await?.id;
     submit(request, session, input, is_ours.then_some(session)).await
 }

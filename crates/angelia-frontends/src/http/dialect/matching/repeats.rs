@@ -111,7 +111,7 @@ pub(super) fn request_key(request: &ResolvedRequest) -> Option<RequestKey> {
         caller: Arc::clone(&request.principal.name),
         key: key.into(),
         input: Some(request.conversation.fingerprint),
-        window: request.state.models.idempotency_window,
+        window: request.state.models.current().idempotency_window,
     })
 }
 

@@ -3,6 +3,7 @@
 //!
 //! - [`ModelRequest`]: the output of every decoder. [`content`], [`json`], [`check_stop_words`]:
 //!   helpers of the decoders.
+//! - [`LiveModels`]: the settings of the model APIs.
 //! - [`ResolvedRequest`]: the request with everything derived from it, by way of
 //! - `hints` (the headers that name a session or mark a repeat), `conversation` (history and new
 //!   messages), `target` (what the model id stands for, and for whom) and `session_spec` (the
@@ -14,6 +15,7 @@ mod conversation;
 mod hints;
 /// JSON parsing with errors that name the field.
 pub mod json;
+mod live_models;
 mod model_request;
 mod resolved;
 mod session_spec;
@@ -21,6 +23,7 @@ mod target;
 
 pub(super) use conversation::{RequestConversation, render_history};
 pub(super) use hints::RequestHints;
+pub use live_models::LiveModels;
 pub use model_request::{InvalidRequest, ModelRequest, OutputFormat, ToolChoice, check_stop_words};
 pub(super) use resolved::ResolvedRequest;
 pub(super) use session_spec::output_schema;

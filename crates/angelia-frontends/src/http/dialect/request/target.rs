@@ -77,7 +77,7 @@ pub(super) async fn resolve_granted(
     principal: &Principal,
     body: &ModelRequest,
 ) -> Result<ModelTarget, HttpError> {
-    let settings = &state.models;
+    let settings = &*state.models.current();
     let id = match &settings.utility_profile {
         Some(profile) if body.is_utility => profile,
         _ => &body.model,
@@ -185,8 +185,9 @@ pub(in crate::http) fn granted_mode(
     principal: &Principal,
     id: &str,
 ) -> Option<Mode> {
-    let target = resolve_model(id, &state.models, &state.profiles.list())?;
-    check_grant(&target, &state.models, principal).ok()?;
+    let settings = state.models.current();
+    let target = resolve_model(id, &settings, &state.profiles.list())?;
+    check_grant(&target, &settings, principal).ok()?;
     Some(target.mode)
 }
 

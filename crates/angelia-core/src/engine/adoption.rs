@@ -1,0 +1,92 @@
+//! Adoption: makes a session from a conversation that was begun in an agent's own program. The
+//! agent continues a copy; the record gets what was said before, as turns.
+
+use super::{
+    facade::{Engine, EngineError, NewSession},
+    transcript::TurnTranscript,
+};
+use crate::{
+    model::{
+        EventKind, NativeSessionId, Outcome, PastTurn, SessionId, SessionRecord, TurnEvent, TurnId,
+        TurnOptions, TurnOrigin, TurnRecord, TurnState, TurnStatus, Usage,
+    },
+    ports::{Lease, NewTurn, StoreError},
+};
+
+/// The reason of turns that did not run here.
+pub const ADOPTED_REASON: &str = "adopted";
+
+impl Engine {
+    /// Creates a session that continues a copy of this conversation, with its turns recorded. The
+    /// conversation itself is left as it is.
+    pub async fn adopt_conversation(
+        &self,
+        new: NewSession,
+        native: &NativeSessionId,
+    ) -> Result<SessionRecord, EngineError> {
+        let executor = self.shared.executor(&new.spec.executor)?;
+        let spec = &new.spec;
+        let not_read = |error: crate::ports::ConversationError| EngineError::Failed(error.into());
+        let turns = executor.read_past_conversation(spec, native).await.map_err(not_read)?;
+        let copy = executor.fork(spec, native).await.map_err(not_read)?;
+        let mut session = self.create_session(new).await?;
+        session.native = Some(copy);
+        let recorded = async {
+            session.revision = self.shared.store.put_session(&session).await?;
+            self.record_past_turns(session.id, turns).await
+        };
+        if let Err(error) = recorded.await {
+            // A session without its past would look like another one.
+            self.delete_session(session.id).await?;
+            return Err(error.into());
+        }
+        self.shared.notify_changed(session.id);
+        self.session(session.id).await
+    }
+
+    async fn record_past_turns(
+        &self,
+        session: SessionId,
+        turns: Vec<PastTurn>,
+    ) -> Result<(), StoreError> {
+        let lease = self.shared.store.acquire_lease(session).await?;
+        for turn in turns {
+            self.record_past_turn(&lease, turn).await?;
+        }
+        self.shared.store.release_lease(lease).await
+    }
+
+    async fn record_past_turn(&self, lease: &Lease, past: PastTurn) -> Result<(), StoreError> {
+        let turn = TurnId::from_uuid(self.shared.clock.fresh_uuid());
+        let record = TurnRecord {
+            id: turn,
+            session: lease.session,
+            input: past.input,
+            options: TurnOptions::new(TurnOrigin::Owner),
+            created_at: past.started_at,
+            state: TurnState::Queued,
+        };
+        self.shared.store.create_turn(lease, &NewTurn::from(record)).await?;
+        let mut transcript = TurnTranscript::default();
+        let mut kinds = past.events;
+        for (seq, kind) in (1..).zip(&kinds) {
+            transcript.apply(seq, kind);
+        }
+        kinds.extend(transcript.closing_events(ADOPTED_REASON));
+        kinds.push(EventKind::Finished(Outcome {
+            status: TurnStatus::Completed,
+            text: transcript.answer(),
+            reason: ADOPTED_REASON.into(),
+            // It was not paid through Angelia.
+            usage: Usage::default(),
+        }));
+        let events = (1..).zip(kinds).map(|(seq, kind)| TurnEvent {
+            turn,
+            session: lease.session,
+            seq,
+            at: past.ended_at,
+            kind,
+        });
+        self.shared.store.append(lease, events.collect()).await?.await
+    }
+}

@@ -1,0 +1,40 @@
+//! What the record says about all turns: which ones there are, what they used, and what was said.
+
+use super::facade::{Engine, EngineError};
+use crate::{
+    model::{Quota, SearchMatch, SearchQuery, TurnRecord, UsageQuery, UsageTotals},
+    ports::{Page, TurnFilter},
+};
+
+impl Engine {
+    /// Like [`Engine::turns`], only those that the filter lets through.
+    pub async fn find_turns(
+        &self,
+        filter: TurnFilter,
+        page: Page,
+    ) -> Result<Vec<TurnRecord>, EngineError> {
+        let kept = self.shared.kept_ends();
+        let mut turns = self.shared.store.find_turns(filter.clone(), page).await?;
+        turns.retain_mut(|turn| {
+            if let Some(end) = kept.get(&turn.id) {
+                turn.state = end.clone();
+            }
+            filter.admits(turn)
+        });
+        Ok(turns)
+    }
+
+    /// Adds up what turns used.
+    pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageTotals>, EngineError> {
+        Ok(self.shared.store.usage(query).await?)
+    }
+
+    pub async fn quotas(&self) -> Result<Vec<Quota>, EngineError> {
+        Ok(self.shared.store.quotas().await?)
+    }
+
+    /// Searches what was said.
+    pub async fn search(&self, query: SearchQuery) -> Result<Vec<SearchMatch>, EngineError> {
+        Ok(self.shared.store.search(query).await?)
+    }
+}

@@ -1,0 +1,26 @@
+//! Runs a tool of the system, such as `systemctl`, to its end. It is no agent: it gets the whole
+//! environment and no mark.
+
+use std::{
+    ffi::OsStr,
+    io,
+    process::{Output, Stdio},
+};
+
+use super::mark::MARK_VARIABLE;
+
+/// Runs the tool, which is looked up on `PATH`, and returns its output. Blocks until it has ended.
+#[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
+pub fn run_tool<'a>(
+    program: &str,
+    args: &[String],
+    environment: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+) -> io::Result<Output> {
+    std::process::Command::new(program)
+        .args(args)
+        .env_clear()
+        .envs(environment)
+        .env_remove(MARK_VARIABLE)
+        .stdin(Stdio::null())
+        .output()
+}

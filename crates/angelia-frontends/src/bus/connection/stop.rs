@@ -1,0 +1,60 @@
+//! The end of a connection when the bus stops. Everything that the client has written is still read,
+//! published and answered: clients of hermes-bus wait for no answer, and count what they could write
+//! as sent.
+
+use rustix::net::{Shutdown, shutdown};
+use tokio::time::{Duration, Instant};
+
+use super::{BusConnection, CloseReason, ConnectionPhase};
+
+/// How long a receiver may take to acknowledge what it was sent. It gets what it does not
+/// acknowledge again.
+const ACK_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a connection may take to end; a client that does not read its answers takes longer.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl BusConnection {
+    pub(super) fn begin_stop(&mut self) -> Result<(), CloseReason> {
+        let now = Instant::now();
+        self.stop_deadline = Some(now + STOP_TIMEOUT);
+        match self.phase {
+            ConnectionPhase::Displaced => return Err(CloseReason::Closed),
+            ConnectionPhase::Open => self.phase = ConnectionPhase::Stopping,
+            ConnectionPhase::Stopping | ConnectionPhase::Closing => {}
+        }
+        self.timer.as_mut().reset(now + ACK_TIMEOUT);
+        self.end_input_if_acknowledged();
+        Ok(())
+    }
+
+    pub(super) fn end_input_if_acknowledged(&self) {
+        if self.phase == ConnectionPhase::Stopping && !self.in_flight.awaits_acks() {
+            self.end_input();
+        }
+    }
+
+    /// Makes the client's next write fail. What it wrote before can still be read; the end of the
+    /// stream follows it.
+    fn end_input(&self) {
+        if let Err(error) = shutdown(&self.stream, Shutdown::Read) {
+            // The client has disconnected, which reading reports too.
+            tracing::debug!(%error, "cannot end a client's input");
+        }
+    }
+
+    pub(super) fn on_stop_timer(
+        &mut self,
+        now: Instant,
+        deadline: Instant,
+    ) -> Result<(), CloseReason> {
+        if now >= deadline {
+            return Err(CloseReason::Closed);
+        }
+        if self.phase == ConnectionPhase::Stopping {
+            self.end_input();
+        }
+        self.timer.as_mut().reset(deadline);
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Usage and search over the turns in memory.
+
+use std::collections::{BTreeMap, HashSet};
+
+use angelia_core::model::{
+    AgentStart, Content, EventKind, SearchMatch, SearchQuery, SessionId, Speaker, TextChannel,
+    Usage, UsageBucket, UsageGroup, UsageQuery, UsageTotals,
+};
+use jiff::{Timestamp, tz::TimeZone};
+
+use super::state::{MemoryStoreState, TurnEntry};
+
+/// What a turn used. Kept apart from the turn, because it stays when the session is deleted.
+#[derive(Clone, Debug)]
+pub(super) struct UsageEntry {
+    pub(super) session: Option<SessionId>,
+    pub(super) at: Timestamp,
+    pub(super) started: AgentStart,
+    pub(super) caller: Option<std::sync::Arc<str>>,
+    pub(super) usage: Usage,
+}
+
+impl UsageEntry {
+    fn key(&self, by: UsageGroup) -> Option<String> {
+        match by {
+            UsageGroup::Day => Some(local(self.at, "%Y-%m-%d")),
+            UsageGroup::Profile => Some(self.started.profile.to_string()),
+            UsageGroup::Key => Some(self.caller.as_deref().unwrap_or("owner").to_owned()),
+            UsageGroup::Session => self.session.map(|id| id.to_string()),
+            UsageGroup::Model => self.started.model.as_deref().map(str::to_owned),
+            UsageGroup::Executor => Some(self.started.executor.to_string()),
+            UsageGroup::Lane => self.usage.lane.as_deref().map(str::to_owned),
+        }
+    }
+
+    fn start(&self, bucket: UsageBucket) -> String {
+        match bucket {
+            UsageBucket::Hour => local(self.at, "%Y-%m-%dT%H:00"),
+            UsageBucket::Day => local(self.at, "%Y-%m-%dT00:00"),
+        }
+    }
+}
+
+fn local(at: Timestamp, format: &str) -> String {
+    at.to_zoned(TimeZone::system()).strftime(format).to_string()
+}
+
+impl MemoryStoreState {
+    pub(super) fn usage_totals(&self, query: UsageQuery) -> Vec<UsageTotals> {
+        let mut rows: BTreeMap<(Option<String>, Option<String>), UsageTotals> = BTreeMap::new();
+        let is_wanted = |entry: &&UsageEntry| {
+            query.from.is_none_or(|from| entry.at >= from)
+                && query.to.is_none_or(|to| entry.at < to)
+        };
+        for entry in self.usage.values().filter(is_wanted) {
+            let start = query.bucket.map(|bucket| entry.start(bucket));
+            let key = query.by.and_then(|by| entry.key(by));
+            let row = rows.entry((start.clone(), key.clone())).or_insert_with(|| UsageTotals {
+                key: key.map(Into::into),
+                start: start.map(Into::into),
+                turns: 0,
+                usage: Usage::default(),
+            });
+            row.turns += 1;
+            let counts =
+                Usage { lane: None, prefix_sha256: None, context: None, ..entry.usage.clone() };
+            row.usage = row.usage.plus(&counts);
+        }
+        let mut rows: Vec<_> = rows.into_values().collect();
+        if query.by != Some(UsageGroup::Day) {
+            // Stable: rows of one period that cost the same stay in the order of their keys.
+            rows.sort_by(|a, b| {
+                let cost = |row: &UsageTotals| row.usage.cost_usd.unwrap_or(-1.0);
+                let tokens = |row: &UsageTotals| row.usage.input_tokens + row.usage.output_tokens;
+                let by_cost = cost(b).total_cmp(&cost(a));
+                a.start.cmp(&b.start).then(by_cost).then(tokens(b).cmp(&tokens(a)))
+            });
+        }
+        rows
+    }
+
+    pub(super) fn search(&self, query: &SearchQuery) -> Vec<SearchMatch> {
+        let mut sessions = HashSet::new();
+        let mut found = Vec::new();
+        for turn in self.turns_in_order().into_iter().rev().filter(|turn| turn.is_finished()) {
+            for (speaker, text) in [(Speaker::Agent, answer(turn)), (Speaker::Person, input(turn))]
+            {
+                if found.len() < query.limit
+                    && query.terms.matches(&text)
+                    && sessions.insert(turn.record.session)
+                {
+                    found.push(SearchMatch {
+                        session: turn.record.session,
+                        turn: turn.record.id,
+                        at: turn.record.created_at,
+                        speaker,
+                        excerpt: query.terms.excerpt(&text),
+                    });
+                }
+            }
+        }
+        found
+    }
+}
+
+fn input(turn: &TurnEntry) -> String {
+    let texts = turn.record.input.iter().filter_map(|part| match part {
+        Content::Text(text) => Some(&**text),
+        Content::Image { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn answer(turn: &TurnEntry) -> String {
+    let mut said = String::new();
+    for event in turn.events.values() {
+        let text = match &event.kind {
+            EventKind::Block { channel: TextChannel::Answer, text, .. } => text,
+            EventKind::Finished(outcome) if said.is_empty() => &outcome.text,
+            _ => continue,
+        };
+        said.push_str(text);
+        said.push('\n');
+    }
+    said
+}

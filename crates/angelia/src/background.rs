@@ -1,0 +1,138 @@
+//! Starting a daemon of this home in the background, and ending one. Shared by the daemon itself
+//! and by a bus that runs alone.
+
+use std::{
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    process::ExitStatus,
+    time::Duration,
+};
+
+use angelia_executors::process::{
+    ProcessHandle,
+    detached::{self, DaemonStart},
+};
+use rustix::process::{Pid, Signal};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    assemble::App,
+    cli::error::{CommandError, Exit},
+};
+
+/// The word that a daemon prints when it is ready.
+pub(crate) const READY_WORD: &str = "ready";
+
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A daemon that did not become ready.
+#[derive(Debug)]
+pub(crate) struct FailedStart {
+    /// `None`: an exit code that a daemon does not give by itself.
+    pub(crate) exit: Option<Exit>,
+    /// What it has written to its log.
+    pub(crate) words: String,
+}
+
+/// Starts this program with these arguments in the background, and waits until it is ready. Its
+/// stderr is appended to the log.
+pub(crate) async fn start(
+    app: &App,
+    mut args: Vec<OsString>,
+    config: Option<&Path>,
+    log_path: &Path,
+) -> Result<Result<(), FailedStart>, CommandError> {
+    let program = crate::program::invoked_program(&app.environment)?;
+    if let Some(config) = config {
+        let config = std::path::absolute(config).map_err(CommandError::internal)?;
+        args.extend(["--config".into(), config.into()]);
+    }
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(log_path);
+    let log = log.and_then(|log| Ok((log.metadata()?.len(), log)));
+    let (begin, log) = log.map_err(|error| {
+        CommandError::internal(format!("cannot write {}: {error}", log_path.display()))
+    })?;
+    let environment = app.environment.clone();
+    let started = tokio::task::spawn_blocking(move || {
+        detached::start_daemon(&program, &args, environment.iter(), log)
+    });
+    let started = started.await.map_err(CommandError::internal)?;
+    match started.map_err(CommandError::internal)? {
+        DaemonStart::Ready(word) if word == READY_WORD => Ok(Ok(())),
+        DaemonStart::Ready(word) => {
+            let what = format!("the daemon reported `{word}` instead of its readiness");
+            Err(CommandError::internal(what))
+        }
+        DaemonStart::Exited(status) => {
+            let words = read_log_from(log_path, begin);
+            Ok(Err(FailedStart { exit: known_exit(status), words }))
+        }
+    }
+}
+
+fn known_exit(status: ExitStatus) -> Option<Exit> {
+    let known = [Exit::TryLater, Exit::Config, Exit::Unavailable];
+    known.into_iter().find(|exit| status.code() == Some(*exit as i32))
+}
+
+fn read_log_from(path: &Path, begin: u64) -> String {
+    let log = fs::read(path).unwrap_or_default();
+    let begin = usize::try_from(begin).unwrap_or(0).min(log.len());
+    let words = String::from_utf8_lossy(&log[begin..]);
+    let words = words.trim();
+    let words = words.strip_prefix("angelia: ").unwrap_or(words);
+    if words.is_empty() {
+        format!("it said nothing; see {}", path.display())
+    } else {
+        words.to_owned()
+    }
+}
+
+/// Why a process was not ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum EndFailure {
+    /// It is not proven to be the one that is meant, so it got no signal.
+    NotProven,
+    /// It does not react.
+    StillRunning,
+}
+
+/// Ends a process with these signals, and waits after each of them for as long as given.
+/// `is_running` says whether the process still holds what it serves; `is_proven` whether the kernel
+/// proves that.
+pub(crate) async fn end_process<P: Future<Output = bool>>(
+    pid: u32,
+    signals: &[(Signal, Duration)],
+    is_running: impl Fn() -> bool,
+    is_proven: impl Fn() -> P,
+) -> Result<(), EndFailure> {
+    // Opened before the check: what is proven then is about the process that gets the signal, and
+    // not about a later one with the same pid.
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(ProcessHandle::open);
+    let is_there = || process.as_ref().is_some_and(ProcessHandle::is_current);
+    for (signal, wait) in signals {
+        if !is_running() && !is_there() {
+            return Ok(());
+        }
+        let Some(process) = process.as_ref().filter(|process| process.is_current()) else {
+            break;
+        };
+        // It has released everything already, and is about to end by itself.
+        if is_running() {
+            if !is_proven().await {
+                return Err(EndFailure::NotProven);
+            }
+            process.signal(*signal);
+        }
+        let deadline = Instant::now() + *wait;
+        while Instant::now() < deadline {
+            if !is_running() && !is_there() {
+                return Ok(());
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+    if is_running() { Err(EndFailure::StillRunning) } else { Ok(()) }
+}

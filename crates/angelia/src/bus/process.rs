@@ -1,0 +1,150 @@
+//! The process that serves the bus of this home: how it is found, proven and ended.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use angelia_executors::process::ProcessHandle;
+use angelia_frontends::bus::listener;
+use rustix::process::{Pid, Signal};
+use tokio::{
+    net::UnixStream,
+    time::{Instant, sleep},
+};
+
+use super::{hermes_socket, pid_file, sockets::BusSockets};
+use crate::{
+    assemble::App,
+    cli::error::{CommandError, Exit},
+};
+
+/// How long a bus may take to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The process that serves the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BusProcess {
+    Absent,
+    Ours {
+        pid: u32,
+        inside_serve: bool,
+    },
+    /// A process that does not belong to this home answers on Hermes' socket.
+    Foreign,
+}
+
+pub(crate) async fn find(app: &App) -> BusProcess {
+    let serving = pid_file::holder(&app.home.pid_file());
+    // The pid file may have been removed; the lock on the messages still names the process.
+    let holders = [app.home.bus_pid_file(), lock_path(app)];
+    if let Some(pid) = holders.iter().find_map(|path| pid_file::holder(path)) {
+        return BusProcess::Ours { pid, inside_serve: serving == Some(pid) };
+    }
+    match BusSockets::of_app(app).hermes {
+        Some(hermes) if hermes.exists() && listener::is_listening(&hermes).await => {
+            BusProcess::Foreign
+        }
+        _ => BusProcess::Absent,
+    }
+}
+
+/// Returns the path of the lock that the process with this home's messages holds.
+fn lock_path(app: &App) -> PathBuf {
+    app.home.bus_dir().join("lock")
+}
+
+/// Returns the files that the bus of this home locks.
+fn held_files(app: &App) -> impl Iterator<Item = PathBuf> {
+    let hermes = BusSockets::of_app(app).hermes;
+    let hermes = hermes.map(|socket| hermes_socket::pid_file_path(&socket));
+    [app.home.bus_pid_file(), lock_path(app)].into_iter().chain(hermes)
+}
+
+/// Returns whether this process serves the bus of this home. It does until it has released all of
+/// its files: a bus that starts before then would find one of them held.
+fn is_served_by(app: &App, pid: u32) -> bool {
+    held_files(app).any(|path| pid_file::holder(&path) == Some(pid))
+}
+
+/// A process that is proven to be the bus of this home.
+pub(crate) struct ProvenBus {
+    pub(crate) pid: u32,
+    /// Opened before the proof: what is proven is about the process that gets the signal, and not
+    /// about a later one with the same pid.
+    process: ProcessHandle,
+}
+
+impl ProvenBus {
+    /// Asks the kernel whether this process holds a lock on a file of the bus, or listens on one of
+    /// its sockets. A number in a file proves nothing. `None` if the process is gone.
+    pub(crate) async fn prove(app: &App, pid: u32) -> Result<Option<Self>, CommandError> {
+        let process = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(ProcessHandle::open);
+        let Some(process) = process else {
+            return Ok(None);
+        };
+        if is_proven_holder(app, pid).await {
+            return Ok(Some(Self { pid, process }));
+        }
+        if !is_served_by(app, pid) {
+            return Ok(None);
+        }
+        let what = format!("process {pid} is not proven to be the bus; it gets no signal");
+        Err(CommandError::new(Exit::Failed, what)
+            .with_hint("`angelia bus status` shows what is known; stop it yourself"))
+    }
+
+    /// Ends the process with SIGTERM, then with SIGKILL. It has ended when the locks on its files
+    /// are released.
+    pub(crate) async fn end(self, app: &App) -> Result<(), CommandError> {
+        for signal in [Signal::TERM, Signal::KILL] {
+            if !self.process.is_current() {
+                break;
+            }
+            self.process.signal(signal);
+            let deadline = Instant::now() + STOP_TIMEOUT;
+            while Instant::now() < deadline {
+                if !is_served_by(app, self.pid) {
+                    return Ok(());
+                }
+                sleep(POLL_INTERVAL).await;
+            }
+        }
+        if !is_served_by(app, self.pid) {
+            return Ok(());
+        }
+        let what = format!("the bus (process {}) did not stop", self.pid);
+        Err(CommandError::new(Exit::Failed, what))
+    }
+}
+
+async fn is_proven_holder(app: &App, pid: u32) -> bool {
+    if held_files(app).any(|path| pid_file::is_held_by(&path, pid)) {
+        return true;
+    }
+    let sockets = BusSockets::of_app(app);
+    for socket in std::iter::once(&sockets.own).chain(&sockets.hermes) {
+        if listens_on(pid, socket).await {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns whether this process listens on a socket, as the kernel tells.
+pub(crate) async fn listens_on(pid: u32, socket: &std::path::Path) -> bool {
+    let connected = UnixStream::connect(socket).await;
+    let listening = connected.and_then(|stream| stream.peer_cred());
+    listening.is_ok_and(|listener| listener.pid() == i32::try_from(pid).ok())
+}
+
+/// Removes the files that a killed bus has left behind.
+pub(crate) async fn remove_stale_files(app: &App) {
+    let sockets = BusSockets::of_app(app);
+    for socket in std::iter::once(&sockets.own).chain(&sockets.hermes) {
+        if !listener::is_listening(socket).await {
+            let _gone = fs::remove_file(socket);
+        }
+    }
+    if pid_file::holder(&app.home.bus_pid_file()).is_none() {
+        let _gone = fs::remove_file(app.home.bus_pid_file());
+    }
+}

@@ -1,0 +1,42 @@
+//! `angelia serve` takes over a bus that runs alone: it puts its sockets in place of the other ones,
+//! ends the other process, and goes on with the same log (`docs/design/0019-bus-takeover.md`).
+
+use angelia_frontends::bus::listener::{self, BoundSocket};
+
+use super::{
+    open::bind_error,
+    process::{self, BusProcess, ProvenBus, listens_on},
+    sockets::BusSockets,
+};
+use crate::{assemble::App, cli::error::CommandError};
+
+/// Sockets that are bound already. Clients that connect wait until they are served.
+#[derive(Default)]
+pub(crate) struct BoundSockets {
+    pub(crate) own: Option<BoundSocket>,
+    pub(crate) hermes: Option<BoundSocket>,
+}
+
+/// Takes over the bus that runs alone in this home, if there is one. To be called by the process
+/// that holds the daemon's pid file: no other bus is started then.
+pub(crate) async fn take_over(
+    app: &App,
+    sockets: &BusSockets,
+) -> Result<BoundSockets, CommandError> {
+    let BusProcess::Ours { pid, inside_serve: false } = process::find(app).await else {
+        return Ok(BoundSockets::default());
+    };
+    let Some(other) = ProvenBus::prove(app, pid).await? else {
+        return Ok(BoundSockets::default());
+    };
+    let own = listener::replace(&sockets.own).map_err(|error| bind_error(&error))?;
+    let hermes = match &sockets.hermes {
+        Some(hermes) if listens_on(pid, hermes).await => {
+            Some(listener::replace(hermes).map_err(|error| bind_error(&error))?)
+        }
+        _ => None,
+    };
+    other.end(app).await?;
+    tracing::info!("took over the bus that process {pid} ran alone");
+    Ok(BoundSockets { own: Some(own), hermes })
+}

@@ -1,0 +1,74 @@
+//! `angelia stop`: ends the daemon of this home, and waits until it has ended.
+
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::Signal;
+
+use crate::{
+    assemble::App,
+    background::{self, EndFailure},
+    bus::pid_file,
+    cli::{
+        error::{CommandError, Exit},
+        print,
+    },
+    config::{Environment, Home},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// Do not wait for running turns.
+    #[arg(long)]
+    pub(super) now: bool,
+}
+
+/// How long the daemon may take to end its turns and agents, after `drain`.
+const END_TIMEOUT: Duration = Duration::from_mins(1);
+/// `drain` of a configuration that cannot be read; the daemon has read an earlier one.
+const UNKNOWN_DRAIN: Duration = Duration::from_mins(1);
+/// How long a killed process may take to be gone.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Stops the daemon. A configuration that is broken by now does not hinder that.
+pub(crate) async fn run(
+    environment: Environment,
+    config: Option<&std::path::Path>,
+    args: &StopArgs,
+) -> Result<Exit, CommandError> {
+    let home = Home::from_environment(&environment)?;
+    let drain = App::load(environment, config, &[]).map_or(UNKNOWN_DRAIN, |app| app.config.drain());
+    let Some(pid) = pid_file::holder(&home.pid_file()) else {
+        return print::line("angelia is not running");
+    };
+    end(&home, pid, drain, args.now).await?;
+    print::line(&format!("angelia has stopped (process {pid})"))
+}
+
+/// Ends the daemon with SIGTERM. With `now`, a second signal ends its wait for running turns.
+pub(super) async fn end(
+    home: &Home,
+    pid: u32,
+    drain: Duration,
+    now: bool,
+) -> Result<(), CommandError> {
+    let path = home.pid_file();
+    let end = (Signal::TERM, if now { Duration::from_millis(200) } else { drain + END_TIMEOUT });
+    let hurry = (Signal::INT, END_TIMEOUT);
+    let kill = (Signal::KILL, KILL_TIMEOUT);
+    let signals = if now { vec![end, hurry, kill] } else { vec![end, kill] };
+    let is_running = || pid_file::holder(&path) == Some(pid);
+    let is_proven = || std::future::ready(pid_file::is_held_by(&path, pid));
+    background::end_process(pid, &signals, is_running, is_proven).await.map_err(|failure| {
+        let (message, hint) = match failure {
+            EndFailure::NotProven => (
+                format!("process {pid} is not proven to be the daemon; it gets no signal"),
+                "stop it yourself, where it was started",
+            ),
+            EndFailure::StillRunning => {
+                (format!("the daemon (process {pid}) did not stop"), "see `angelia logs`")
+            }
+        };
+        CommandError::new(Exit::Failed, message).with_hint(hint)
+    })
+}

@@ -1,0 +1,119 @@
+//! `angelia sessions list`.
+
+use std::path::Path;
+
+use angelia_core::ports::Page;
+use angelia_frontends::http::resources::SessionResource;
+
+use crate::{
+    assemble::App,
+    cli::{
+        args::ListArgs,
+        error::{CommandError, Exit},
+        local_time, print,
+        table::{self, Column, Table},
+    },
+    records::Records,
+    resolve,
+};
+
+pub(crate) async fn print(
+    app: &App,
+    records: &Records,
+    args: &ListArgs,
+) -> Result<Exit, CommandError> {
+    let (sessions, has_more) = read(records, args).await?;
+    let mut out = Vec::new();
+    if args.json {
+        for session in &sessions {
+            print::json_line(session, &mut out)?;
+        }
+        return print::bytes(&out);
+    }
+    let home = app.environment.home();
+    let table = table(&sessions, home.as_deref(), local_time::ago);
+    let exit = print::bytes(&table.render())?;
+    if let Some(last) = sessions.last().filter(|_| has_more) {
+        table::note_more("sessions list", &short(last));
+    }
+    Ok(exit)
+}
+
+/// Returns the sessions of the page that is asked for, and whether there are more.
+pub(super) async fn read(
+    records: &Records,
+    args: &ListArgs,
+) -> Result<(Vec<SessionResource>, bool), CommandError> {
+    let before = match &args.before {
+        Some(session) => Some(resolve::session_id(records, session).await?.as_uuid()),
+        None => None,
+    };
+    let page = Page { limit: args.limit.saturating_add(1), before };
+    let mut sessions = records.sessions_by_use(None, page).await?;
+    let has_more = sessions.len() > args.limit;
+    sessions.truncate(args.limit);
+    Ok((sessions, has_more))
+}
+
+/// Builds the table. `when` formats a time.
+pub(super) fn table(
+    sessions: &[SessionResource],
+    home: Option<&Path>,
+    when: impl Fn(jiff::Timestamp) -> String,
+) -> Table<8> {
+    let mut table = Table::new([
+        Column { header: "ID", min_width: None, rank: 0 },
+        Column { header: "NAME", min_width: Some(8), rank: 3 },
+        Column { header: "USED", min_width: None, rank: 2 },
+        Column { header: "STATE", min_width: Some(9), rank: 4 },
+        Column { header: "AGENT", min_width: Some(8), rank: 5 },
+        Column { header: "DIRECTORY", min_width: Some(12), rank: 6 },
+        Column { header: "SOURCE", min_width: Some(8), rank: 7 },
+        Column { header: "FIRST WORDS", min_width: Some(12), rank: 1 },
+    ]);
+    for session in sessions {
+        let words = session.title.as_ref().or(session.first_words.as_ref());
+        table.push([
+            short(session),
+            session.name.clone().unwrap_or_default(),
+            when(session.updated_at),
+            session.status.clone().unwrap_or_else(|| "new".to_owned()),
+            agent(session),
+            tilde(&session.cwd, home),
+            session.source.as_deref().map(source).unwrap_or_default(),
+            words.cloned().unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+pub(crate) fn short(session: &SessionResource) -> String {
+    session.short_id.clone().unwrap_or_else(|| session.id.to_string())
+}
+
+/// The executor and the model.
+pub(crate) fn agent(session: &SessionResource) -> String {
+    match &session.model {
+        Some(model) => format!("{}/{model}", session.executor),
+        None => session.executor.clone(),
+    }
+}
+
+/// Returns a source as people call it.
+fn source(source: &str) -> String {
+    match source.split_once(':') {
+        Some(("key", name)) => format!("http {name}"),
+        Some(("bus", endpoint)) => format!("bus {endpoint}"),
+        Some(("adopted", executor)) => format!("from {executor}"),
+        _ => source.to_owned(),
+    }
+}
+
+/// Returns a path with `~` for the home of the user.
+pub(crate) fn tilde(path: &Path, home: Option<&Path>) -> String {
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    }
+}

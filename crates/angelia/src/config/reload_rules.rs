@@ -1,0 +1,163 @@
+//! Which changes of the file a running daemon follows by itself, and which need its owner's
+//! confirmation or a restart (`docs/design/0018-live-configuration.md`). Whoever can write the file
+//! is not always the owner: an agent runs as the same user.
+
+use std::path::Path;
+
+use super::{
+    delegates::privileges_of,
+    types::{Billing, ConfigFile, Profile},
+};
+
+/// When a changed setting takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReloadRule {
+    /// It opens no door.
+    AtOnce,
+    /// At once if the new value allows no more than the old one, else as [`Self::Confirmed`].
+    IfNoWider,
+    /// It waits for the owner.
+    Confirmed,
+    /// It is read only when the daemon starts.
+    Restart,
+}
+
+use ReloadRule::{AtOnce, Confirmed, IfNoWider};
+
+/// The settings outside of profiles. Those that are missing here need a restart.
+const RULES: [(&str, ReloadRule); 8] = [
+    ("drain", AtOnce),
+    ("mcp_servers", IfNoWider),
+    ("http.agent_mode", IfNoWider),
+    // A new or revoked key counts at once: `angelia keys` writes them.
+    ("http.keys", AtOnce),
+    ("http.model_aliases", AtOnce),
+    ("http.utility_profile", AtOnce),
+    ("http.disconnect_grace", AtOnce),
+    ("http.idempotency_window", AtOnce),
+];
+
+/// The settings of a profile. Those that are missing here need the owner's confirmation.
+const PROFILE_RULES: [(&str, ReloadRule); 35] = [
+    ("executor", IfNoWider),
+    ("model", AtOnce),
+    ("mode", IfNoWider),
+    ("binary", Confirmed),
+    ("command", Confirmed),
+    ("cwd", IfNoWider),
+    ("trust", IfNoWider),
+    ("system_prompt_path", AtOnce),
+    ("permissions", IfNoWider),
+    ("allowed_tools", IfNoWider),
+    ("disallowed_tools", IfNoWider),
+    ("tools", IfNoWider),
+    ("mcp_servers", IfNoWider),
+    ("env", Confirmed),
+    ("env_pass", IfNoWider),
+    ("billing", IfNoWider),
+    ("timeout", AtOnce),
+    ("first_event_timeout", AtOnce),
+    ("inter_event_silence_timeout", AtOnce),
+    ("post_tool_quiet_timeout", AtOnce),
+    ("tool_timeout", AtOnce),
+    ("retry_timeout", AtOnce),
+    ("compaction_timeout", AtOnce),
+    ("background_grace", AtOnce),
+    ("approval_timeout", AtOnce),
+    ("caller_tool_timeout", AtOnce),
+    ("budget_seconds", AtOnce),
+    ("budget_tool_count", AtOnce),
+    ("max_cost_usd", AtOnce),
+    ("auto_resume_budget_guard", AtOnce),
+    ("auto_resume_max_resumes", AtOnce),
+    ("fallback_profile", IfNoWider),
+    ("delegate_to", IfNoWider),
+    ("exclude_dynamic_system_prompt_sections", AtOnce),
+    ("warm", AtOnce),
+];
+
+/// Returns the rule of a setting outside of profiles, by its path.
+pub(super) fn rule_of(path: &str) -> ReloadRule {
+    find(&RULES, path).unwrap_or(ReloadRule::Restart)
+}
+
+/// Returns the rule of a profile's key.
+pub(super) fn profile_rule_of(key: &str) -> ReloadRule {
+    find(&PROFILE_RULES, key).unwrap_or(Confirmed)
+}
+
+/// Returns the settings with a rule, as the reference names them.
+#[cfg(test)]
+pub(super) fn keys_with(rule: ReloadRule) -> impl Iterator<Item = String> {
+    let profile = PROFILE_RULES.iter().map(|(key, rule)| (format!("profiles.*.{key}"), *rule));
+    let others = RULES.iter().map(|(path, rule)| ((*path).to_owned(), *rule));
+    others.chain(profile).filter(move |(_, one)| *one == rule).map(|(path, _)| path)
+}
+
+fn find(rules: &[(&str, ReloadRule)], key: &str) -> Option<ReloadRule> {
+    rules.iter().find(|(known, _)| *known == key).map(|(_, rule)| *rule)
+}
+
+/// Returns whether a setting outside of profiles allows more than before.
+pub(super) fn is_wider(path: &str, old: &ConfigFile, new: &ConfigFile) -> bool {
+    match path {
+        "http.agent_mode" => new.http.agent_mode,
+        "mcp_servers" => !is_part_of(new.mcp_servers.iter(), old.mcp_servers.iter()),
+        _ => true,
+    }
+}
+
+/// Returns whether a profile allows more than another one that differs only in this key.
+pub(super) fn is_wider_profile(
+    key: &str,
+    old: &Profile,
+    new: &Profile,
+    home: Option<&Path>,
+) -> bool {
+    match key {
+        // Without a directory of its own, a profile is only for callers that have one.
+        "cwd" if old.cwd.is_none() => new.cwd.is_some(),
+        "cwd" | "mode" | "trust" | "permissions" | "allowed_tools" | "disallowed_tools"
+        | "tools" => exceeds(old, new, home),
+        "mcp_servers" => !is_part_of(new.mcp_servers.iter(), old.mcp_servers.iter()),
+        "env_pass" => !is_part_of(new.env_pass.iter(), old.env_pass.iter()),
+        "delegate_to" => !is_part_of(new.delegate_to.iter(), old.delegate_to.iter()),
+        "fallback_profile" => new.fallback_profile.is_some(),
+        "billing" => old.billing != Billing::Any,
+        _ => true,
+    }
+}
+
+/// Returns whether the agents of a profile may do more than those of another.
+pub(super) fn exceeds(old: &Profile, new: &Profile, home: Option<&Path>) -> bool {
+    privileges_of(new, home).excess_over(&privileges_of(old, home)).is_some()
+}
+
+fn is_part_of<T: PartialEq>(
+    mut part: impl Iterator<Item = T>,
+    whole: impl Iterator<Item = T>,
+) -> bool {
+    let whole: Vec<T> = whole.collect();
+    part.all(|item| whole.contains(&item))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{setting::SettingsBlock as _, types::Http};
+
+    #[test]
+    fn every_key_of_a_profile_and_of_http_is_classified() {
+        let restart = ["allowed_hosts", "allowed_origins"];
+        for key in Http::KEYS {
+            let rule = find(&RULES, &format!("http.{key}"));
+            assert_eq!(rule.is_none(), restart.contains(key), "http.{key}");
+        }
+        for key in Profile::KEYS {
+            assert!(find(&PROFILE_RULES, key).is_some(), "{key}");
+        }
+        for (key, _) in PROFILE_RULES {
+            assert!(Profile::KEYS.contains(&key), "{key}");
+        }
+    }
+}

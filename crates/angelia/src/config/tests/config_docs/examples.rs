@@ -1,0 +1,111 @@
+//! An example for each block of the reference. A test loads them all.
+
+/// The title of a section, and its example.
+pub(super) const EXAMPLES: [(&str, &str); 11] = [
+    (
+        "Top level",
+        "\
+listen: 127.0.0.1:4400
+drain: 30s
+",
+    ),
+    (
+        "`profiles`",
+        "\
+profiles:
+  default:
+    model: opus
+    budget_seconds: 10m
+  review:                       # angelia run -p review \"…\"
+    executor: codex
+    cwd: ~/src/project
+    disallowed_tools: [\"Bash(git push *)\"]
+  chat:                         # no tools, no files
+    mode: model
+    system_prompt_path: ~/prompts/chat.md
+",
+    ),
+    (
+        "`executors`",
+        "\
+executors:
+  claude:
+    model: sonnet
+    env_pass: [GITHUB_TOKEN]
+  codex:
+    billing: subscription
+",
+    ),
+    (
+        "`sessions`",
+        "\
+sessions:
+  idle_ttl: 30m
+  keep: 365d
+",
+    ),
+    (
+        "`http`",
+        "\
+http:
+  agent_mode: false
+  allowed_origins: [\"https://chat.example.org\"]
+  model_aliases:
+    fast: claude/haiku
+",
+    ),
+    (
+        "`limits`",
+        "\
+limits:
+  output_bytes: 16MiB
+  connections_per_caller: 16
+",
+    ),
+    (
+        "`log`",
+        "\
+log: {max_size: 5MiB, keep: 2}
+",
+    ),
+    (
+        "`bus`",
+        "\
+bus:
+  message_ttl: 2d
+  max_queued: 1000
+",
+    ),
+    (
+        "`prices`",
+        "\
+prices:
+  gpt-5.5:
+    input: 1.25
+    cache_read: 0.125
+    output: 10
+",
+    ),
+    (
+        "`mcp_servers`",
+        "\
+mcp_servers:
+  tracker:
+    command: tracker-mcp
+    args: [--project, angelia]
+    env: {TRACKER_TOKEN: from-your-password-manager}
+  docs:
+    type: http
+    url: https://docs.example.org/mcp
+",
+    ),
+    (
+        "`claude_code_bridge`",
+        "\
+claude_code_bridge:
+  enabled: true
+  model: opus
+  timeout: 20m
+",
+    ),
+];

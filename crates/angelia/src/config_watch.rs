@@ -1,0 +1,73 @@
+//! The daemon's configuration while it runs: looks for changes of the file, records them in the
+//! audit, and answers `/api/config`.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use angelia_core::{
+    engine::Engine,
+    model::{AuditAction, AuditActor},
+    ports::BoxFuture,
+    task::TaskGroup,
+};
+use angelia_frontends::http::{ConfigControl, ConfigReload, ConfigState, dialect::LiveModels};
+use serde_json::{Map, Value};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{exposure, live_config::LiveConfig, model_apis};
+
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Starts to follow the configuration file. `models` follow the configuration in force; what it
+/// newly exposes at `address` is reported.
+pub(crate) fn spawn_watch(
+    config: &Arc<LiveConfig>,
+    models: &LiveModels,
+    address: SocketAddr,
+    engine: Engine,
+    tasks: &TaskGroup,
+) {
+    let models = models.clone();
+    config.follow(move |config| models.replace(model_apis::model_settings(config)));
+    let config = Arc::clone(config);
+    tasks.spawn_until_stopped(async move {
+        let record = |action, subject: String| {
+            let engine = engine.clone();
+            async move { engine.record_audit(AuditActor::Terminal, action, subject).await }
+        };
+        let mut announced = config.current();
+        let mut ticks = interval(POLL_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            config.refresh().await;
+            for change in config.take_unrecorded() {
+                record(AuditAction::Configuration, change).await;
+            }
+            let current = config.current();
+            if !Arc::ptr_eq(&announced, &current) {
+                let home = &config.source().home;
+                for exposed in exposure::announce_new(home, &current, address) {
+                    record(AuditAction::Exposure, exposed).await;
+                }
+                announced = current;
+            }
+        }
+    });
+}
+
+/// The configuration as `/api` shows and reloads it.
+pub(crate) struct DaemonConfig(pub(crate) Arc<LiveConfig>);
+
+impl ConfigControl for DaemonConfig {
+    fn state(&self) -> ConfigState {
+        self.0.state()
+    }
+
+    fn settings(&self) -> Map<String, Value> {
+        self.0.current().to_json()
+    }
+
+    fn reload(&self) -> BoxFuture<'_, Result<ConfigReload, String>> {
+        Box::pin(self.0.reload())
+    }
+}

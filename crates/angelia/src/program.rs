@@ -1,0 +1,30 @@
+//! The program that this process runs, as a path that also names the next version after an upgrade.
+
+use std::{ffi::OsStr, fs, path::PathBuf};
+
+use crate::{
+    cli::{self, error::CommandError},
+    config::Environment,
+};
+
+/// Returns the path under which this program was started: a symbolic link stays one. It falls back
+/// to the file itself if the name leads elsewhere, or stands for one command only.
+pub(crate) fn invoked_program(environment: &Environment) -> Result<PathBuf, CommandError> {
+    let file = std::env::current_exe()
+        .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
+    let named = std::env::args_os().next().filter(|_| !cli::is_started_by_alias());
+    let named = named.and_then(|name| find_program(&name, environment));
+    let is_ours = |path: &PathBuf| fs::canonicalize(path).is_ok_and(|found| found == file);
+    Ok(named.filter(is_ours).unwrap_or(file))
+}
+
+/// Finds a program as a shell does: a name on `PATH`, or a path.
+fn find_program(name: &OsStr, environment: &Environment) -> Option<PathBuf> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return std::path::absolute(name).ok();
+    }
+    let path = environment.non_empty("PATH")?;
+    std::env::split_paths(path)
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_absolute() && candidate.is_file())
+}

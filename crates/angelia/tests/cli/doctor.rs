@@ -1,0 +1,146 @@
+//! `angelia doctor`: what it finds, what it starts, and what it says at the end.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use angelia_testkit::programs;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::machine::{Machine, until};
+
+#[test]
+fn it_says_what_is_there_and_what_to_do() {
+    let machine = Machine::new();
+    let ran = machine.angelia(&["doctor"]);
+    ran.assert_code(1)
+        .assert_stdout("claude")
+        .assert_stdout("not installed")
+        .assert_stdout("parrot")
+        .assert_stdout("demo");
+    let json = machine.angelia(&["doctor", "--json"]);
+    let findings: Vec<Value> = serde_json::from_str(&json.assert_code(1).stdout).unwrap();
+    let claude = findings.iter().find(|finding| finding["what"] == "claude").unwrap();
+    assert_eq!(claude["ok"], false);
+    assert!(claude["hint"].as_str().unwrap().contains("install"));
+
+    let fake = programs::fake_cli().unwrap();
+    machine.configure(&format!(
+        "profiles: {{default: {{executor: claude, binary: {}}}}}",
+        fake.display()
+    ));
+    machine
+        .angelia(&["doctor"])
+        .assert_code(0)
+        .assert_stdout("2.1.325")
+        .assert_stdout("logged in")
+        .assert_stdout("Ready");
+    machine.configure(&format!(
+        "profiles: {{default: {{executor: claude, binary: {}, env: {{FAKE_CLI_LOGGED_OUT: '1'}}}}}}",
+        fake.display()
+    ));
+    machine
+        .angelia(&["doctor"])
+        .assert_code(1)
+        .assert_stdout("not logged in")
+        .assert_stdout("log in");
+}
+
+/// Returns the lines of `doctor`, and its code.
+fn doctor(machine: &Machine, code: i32) -> Vec<String> {
+    let ran = machine.angelia(&["doctor"]);
+    ran.assert_code(code).stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn it_marks_only_what_a_profile_needs_and_names_the_one_that_is_ready() {
+    let machine = Machine::new();
+    let lines = doctor(&machine, 1);
+    assert!(lines.iter().all(|line| !line.starts_with('✗')), "nobody needs them: {lines:?}");
+    let fake = programs::fake_cli().unwrap().display().to_string();
+    machine.configure(&format!("profiles: {{work: {{executor: claude, binary: {fake}}}}}"));
+    let lines = doctor(&machine, 0);
+    assert!(lines.iter().any(|line| line.starts_with("- codex") && line.contains("(optional)")));
+    let end = lines.last().unwrap();
+    assert_eq!(end, "Ready: profile `work` (claude). Try `angelia run -p work \"…\"`.");
+    machine.configure(&format!(
+        "profiles: {{default: {{executor: claude, binary: {fake}}}, other: {{executor: codex}}}}"
+    ));
+    let lines = doctor(&machine, 0);
+    let codex = lines.iter().find(|line| line.contains("codex")).unwrap();
+    assert!(codex.starts_with('✗') && codex.contains("used by profile `other`"), "{codex}");
+    let end = lines.last().unwrap();
+    assert_eq!(end, "Ready: profile `default` (claude). Try `angelia run \"…\"`.");
+}
+
+#[test]
+fn it_knows_another_program_from_an_agent() {
+    let machine = Machine::with_shell();
+    for executor in ["claude", "codex"] {
+        machine.configure(&format!(
+            "profiles: {{default: {{executor: {executor}, binary: /usr/bin/true}}}}"
+        ));
+        let lines = doctor(&machine, 1);
+        let line = lines.iter().position(|line| line.contains(executor)).unwrap();
+        assert!(lines[line].starts_with('✗'), "{lines:?}");
+        assert!(lines[line + 1].contains("/usr/bin/true is not C"), "{lines:?}");
+    }
+}
+
+#[test]
+fn it_starts_nothing_but_what_tells_versions_and_logins() {
+    let machine = Machine::with_shell();
+    let place = machine.place.root();
+    let log = place.join("started");
+    let program = |name: &str, says: &str| {
+        let path = place.join(name);
+        let log = log.display();
+        let script = format!("#!/bin/sh\necho {name} \"$@\" >> {log}\necho '{says}'\n");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    machine.configure(&format!(
+        "profiles:\n  default: {{executor: claude, binary: {}}}\n  b: {{executor: codex, binary: {}}}\n  \
+         c: {{executor: acp, command: [{}, --acp]}}\n",
+        program("my-claude", "2.1.325 (Claude Code)"),
+        program("my-codex", "codex-cli 0.166.0"),
+        program("my-acp", "hello"),
+    ));
+    machine.angelia(&["doctor"]).assert_stdout("my-acp");
+    let started = fs::read_to_string(&log).unwrap();
+    let mut started: Vec<&str> = started.lines().collect();
+    started.sort_unstable();
+    let expected = [
+        "my-claude --version",
+        "my-claude auth status",
+        "my-codex --version",
+        "my-codex login status",
+    ];
+    assert_eq!(started, expected);
+    machine.angelia(&["doctor", "--deep"]);
+    assert!(fs::read_to_string(&log).unwrap().contains("my-acp --acp"));
+}
+
+#[test]
+fn it_never_denies_a_daemon_that_runs() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    machine.configure("profiles: {default: {permissions: unattended}}\n");
+    until("it has seen the edit", || {
+        let said = machine.angelia(&["doctor"]);
+        said.assert_stdout("running, used by every command");
+        said.stdout.contains("waits for your confirmation: profiles.default.permissions")
+    });
+    machine.angelia(&["doctor"]).assert_stdout("angelia config reload");
+    machine.configure("profiles: [\n");
+    let said = machine.angelia(&["doctor"]);
+    said.assert_stdout("running, used by every command").assert_stdout("✗ config");
+    // It does not answer, but it is there.
+    serving.running.signal(Signal::STOP);
+    let said = machine.angelia(&["doctor"]);
+    said.assert_stdout(&format!("running (process {})", serving.running.pid()));
+    serving.running.signal(Signal::CONT);
+    serving.stop().assert_code(0);
+    machine.configure("");
+    machine.angelia(&["doctor"]).assert_stdout("- daemon   not running");
+}
