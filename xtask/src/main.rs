@@ -1,6 +1,7 @@
 //! The project's own commands. `cargo xtask test` runs everything that a change must pass.
 
 mod bench;
+mod book;
 mod dependencies;
 mod dist;
 mod program;
@@ -22,6 +23,7 @@ cargo xtask COMMAND
                  fmt, clippy, tidy, dependencies and the tests; ARGS go to cargo nextest run.
                  quick: without real agents, installs nothing; full: also what takes long
   tidy           check the project rules that the compiler does not check
+  book           build the documentation as a book into target/book/html
   bench NAME     measure, always beside a baseline that is measured in the same run
   dist [TRIPLE…]   build all packages into target/dist, by default static ones for x86_64 and aarch64
   dist check     install each package where nothing else is, and run the program
@@ -33,7 +35,7 @@ cargo xtask COMMAND
 ";
 
 /// The command names; `tidy` checks that the README mentions no other.
-const COMMANDS: [&str; 6] = ["setup", "test", "tidy", "bench", "dist", "soak"];
+const COMMANDS: [&str; 7] = ["setup", "test", "tidy", "book", "bench", "dist", "soak"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -55,6 +57,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "setup" => setup::run().map(|()| ExitCode::SUCCESS),
         "test" => test::run(rest),
         "tidy" => tidy::run(),
+        "book" => book::run(),
         "bench" => bench::run(rest),
         "dist" => dist::run(rest),
         "soak" => soak::run(rest),

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Result, ensure};
 
 use crate::{
-    dependencies, dist,
+    book, dependencies, dist,
     program::{cargo, command, output, succeed},
     setup, soak,
     steps::Steps,
@@ -69,6 +69,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         steps.run("tests", || succeed(runner.arg("--workspace").args(arguments)));
     }
     if size == SuiteSize::Full {
+        steps.run("book", book::build);
         steps.run("packages", dist::build_and_check);
         steps.run("soak", || soak::run(&[]).map(drop));
         steps.run("soak kill", || soak::run(&["kill".to_owned()]).map(drop));

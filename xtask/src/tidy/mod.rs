@@ -3,6 +3,7 @@
 
 mod checklist;
 mod code_lines;
+mod contents;
 mod crates;
 mod files;
 mod functions;
@@ -57,6 +58,7 @@ pub(crate) fn check() -> Result<usize> {
     problems.extend(type_names::check(&sources));
     problems.extend(versions::check(&sources));
     problems.extend(checklist::check(&sources));
+    problems.extend(contents::check(&sources));
     problems.extend(links::check(&sources, &|path| root.join(path).exists()));
     for problem in &problems {
         eprintln!("{}:{}: {}", problem.path, problem.line, problem.message);
