@@ -3,7 +3,6 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use angelia_core::model::FailureKind;
 use angelia_wire::near_json;
 use axum::{
     body::{Body, Bytes},
@@ -11,11 +10,13 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use http_body_util::BodyExt;
+use hyper::body::Frame;
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     ErrorKind, HttpError,
-    caller_limits::{BodyQuota, BodyReservation},
+    caller_limits::{self, BodyQuota, BodyReservation},
     dialect::json::parse_object,
 };
 
@@ -26,9 +27,12 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// it reads would otherwise see a broken connection instead of the error.
 const MAX_DISCARDED_BYTES: usize = 2 * MAX_BODY_BYTES;
 
-/// A body from this size on is decoded outside the threads of the runtime: it takes milliseconds, in
-/// which other callers would wait.
+/// A body from this size on waits for its turn among the others of its caller, and is decoded
+/// outside the threads of the runtime: it takes milliseconds, in which other callers would wait.
 const LARGE_BODY_BYTES: usize = 256 << 10;
+
+/// A fast client's body is always ready; after so much of it the other tasks of its thread run.
+const SLICE_BYTES: usize = 64 << 10;
 
 /// The time for the whole body to arrive; from this machine even the largest takes less than a
 /// second.
@@ -77,20 +81,27 @@ impl BodyBytes {
     ) -> Result<T, HttpError> {
         let bytes = self.bytes.clone();
         let decode = move || decode(&repaired(bytes));
-        if self.bytes.len() < LARGE_BODY_BYTES {
-            return decode();
-        }
-        let _permit = match &self.reservation {
-            Some(reservation) => reservation.decoding_permit().await,
-            None => None,
-        };
-        tokio::task::spawn_blocking(decode).await.unwrap_or_else(|error| {
-            Err(HttpError::new(
-                ErrorKind::Failed(FailureKind::Internal),
-                format!("the body was not decoded: {error}"),
-            ))
-        })
+        if self.bytes.len() < LARGE_BODY_BYTES { decode() } else { compute(decode).await? }
     }
+}
+
+/// Does work on a request: outside the threads of the runtime, if its body is large.
+pub(super) async fn compute_for<T: Send + 'static>(
+    reservation: Option<&BodyReservation>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, HttpError> {
+    match reservation {
+        Some(body) if body.bytes() >= LARGE_BODY_BYTES => compute(work).await,
+        _ => Ok(work()),
+    }
+}
+
+async fn compute<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, HttpError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| HttpError::internal(format!("the body was not decoded: {error}")))
 }
 
 /// Reads the body within its limits of size and time.
@@ -106,53 +117,93 @@ async fn read_body(
         return Err(too_large());
     }
     let announced = announced.filter(|length| *length <= MAX_BODY_BYTES).unwrap_or_default();
-    tokio::time::timeout(BODY_TIMEOUT, collect_limited(body, announced, reservation))
-        .await
-        .map_err(|_elapsed| HttpError::new(ErrorKind::TooSlow, "the body did not arrive in time"))?
+    let deadline = Instant::now() + BODY_TIMEOUT;
+    BodyReader { body, deadline, reservation }.collect(announced).await
 }
 
-async fn collect_limited(
-    mut body: Body,
-    announced: usize,
-    mut reservation: Option<&mut BodyReservation>,
-) -> Result<Bytes, HttpError> {
-    // Refuse a body that has no room before its bytes take memory.
-    if let Some(reservation) = reservation.as_deref_mut() {
-        reservation.extend_to(announced)?;
-    }
-    let mut bytes = Vec::with_capacity(announced);
-    let mut length = 0;
-    let mut read_without_pause = 0;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| {
-            HttpError::invalid(format!("the body could not be read to its end: {error}"))
-        })?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        length += data.len();
-        if length <= MAX_BODY_BYTES {
-            if let Some(reservation) = reservation.as_deref_mut() {
-                reservation.extend_to(length)?;
+/// Reads a body piece by piece.
+struct BodyReader<'a> {
+    body: Body,
+    deadline: Instant,
+    reservation: Option<&'a mut BodyReservation>,
+}
+
+impl BodyReader<'_> {
+    async fn collect(mut self, announced: usize) -> Result<Bytes, HttpError> {
+        // Refuse a body that has no room before its bytes take memory.
+        self.reserve(announced).await?;
+        let mut bytes = Vec::with_capacity(announced);
+        let mut length = 0;
+        let mut read_without_pause = 0;
+        while let Some(data) = self.next_data().await? {
+            length += data.len();
+            if length <= MAX_BODY_BYTES {
+                self.reserve(length).await?;
+                bytes.extend_from_slice(&data);
+            } else if length <= MAX_DISCARDED_BYTES {
+                // Too large: free the memory, and keep reading so that the client gets the error.
+                bytes = Vec::new();
+            } else {
+                break;
             }
-            bytes.extend_from_slice(&data);
-        } else if length <= MAX_DISCARDED_BYTES {
-            // Too large: free the memory, and keep reading so that the client gets the error.
-            bytes = Vec::new();
+            read_without_pause += data.len();
+            if read_without_pause >= SLICE_BYTES {
+                read_without_pause = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        if length > MAX_BODY_BYTES {
+            return Err(too_large());
+        }
+        Ok(bytes.into())
+    }
+
+    /// Reserves room for so much of the body. A large one needs its turn for that, so those that
+    /// wait take neither memory nor time.
+    async fn reserve(&mut self, length: usize) -> Result<(), HttpError> {
+        let Some(reservation) = self.reservation.as_deref_mut() else {
+            return Ok(());
+        };
+        if length >= LARGE_BODY_BYTES {
+            timeout_at(self.deadline, reservation.take_turn()).await.map_err(|_elapsed| {
+                let message = "too many large request bodies of this caller are waiting";
+                caller_limits::busy(message.to_owned(), "send fewer large requests at once")
+            })?;
+        }
+        reservation.extend_to(length)
+    }
+
+    async fn next_data(&mut self) -> Result<Option<Bytes>, HttpError> {
+        loop {
+            match self.next_frame().await?.map(Frame::into_data) {
+                Some(Ok(data)) => return Ok(Some(data)),
+                Some(Err(_trailers)) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn next_frame(&mut self) -> Result<Option<Frame<Bytes>>, HttpError> {
+        let turn_ends = self.reservation.as_ref().and_then(|reservation| reservation.turn_ends());
+        let within_turn = match turn_ends {
+            Some(ends) => timeout_at(ends.min(self.deadline), self.body.frame()).await.ok(),
+            None => None,
+        };
+        let frame = if let Some(frame) = within_turn {
+            frame
         } else {
-            break;
-        }
-        // A fast client's body is always ready: let the other tasks of this thread run.
-        read_without_pause += data.len();
-        if read_without_pause >= LARGE_BODY_BYTES {
-            read_without_pause = 0;
-            tokio::task::yield_now().await;
-        }
+            // The client pauses. Meanwhile the caller's other bodies are read.
+            if let Some(reservation) = self.reservation.as_deref_mut() {
+                reservation.end_turn();
+            }
+            timeout_at(self.deadline, self.body.frame()).await.map_err(|_elapsed| {
+                HttpError::new(ErrorKind::TooSlow, "the body did not arrive in time")
+            })?
+        };
+        frame.transpose().map_err(|error| {
+            HttpError::invalid(format!("the body could not be read to its end: {error}"))
+        })
     }
-    if length > MAX_BODY_BYTES {
-        return Err(too_large());
-    }
-    Ok(bytes.into())
 }
 
 fn repaired(body: Bytes) -> Bytes {

@@ -1,6 +1,6 @@
 //! Limits what one caller takes of the daemon: its connections, the bytes of its request bodies
-//! that are in memory, and the large bodies that are decoded at once. A greedy caller is told to
-//! wait; the others do not notice it.
+//! that are in memory, and the large bodies that are read and decoded at once. A greedy caller
+//! waits or is told to; the others do not notice it.
 
 use std::{
     collections::HashMap,
@@ -10,16 +10,23 @@ use std::{
 
 use axum::{extract::Request, middleware::Next, response::Response};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use super::{ErrorKind, HttpError, Principal, early_errors, guard::OPEN_PATH, state::SharedState};
 
 /// The part of all bodies that one caller may have.
 const CALLER_SHARE: usize = 4;
 
-/// The large bodies of one caller that are decoded at the same time. With more, a caller could take
-/// every processor of a small machine.
-const LARGE_BODIES_DECODED_AT_ONCE: usize = 1;
+/// The large bodies of one caller that are read and decoded at the same time; its others wait. With
+/// more, a caller could take every processor of a small machine.
+const LARGE_BODIES_AT_ONCE: usize = 1;
+
+/// How long a large body may be read before the next one of its caller has its turn. A client that
+/// sends slowly does not hold up the others of its caller; one on this machine needs a single turn.
+const TURN_TIME: Duration = Duration::from_millis(50);
 
 /// When a caller that was refused should try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -41,14 +48,16 @@ struct LimitedUsage {
 #[derive(Debug)]
 struct CallerUsage {
     connections: usize,
+    /// The reservations that are open, with or without bytes.
+    bodies: usize,
     bodies_bytes: usize,
-    decoding: Arc<Semaphore>,
+    large_bodies: Arc<Semaphore>,
 }
 
 impl Default for CallerUsage {
     fn default() -> Self {
-        let decoding = Arc::new(Semaphore::new(LARGE_BODIES_DECODED_AT_ONCE));
-        Self { connections: 0, bodies_bytes: 0, decoding }
+        let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_AT_ONCE));
+        Self { connections: 0, bodies: 0, bodies_bytes: 0, large_bodies }
     }
 }
 
@@ -58,7 +67,7 @@ impl LimitedUsage {
     }
 
     fn forget_if_unused(&mut self, name: &Arc<str>) {
-        if self.callers.get(name).is_some_and(|u| u.connections == 0 && u.bodies_bytes == 0) {
+        if self.callers.get(name).is_some_and(|u| u.connections == 0 && u.bodies == 0) {
             self.callers.remove(name);
         }
     }
@@ -88,11 +97,21 @@ impl CallerLimits {
 
     /// Returns an empty reservation for the body of a request of this caller.
     fn open_body(&self, caller: &Arc<str>) -> BodyReservation {
-        BodyReservation { limits: self.clone(), caller: Arc::clone(caller), bytes: 0 }
+        let mut usage = self.usage.lock();
+        let of_caller = usage.caller(caller);
+        of_caller.bodies += 1;
+        BodyReservation {
+            limits: self.clone(),
+            caller: Arc::clone(caller),
+            bytes: 0,
+            large_bodies: Arc::clone(&of_caller.large_bodies),
+            turn: None,
+        }
     }
 }
 
-fn busy(message: String, hint: &str) -> HttpError {
+/// Returns the refusal of a caller that should try again a little later.
+pub(super) fn busy(message: String, hint: &str) -> HttpError {
     let mut error = HttpError::new(ErrorKind::Busy, message).with_hint(hint);
     error.retry_after = Some(RETRY_AFTER);
     error
@@ -139,6 +158,15 @@ pub(super) struct BodyReservation {
     limits: CallerLimits,
     caller: Arc<str>,
     bytes: usize,
+    large_bodies: Arc<Semaphore>,
+    turn: Option<LargeBodyTurn>,
+}
+
+/// The right of a large body to be read and decoded. It is given in the order of asking.
+#[derive(Debug)]
+struct LargeBodyTurn {
+    _permit: OwnedSemaphorePermit,
+    ends: Instant,
 }
 
 impl BodyReservation {
@@ -161,11 +189,32 @@ impl BodyReservation {
         Ok(())
     }
 
-    /// Waits until this caller may decode another large body.
-    pub(super) async fn decoding_permit(&self) -> Option<OwnedSemaphorePermit> {
-        let decoding = Arc::clone(&self.limits.usage.lock().caller(&self.caller).decoding);
-        // The semaphore is never closed.
-        decoding.acquire_owned().await.ok()
+    /// Returns the number of bytes that are reserved.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Waits for the turn of this body among the large ones of its caller, unless it has it.
+    pub(super) async fn take_turn(&mut self) {
+        if self.turn_ends().is_some_and(|ends| ends > Instant::now()) {
+            return;
+        }
+        // Whoever asked before this body asks again goes first.
+        self.end_turn();
+        // The semaphore is never closed, so this never fails.
+        if let Ok(permit) = Arc::clone(&self.large_bodies).acquire_owned().await {
+            self.turn = Some(LargeBodyTurn { _permit: permit, ends: Instant::now() + TURN_TIME });
+        }
+    }
+
+    /// Returns when the body must let the others of its caller go first, if it has its turn.
+    pub(super) fn turn_ends(&self) -> Option<Instant> {
+        self.turn.as_ref().map(|turn| turn.ends)
+    }
+
+    /// Lets the next large body of the caller have its turn.
+    pub(super) fn end_turn(&mut self) {
+        self.turn = None;
     }
 }
 
@@ -173,7 +222,9 @@ impl Drop for BodyReservation {
     fn drop(&mut self) {
         let mut usage = self.limits.usage.lock();
         usage.bodies_bytes -= self.bytes;
-        usage.caller(&self.caller).bodies_bytes -= self.bytes;
+        let of_caller = usage.caller(&self.caller);
+        of_caller.bodies_bytes -= self.bytes;
+        of_caller.bodies -= 1;
         usage.forget_if_unused(&self.caller);
     }
 }
@@ -211,6 +262,11 @@ pub(super) async fn apply(
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Waker},
+    };
+
     use super::*;
 
     #[test]
@@ -245,5 +301,40 @@ mod tests {
         assert!(limits.open_body(&"another".into()).extend_to(1).is_err());
         drop(bodies);
         limits.open_body(&"another".into()).extend_to(250).unwrap();
+    }
+
+    /// Polls a wait for a turn once.
+    fn has_turn(turn: &mut Pin<Box<impl Future<Output = ()>>>) -> bool {
+        turn.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_bodies_of_one_caller_have_their_turns_in_order() {
+        let limits = CallerLimits::new(2, 1000);
+        let (greedy, polite): (Arc<str>, Arc<str>) = ("greedy".into(), "polite".into());
+        let [mut first, mut second, mut third] = [(); 3].map(|()| limits.open_body(&greedy));
+        first.take_turn().await;
+        {
+            let mut second = Box::pin(second.take_turn());
+            let mut third = Box::pin(third.take_turn());
+            assert!(!has_turn(&mut second) && !has_turn(&mut third));
+            limits.open_body(&polite).take_turn().await;
+            // Within its time the first goes on; after it the others go first.
+            first.take_turn().await;
+            tokio::time::advance(TURN_TIME).await;
+            let mut first = Box::pin(first.take_turn());
+            assert!(!has_turn(&mut first) && !has_turn(&mut third) && has_turn(&mut second));
+        }
+        // Bodies that wait have no bytes, and one that ends lets the next one go on.
+        assert_eq!(limits.usage.lock().bodies_bytes, 0);
+        let mut third_turn = Box::pin(third.take_turn());
+        assert!(!has_turn(&mut third_turn));
+        drop(second);
+        assert!(has_turn(&mut third_turn));
+        drop(third_turn);
+        third.end_turn();
+        first.take_turn().await;
+        drop((first, third));
+        assert!(limits.usage.lock().callers.is_empty());
     }
 }

@@ -91,6 +91,21 @@ async fn a_dribbled_body_is_given_up_with_the_reason() {
     }
 }
 
+/// A large body that stops half-way holds up no other of the same caller.
+#[tokio::test]
+async fn a_large_body_that_stalls_lets_the_next_one_go_first() {
+    let served = RunningServer::start().await;
+    let body = format!("{{\"title\":\"{}\"}}", "x".repeat(1 << 20));
+    let request = served.request_text("POST", "/api/sessions", &body);
+    let (first_half, second_half) = request.split_at(request.len() / 2);
+    let mut stalled = served.tcp().await;
+    stalled.write_all(first_half.as_bytes()).await.unwrap();
+    let (status, answer) = exchange(served.tcp().await, &request).await;
+    assert_eq!(status, 201, "{answer}");
+    let (status, answer) = exchange(stalled, second_half).await;
+    assert_eq!(status, 201, "{answer}");
+}
+
 /// Every connection slot of the port is taken by connections that send something now and then.
 #[tokio::test]
 async fn a_port_that_is_taken_leaves_the_socket_open() {

@@ -5,7 +5,7 @@ use angelia_frontends::http::{AllowedModels, CallerLimits, Grant, dialect::Model
 use axum::body::Body;
 use serde_json::json;
 
-use crate::harness::{ModelApiHarness, ModelApiRequest, full_grant, get, key, user};
+use crate::harness::{DEADLINE, ModelApiHarness, ModelApiRequest, full_grant, get, key, user};
 
 fn stage(agent_mode: bool) -> ModelApiHarness {
     ModelApiHarness::with_settings(
@@ -143,6 +143,18 @@ async fn large_requests_of_one_key_wait_and_those_of_another_do_not() {
     run.complete("done");
     assert_eq!(first.await.unwrap().status, 200);
     stage.run_turn(&ask("greedy"), "y").await;
+}
+
+/// Large requests of one caller are read one after another, so those that wait take no memory.
+#[tokio::test]
+async fn large_requests_of_one_key_at_once_are_all_answered() {
+    let stage = stage(false).with_caller_limits(CallerLimits::new(64, 4 << 20));
+    let ask = ModelApiRequest::messages([user(&"x".repeat(700_000))]).with("model", "nothing/x");
+    let requests: Vec<_> = (0..8).map(|_| stage.send(&ask)).collect();
+    for request in requests {
+        let answer = tokio::time::timeout(DEADLINE, request).await.unwrap().unwrap();
+        assert_eq!(answer.status, 404, "{answer:?}");
+    }
 }
 
 #[tokio::test]

@@ -20,8 +20,8 @@ pub(in crate::http) async fn serve<D: Dialect>(
     let caller = Arc::clone(&principal.name);
     let started = async {
         let (body, dialect) = decoded?;
-        let mut request = ResolvedRequest::resolve(state, principal, headers, body).await?;
-        request.reservation = reservation;
+        let request =
+            ResolvedRequest::resolve(state, principal, headers, body, reservation).await?;
         let request = Arc::new(request);
         let turn = matching::attach(&request).await?;
         Ok((LiveAnswer::new(request, turn), dialect))

@@ -12,7 +12,7 @@ use super::{
     InvalidRequest, ModelRequest, RequestConversation, RequestHints, session_spec, target,
 };
 use crate::http::{
-    ApiState, HttpError, Principal, caller_limits::BodyReservation,
+    ApiState, HttpError, Principal, body::compute_for, caller_limits::BodyReservation,
     dialect::answer::AnswerConstraint,
 };
 
@@ -29,7 +29,7 @@ pub(in crate::http) struct ResolvedRequest {
     pub(in crate::http) constraint: AnswerConstraint,
     pub(in crate::http) options: TurnOptions,
     /// Counts the body for its caller as long as the request is in memory.
-    pub(in crate::http) reservation: Option<BodyReservation>,
+    _reservation: Option<BodyReservation>,
 }
 
 impl ResolvedRequest {
@@ -39,10 +39,20 @@ impl ResolvedRequest {
         principal: Principal,
         headers: &HeaderMap,
         body: ModelRequest,
+        mut reservation: Option<BodyReservation>,
     ) -> Result<Self, HttpError> {
         let hints = RequestHints::from_headers(headers)?;
         let target = target::resolve_granted(&state, &principal, &body).await?;
-        let conversation = RequestConversation::new(&body, &principal.name, &hints);
+        let caller = Arc::clone(&principal.name);
+        let (body, hints, conversation) = compute_for(reservation.as_ref(), move || {
+            let conversation = RequestConversation::new(&body, &caller, &hints);
+            (body, hints, conversation)
+        })
+        .await?;
+        // What follows takes no longer for a large body than for a small one.
+        if let Some(reservation) = &mut reservation {
+            reservation.end_turn();
+        }
         conversation.check()?;
         let (spec, capabilities) = session_spec::session_spec(&state, &body, target).await?;
         if conversation.has_images() && !capabilities.images {
@@ -64,7 +74,7 @@ impl ResolvedRequest {
             capabilities,
             constraint,
             options,
-            reservation: None,
+            _reservation: reservation,
         })
     }
 
