@@ -5,6 +5,7 @@
 //! - [`acp`]: any agent that speaks the Agent Client Protocol.
 //! - [`claude`]: Claude Code over its stream-json protocol.
 //! - [`codex`]: Codex through its app-server.
+//! - [`native`]: our own loop on a provider's API; so far its pure parts.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
 //! - [`scripted_claude`]: Claude Code's side of its protocol, for the parrot and for tests.
 //! - `billing`, `prompt_prefix`: checks and hashes that every executor needs.
@@ -22,6 +23,7 @@ pub mod codex;
 mod emit;
 pub mod host;
 mod lenient;
+pub mod native;
 mod npm;
 pub mod parrot;
 mod per_file_cache;

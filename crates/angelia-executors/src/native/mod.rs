@@ -1,0 +1,9 @@
+//! Our own loop on a provider's API, without a vendor's program. The design, and which part of it
+//! exists, is in `docs/design/0029-native-executor.md`; nothing in the configuration reaches this
+//! code yet.
+//!
+//! - [`provider`]: the APIs of models: requests to bytes, and bytes to events. Pure.
+//! - [`arguments`]: repairs the arguments and the names of tool calls. Pure.
+
+pub mod arguments;
+pub mod provider;

@@ -1,0 +1,216 @@
+//! A conversation as the body of a Chat Completions request.
+
+use angelia_core::model::Content;
+use serde_json::value::RawValue;
+
+use super::{
+    super::{
+        AssistantMessage, AssistantPart, Effort, Message, ModelCall, ProviderRequest, Quirks,
+        ReasoningSeal, ResultBatch,
+        image::data_url,
+        messages::CacheMark,
+        quirks::{MaxTokensField, ReasoningEcho},
+        request::{input_schema, marked_messages, to_bytes},
+    },
+    wire::{
+        ChatBody, ChatContent, ChatMessage, ChatPart, ChatTool, ImageUrl, RequestCall,
+        RequestFunction, StreamOptions, ToolFunction,
+    },
+};
+
+pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
+    let (settings, quirks) = (request.settings, request.quirks);
+    let limit_if = |field| settings.max_output_tokens.filter(|_| quirks.max_tokens_field == field);
+    let tools = request.tools.iter().map(|tool| ChatTool {
+        function: ToolFunction {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: input_schema(tool, settings.plain_schemas),
+            strict: quirks.strict.then_some(false),
+        },
+    });
+    to_bytes(&ChatBody {
+        model: &request.issuer.model,
+        stream: true,
+        stream_options: quirks.stream_options.then_some(StreamOptions { include_usage: true }),
+        store: quirks.store.then_some(false),
+        max_tokens: limit_if(MaxTokensField::MaxTokens),
+        max_completion_tokens: limit_if(MaxTokensField::MaxCompletionTokens),
+        reasoning_effort: settings.effort.map(effort_word),
+        prompt_cache_key: settings.cache_key.as_deref().filter(|_| quirks.cache_key),
+        tools: tools.collect(),
+        messages: encode_messages(request, messages),
+    })
+}
+
+/// Returns the word for an effort, the same in both APIs of its inventor.
+pub(in super::super) const fn effort_word(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Off => "none",
+        Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+        Effort::Max => "xhigh",
+    }
+}
+
+fn encode_messages<'a>(
+    request: &ProviderRequest<'a>,
+    messages: &'a [Message],
+) -> Vec<ChatMessage<'a>> {
+    let quirks = request.quirks;
+    let mut out = Vec::with_capacity(messages.len() + 1);
+    let system = &*request.conversation.system;
+    if !system.trim().is_empty() {
+        let content = text_content(system, quirks, cache_mark(quirks, true));
+        out.push(if quirks.developer_role {
+            ChatMessage::Developer { content }
+        } else {
+            ChatMessage::System { content }
+        });
+    }
+    let marked = marked_messages(messages);
+    for (place, message) in messages.iter().enumerate() {
+        let mark = cache_mark(quirks, marked.contains(&Some(place)));
+        match message {
+            Message::User(content) => out.push(user_message(content, quirks, mark)),
+            Message::Assistant(answer) => out.push(assistant_message(answer, request)),
+            Message::Results(batch) => push_results(batch, quirks, mark, &mut out),
+        }
+    }
+    out
+}
+
+fn cache_mark(quirks: &Quirks, here: bool) -> Option<CacheMark> {
+    (quirks.cache_marks && quirks.list_content && here).then_some(CacheMark {})
+}
+
+fn user_message<'a>(
+    content: &'a [Content],
+    quirks: &Quirks,
+    mark: Option<CacheMark>,
+) -> ChatMessage<'a> {
+    ChatMessage::User { content: encode_content(content, quirks, mark) }
+}
+
+fn push_results<'a>(
+    batch: &'a ResultBatch,
+    quirks: &Quirks,
+    mark: Option<CacheMark>,
+    out: &mut Vec<ChatMessage<'a>>,
+) {
+    let mut images = Vec::new();
+    for result in &batch.results {
+        // A string is the form that every server takes; images follow as the user's.
+        let mut text = String::new();
+        for part in &result.content {
+            match part {
+                Content::Text(more) if text.is_empty() => text.push_str(more),
+                Content::Text(more) => text.extend(["\n", more]),
+                Content::Image { media_type, data } => images.push(image_part(media_type, data)),
+            }
+        }
+        if text.is_empty() {
+            text.push_str("(the image follows)");
+        }
+        out.push(ChatMessage::Tool {
+            tool_call_id: &result.id,
+            name: quirks.tool_result_name.then_some(&*result.name),
+            content: ChatContent::Text(text),
+        });
+    }
+    if !images.is_empty() {
+        images.extend(parts(&batch.steering, mark));
+        out.push(ChatMessage::User { content: ChatContent::Parts(images) });
+    } else if !batch.steering.is_empty() {
+        out.push(user_message(&batch.steering, quirks, mark));
+    }
+}
+
+fn assistant_message<'a>(
+    answer: &'a AssistantMessage,
+    request: &ProviderRequest<'a>,
+) -> ChatMessage<'a> {
+    let quirks = request.quirks;
+    let mut text = String::new();
+    let mut thoughts = String::new();
+    let mut details = None;
+    let mut calls = Vec::new();
+    for part in &answer.parts {
+        match part {
+            AssistantPart::Text(more) if text.is_empty() => text.push_str(more),
+            AssistantPart::Text(more) => text.extend(["\n", more]),
+            AssistantPart::Reasoning(reasoning) => match &reasoning.seal {
+                ReasoningSeal::Details(list) => details = Some(&**list),
+                _ => thoughts.push_str(&reasoning.text),
+            },
+            AssistantPart::Call(call) => calls.push(request_call(call)),
+        }
+    }
+    if answer.issuer != *request.issuer
+        && let (Some(first), Some(extra)) = (calls.first_mut(), quirks.foreign_call_extra)
+    {
+        first.extra_content = serde_json::from_str::<&RawValue>(extra).ok();
+    }
+    let wants_text = quirks.reasoning_echo == ReasoningEcho::ReasoningContent && !calls.is_empty();
+    if thoughts.is_empty() {
+        thoughts.push(' '); // such servers refuse an empty text
+    }
+    ChatMessage::Assistant {
+        content: (!text.is_empty()).then_some(ChatContent::Text(text)),
+        reasoning_content: wants_text.then_some(thoughts),
+        reasoning_details: details
+            .filter(|_| quirks.reasoning_echo == ReasoningEcho::ReasoningDetails),
+        tool_calls: calls,
+    }
+}
+
+fn request_call(call: &ModelCall) -> RequestCall<'_> {
+    RequestCall {
+        id: &call.id,
+        function: RequestFunction { name: &call.name, arguments: call.arguments.get() },
+        extra_content: call.extra.as_deref(),
+    }
+}
+
+/// Encodes content as a string, if it is text and the server does not want a list.
+fn encode_content<'a>(
+    content: &'a [Content],
+    quirks: &Quirks,
+    mark: Option<CacheMark>,
+) -> ChatContent<'a> {
+    let text_of = |part: &'a Content| match part {
+        Content::Text(text) => Some(&**text),
+        Content::Image { .. } => None,
+    };
+    let texts: Option<Vec<&str>> = content.iter().map(text_of).collect();
+    match texts {
+        Some(texts) if !quirks.list_content => ChatContent::Text(texts.join("\n\n")),
+        _ => ChatContent::Parts(parts(content, mark)),
+    }
+}
+
+fn text_content<'a>(text: &'a str, quirks: &Quirks, mark: Option<CacheMark>) -> ChatContent<'a> {
+    if quirks.list_content {
+        ChatContent::Parts(vec![ChatPart::Text { text, cache_control: mark }])
+    } else {
+        ChatContent::Text(text.to_owned())
+    }
+}
+
+/// Encodes content as parts; the last text gets the mark.
+fn parts<'a>(content: &'a [Content], mark: Option<CacheMark>) -> Vec<ChatPart<'a>> {
+    let last_text = content.iter().rposition(|part| matches!(part, Content::Text(_)));
+    let part = |(place, part): (usize, &'a Content)| match part {
+        Content::Text(text) => {
+            let cache_control = mark.filter(|_| last_text == Some(place));
+            ChatPart::Text { text, cache_control }
+        }
+        Content::Image { media_type, data } => image_part(media_type, data),
+    };
+    content.iter().enumerate().map(part).collect()
+}
+
+fn image_part(media_type: &str, data: &[u8]) -> ChatPart<'static> {
+    ChatPart::ImageUrl { image_url: ImageUrl { url: data_url(media_type, data) } }
+}

@@ -1,0 +1,128 @@
+//! What an error of a provider means, and what can be done about it. The type and the words of an
+//! error decide before its status: an exhausted balance comes as 429, 402, 403 or 400.
+//!
+//! - `body`: the type, code and words of an error, from any of the shapes they come in.
+//! - `classify`: the tables from words to classes.
+//! - `overflow`: the spellings of "the conversation is too long", and the window they tell.
+//! - `wait`: how long to wait, from headers and words.
+
+mod body;
+mod classify;
+mod overflow;
+mod wait;
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use self::{body::ErrorBody, wait::RetryHeaders};
+
+/// An error of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderError {
+    pub class: ErrorClass,
+    /// `None` for an error inside an answer.
+    pub status: Option<u16>,
+    /// The type or code of the error, in the provider's words.
+    pub code: Option<Arc<str>>,
+    /// The provider's words.
+    pub message: Arc<str>,
+    pub request_id: Option<Arc<str>>,
+    /// The error is that of a provider behind this one; our own key is not concerned.
+    pub is_upstream: bool,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The provider says whether to try again.
+    pub should_retry: Option<bool>,
+}
+
+/// What an error means for the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The key is not accepted.
+    Auth,
+    /// The balance or the quota is used up; waiting does not help.
+    Billing,
+    /// The account may not do this.
+    Forbidden,
+    /// There is no such model, or no such address.
+    NotFound,
+    RateLimited,
+    Overloaded,
+    /// The server failed or is not ready.
+    Unavailable,
+    /// The conversation does not fit; the provider may have said what would.
+    Overflow {
+        window: Option<u64>,
+    },
+    /// The limit of output is higher than the model's.
+    OutputCap {
+        limit: Option<u64>,
+    },
+    /// A policy refuses the content.
+    Refused,
+    /// The model takes no images, or not this one.
+    ImageRefused,
+    /// The provider does not accept its own reasoning back.
+    ReasoningRejected,
+    /// The schema of a tool cannot be compiled.
+    SchemaRejected,
+    /// The request is wrong in some other way.
+    Invalid,
+}
+
+/// The answer to a request that failed.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorReply<'a> {
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: &'a [(&'a str, &'a str)],
+    pub body: &'a str,
+    pub now: Timestamp,
+}
+
+impl ProviderError {
+    pub fn from_reply(reply: &ErrorReply<'_>) -> Self {
+        let headers = RetryHeaders::read(reply.headers, reply.now);
+        let body = ErrorBody::read(reply.body);
+        let mut error = Self::new(Some(reply.status), body);
+        error.retry_after = headers.retry_after.or(error.retry_after);
+        error.should_retry = headers.should_retry;
+        error.request_id = error.request_id.or(headers.request_id);
+        error
+    }
+
+    /// From an error inside an answer.
+    pub fn from_frame(frame: &str) -> Self {
+        Self::new(None, ErrorBody::read(frame))
+    }
+
+    fn new(status: Option<u16>, body: ErrorBody) -> Self {
+        let status_in_body = body.code.as_deref().and_then(|code| code.parse().ok());
+        let status = status.filter(|status| *status >= 400).or(status_in_body);
+        let class = classify::class_of(status, &body);
+        let retry_after = match class {
+            ErrorClass::RateLimited => wait::wait_in_words(&body.message),
+            _ => None,
+        };
+        Self {
+            class,
+            status,
+            code: body.kind.or(body.code).map(Into::into),
+            message: body.message.into(),
+            request_id: body.request_id.map(Into::into),
+            is_upstream: body.is_upstream,
+            retry_after,
+            should_retry: None,
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_transient(&self) -> bool {
+        let by_class = matches!(
+            self.class,
+            ErrorClass::RateLimited | ErrorClass::Overloaded | ErrorClass::Unavailable
+        );
+        self.should_retry.unwrap_or(by_class)
+    }
+}

@@ -1,0 +1,149 @@
+//! A conversation as the body of a Messages request.
+
+use angelia_core::model::Content;
+
+use super::{
+    super::{
+        AssistantPart, Effort, Message, ProviderRequest, Quirks, ReasoningSeal,
+        image::base64_of,
+        quirks::{ReasoningEcho, ThinkingForm},
+        request::{input_schema, marked_messages, to_bytes},
+    },
+    wire::{
+        CacheMark, ImageSource, MessagesBody, MessagesTool, OutputEffort, RequestBlock,
+        RequestMessage, Thinking,
+    },
+};
+
+/// The API demands a limit of output; this one suits every current model.
+const DEFAULT_MAX_TOKENS: u64 = 16_384;
+
+/// The smallest budget for thinking that the API accepts.
+const MIN_THINKING_TOKENS: u64 = 1_024;
+
+pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
+    let (settings, quirks) = (request.settings, request.quirks);
+    let max_tokens = settings.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+    let mark = quirks.cache_marks.then_some(CacheMark {});
+    let mut tools: Vec<_> = request
+        .tools
+        .iter()
+        .map(|tool| MessagesTool {
+            name: &tool.name,
+            description: &tool.description,
+            input_schema: input_schema(tool, settings.plain_schemas),
+            cache_control: None,
+        })
+        .collect();
+    if let Some(last) = tools.last_mut() {
+        last.cache_control = mark;
+    }
+    let system = &*request.conversation.system;
+    let system = (!system.trim().is_empty())
+        .then_some(RequestBlock::Text { text: system, cache_control: mark });
+    let (thinking, output_config) = thinking(settings.effort, max_tokens, quirks);
+    let marked = marked_messages(messages);
+    let messages = messages.iter().enumerate().map(|(place, message)| {
+        let mut message = encode_message(message, quirks);
+        if marked.contains(&Some(place)) {
+            mark_last_block(&mut message.content, mark);
+        }
+        message
+    });
+    to_bytes(&MessagesBody {
+        model: &request.issuer.model,
+        max_tokens,
+        stream: true,
+        thinking,
+        output_config,
+        tools,
+        system: system.into_iter().collect(),
+        messages: messages.collect(),
+    })
+}
+
+fn thinking(
+    effort: Option<Effort>,
+    max_tokens: u64,
+    quirks: &Quirks,
+) -> (Option<Thinking>, Option<OutputEffort>) {
+    let (effort, budget) = match effort {
+        None | Some(Effort::Off) => return (None, None),
+        Some(Effort::Low) => ("low", 2_048),
+        Some(Effort::Medium) => ("medium", 8_192),
+        Some(Effort::High) => ("high", 16_384),
+        Some(Effort::Max) => ("max", 32_768),
+    };
+    match quirks.thinking {
+        ThinkingForm::Adaptive => {
+            let thinking = Thinking::Adaptive { display: "summarized" };
+            (Some(thinking), Some(OutputEffort { effort }))
+        }
+        ThinkingForm::Budget => {
+            // The budget is part of the output, and an answer must fit besides.
+            let budget_tokens = budget.min(max_tokens / 2);
+            let fits = budget_tokens >= MIN_THINKING_TOKENS;
+            (fits.then_some(Thinking::Enabled { budget_tokens }), None)
+        }
+    }
+}
+
+fn encode_message<'a>(message: &'a Message, quirks: &Quirks) -> RequestMessage<'a> {
+    match message {
+        Message::User(content) => RequestMessage { role: "user", content: blocks(content) },
+        Message::Assistant(answer) => {
+            let content = answer.parts.iter().filter_map(|part| assistant_block(part, quirks));
+            RequestMessage { role: "assistant", content: content.collect() }
+        }
+        Message::Results(batch) => {
+            let results = batch.results.iter().map(|result| RequestBlock::ToolResult {
+                tool_use_id: &result.id,
+                content: blocks(&result.content),
+                is_error: !result.ok,
+                cache_control: None,
+            });
+            // Results come first, whatever the person said meanwhile.
+            let content = results.chain(blocks(&batch.steering)).collect();
+            RequestMessage { role: "user", content }
+        }
+    }
+}
+
+fn assistant_block<'a>(part: &'a AssistantPart, quirks: &Quirks) -> Option<RequestBlock<'a>> {
+    match part {
+        AssistantPart::Text(text) => Some(RequestBlock::Text { text, cache_control: None }),
+        AssistantPart::Call(call) => {
+            Some(RequestBlock::ToolUse { id: &call.id, name: &call.name, input: &call.arguments })
+        }
+        AssistantPart::Reasoning(_) if quirks.reasoning_echo != ReasoningEcho::Signature => None,
+        AssistantPart::Reasoning(reasoning) => match &reasoning.seal {
+            ReasoningSeal::Signature(signature) => {
+                Some(RequestBlock::Thinking { thinking: &reasoning.text, signature })
+            }
+            ReasoningSeal::Redacted(data) => Some(RequestBlock::RedactedThinking { data }),
+            _ => None,
+        },
+    }
+}
+
+fn blocks<'a>(content: &'a [Content]) -> Vec<RequestBlock<'a>> {
+    let block = |part: &'a Content| match part {
+        Content::Text(text) => RequestBlock::Text { text, cache_control: None },
+        Content::Image { media_type, data } => RequestBlock::Image {
+            source: ImageSource { media_type, data: base64_of(data) },
+            cache_control: None,
+        },
+    };
+    content.iter().map(block).collect()
+}
+
+fn mark_last_block(content: &mut [RequestBlock<'_>], mark: Option<CacheMark>) {
+    if let Some(
+        RequestBlock::Text { cache_control, .. }
+        | RequestBlock::Image { cache_control, .. }
+        | RequestBlock::ToolResult { cache_control, .. },
+    ) = content.last_mut()
+    {
+        *cache_control = mark;
+    }
+}

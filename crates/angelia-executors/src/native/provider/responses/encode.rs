@@ -1,0 +1,112 @@
+//! A conversation as the body of a Responses request.
+
+use angelia_core::model::Content;
+
+use super::{
+    super::{
+        AssistantPart, Message, ProviderRequest, Quirks, ReasoningSeal,
+        chat::effort_word,
+        image::data_url,
+        quirks::ReasoningEcho,
+        request::{input_schema, to_bytes},
+    },
+    wire::{CallOutput, InputItem, InputPart, ReasoningRequest, ResponsesBody, ResponsesTool},
+};
+
+/// Asks for reasoning in a form that can be sent back, because the provider keeps nothing.
+const SEALED_REASONING: &str = "reasoning.encrypted_content";
+
+pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
+    let (settings, quirks) = (request.settings, request.quirks);
+    let echoes = quirks.reasoning_echo == ReasoningEcho::Encrypted;
+    let tools = request.tools.iter().map(|tool| ResponsesTool {
+        name: &tool.name,
+        description: &tool.description,
+        parameters: input_schema(tool, settings.plain_schemas),
+        strict: quirks.strict.then_some(false),
+    });
+    let reasoning = settings.effort.map(|effort| ReasoningRequest {
+        effort: effort_word(effort),
+        summary: (effort_word(effort) != "none").then_some("auto"),
+    });
+    let mut input = Vec::with_capacity(messages.len());
+    for message in messages {
+        push_items(message, quirks, &mut input);
+    }
+    to_bytes(&ResponsesBody {
+        model: &request.issuer.model,
+        stream: true,
+        store: quirks.store.then_some(false),
+        include: echoes.then_some(SEALED_REASONING).into_iter().collect(),
+        max_output_tokens: settings.max_output_tokens,
+        reasoning,
+        prompt_cache_key: settings.cache_key.as_deref().filter(|_| quirks.cache_key),
+        instructions: request.conversation.system.trim(),
+        tools: tools.collect(),
+        input,
+    })
+}
+
+fn push_items<'a>(message: &'a Message, quirks: &Quirks, out: &mut Vec<InputItem<'a>>) {
+    match message {
+        Message::User(content) => out.push(user_item(content)),
+        Message::Assistant(answer) => {
+            let items = answer.parts.iter().filter_map(|part| assistant_item(part, quirks));
+            out.extend(items);
+        }
+        Message::Results(batch) => {
+            let results = batch.results.iter().map(|result| InputItem::FunctionCallOutput {
+                call_id: &result.id,
+                output: call_output(&result.content),
+            });
+            out.extend(results);
+            if !batch.steering.is_empty() {
+                out.push(user_item(&batch.steering));
+            }
+        }
+    }
+}
+
+fn user_item(content: &[Content]) -> InputItem<'_> {
+    InputItem::Message { role: "user", content: input_parts(content) }
+}
+
+fn assistant_item<'a>(part: &'a AssistantPart, quirks: &Quirks) -> Option<InputItem<'a>> {
+    match part {
+        AssistantPart::Text(text) => Some(InputItem::Message {
+            role: "assistant",
+            content: vec![InputPart::OutputText { text }],
+        }),
+        AssistantPart::Call(call) => Some(InputItem::FunctionCall {
+            call_id: &call.id,
+            name: &call.name,
+            arguments: call.arguments.get(),
+        }),
+        AssistantPart::Reasoning(reasoning) => match &reasoning.seal {
+            ReasoningSeal::Encrypted { summary, content }
+                if quirks.reasoning_echo == ReasoningEcho::Encrypted =>
+            {
+                Some(InputItem::Reasoning { summary, encrypted_content: content })
+            }
+            _ => None,
+        },
+    }
+}
+
+/// One text is a string, which every server takes.
+fn call_output(content: &[Content]) -> CallOutput<'_> {
+    match content {
+        [Content::Text(text)] => CallOutput::Text(text),
+        _ => CallOutput::Parts(input_parts(content)),
+    }
+}
+
+fn input_parts<'a>(content: &'a [Content]) -> Vec<InputPart<'a>> {
+    let part = |part: &'a Content| match part {
+        Content::Text(text) => InputPart::InputText { text },
+        Content::Image { media_type, data } => {
+            InputPart::InputImage { image_url: data_url(media_type, data) }
+        }
+    };
+    content.iter().map(part).collect()
+}

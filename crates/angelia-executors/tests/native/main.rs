@@ -1,0 +1,21 @@
+//! The pure parts of the native executor, through their public interface.
+//!
+//! - `answers`: the frames of each API, with the quirks of servers, as events.
+//! - `cuts`: however the bytes are cut, the events are the same; and any bytes are decoded.
+//! - `requests`: the bodies of requests, per API and quirk.
+//! - `prefixes`: a request begins with the bytes of the one before.
+//! - `histories`: any history becomes one that an API accepts.
+//! - `errors`: what errors mean.
+//! - `arguments`: what is repaired in arguments, and what is refused.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answers;
+mod arguments;
+mod cuts;
+mod errors;
+mod histories;
+mod invariants;
+mod material;
+mod prefixes;
+mod requests;
