@@ -16,7 +16,7 @@ use crate::program::{cargo, output};
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 pub(crate) fn check() -> Result<()> {
-    let list = ["metadata", "--format-version", "1", "--locked"];
+    let list = ["metadata", "--format-version", "1", "--locked", "--all-features"];
     let metadata = output(cargo().args(list))?
         .context("cargo metadata failed; is Cargo.lock up to date? run `cargo check`")?;
     let metadata: Value = serde_json::from_str(&metadata)?;
@@ -25,7 +25,7 @@ pub(crate) fn check() -> Result<()> {
     let rules = DenyRules::read(&rules)?;
     let mut problems = Vec::new();
     for package in packages {
-        problems.extend(rules.problems(package));
+        problems.extend(rules.problems(package, &dependents(&metadata, package)));
         // Only a workspace member has no source.
         if package["source"].is_null() {
             problems.extend(unused_dependencies(package)?);
@@ -42,32 +42,50 @@ pub(crate) fn check() -> Result<()> {
 /// The parts of `deny.toml` that can be checked without cargo-deny.
 struct DenyRules {
     licences: Vec<String>,
-    banned: Vec<String>,
+    banned: Vec<BannedCrate>,
+}
+
+struct BannedCrate {
+    name: String,
+    /// The crates that may use it all the same.
+    wrappers: Vec<String>,
+}
+
+impl BannedCrate {
+    fn read(entry: &toml_edit::Value) -> Option<Self> {
+        let entry = entry.as_inline_table()?;
+        let name = entry.get("crate")?.as_str()?.to_owned();
+        let wrappers = entry.get("wrappers").and_then(toml_edit::Value::as_array);
+        let wrappers = wrappers.into_iter().flatten().filter_map(toml_edit::Value::as_str);
+        Some(Self { name, wrappers: wrappers.map(str::to_owned).collect() })
+    }
+
+    fn bans(&self, name: &str, dependents: &[&str]) -> bool {
+        let is_wrapped = |dependent: &&str| self.wrappers.iter().any(|one| one == dependent);
+        self.name == name && (self.wrappers.is_empty() || !dependents.iter().all(is_wrapped))
+    }
 }
 
 impl DenyRules {
     fn read(text: &str) -> Result<Self> {
         let document: DocumentMut = text.parse().context("deny.toml")?;
-        let strings = |table: &str, key: &str, field: Option<&str>| -> Result<Vec<String>> {
+        let list = |table: &str, key: &str| {
             let list = document[table][key].as_array();
-            let list = list.with_context(|| format!("deny.toml has no [{table}] {key}"))?;
-            let entries = list.iter().map(|entry| match field {
-                Some(field) => entry.as_inline_table().and_then(|entry| entry.get(field)?.as_str()),
-                None => entry.as_str(),
-            });
-            let entries = entries.map(|entry| entry.map(str::to_owned));
-            entries.collect::<Option<_>>().with_context(|| format!("deny.toml, [{table}] {key}"))
+            list.with_context(|| format!("deny.toml has no [{table}] {key}"))
         };
+        let licences = list("licenses", "allow")?.iter();
+        let licences = licences.map(|entry| entry.as_str().map(str::to_owned));
+        let banned = list("bans", "deny")?.iter().map(BannedCrate::read);
         Ok(Self {
-            licences: strings("licenses", "allow", None)?,
-            banned: strings("bans", "deny", Some("crate"))?,
+            licences: licences.collect::<Option<_>>().context("deny.toml, [licenses] allow")?,
+            banned: banned.collect::<Option<_>>().context("deny.toml, [bans] deny")?,
         })
     }
 
-    fn problems(&self, package: &Value) -> Vec<String> {
+    fn problems(&self, package: &Value, dependents: &[&str]) -> Vec<String> {
         let name = package["name"].as_str().unwrap_or_default();
         let mut problems = Vec::new();
-        if self.banned.iter().any(|banned| banned == name) {
+        if self.banned.iter().any(|banned| banned.bans(name, dependents)) {
             problems.push(format!("{name} is banned by deny.toml"));
         }
         let source = package["source"].as_str();
@@ -92,6 +110,18 @@ impl DenyRules {
             self.licences.iter().any(|allowed| *allowed == requirement.to_string())
         }))
     }
+}
+
+/// Returns the names of the packages that depend on this one.
+fn dependents<'a>(metadata: &'a Value, package: &Value) -> Vec<&'a str> {
+    let nodes = metadata["resolve"]["nodes"].as_array().into_iter().flatten();
+    let users = nodes.filter(|node| {
+        node["dependencies"].as_array().is_some_and(|list| list.contains(&package["id"]))
+    });
+    let packages = || metadata["packages"].as_array().into_iter().flatten();
+    users
+        .filter_map(|user| packages().find(|one| one["id"] == user["id"])?["name"].as_str())
+        .collect()
 }
 
 /// Returns the dependencies of a workspace member that none of its source files names.
@@ -143,10 +173,11 @@ mod tests {
     use super::*;
 
     const RULES: &str = "[licenses]\nallow = [\"MIT\", \"Apache-2.0\"]\n\
-                         [bans]\ndeny = [{ crate = \"openssl\", reason = \"rustls only\" }]\n";
+                         [bans]\ndeny = [{ crate = \"openssl\", reason = \"rustls only\" },\n\
+                         { crate = \"macro\", wrappers = [\"kept\"], reason = \"x\" }]\n";
 
     fn problems(package: &Value) -> Vec<String> {
-        DenyRules::read(RULES).unwrap().problems(package)
+        DenyRules::read(RULES).unwrap().problems(package, &[])
     }
 
     #[test]
@@ -167,6 +198,18 @@ mod tests {
         assert_eq!(problems(&package), ["openssl is banned by deny.toml"]);
         let package = json!({"name": "a", "source": "git+ssh://x", "license": "MIT"});
         assert_eq!(problems(&package), ["a comes from git+ssh://x, not from the registry"]);
+    }
+
+    #[test]
+    fn a_ban_spares_the_crates_that_it_names() {
+        let rules = DenyRules::read(RULES).unwrap();
+        let package = json!({"name": "macro", "source": REGISTRY, "license": "MIT"});
+        assert_eq!(rules.problems(&package, &["kept"]), [] as [&str; 0]);
+        assert_eq!(rules.problems(&package, &["kept", "ours"]).len(), 1);
+        let ours = json!({"id": "ours 1", "name": "ours"});
+        let metadata = json!({"packages": [{"id": "a", "name": "macro"}, ours],
+            "resolve": {"nodes": [{"id": "ours 1", "dependencies": ["a"]}, {"id": "a", "dependencies": []}]}});
+        assert_eq!(dependents(&metadata, &metadata["packages"][0]), ["ours"]);
     }
 
     #[test]

@@ -70,6 +70,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     }
     if size == SuiteSize::Full {
         steps.run("book", book::build);
+        steps.run("otel", check_otel);
         steps.run("packages", dist::build_and_check);
         steps.run("soak", || soak::run(&[]).map(drop));
         steps.run("soak kill", || soak::run(&["kill".to_owned()]).map(drop));
@@ -82,6 +83,14 @@ fn check_fuzz_targets() -> Result<()> {
     let folder = crate::root().join("target/fuzz");
     let check = ["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"];
     succeed(cargo().args(check).arg(folder))
+}
+
+/// Lints and tests the feature `otel`, which no other step builds.
+fn check_otel() -> Result<()> {
+    let feature = ["--package", "angelia", "--features", "otel"];
+    let deny = ["--all-targets", "--", "-D", "warnings"];
+    succeed(cargo().arg("clippy").args(feature).args(deny))?;
+    succeed(find_runner(SuiteSize::Full)?.args(feature).args(["--test", "otel"]))
 }
 
 /// Returns the command that runs the tests: the machine's cargo-nextest, or one built into

@@ -1,7 +1,10 @@
 //! Logs go to stderr: errors for a command, info and above for the daemon. The daemon also writes
 //! them to its log file, and in the background only there. `ANGELIA_LOG` sets another filter
-//! (`debug`, `angelia_core=trace` …). Prompts and outputs are never logged above trace.
+//! (`debug`, `angelia_core=trace` …). Prompts and outputs are never logged above trace. Traces of turns
+//! for a collector are in `otel`.
 
+#[cfg(feature = "otel")]
+mod otel;
 pub(crate) mod rotating_file;
 
 use std::{
@@ -57,8 +60,17 @@ pub(crate) fn init(environment: &Environment, daemon: bool) {
         .with_ansi(false)
         .with_target(false)
         .with_filter(dynamic_filter_fn(|_, _| LOG_FILE.get().is_some()));
+    let subscriber = tracing_subscriber::registry().with(lines.and_then(file).with_filter(filter));
+    #[cfg(feature = "otel")]
+    let subscriber = subscriber.with(otel::layer(environment));
     // Fails only if a subscriber is installed already, which is then as good.
-    let _already = tracing_subscriber::registry().with(filter).with(lines).with(file).try_init();
+    let _already = subscriber.try_init();
+}
+
+/// Writes what is still waiting, before the process ends.
+pub(crate) fn flush() {
+    #[cfg(feature = "otel")]
+    otel::flush();
 }
 
 /// Also writes the log to this file from now on, or only there if stderr is that file. A file of

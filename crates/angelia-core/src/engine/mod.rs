@@ -31,7 +31,7 @@
 //! - `reports`: usage, quotas and search over the whole record; `search_upkeep`: keeps the search
 //!   complete while no turn runs.
 //! - `respec`: changes to the specification of a session.
-//! - [`Gauges`]: current numbers for metrics; `turn_statistics`: usage and latency by executor;
+//! - [`Gauges`]: current numbers for metrics; `turn_statistics`: usage and latency by executor; `turn_span`: a trace of each turn;
 //!   `live_agents`: the agents of this process.
 //! - `spend`: reserves money for turns of callers with a spending limit.
 //! - `agent_slots`: limits the number of live agents and evicts idle ones.
@@ -73,6 +73,7 @@ mod turn_admission;
 mod turn_approvals;
 mod turn_log;
 mod turn_runner;
+mod turn_span;
 mod turn_statistics;
 mod unwritten_end;
 mod watchdog;
@@ -94,5 +95,6 @@ pub use spend::SpendLimit;
 pub use transcript::TurnTranscript;
 pub use turn_log::{EventBatch, TurnWatch};
 pub use turn_runner::SHUTDOWN_REASON;
+pub use turn_span::TURN_SPAN_TARGET;
 pub use turn_statistics::{ExecutorTotals, LATENCY_BOUNDS, LatencyHistogram};
 pub use watchdog::{STATE_TABLE, StateLimit, StateRow};

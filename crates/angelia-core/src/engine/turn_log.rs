@@ -82,7 +82,7 @@ impl TurnLogs {
         if let Some(EventKind::Finished(outcome)) = log.last_kind() {
             *self.finished.entry(outcome.status.as_str()).or_default() += 1;
             if let Some(executor) = log.executor() {
-                self.statistics.add(&executor, &outcome.usage, log.first_word.get().copied());
+                self.statistics.add(&executor, &outcome.usage, log.first_word());
             }
         }
         if !log.is_small() {
@@ -144,6 +144,11 @@ impl TurnLog {
             submitted_at: Instant::now(),
             first_word: OnceLock::new(),
         })
+    }
+
+    /// The time from the submission to the first text of the answer, if there is any.
+    pub(super) fn first_word(&self) -> Option<Duration> {
+        self.first_word.get().copied()
     }
 
     fn last_kind(&self) -> Option<EventKind> {

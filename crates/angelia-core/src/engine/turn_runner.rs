@@ -13,6 +13,7 @@ use super::{
     recorder::Recorder,
     session_actor::{LiveAgent, QueuedTurn, SessionActor},
     session_command::SessionCommand,
+    turn_span::TurnSpan,
     watchdog::{StateTimeout, Watchdog},
 };
 use crate::{
@@ -85,10 +86,14 @@ impl SessionActor {
     /// Runs one turn and records its outcome, whatever happens.
     pub(super) async fn run_turn(&mut self, queued: QueuedTurn) {
         self.is_one_off = queued.one_off;
+        let span = TurnSpan::begin(queued.turn.id, &self.record);
         let mut recorder = self.new_recorder(&queued.log);
         let ended = match self.run_segments(&queued, &mut recorder).await {
             Ok(Some(ended)) => ended,
-            Ok(None) => return self.leave_turn(&queued.log),
+            Ok(None) => {
+                span.end_parked();
+                return self.leave_turn(&queued.log);
+            }
             Err(error) => AgentOutcome::failed(store_failure(&error)),
         };
         let is_ended_by_restart = ended.status == TurnStatus::Interrupted
@@ -108,6 +113,7 @@ impl SessionActor {
             reason,
             usage: recorder.usage(),
         };
+        span.end(&self.record, &outcome, queued.log.first_word());
         self.finish_turn(&mut recorder, outcome, queued.turn.id).await;
         if !self.record.spec.resume {
             // Without `resume` every turn starts a new process.

@@ -236,6 +236,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             | Command::Notify(_) => Ok(Exit::Done),
         }
     }));
+    crate::log::flush();
     // A thread blocked in a read from the terminal or from stdin cannot be joined, so waiting for
     // the runtime's threads could hang.
     runtime.shutdown_background();

@@ -167,6 +167,7 @@ impl Successor {
         let yes = (LISTENER_VARIABLE.as_ref(), "1".as_ref());
         let environment = app.environment.iter().chain([yes]);
         let args = std::env::args_os().skip(1);
+        crate::log::flush();
         let error = release::exec_with_listener(&self.program, args, environment, self.listener);
         let message = format!("cannot start {} again: {error}", self.program.display());
         CommandError::internal(message).with_hint("`angelia start` starts the daemon")
