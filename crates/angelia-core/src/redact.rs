@@ -8,9 +8,10 @@ mod shape;
 mod spec_secrets;
 mod stream;
 
-use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, fmt, ops::Range, sync::Arc};
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use parking_lot::RwLock;
 
 use self::shape::PatternSet;
 pub use self::{
@@ -23,32 +24,51 @@ const MASK: &str = "[redacted]";
 /// Shorter values would mask ordinary words.
 const MIN_KNOWN_BYTES: usize = 8;
 
-/// Masks secrets in text. Cheap to clone; the default one knows no values, only patterns.
+/// Masks secrets in text. Cheap to clone, and clones know the same values; the default one knows
+/// none, only patterns.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Option<Arc<KnownValues>>,
+    known: Arc<RwLock<Option<Arc<KnownValues>>>>,
 }
 
 struct KnownValues {
+    lines: BTreeSet<String>,
     values: AhoCorasick,
     longest: usize,
+}
+
+impl KnownValues {
+    fn new(lines: BTreeSet<String>) -> Option<Self> {
+        let longest = lines.iter().map(String::len).max()?;
+        let values =
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&lines).ok()?;
+        Some(Self { lines, values, longest })
+    }
 }
 
 impl Redactor {
     /// `values` are masked wherever they occur, unless they are shorter than eight bytes.
     pub fn new<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> Self {
-        let mut lines = Vec::new();
+        let redactor = Self::default();
+        redactor.add(values);
+        redactor
+    }
+
+    /// Masks these values too from now on, here and in every clone.
+    pub fn add<V: AsRef<str>>(&self, values: impl IntoIterator<Item = V>) {
+        let mut known = self.known.write();
+        let mut lines = known.as_ref().map(|known| known.lines.clone()).unwrap_or_default();
         for value in values {
-            lines.extend(value.as_ref().lines().map(str::to_owned));
+            let long = value.as_ref().lines().filter(|line| line.len() >= MIN_KNOWN_BYTES);
+            lines.extend(long.map(str::to_owned));
         }
-        lines.retain(|line| line.len() >= MIN_KNOWN_BYTES);
-        let longest = lines.iter().map(String::len).max();
-        let known = longest.and_then(|longest| {
-            let values =
-                AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&lines).ok()?;
-            Some(Arc::new(KnownValues { values, longest }))
-        });
-        Self { known }
+        if let Some(more) = KnownValues::new(lines) {
+            *known = Some(Arc::new(more));
+        }
+    }
+
+    fn known(&self) -> Option<Arc<KnownValues>> {
+        self.known.read().clone()
     }
 
     /// Returns the text with every secret masked. Idempotent.
@@ -72,11 +92,11 @@ impl Redactor {
     /// A cheap test: `true` guarantees that the text contains no secret, `false` means nothing.
     fn is_clean(&self, text: &str) -> bool {
         PatternSet::rules_out_all(text)
-            && self.known.as_ref().is_none_or(|known| !known.values.is_match(text))
+            && self.known().is_none_or(|known| !known.values.is_match(text))
     }
 
     fn longest_known(&self) -> usize {
-        self.known.as_ref().map_or(0, |known| known.longest)
+        self.known().map_or(0, |known| known.longest)
     }
 
     /// Returns the ranges of a line to mask, in order.
@@ -88,7 +108,7 @@ impl Redactor {
         let mut secrets = SecretRanges::default();
         // The mask of an earlier redaction is not text: nothing may match across it.
         secrets.add(line.match_indices(MASK).map(|(at, _)| at..at + MASK.len()));
-        if let Some(known) = &self.known {
+        if let Some(known) = self.known() {
             secrets.refine(line, |piece, found| {
                 found.extend(known.values.find_iter(piece).map(|hit| hit.range()));
             });

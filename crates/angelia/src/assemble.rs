@@ -181,6 +181,8 @@ pub(crate) struct LocalEngine {
     pub(crate) tasks: TaskGroup,
     /// Runs the programs that hooks and rules of the bus name.
     pub(crate) commands: Arc<dyn CommandRunner>,
+    /// Masks secrets in what agents and commands write; executors have clones of it.
+    pub(crate) redactor: Redactor,
     /// The tasks that write the files of `sessions.snapshots`.
     snapshots: TaskGroup,
     /// Ends the agents if this process is killed.
@@ -211,6 +213,7 @@ impl LocalEngine {
         let tasks = host.tasks.clone();
         let home_id = host.home_id.clone();
         let ledger = host.ledger.clone();
+        let redactor = host.redactor.clone();
         let executors = build_executors(&host);
         let commands = Arc::new(ShellCommands::new(host));
         let engine = Engine::new(EngineParts {
@@ -244,7 +247,7 @@ impl LocalEngine {
             crate::snapshots::spawn_writer(&engine, app.home.snapshots_dir(), &snapshots);
         }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
-        Ok(Self { engine, store, profiles, tasks, commands, snapshots, watch })
+        Ok(Self { engine, store, profiles, tasks, commands, redactor, snapshots, watch })
     }
 
     /// Returns the turns of this engine. `overrides` change the specification of new sessions.

@@ -4,7 +4,6 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use angelia_core::{
-    engine::Engine,
     model::{AuditAction, AuditActor},
     ports::BoxFuture,
     task::TaskGroup,
@@ -13,22 +12,26 @@ use angelia_frontends::http::{ConfigControl, ConfigReload, ConfigState, dialect:
 use serde_json::{Map, Value};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{exposure, live_config::LiveConfig, model_apis};
+use crate::{assemble::LocalEngine, exposure, live_config::LiveConfig, model_apis};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts to follow the configuration file. `models` follow the configuration in force; what it
-/// newly exposes at `address` is reported.
+/// Starts to follow the configuration file. `models` and the secrets that the redactor masks follow
+/// the configuration in force; what it newly exposes at `address` is reported.
 pub(crate) fn spawn_watch(
     config: &Arc<LiveConfig>,
     models: &LiveModels,
     address: SocketAddr,
-    engine: Engine,
+    local: &LocalEngine,
     tasks: &TaskGroup,
 ) {
-    let models = models.clone();
-    config.follow(move |config| models.replace(model_apis::model_settings(config)));
-    let config = Arc::clone(config);
+    let (models, redactor) = (models.clone(), local.redactor.clone());
+    config.follow(move |config| {
+        // Values that are no longer configured stay masked: agents that know them may still run.
+        redactor.add(config.secrets());
+        models.replace(model_apis::model_settings(config));
+    });
+    let (config, engine) = (Arc::clone(config), local.engine.clone());
     tasks.spawn_until_stopped(async move {
         let record = |action, subject: String| {
             let engine = engine.clone();

@@ -83,7 +83,7 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
     let doors = TaskGroup::new();
     let bus = open::open_for_serve(app, &doors).await;
     let models = LiveModels::from(model_apis::model_settings(&app.config));
-    config_watch::spawn_watch(&app.live_config, &models, address, local.engine.clone(), &doors);
+    config_watch::spawn_watch(&app.live_config, &models, address, &local, &doors);
     let (restarts, mut restart_requests) = RestartRequests::new();
     let state = Arc::new(ApiState {
         engine: local.engine.clone(),

@@ -208,3 +208,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_value_that_is_learnt_later_is_masked_by_every_clone() {
+    let redactor = Redactor::new(["first-secret"]);
+    let earlier_clone = redactor.clone();
+    redactor.add(["second-secret", "short"]);
+    let text = "first-secret second-secret short";
+    for one in [&redactor, &earlier_clone, &redactor.clone()] {
+        assert_eq!(one.redact(text), "[redacted] [redacted] short");
+    }
+    assert_eq!(Redactor::default().redact(text), text);
+}

@@ -58,6 +58,9 @@ pub struct HttpError {
 pub enum ErrorKind {
     /// The turn failed.
     Failed(FailureKind),
+    /// The agent cannot be started on this machine: it is not installed, or too old. That stays so
+    /// until somebody acts.
+    NotStarted,
     /// The request cannot be served as it stands.
     Refused,
     /// The request has no valid key.
@@ -89,7 +92,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Failed(FailureKind::Auth),
         Self::Failed(FailureKind::RateLimited),
         Self::Failed(FailureKind::Unavailable),
@@ -98,6 +101,7 @@ impl ErrorKind {
         Self::Failed(FailureKind::Timeout),
         Self::Failed(FailureKind::Agent),
         Self::Failed(FailureKind::Internal),
+        Self::NotStarted,
         Self::Refused,
         Self::NoKey,
         Self::NotGranted,
@@ -118,8 +122,9 @@ impl ErrorKind {
     /// Returns the HTTP status of the kind, in every format.
     pub const fn status(self) -> StatusCode {
         match self {
-            // Not 401, which is about our own keys: here the agent lacks its login.
-            Self::Failed(FailureKind::Auth) => StatusCode::FAILED_DEPENDENCY,
+            // Not 401, which is about our own keys: here the agent lacks its login. Not 503, which
+            // clients repeat for minutes: an agent that is missing stays so.
+            Self::Failed(FailureKind::Auth) | Self::NotStarted => StatusCode::FAILED_DEPENDENCY,
             Self::Failed(FailureKind::RateLimited) | Self::Busy => StatusCode::TOO_MANY_REQUESTS,
             Self::Failed(FailureKind::Unavailable) | Self::Stopping => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -144,6 +149,7 @@ impl ErrorKind {
     pub const fn code(self) -> &'static str {
         match self {
             Self::Failed(kind) => kind.as_str(),
+            Self::NotStarted => FailureKind::Unavailable.as_str(),
             Self::Refused | Self::WrongMethod | Self::Unmet => "invalid",
             Self::NoKey => "auth",
             Self::NotGranted | Self::Misdirected => "refused",
@@ -217,6 +223,13 @@ impl HttpError {
     /// The vendor does not have the model that the caller asked for.
     pub(super) fn unknown_model(failure: Failure) -> Self {
         Self { kind: ErrorKind::UnknownModel, ..failure.into() }
+    }
+
+    /// The agent of a turn was not started. A reason that may pass by itself keeps its own kind.
+    pub(super) fn not_started(failure: Failure) -> Self {
+        let is_lasting = failure.kind == FailureKind::Unavailable;
+        let error = Self::from(failure);
+        if is_lasting { Self { kind: ErrorKind::NotStarted, ..error } } else { error }
     }
 }
 

@@ -119,7 +119,8 @@ impl Principal {
         };
         match connection.caller().await {
             LocalCaller::Owner | LocalCaller::Remote => Ok(()),
-            LocalCaller::Agent(_) | LocalCaller::Unidentified => Err(reach::owner_only()),
+            LocalCaller::Agent(_) => Err(reach::owner_only()),
+            LocalCaller::Unidentified => Err(reach::unidentified()),
         }
     }
 

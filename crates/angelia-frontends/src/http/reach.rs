@@ -99,8 +99,10 @@ pub(super) async fn check(
     match source.caller().await {
         LocalCaller::Remote if reach == RouteReach::LocalOwner => Err(not_local()),
         LocalCaller::Owner | LocalCaller::Remote => Ok(()),
-        _ if matches!(reach, RouteReach::Owner | RouteReach::LocalOwner) => Err(owner_only()),
-        LocalCaller::Unidentified => Err(unknown_session()),
+        LocalCaller::Unidentified => Err(unidentified()),
+        LocalCaller::Agent(_) if matches!(reach, RouteReach::Owner | RouteReach::LocalOwner) => {
+            Err(owner_only())
+        }
         LocalCaller::Agent(marks) => {
             let agent = AgentCaller::find(&state.agents, &marks)?;
             agent.check(state, reach, path_id(request)).await?;
@@ -277,6 +279,15 @@ fn unknown_session() -> HttpError {
     not_granted(
         "cannot tell which session is asking",
         "an agent's process can ask only while a session uses it",
+    )
+}
+
+/// The refusal of a process that is not seen: it may be the owner's, so it is not called an agent's.
+pub(super) fn unidentified() -> HttpError {
+    not_granted(
+        "cannot tell which process is asking",
+        "it has exited, or the daemon does not see it in its /proc, as in another container; ask from \
+         where the daemon runs",
     )
 }
 

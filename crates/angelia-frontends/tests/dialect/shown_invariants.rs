@@ -87,6 +87,7 @@ proptest! {
         match step {
             AnswerProgress::Over | AnswerProgress::Cut => assert!(is_well_formed(&pieces)),
             AnswerProgress::Failed(_)
+            | AnswerProgress::NotStarted(_)
             | AnswerProgress::UnknownModel(_)
             | AnswerProgress::Interrupted => assert!(pieces.is_empty()),
             AnswerProgress::More => panic!("a turn that finished has no more: {pieces:?}"),

@@ -301,4 +301,8 @@ async fn several_marks_reach_only_what_each_of_them_reaches() {
     for nobody in [LocalCaller::Unidentified, LocalCaller::Agent(["nonsense".to_owned()].into())] {
         assert_eq!(show(nobody, &family.own.0).await, 403);
     }
+    // One that hides may be the owner's, so it is not told that it is an agent's.
+    let hidden = call(&stage, LocalCaller::Unidentified, Method::GET, "/api/audit", Value::Null);
+    let (status, _, message) = hidden.await.error();
+    assert_eq!((status, message.as_str()), (403, "cannot tell which process is asking"));
 }

@@ -38,6 +38,23 @@ async fn what_fails_before_it_speaks_is_an_error_of_http() {
     }
 }
 
+/// Clients repeat a 503 for minutes, but an agent that is not installed stays so.
+#[tokio::test]
+async fn an_agent_that_cannot_be_started_is_no_reason_to_try_again() {
+    for stream in [false, true] {
+        for request in [ModelApiRequest::new([user("x")]), ModelApiRequest::messages([user("x")])] {
+            let stage = ModelApiHarness::new();
+            let answer = stage.send(&request.with("stream", stream));
+            let failure = Failure::new(FailureKind::Unavailable, "the agent is not installed");
+            stage.run_unstarted().await.end(AgentOutcome::failed(failure));
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.status, 424, "{answer:?}");
+            assert_eq!(answer.header("x-should-retry"), "false");
+            assert!(answer.error().contains("not installed"), "{answer:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_model_that_the_vendor_does_not_have_is_not_found() {
     for stream in [false, true] {

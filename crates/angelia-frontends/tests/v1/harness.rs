@@ -103,10 +103,14 @@ impl ModelApiHarness {
 
     /// Waits for the next turn that the agent is asked to run, and starts it.
     pub(crate) async fn run(&self) -> ManualTurn {
-        let run = tokio::time::timeout(DEADLINE, self.control.next_turn()).await;
-        let run = run.unwrap();
+        let run = self.run_unstarted().await;
         run.emit_started().await;
         run
+    }
+
+    /// Waits for the next turn that the agent is asked to run.
+    pub(crate) async fn run_unstarted(&self) -> ManualTurn {
+        tokio::time::timeout(DEADLINE, self.control.next_turn()).await.unwrap()
     }
 
     /// Sends a request in the background, as a client would.

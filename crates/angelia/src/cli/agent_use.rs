@@ -99,27 +99,28 @@ pub(crate) fn check(
     }
     let marks = match LocalCaller::this_process(environment.own_mark()) {
         LocalCaller::Owner => return Ok(environment),
-        LocalCaller::Agent(marks) => marks,
-        LocalCaller::Unidentified | LocalCaller::Remote => [].into(),
+        LocalCaller::Agent(marks) => Some(marks),
+        LocalCaller::Unidentified | LocalCaller::Remote => None,
     };
     match agent_use {
         AgentUse::StartsDaemon => {
             let has_flags = config.is_some()
                 || matches!(command, Command::Serve(args) if args.listen.is_some());
             if has_flags {
-                return Err(refusal("start a daemon with flags or another configuration"));
+                let to = "start a daemon with flags or another configuration";
+                return Err(refusal(to, marks.is_some()));
             }
             Ok(environment.without_settings())
         }
         AgentUse::AsAgent => {
             // An agent's own process is the only one with its mark: its parent is Angelia.
-            match (&*marks, environment.own_mark()) {
-                ([only], Some(own)) if only == own => Ok(environment),
-                _ => Err(refusal("act as an agent of its own")),
+            match (marks.as_deref(), environment.own_mark()) {
+                (Some([only]), Some(own)) if only == own => Ok(environment),
+                _ => Err(refusal("act as an agent of its own", marks.is_some())),
             }
         }
         AgentUse::Free | AgentUse::ThroughDaemon | AgentUse::Refused => {
-            Err(refusal("use this command"))
+            Err(refusal("use this command", marks.is_some()))
         }
     }
 }
@@ -128,13 +129,26 @@ pub(crate) fn check(
 pub(crate) fn ensure_owner_works_alone(environment: &Environment) -> Result<(), CommandError> {
     match LocalCaller::this_process(environment.own_mark()) {
         LocalCaller::Owner => Ok(()),
-        _ => Err(refusal("work without the running daemon of this home and its configuration")),
+        caller => {
+            let to = "work without the running daemon of this home and its configuration";
+            Err(refusal(to, matches!(caller, LocalCaller::Agent(_))))
+        }
     }
 }
 
-fn refusal(to: &str) -> CommandError {
-    CommandError::new(Exit::Failed, format!("an agent's process cannot {to}"))
-        .with_hint("do it yourself, in a terminal that no agent has started")
+/// Refuses an agent's process, or one that cannot be told from an agent's.
+fn refusal(to: &str, is_agent: bool) -> CommandError {
+    if is_agent {
+        CommandError::new(Exit::Failed, format!("an agent's process cannot {to}"))
+            .with_hint("do it yourself, in a terminal that no agent has started")
+    } else {
+        let what =
+            format!("cannot tell whether an agent has started this process, so it cannot {to}");
+        CommandError::new(Exit::Failed, what).with_hint(
+            "/proc does not show this process, as where it belongs to another container; use one whose \
+             /proc is its own",
+        )
+    }
 }
 
 #[cfg(test)]

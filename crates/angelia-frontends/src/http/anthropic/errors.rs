@@ -40,6 +40,7 @@ const fn error_type(kind: ErrorKind) -> &'static str {
         ErrorKind::UnknownModel | ErrorKind::NotFound => "not_found_error",
         ErrorKind::TooLarge => "request_too_large",
         ErrorKind::Failed(FailureKind::Invalid)
+        | ErrorKind::NotStarted
         | ErrorKind::Refused
         | ErrorKind::WrongMethod
         | ErrorKind::Conflict

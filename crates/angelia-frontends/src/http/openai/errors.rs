@@ -52,6 +52,7 @@ const fn type_and_code(kind: ErrorKind) -> (&'static str, Option<&'static str>) 
         ErrorKind::Failed(FailureKind::Timeout) => ("server_error", Some("timeout")),
         ErrorKind::Failed(FailureKind::Agent) => ("server_error", Some("agent_failed")),
         ErrorKind::Failed(FailureKind::Internal) => ("server_error", Some("internal_error")),
+        ErrorKind::NotStarted => (INVALID, Some("agent_not_started")),
         ErrorKind::NoKey => ("authentication_error", Some("invalid_api_key")),
         ErrorKind::NotGranted => ("permission_error", Some("not_granted")),
         ErrorKind::UnknownModel => (INVALID, Some("model_not_found")),

@@ -117,7 +117,7 @@ async fn daemon_findings(app: &App) -> Vec<Finding> {
             )
             .with_hint("it may be starting or stopping; its log says more"),
             None => Finding::new("daemon", FindingState::Optional, "not running")
-                .with_hint("`angelia serve` keeps agents warm"),
+                .with_hint("`angelia start` starts it, and it keeps agents warm"),
         };
         return vec![finding];
     };

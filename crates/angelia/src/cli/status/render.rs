@@ -1,5 +1,7 @@
 //! The status as text. Pure: the width, the colours and the time are given.
 
+use std::fmt::Display;
+
 use angelia_frontends::http::resources::{
     AgentResource, ApprovalResource, InputPart, QuotaResource, StatusResource, TurnResource,
 };
@@ -23,8 +25,10 @@ pub(crate) fn render(status: &StatusResource, view: &View, now: Timestamp) -> St
     out.approvals(&status.approvals);
     if let Some(bus) = &status.bus {
         let text = format!(
-            "{} endpoints, {} listening, {} messages queued",
-            bus.endpoints, bus.listening, bus.queued
+            "{}, {} listening, {} queued",
+            count(bus.endpoints, "endpoint"),
+            bus.listening,
+            count(bus.queued, "message"),
         );
         out.line("bus", Style::Plain, &text);
     }
@@ -38,8 +42,8 @@ pub(crate) fn render(status: &StatusResource, view: &View, now: Timestamp) -> St
     out.text
 }
 
-fn count(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let plural = if number == N::from(1) { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
 
@@ -81,7 +85,7 @@ impl Report<'_> {
     fn daemon(&mut self, status: &StatusResource) {
         let daemon = &status.daemon;
         if !daemon.running {
-            let text = "not running; `angelia serve` starts it";
+            let text = "not running; `angelia start` starts it";
             self.line("daemon", Style::Warning, text);
             return;
         }

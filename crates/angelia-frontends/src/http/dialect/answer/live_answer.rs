@@ -182,6 +182,10 @@ impl LiveAnswer {
                 self.finish_early("failed");
                 return Err(failure.into());
             }
+            AnswerProgress::NotStarted(failure) => {
+                self.finish_early("failed");
+                return Err(HttpError::not_started(failure));
+            }
             AnswerProgress::UnknownModel(failure) => {
                 self.finish_early("failed");
                 return Err(HttpError::unknown_model(failure));

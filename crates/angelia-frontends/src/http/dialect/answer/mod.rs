@@ -3,7 +3,7 @@
 //!
 //! - [`AnswerChunk`], [`CompleteAnswer`]: the input of every encoder. [`ParagraphJoiner`]: a helper
 //!   of the encoders.
-//! - [`AnswerProjector`]: events to chunks (pure), with `stop_words`, `estimate` and
+//! - [`AnswerProjector`]: events to chunks (pure), with [`AnswerProgress`], `stop_words`, `estimate` and
 //!   `fenced_json`.
 //! - [`AnswerConstraint`]: what the answer must be; `collector`: chunks to a complete answer.
 //! - [`LiveAnswer`]: one answer in progress; `viewer`: notices clients that disconnect early.
@@ -16,6 +16,7 @@ mod estimate;
 mod fenced_json;
 mod live_answer;
 mod paragraphs;
+mod progress;
 mod projector;
 mod recorded_answer;
 mod stop_words;
@@ -28,5 +29,6 @@ pub(super) use constraint::AnswerConstraint;
 pub use estimate::estimate_tokens;
 pub(super) use live_answer::{LiveAnswer, NextChunks};
 pub use paragraphs::ParagraphJoiner;
-pub use projector::{AnswerProgress, AnswerProjector, AnswerStart, ProjectorOptions};
+pub use progress::AnswerProgress;
+pub use projector::{AnswerProjector, AnswerStart, ProjectorOptions};
 pub(in crate::http) use recorded_answer::{RecordedAnswer, load_recorded_answer};

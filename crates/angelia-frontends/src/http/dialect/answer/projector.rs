@@ -13,14 +13,13 @@ use std::{
 use angelia_core::{
     engine::AWAITING_TOOL_RESULT_NOTICE as AWAITING,
     model::{
-        BlockId, EventKind, Failure, FailureKind, Notice, NoticeLevel, Outcome, Seq, TextChannel,
-        ToolCall, ToolClass, ToolId, TurnEvent, TurnStatus, Usage,
+        BlockId, EventKind, FailureKind, Notice, NoticeLevel, Outcome, Seq, TextChannel, ToolCall,
+        ToolClass, ToolId, TurnEvent, TurnStatus, Usage,
     },
-    ports::UNKNOWN_MODEL_REASON,
 };
 
 use super::{
-    AnswerChunk, AnswerEnd, AnswerHeader, BlockKind, StopReason, estimate,
+    AnswerChunk, AnswerEnd, AnswerHeader, AnswerProgress, BlockKind, StopReason, estimate,
     fenced_json::fenced_json, stop_words::StopWordScanner,
 };
 
@@ -51,23 +50,6 @@ pub enum AnswerStart {
     AfterEvent(Seq),
 }
 
-/// The state of the answer after an event.
-#[derive(Clone, Debug)]
-pub enum AnswerProgress {
-    More,
-    /// The answer is complete: `End` was the last chunk.
-    Over,
-    /// The answer reached its length limit or a stop word. The turn still runs, but its output is
-    /// no longer wanted.
-    Cut,
-    /// The turn failed before anything was emitted.
-    Failed(Failure),
-    /// The turn failed before anything was emitted, because there is no such model.
-    UnknownModel(Failure),
-    /// The turn was interrupted before anything was emitted.
-    Interrupted,
-}
-
 /// The origin of the content of the open block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockSource {
@@ -83,6 +65,8 @@ pub struct AnswerProjector {
     part: u32,
     is_selected: bool,
     started: bool,
+    /// The agent has started to work on the turn.
+    is_agent_started: bool,
     open: Option<BlockSource>,
     /// The text emitted so far of blocks that are not complete.
     unfinished: HashMap<BlockId, String>,
@@ -109,6 +93,7 @@ impl AnswerProjector {
             part: 0,
             is_selected: false,
             started: false,
+            is_agent_started: false,
             open: None,
             unfinished: HashMap::new(),
             calls: Vec::new(),
@@ -167,8 +152,8 @@ impl AnswerProjector {
             EventKind::Usage(usage) => self.usage = usage.clone(),
             EventKind::Notice(notice) => return self.notice(event, notice, out),
             EventKind::Finished(outcome) => return self.finish(event, outcome, out),
-            EventKind::Started(_)
-            | EventKind::Delta { .. }
+            EventKind::Started(_) => self.is_agent_started = true,
+            EventKind::Delta { .. }
             | EventKind::Block { .. }
             | EventKind::Plan(_)
             | EventKind::Approval(_)
@@ -352,15 +337,10 @@ impl AnswerProjector {
     ) -> AnswerProgress {
         // A turn that ended before the requested answer still reports its outcome.
         self.is_selected = true;
-        if !self.started {
-            match &outcome.status {
-                TurnStatus::Failed(failure) if &*outcome.reason == UNKNOWN_MODEL_REASON => {
-                    return AnswerProgress::UnknownModel(failure.clone());
-                }
-                TurnStatus::Failed(failure) => return AnswerProgress::Failed(failure.clone()),
-                TurnStatus::Interrupted => return AnswerProgress::Interrupted,
-                TurnStatus::Completed | TurnStatus::Partial | TurnStatus::Parked { .. } => {}
-            }
+        if !self.started
+            && let Some(progress) = AnswerProgress::of_silent_turn(outcome, self.is_agent_started)
+        {
+            return progress;
         }
         self.usage = outcome.usage.clone();
         // If no answer text has been emitted, because none arrived or it was held, the text of the

@@ -47,6 +47,7 @@ pub(in crate::http) async fn load_recorded_answer(
         match progress {
             AnswerProgress::More => {}
             AnswerProgress::Failed(failure) => return Err(failure.into()),
+            AnswerProgress::NotStarted(failure) => return Err(HttpError::not_started(failure)),
             AnswerProgress::UnknownModel(failure) => return Err(HttpError::unknown_model(failure)),
             AnswerProgress::Over | AnswerProgress::Cut | AnswerProgress::Interrupted => break,
         }

@@ -18,7 +18,7 @@ pub(super) async fn session_spec(
     body: &ModelRequest,
     target: ModelTarget,
 ) -> Result<(SessionSpec, ExecutorCapabilities), HttpError> {
-    let mut spec = state.profiles.resolve(target.profile).await?;
+    let mut spec = state.profiles.resolve(target.profile).await.map_err(HttpError::not_started)?;
     let capabilities = capabilities(state, &spec)?;
     if spec.mode == Mode::Model && !capabilities.model_mode {
         let message = format!("`{}` has no model mode", spec.executor);
