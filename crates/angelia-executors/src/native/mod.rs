@@ -4,6 +4,12 @@
 //!
 //! - [`provider`]: the APIs of models: requests to bytes, and bytes to events. Pure.
 //! - [`arguments`]: repairs the arguments and the names of tool calls. Pure.
+//! - [`retry`]: what to do after a request has failed. Pure.
+//! - [`answer_reader`]: reads one answer, within its clocks, and describes one that broke off.
+//! - [`ending`]: whether an answer is finished. Pure.
 
+pub mod answer_reader;
 pub mod arguments;
+pub mod ending;
 pub mod provider;
+pub mod retry;

@@ -6,9 +6,11 @@
 //! - `prefixes`: a request begins with the bytes of the one before.
 //! - `histories`: any history becomes one that an API accepts.
 //! - `errors`: what errors mean.
+//! - `reading`: the clocks of an answer, and what is told of one that broke off.
+//! - `retries`: what follows a request that has failed.
 //! - `arguments`: what is repaired in arguments, and what is refused.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod answers;
 mod arguments;
@@ -18,4 +20,6 @@ mod histories;
 mod invariants;
 mod material;
 mod prefixes;
+mod reading;
 mod requests;
+mod retries;

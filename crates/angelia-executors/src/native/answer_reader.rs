@@ -1,0 +1,206 @@
+//! Reads one answer from its bytes, with two clocks: any byte shows that the connection is alive, but
+//! only what the model says shows that it works. An answer that breaks off is described completely, so
+//! that one notice tells what happened.
+//!
+//! The bytes come from any source, so that the clocks can be tested on paused time.
+
+use std::{pin::pin, time::Duration};
+
+use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
+
+use super::provider::{AnswerDecoder, AnswerPart, ProviderError, ProviderEvent};
+
+/// Where the bytes of an answer come from.
+pub trait ByteSource: Send {
+    /// Returns the next bytes, or `None` at the end. The error is the chain of causes, outermost
+    /// first. Must be cancel-safe.
+    fn next_bytes(&mut self) -> impl Future<Output = Result<Option<Bytes>, Vec<String>>> + Send;
+}
+
+/// How long an answer may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerClocks {
+    /// Until the model has said something.
+    pub first_event: Duration,
+    /// Between two things that the model says.
+    pub silence: Duration,
+    /// Between any two reads.
+    pub connection: Duration,
+}
+
+/// What is known of an answer before its first byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnswerHead {
+    pub status: u16,
+    /// The id that the provider gave to the request.
+    pub request_id: Option<String>,
+    /// The answer is one JSON document, not a stream of frames.
+    pub is_document: bool,
+}
+
+/// How the reading of an answer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerOutcome {
+    /// The model has stopped by itself.
+    Whole,
+    /// The provider reported an error inside the answer.
+    Failed(ProviderError, StreamDrop),
+    /// The answer broke off.
+    Dropped(StreamDrop),
+}
+
+/// Everything that is known about an answer that broke off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamDrop {
+    pub status: u16,
+    pub request_id: Option<String>,
+    /// The id that the provider gave to the answer.
+    pub provider_id: Option<String>,
+    pub bytes: u64,
+    pub frames: u64,
+    /// From the request to the first byte of the answer.
+    pub ttfb: Option<Duration>,
+    pub elapsed: Duration,
+    /// Why it broke off, outermost first.
+    pub cause: Vec<String>,
+    /// The model was writing a tool call, which is discarded.
+    pub in_tool_call: bool,
+    /// The person has seen a part of the answer's text.
+    pub has_shown_text: bool,
+}
+
+/// Reads an answer to its end. Events are passed on as they come, one batch per read; after an answer
+/// that broke off, the text that was shown is among them as a whole part, and no call is.
+pub async fn read_answer(
+    source: &mut impl ByteSource,
+    mut decoder: AnswerDecoder,
+    head: AnswerHead,
+    clocks: AnswerClocks,
+    mut emit: impl FnMut(Vec<ProviderEvent>),
+) -> AnswerOutcome {
+    let mut progress = Progress::new(head, clocks, Instant::now());
+    let mut document = Vec::new();
+    let cause = loop {
+        if decoder.has_ended() {
+            break Vec::new();
+        }
+        let (deadline, clock) = progress.next_deadline();
+        let bytes = match timeout_at(deadline, pin!(source.next_bytes())).await {
+            Err(_) => break vec![clock.to_owned()],
+            Ok(Err(cause)) => break cause,
+            Ok(Ok(None)) => break vec!["the stream ended without its last frame".to_owned()],
+            Ok(Ok(Some(bytes))) => bytes,
+        };
+        progress.count_bytes(bytes.len(), Instant::now());
+        if progress.is_document {
+            document.extend_from_slice(&bytes);
+            continue;
+        }
+        let mut events = Vec::new();
+        let frames = decoder.feed(&bytes, &mut events);
+        progress.count_events(frames, &events, Instant::now());
+        if !events.is_empty() {
+            emit(events);
+        }
+    };
+    let mut events = Vec::new();
+    if progress.is_document {
+        decoder.decode_document(&String::from_utf8_lossy(&document), &mut events);
+    }
+    decoder.end(&mut events);
+    progress.count_events(0, &events, Instant::now());
+    if !events.is_empty() {
+        emit(events);
+    }
+    progress.finish(cause, Instant::now())
+}
+
+/// The answer so far.
+struct Progress {
+    clocks: AnswerClocks,
+    begun: Instant,
+    last_bytes: Instant,
+    last_words: Instant,
+    has_spoken: bool,
+    has_stopped: bool,
+    error: Option<ProviderError>,
+    is_document: bool,
+    /// Completed if the answer breaks off.
+    known: StreamDrop,
+}
+
+impl Progress {
+    fn new(head: AnswerHead, clocks: AnswerClocks, now: Instant) -> Self {
+        let AnswerHead { status, request_id, is_document } = head;
+        let known = StreamDrop { status, request_id, ..StreamDrop::default() };
+        Self {
+            clocks,
+            begun: now,
+            last_bytes: now,
+            last_words: now,
+            has_spoken: false,
+            has_stopped: false,
+            error: None,
+            is_document,
+            known,
+        }
+    }
+
+    /// Returns the clock that rings next, and what to say then.
+    fn next_deadline(&self) -> (Instant, &'static str) {
+        let words = if self.has_spoken {
+            (self.last_words + self.clocks.silence, "the model said nothing for too long")
+        } else {
+            (self.last_words + self.clocks.first_event, "the model did not begin in time")
+        };
+        let connection =
+            (self.last_bytes + self.clocks.connection, "the connection was silent for too long");
+        if connection.0 < words.0 { connection } else { words }
+    }
+
+    fn count_bytes(&mut self, bytes: usize, now: Instant) {
+        self.last_bytes = now;
+        let known = &mut self.known;
+        known.bytes += bytes as u64;
+        known.ttfb.get_or_insert(now - self.begun);
+    }
+
+    fn count_events(&mut self, frames: usize, events: &[ProviderEvent], now: Instant) {
+        let known = &mut self.known;
+        known.frames += frames as u64;
+        for event in events {
+            match event {
+                ProviderEvent::Begin { id, .. } => {
+                    known.provider_id = id.as_deref().map(str::to_owned);
+                }
+                ProviderEvent::TextDelta(_) => known.has_shown_text = true,
+                ProviderEvent::CallBegin { .. } => known.in_tool_call = true,
+                ProviderEvent::Part(AnswerPart::Call(_)) => known.in_tool_call = false,
+                ProviderEvent::Stop(_) => self.has_stopped = true,
+                ProviderEvent::Error(error) => self.error = Some(error.clone()),
+                ProviderEvent::KeepAlive
+                | ProviderEvent::ReasoningDelta(_)
+                | ProviderEvent::Part(_)
+                | ProviderEvent::Usage(_)
+                | ProviderEvent::Unknown { .. } => {}
+            }
+        }
+        // The pieces of a tool call are frames without events, and the model writes them too.
+        let keep_alives = events.iter().filter(|event| matches!(event, ProviderEvent::KeepAlive));
+        if frames > keep_alives.count() {
+            self.has_spoken = true;
+            self.last_words = now;
+        }
+    }
+
+    fn finish(self, cause: Vec<String>, now: Instant) -> AnswerOutcome {
+        let elapsed = now - self.begun;
+        let drop = StreamDrop { elapsed, cause, ..self.known };
+        match self.error {
+            Some(error) => AnswerOutcome::Failed(error, drop),
+            None if self.has_stopped => AnswerOutcome::Whole,
+            None => AnswerOutcome::Dropped(drop),
+        }
+    }
+}
