@@ -71,6 +71,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     if size == SuiteSize::Full {
         steps.run("book", book::build);
         steps.run("otel", check_otel);
+        steps.run("large clients", check_large_clients);
         steps.run("packages", dist::build_and_check);
         steps.run("soak", || soak::run(&[]).map(drop));
         steps.run("soak kill", || soak::run(&["kill".to_owned()]).map(drop));
@@ -91,6 +92,13 @@ fn check_otel() -> Result<()> {
     let deny = ["--all-targets", "--", "-D", "warnings"];
     succeed(cargo().arg("clippy").args(feature).args(deny))?;
     succeed(find_runner(SuiteSize::Full)?.args(feature).args(["--test", "otel"]))
+}
+
+/// Runs the tests of clients that are too large to be installed for every change.
+fn check_large_clients() -> Result<()> {
+    setup::install_large_clients()?;
+    let test = ["test", "-p", "angelia", "--test", "real_clients", "--", "--ignored", "setup::"];
+    succeed(cargo().args(test))
 }
 
 /// Returns the command that runs the tests: the machine's cargo-nextest, or one built into

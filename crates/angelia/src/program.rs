@@ -1,11 +1,53 @@
 //! The program that this process runs, as a path that also names the next version after an upgrade.
 
-use std::{ffi::OsStr, fs, path::PathBuf};
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     cli::{self, error::CommandError},
-    config::Environment,
+    config::{Environment, Home},
 };
+
+/// A command line of this program for another one that starts it with hardly any environment.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramCall {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    /// Variables that it needs to find Angelia's home.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+impl ProgramCall {
+    /// Returns the command line of a command of ours, for the same home and configuration as this
+    /// process.
+    pub(crate) fn find(
+        environment: &Environment,
+        home: &Home,
+        config_file: Option<&Path>,
+        command: &str,
+    ) -> Result<Self, CommandError> {
+        let mut arguments = Vec::new();
+        if let Some(file) = config_file {
+            let file = std::path::absolute(file).map_err(CommandError::internal)?;
+            arguments.push("--config".to_owned());
+            arguments.push(file.to_string_lossy().into_owned());
+        }
+        arguments.push(command.to_owned());
+        let variable = "ANGELIA_HOME";
+        let env = environment.non_empty(variable).map(|_| {
+            let home = home.dir().to_string_lossy().into_owned();
+            (variable.to_owned(), home)
+        });
+        Ok(Self {
+            program: invoked_program(environment)?,
+            arguments,
+            env: env.into_iter().collect(),
+        })
+    }
+}
 
 /// Returns the path under which this program was started: a symbolic link stays one. It falls back
 /// to the file itself if the name leads elsewhere, or stands for one command only.

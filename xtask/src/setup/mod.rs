@@ -42,6 +42,14 @@ pub(crate) fn install_release_tools() -> Result<PathBuf> {
     Ok(target.join("bin"))
 }
 
+/// Installs the programs that only `cargo xtask test full` runs, from `tests/full-python`.
+pub(crate) fn install_large_clients() -> Result<()> {
+    for group in groups("full-python")? {
+        python::install(&group)?;
+    }
+    Ok(())
+}
+
 /// Installs the programs that only benchmarks compare with, from `tests/bench-python`.
 pub(crate) fn install_benchmark_peers() -> Result<()> {
     for group in groups("bench-python")? {

@@ -81,6 +81,7 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         Command::Mcp(_)
         | Command::Notify(_)
         | Command::Doctor(_)
+        | Command::Env(_)
         | Command::Completions { .. }
         | Command::PackageFiles { .. } => AgentUse::Free,
     }

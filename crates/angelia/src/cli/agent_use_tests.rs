@@ -8,7 +8,7 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 55] = [
+const CLASSES: [(&str, &str, AgentUse); 64] = [
     ("run", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
     ("start", "", AgentUse::StartsDaemon),
@@ -62,6 +62,15 @@ const CLASSES: [(&str, &str, AgentUse); 55] = [
     ("doctor", "", AgentUse::Free),
     ("config", "show", AgentUse::Refused),
     ("completions", "bash", AgentUse::Free),
+    ("env", "", AgentUse::Free),
+    ("setup claude", "--write", AgentUse::Refused),
+    ("setup codex", "--write", AgentUse::Refused),
+    ("setup aider", "--write", AgentUse::Refused),
+    ("setup llm", "--write", AgentUse::Refused),
+    ("setup open-webui", "--write", AgentUse::Refused),
+    ("setup zed", "--write", AgentUse::Refused),
+    ("setup neovim", "--write", AgentUse::Refused),
+    ("setup jetbrains", "--write", AgentUse::Refused),
     ("setup hermes", "--write", AgentUse::Refused),
     ("package-files", "DIR", AgentUse::Free),
 ];
@@ -96,11 +105,13 @@ fn every_command_is_classified() {
 
 #[test]
 fn an_agent_may_look_at_what_setup_would_do_but_not_do_it() {
-    for (flag, class) in
-        [("", AgentUse::Free), ("--write", AgentUse::Refused), ("--undo", AgentUse::Refused)]
-    {
-        let words = format!("angelia setup hermes {flag}");
-        let cli = Cli::try_parse_from(words.split_ascii_whitespace()).unwrap();
-        assert_eq!(agent_use(&cli.command), class, "{flag}");
+    for tool in ["hermes", "aider", "zed"] {
+        for (flag, class) in
+            [("", AgentUse::Free), ("--write", AgentUse::Refused), ("--undo", AgentUse::Refused)]
+        {
+            let words = format!("angelia setup {tool} {flag}");
+            let cli = Cli::try_parse_from(words.split_ascii_whitespace()).unwrap();
+            assert_eq!(agent_use(&cli.command), class, "{tool} {flag}");
+        }
     }
 }

@@ -73,6 +73,8 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Print a completion script for a shell.
     Completions { shell: clap_complete::Shell },
+    /// Print shell lines that point a program at the daemon: `eval "$(angelia env)"`.
+    Env(super::env::EnvArgs),
     /// Connect another program with Angelia, or show what that would change.
     #[command(subcommand)]
     Setup(super::setup::SetupCommand),

@@ -19,7 +19,8 @@
 //! - [`codex`]: manages Angelia's entries in Codex's own configuration.
 //! - [`mcp`]: serves our tools to an MCP client.
 //! - [`keys`]: API keys that let others use the model APIs.
-//! - [`setup`]: connects other programs with Angelia.
+//! - [`env`](mod@env): variables for clients; [`setup`]: connects other programs with Angelia, by
+//!   editing their files ([`user_file`]).
 //! - [`package_files`]: writes the man pages, completions and links that packages contain.
 //! - [`doctor`]: reports which agents are installed and what is missing.
 //! - [`config`]: the configuration file.
@@ -36,6 +37,7 @@ mod bus;
 mod codex;
 mod config;
 mod doctor;
+mod env;
 pub(crate) mod error;
 mod keys;
 pub(crate) mod lifecycle;
@@ -54,6 +56,7 @@ mod table;
 mod text_width;
 mod turns;
 mod usage;
+mod user_file;
 pub(crate) mod view;
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
@@ -177,7 +180,10 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
         return keys::run(&command, &environment, cli.config.as_deref());
     }
     if let Command::Setup(command) = command {
-        return setup::run(&command, &environment);
+        return setup::run(&command, &environment, cli.config.as_deref());
+    }
+    if let Command::Env(args) = command {
+        return env::run(&args, &environment, cli.config.as_deref());
     }
     // A broken configuration must not keep anybody from its log or from stopping the daemon.
     if let Command::Logs(args) = command {
@@ -233,6 +239,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             | Command::Completions { .. }
             | Command::PackageFiles { .. }
             | Command::Setup(_)
+            | Command::Env(_)
             | Command::Notify(_) => Ok(Exit::Done),
         }
     }));

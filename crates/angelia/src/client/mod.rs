@@ -33,7 +33,8 @@ use angelia_core::{
 };
 use angelia_frontends::{
     http::{
-        ConfigReload, ConfigState, HealthStatus, KEY_HEADER, REPEAT_HEADER, TERMINAL_HEADER,
+        ConfigReload, ConfigResource, ConfigState, HealthStatus, KEY_HEADER, REPEAT_HEADER,
+        TERMINAL_HEADER,
         resources::{
             AcceptedTurnResource, ApprovalResource, AuditResource, ResourceList, SessionResource,
             TurnResource,
@@ -158,6 +159,11 @@ impl DaemonClient {
 
     /// Returns the state of the daemon's configuration file.
     pub(crate) async fn config_state(&self) -> Result<ConfigState, ClientError> {
+        self.call_json(request(Method::GET, "/api/config")).await
+    }
+
+    /// Returns the settings that are in force.
+    pub(crate) async fn config(&self) -> Result<ConfigResource, ClientError> {
         self.call_json(request(Method::GET, "/api/config")).await
     }
 

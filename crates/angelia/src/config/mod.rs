@@ -57,4 +57,5 @@ pub(crate) use types::{
     ApiKey, DEFAULT_ENDPOINT, HermesSocket, KeyFields, KeyHash, KeyProfiles, LiveAgentLimit,
     Period, is_key_name,
 };
+pub(crate) use yaml::parse_yaml;
 pub(crate) use yaml_edit::{add_key, remove_key};

@@ -43,6 +43,22 @@ pub(crate) fn parse(text: &str, file: &Arc<str>) -> Result<Node, Problem> {
     }
 }
 
+/// Parses the YAML of another program into plain values; an empty text is null.
+pub(crate) fn parse_yaml(text: &str) -> Result<serde_json::Value, String> {
+    let options = serde_saphyr::options! {
+        emit_comments: false,
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_events: 4 * MAX_NODES,
+        },
+    };
+    let value: Option<serde_json::Value> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    Ok(value.unwrap_or_default())
+}
+
 #[derive(Clone, Copy)]
 struct YamlSource<'a> {
     text: &'a str,

@@ -36,6 +36,7 @@ mod session_files;
 mod sessions;
 mod settings;
 mod setup;
+mod setup_clients;
 mod status;
 mod stopping;
 mod terminal;

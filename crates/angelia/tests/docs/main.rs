@@ -20,14 +20,16 @@ use crate::{
 /// How many blocks of all pages may be left out.
 const MAX_SKIPPED: usize = 5;
 
+const RECIPES: &str = "docs/recipes";
+
 fn pages() -> Vec<Page> {
-    let docs = fs::read_dir(workspace_root().join("docs")).unwrap();
-    let mut names: Vec<String> = docs
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
-        .map(|path| format!("docs/{}", path.file_name().unwrap().display()))
-        .collect();
-    names.push("README.md".to_owned());
+    let mut names = vec!["README.md".to_owned()];
+    for folder in ["docs", RECIPES] {
+        let entries = fs::read_dir(workspace_root().join(folder)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let pages = paths.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+        names.extend(pages.map(|path| format!("{folder}/{}", path.file_name().unwrap().display())));
+    }
     names.sort();
     names
         .into_iter()
@@ -35,14 +37,26 @@ fn pages() -> Vec<Page> {
         .collect()
 }
 
-#[test]
-fn real_what_the_pages_print_works() {
+/// Follows every page for which `is_meant` returns true.
+fn follow_pages(is_meant: impl Fn(&str) -> bool) {
     let mut pages = pages();
-    pages.retain(|page| page.steps.iter().any(|step| matches!(step, Step::Command { .. })));
+    pages.retain(|page| {
+        is_meant(&page.name) && page.steps.iter().any(|step| matches!(step, Step::Command { .. }))
+    });
     assert!(pages.len() > 3, "{pages:#?}");
     let failures = pages.iter().filter_map(|page| Reader::new().follow(page).err());
     let failures: Vec<String> = failures.collect();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn real_what_the_pages_print_works() {
+    follow_pages(|name| !name.starts_with(RECIPES));
+}
+
+#[test]
+fn real_what_the_recipes_print_works() {
+    follow_pages(|name| name.starts_with(RECIPES));
 }
 
 #[test]

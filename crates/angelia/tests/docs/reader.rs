@@ -178,7 +178,8 @@ impl Reader {
             let marker = format!("@@@ line {line}\n");
             let printed = output.split(&marker).nth(1).unwrap_or_default();
             let printed = printed.split("@@@ ").next().unwrap_or_default();
-            if let Some(text) = prints.iter().find(|text| !printed.contains(*text)) {
+            let mut prints = prints.iter().map(|text| text.replace(PRINTED_ADDRESS, &self.address));
+            if let Some(text) = prints.find(|text| !printed.contains(text)) {
                 return Err(format!("{}:{line}: no `{text}` in:\n{printed}", page.name));
             }
         }

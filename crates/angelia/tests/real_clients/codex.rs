@@ -143,7 +143,7 @@ fn fails_and_leaves(bench: DaemonFixture) {
 }
 
 /// Returns the program's path inside the package for this platform.
-fn binary() -> std::path::PathBuf {
+pub(crate) fn binary() -> std::path::PathBuf {
     let packages = workspace_root().join("target/npm/codex/node_modules");
     let packages = fs::read_dir(packages).into_iter().flatten().flatten();
     let vendored = packages.flat_map(|package| fs::read_dir(package.path().join("vendor")));

@@ -14,6 +14,7 @@ mod daemon_fixture;
 #[path = "../cli/machine.rs"]
 mod machine;
 mod openai;
+mod setup;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/transcript.rs"]
 mod transcript;

@@ -22,31 +22,65 @@ use super::{
     layout::{self, Layout, TableHeader},
 };
 
-/// The marker at the end of a line.
-pub(super) const LINE_MARKER: &str = "# angelia codex";
-pub(super) const BEGIN_MARKER: &str = "# >>> angelia codex enable: ours down to `<<<`, changes in it are lost; \
-                                `angelia codex disable` takes it away";
+/// How the lines of one edit are marked. Two commands write to the file, and neither touches the
+/// lines of the other.
+#[derive(Debug)]
+pub(super) struct EditMarks {
+    /// At the end of a line.
+    pub(super) line: &'static str,
+    pub(super) begin: &'static str,
+    begin_prefix: &'static str,
+    pub(super) end: &'static str,
+    end_prefix: &'static str,
+    /// The only line of the edit that is not in a table.
+    pub(super) top_line: Option<&'static str>,
+}
+
+/// `angelia codex enable`.
+pub(super) const ENABLE: EditMarks = EditMarks {
+    line: "# angelia codex",
+    begin: "# >>> angelia codex enable: ours down to `<<<`, changes in it are lost; \
+            `angelia codex disable` takes it away",
+    begin_prefix: "# >>> angelia codex",
+    end: "# <<< angelia codex: ",
+    end_prefix: "# <<< angelia codex",
+    top_line: Some("default_permissions = \":workspace\" # angelia codex"),
+};
+
+/// `angelia setup codex --write`.
+pub(super) const SETUP: EditMarks = EditMarks {
+    line: "# angelia setup codex",
+    begin: "# >>> angelia setup codex: ours down to `<<<`, changes in it are lost; \
+            `angelia setup codex --undo` takes it away",
+    begin_prefix: "# >>> angelia setup codex",
+    end: "# <<< angelia setup codex: ",
+    end_prefix: "# <<< angelia setup codex",
+    top_line: None,
+};
+
 /// Flags after the begin marker, without which the original text could not be restored.
 pub(super) const NEW_FILE_FLAG: &str = " [new file]";
 pub(super) const OPEN_LINE_FLAG: &str = " [open line]";
-pub(super) const END_MARKER: &str = "# <<< angelia codex: ";
 
-const BEGIN_PREFIX: &str = "# >>> angelia codex";
-const END_PREFIX: &str = "# <<< angelia codex";
-
-/// The only setting of Angelia's that is not in a table.
-pub(super) const PERMISSIONS_LINE: &str = "default_permissions = \":workspace\" # angelia codex";
-
-/// Returns the text without Angelia's settings, or `None` if Angelia created the file.
+/// Returns the text without the settings of `angelia codex enable`, or `None` if it created the
+/// file.
 pub fn without_angelia_config(text: &str) -> Result<Option<String>, ConfigSyntaxError> {
+    without_edit(text, &ENABLE)
+}
+
+/// Returns the text without the lines with these marks, or `None` if that edit created the file.
+pub(super) fn without_edit(
+    text: &str,
+    marks: &EditMarks,
+) -> Result<Option<String>, ConfigSyntaxError> {
     let document = layout::parse(text)?;
     let layout = Layout::of(&document);
-    let marks = BlockMarkers::of(text, &layout);
-    let mut ours = marks.lines.clone();
+    let found = BlockMarkers::of(text, &layout, marks);
+    let mut ours = found.lines.clone();
     for (index, header) in layout.headers.iter().enumerate() {
-        if marks.is_ours(header) {
+        if found.is_ours(header) {
             let next = layout.headers.get(index + 1).map(|next| next.start);
-            ours.push(table_extent(text, &layout, header.start, next.or(marks.end)));
+            ours.push(table_extent(text, &layout, header.start, next.or(found.end)));
         }
     }
     // Copy everything between Angelia's ranges.
@@ -55,22 +89,22 @@ pub fn without_angelia_config(text: &str) -> Result<Option<String>, ConfigSyntax
     let (mut from, mut before_block) = (0, None);
     for range in ours {
         rest.push_str(text.get(from..range.start).unwrap_or_default());
-        if marks.begin == Some(range.start) {
+        if found.begin == Some(range.start) {
             before_block = Some(rest.len());
         }
         from = from.max(range.end);
     }
     rest.push_str(text.get(from..).unwrap_or_default());
     // The line break before the block is Angelia's too, unless more text follows the block.
-    if marks.open_line && before_block == Some(rest.len()) {
+    if found.open_line && before_block == Some(rest.len()) {
         let shorter = rest.strip_suffix('\n').unwrap_or(&rest);
         let shorter = shorter.strip_suffix('\r').unwrap_or(shorter);
         rest.truncate(shorter.len());
     }
     if let Err(broken) = layout::parse(&rest) {
-        return Err(removal_error(text, marks.end, &broken));
+        return Err(removal_error(text, found.end, &broken));
     }
-    Ok((!(marks.new_file && rest.is_empty())).then_some(rest))
+    Ok((!(found.new_file && rest.is_empty())).then_some(rest))
 }
 
 /// Explains why removing the block would break the file: settings after the block belong to its
@@ -111,7 +145,7 @@ pub(super) fn line_end(text: &str, at: usize) -> usize {
     behind.find('\n').map_or(text.len(), |newline| at + newline + 1)
 }
 
-/// Everything that marks lines as Angelia's.
+/// Everything in a text that marks lines as those of one edit.
 #[derive(Debug, Default)]
 struct BlockMarkers {
     /// Lines of Angelia's that are not part of a table.
@@ -125,38 +159,38 @@ struct BlockMarkers {
 }
 
 impl BlockMarkers {
-    fn of(text: &str, layout: &Layout) -> Self {
-        let mut marks = Self::default();
+    fn of(text: &str, layout: &Layout, marks: &EditMarks) -> Self {
+        let mut found = Self::default();
         let mut named = Vec::new();
         for (range, line) in lines_with_ranges(text) {
             if layout.is_inside_value(range.start) {
                 continue;
             }
-            if line.starts_with(BEGIN_PREFIX) {
-                marks.begin.get_or_insert(range.start);
-                marks.new_file |= line.ends_with(NEW_FILE_FLAG);
-                marks.open_line |= line.ends_with(OPEN_LINE_FLAG);
-                marks.lines.push(range);
-            } else if let Some(list) = line.strip_prefix(END_PREFIX) {
-                marks.end = Some(range.start);
+            if line.starts_with(marks.begin_prefix) {
+                found.begin.get_or_insert(range.start);
+                found.new_file |= line.ends_with(NEW_FILE_FLAG);
+                found.open_line |= line.ends_with(OPEN_LINE_FLAG);
+                found.lines.push(range);
+            } else if let Some(list) = line.strip_prefix(marks.end_prefix) {
+                found.end = Some(range.start);
                 let list = list.trim_start_matches(':').split_whitespace();
                 named.extend(list.filter_map(parse_table_name));
-                marks.lines.push(range);
-            } else if line == PERMISSIONS_LINE {
-                marks.lines.push(range);
+                found.lines.push(range);
+            } else if Some(line) == marks.top_line {
+                found.lines.push(range);
             }
         }
         let marked = layout.headers.iter().filter(|header| {
             let line = text.get(header.start..line_end(text, header.start));
-            line.is_some_and(|line| line.trim_end().ends_with(LINE_MARKER))
+            line.is_some_and(|line| line.trim_end().ends_with(marks.line))
         });
-        marks.paths = marked.map(|header| header.path.clone()).collect();
+        found.paths = marked.map(|header| header.path.clone()).collect();
         // The begin marker is gone only if Codex has rewritten the file; the line markers are then
         // gone too, so the list in the end marker counts.
-        if marks.begin.is_none() {
-            marks.paths.extend(named);
+        if found.begin.is_none() {
+            found.paths.extend(named);
         }
-        marks
+        found
     }
 
     /// Includes subtables of Angelia's tables, which would mean nothing without them.

@@ -12,8 +12,8 @@ use toml_edit::{Document, Item};
 use super::{
     ConfigSyntaxError,
     block::{
-        BEGIN_MARKER, END_MARKER, LINE_MARKER, NEW_FILE_FLAG, OPEN_LINE_FLAG, PERMISSIONS_LINE,
-        line_end, lines_with_ranges, text_start, without_angelia_config,
+        ENABLE, EditMarks, NEW_FILE_FLAG, OPEN_LINE_FLAG, line_end, lines_with_ranges, text_start,
+        without_angelia_config, without_edit,
     },
     layout::{self, Layout},
     mcp_server, toml_value,
@@ -68,9 +68,9 @@ pub enum PartState {
 
 /// A table that Angelia writes.
 #[derive(Clone, Debug)]
-struct ConfigTable {
-    name: String,
-    lines: Vec<String>,
+pub(super) struct ConfigTable {
+    pub(super) name: String,
+    pub(super) lines: Vec<String>,
 }
 
 /// Returns `text` with the desired settings, which replace those that Angelia wrote before. `text`
@@ -86,31 +86,96 @@ pub fn with_angelia_config(
     let document = layout::parse(base.as_deref().unwrap_or_default())?;
     let mut parts = Vec::new();
     let permissions = wish.workspace_writes && add_permissions_part(&document, &mut parts);
-    let mut pieces = build_tables(&document, wish, &mut parts);
-    let build =
-        |pieces: &[ConfigTable]| assemble_text(base.as_deref(), &document, permissions, pieces);
-    // An edit is valid only if removing it restores the original text.
-    let stands = |text: &str| without_angelia_config(text).is_ok_and(|back| back == base);
-    let mut text = build(&pieces);
-    if !stands(&text) {
-        // At least one table conflicts with the file, for example with an inline table of the same
-        // name. Find the conflicting ones, and leave them out.
-        pieces.retain(|piece| {
-            let stands = stands(&build(std::slice::from_ref(piece)));
-            if !stands {
-                mark_failed(&mut parts, &piece.name);
-            }
-            stands
-        });
-        text = build(&pieces);
+    let pieces = build_tables(&document, wish, &mut parts);
+    Ok(TableEdit { base: base.as_deref(), document: &document, marks: &ENABLE, permissions }
+        .apply(pieces, parts))
+}
+
+/// An edit that adds marked tables to a text without them.
+pub(super) struct TableEdit<'a> {
+    /// `None` if there is no file.
+    pub(super) base: Option<&'a str>,
+    pub(super) document: &'a Document<&'a str>,
+    pub(super) marks: &'a EditMarks,
+    /// Whether to write the one line that is in no table.
+    pub(super) permissions: bool,
+}
+
+impl TableEdit<'_> {
+    /// Adds the tables, and leaves out and reports those that the file does not allow.
+    pub(super) fn apply(
+        &self,
+        mut pieces: Vec<ConfigTable>,
+        mut parts: Vec<ConfigPart>,
+    ) -> ConfigEdit {
+        // An edit is valid only if removing it restores the original text.
+        let stands = |text: &str| {
+            without_edit(text, self.marks).is_ok_and(|back| back.as_deref() == self.base)
+        };
+        let mut text = self.assemble_text(&pieces);
         if !stands(&text) {
-            for piece in &pieces {
-                mark_failed(&mut parts, &piece.name);
+            // At least one table conflicts with the file, for example with an inline table of the
+            // same name. Find the conflicting ones, and leave them out.
+            pieces.retain(|piece| {
+                let stands = stands(&self.assemble_text(std::slice::from_ref(piece)));
+                if !stands {
+                    mark_failed(&mut parts, &piece.name);
+                }
+                stands
+            });
+            text = self.assemble_text(&pieces);
+            if !stands(&text) {
+                for piece in &pieces {
+                    mark_failed(&mut parts, &piece.name);
+                }
+                self.base.unwrap_or_default().clone_into(&mut text);
             }
-            text = base.clone().unwrap_or_default();
         }
+        ConfigEdit { text, parts }
     }
-    Ok(ConfigEdit { text, parts })
+
+    fn assemble_text(&self, pieces: &[ConfigTable]) -> String {
+        let top_line = self.marks.top_line.filter(|_| self.permissions);
+        if top_line.is_none() && pieces.is_empty() {
+            return self.base.unwrap_or_default().to_owned();
+        }
+        let text = self.base.unwrap_or_default();
+        let newline = match text.find('\n') {
+            Some(at) if text.get(..at).is_some_and(|line| line.ends_with('\r')) => "\r\n",
+            _ => "\n",
+        };
+        let open_line = text.len() > text_start(text) && !text.ends_with('\n');
+        let mut block = Vec::new();
+        let top = top_line.map(|line| (line, top_level_position(text, &Layout::of(self.document))));
+        let flag = match self.base {
+            None => NEW_FILE_FLAG,
+            Some(_) if open_line => OPEN_LINE_FLAG,
+            Some(_) => "",
+        };
+        block.push(format!("{}{flag}", self.marks.begin));
+        if let Some((line, None)) = top {
+            block.push(line.to_owned());
+        }
+        for piece in pieces {
+            block.push(format!("[{}] {}", piece.name, self.marks.line));
+            block.extend(piece.lines.iter().cloned());
+        }
+        let names: Vec<&str> = pieces.iter().map(|piece| piece.name.as_str()).collect();
+        block.push(format!("{}{}", self.marks.end, names.join(" ")).trim_end().to_owned());
+
+        let mut out = text.to_owned();
+        if open_line {
+            out.push_str(newline);
+        }
+        for line in block {
+            out.push_str(&line);
+            out.push_str(newline);
+        }
+        if let Some((line, Some(at))) = top {
+            out.insert_str(at, &format!("{line}{newline}"));
+        }
+        out
+    }
 }
 
 fn mark_failed(parts: &mut [ConfigPart], name: &str) {
@@ -192,53 +257,6 @@ impl OwnServerLaunch {
         let raw = serde_json::value::to_raw_value(&server).map_err(|error| error.to_string())?;
         mcp_server::to_server_table(OWN_SERVER, &raw.into())
     }
-}
-
-fn assemble_text(
-    base: Option<&str>,
-    document: &Document<&str>,
-    permissions: bool,
-    pieces: &[ConfigTable],
-) -> String {
-    if !permissions && pieces.is_empty() {
-        return base.unwrap_or_default().to_owned();
-    }
-    let text = base.unwrap_or_default();
-    let newline = match text.find('\n') {
-        Some(at) if text.get(..at).is_some_and(|line| line.ends_with('\r')) => "\r\n",
-        _ => "\n",
-    };
-    let open_line = text.len() > text_start(text) && !text.ends_with('\n');
-    let mut block = Vec::new();
-    let top = permissions.then(|| top_level_position(text, &Layout::of(document)));
-    let flag = match base {
-        None => NEW_FILE_FLAG,
-        Some(_) if open_line => OPEN_LINE_FLAG,
-        Some(_) => "",
-    };
-    block.push(format!("{BEGIN_MARKER}{flag}"));
-    if top == Some(None) {
-        block.push(PERMISSIONS_LINE.to_owned());
-    }
-    for piece in pieces {
-        block.push(format!("[{}] {LINE_MARKER}", piece.name));
-        block.extend(piece.lines.iter().cloned());
-    }
-    let names: Vec<&str> = pieces.iter().map(|piece| piece.name.as_str()).collect();
-    block.push(format!("{END_MARKER}{}", names.join(" ")).trim_end().to_owned());
-
-    let mut out = text.to_owned();
-    if open_line {
-        out.push_str(newline);
-    }
-    for line in block {
-        out.push_str(&line);
-        out.push_str(newline);
-    }
-    if let Some(Some(top)) = top {
-        out.insert_str(top, &format!("{PERMISSIONS_LINE}{newline}"));
-    }
-    out
 }
 
 /// Returns the position for a setting outside of any table: after the last such setting, or else at

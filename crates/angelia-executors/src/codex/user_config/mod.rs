@@ -2,17 +2,17 @@
 //!
 //! - [`DesiredConfig`], [`ConfigEdit`]: the settings to write, and the resulting edit.
 //! - [`with_angelia_config`], [`without_angelia_config`]: text in, text out. Pure.
+//! - [`provider`]: the model provider of `angelia setup codex`, and its profile. Pure.
 //! - `layout`: positions of tables and values in a text; `block`: which of its lines are Angelia's.
 //! - `mcp_server`, `toml_value`: an MCP server as a table in Codex's form, and JSON as TOML.
 //! - [`plugins`]: finds the installed plugins.
-//! - [`config_file`]: the file itself, replaced atomically.
 
 mod block;
-pub mod config_file;
 mod edit;
 mod layout;
 mod mcp_server;
 pub mod plugins;
+pub mod provider;
 mod toml_value;
 
 pub use block::without_angelia_config;

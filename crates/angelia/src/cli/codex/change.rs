@@ -4,9 +4,7 @@ use std::{fs, io, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc};
 
 use angelia_core::{model::AuditAction, ports::LoginState};
 use angelia_executors::codex::user_config::{
-    ConfigPart, PartState,
-    config_file::{ConfigFile, ConfigFileError},
-    with_angelia_config, without_angelia_config,
+    ConfigPart, PartState, with_angelia_config, without_angelia_config,
 };
 
 use super::{
@@ -18,6 +16,7 @@ use crate::{
     cli::{
         error::{CommandError, Exit},
         print,
+        user_file::{UserFile, UserFileError},
     },
 };
 
@@ -33,7 +32,7 @@ pub(super) async fn enable(
 ) -> Result<Exit, CommandError> {
     if home.dir.is_dir() {
         // Before Codex is started, which would wait on a file that is a named pipe.
-        ConfigFile::open(&home.dir)?.read()?;
+        UserFile::open(&home.config_path())?.read()?;
     }
     let wished = desired_config::collect_desired(app, file, home, args)?;
     check_program(app, args.dry_run).await?;
@@ -121,7 +120,7 @@ fn apply_edit(
         }
         make_folder(&home.dir)?;
     }
-    let file = ConfigFile::open(&home.dir)?;
+    let file = UserFile::open(&home.config_path())?;
     let mut attempt = 1;
     loop {
         let old = file.read()?;
@@ -131,7 +130,7 @@ fn apply_edit(
         }
         match file.replace(old.as_deref(), new.as_deref()) {
             Ok(()) => return Ok(FileChange { old, new, parts: said }),
-            Err(ConfigFileError::Changed(_)) if attempt < MAX_ATTEMPTS => attempt += 1,
+            Err(UserFileError::Changed(_)) if attempt < MAX_ATTEMPTS => attempt += 1,
             Err(error) => return Err(error.into()),
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use angelia_executors::codex::user_config::{DesiredConfig, OwnServerLaunch, plugins};
 
 use super::{CodexHome, EnableArgs};
-use crate::{assemble::App, cli::error::CommandError};
+use crate::{assemble::App, cli::error::CommandError, program::ProgramCall};
 
 /// The desired configuration, and the problems met while it was collected.
 pub(super) struct DesiredEntries {
@@ -46,20 +46,7 @@ pub(super) fn collect_desired(
 /// Returns the command line of `angelia mcp`. Codex passes hardly any environment to its servers,
 /// so our `--config` and `ANGELIA_HOME` must be repeated there.
 fn own_tools_command(app: &App, file: Option<&Path>) -> Result<OwnServerLaunch, CommandError> {
-    let program = std::env::current_exe()
-        .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
-    let mut arguments = Vec::new();
-    if let Some(file) = file {
-        let file = std::path::absolute(file).map_err(CommandError::internal)?;
-        arguments.push("--config".to_owned());
-        arguments.push(file.to_string_lossy().into_owned());
-    }
-    arguments.push("mcp".to_owned());
-    let variable = "ANGELIA_HOME";
-    let set = app.environment.non_empty(variable);
-    let env = set.map(|_| {
-        let home = app.home.dir().to_string_lossy().into_owned();
-        (variable.to_owned(), home)
-    });
-    Ok(OwnServerLaunch { program, arguments, env: env.into_iter().collect() })
+    let ProgramCall { program, arguments, env } =
+        ProgramCall::find(&app.environment, &app.home, file, "mcp")?;
+    Ok(OwnServerLaunch { program, arguments, env })
 }

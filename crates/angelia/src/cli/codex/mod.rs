@@ -22,10 +22,7 @@ use angelia_core::{
     model::TurnState,
     ports::{Page, Store},
 };
-use angelia_executors::codex::{
-    REGISTRATION,
-    user_config::{ConfigSyntaxError, config_file::ConfigFileError},
-};
+use angelia_executors::codex::{REGISTRATION, user_config::ConfigSyntaxError};
 use clap::{Args, Subcommand};
 
 use super::error::{CommandError, Exit};
@@ -83,18 +80,18 @@ pub(crate) async fn run(
 }
 
 /// Codex's own folder. One named by `CODEX_HOME` must already exist.
-struct CodexHome {
-    dir: PathBuf,
-    is_explicit: bool,
+pub(super) struct CodexHome {
+    pub(super) dir: PathBuf,
+    pub(super) is_explicit: bool,
 }
 
 impl CodexHome {
-    fn config_path(&self) -> PathBuf {
+    pub(super) fn config_path(&self) -> PathBuf {
         self.dir.join("config.toml")
     }
 }
 
-fn find_codex_home(environment: &Environment) -> Result<CodexHome, CommandError> {
+pub(super) fn find_codex_home(environment: &Environment) -> Result<CodexHome, CommandError> {
     if let Some(named) = environment.non_empty("CODEX_HOME") {
         return Ok(CodexHome { dir: named.into(), is_explicit: true });
     }
@@ -108,21 +105,6 @@ fn find_codex_home(environment: &Environment) -> Result<CodexHome, CommandError>
 fn broken_config_error(home: &CodexHome, broken: &ConfigSyntaxError) -> CommandError {
     let message = format!("{}: {broken}", home.config_path().display());
     CommandError::new(Exit::Config, message).with_hint("correct it; nothing was changed")
-}
-
-impl From<ConfigFileError> for CommandError {
-    fn from(error: ConfigFileError) -> Self {
-        let (exit, hint) = match &error {
-            ConfigFileError::NotText(_) | ConfigFileError::NotAFile(_) => {
-                (Exit::Config, "correct it; nothing was changed")
-            }
-            ConfigFileError::Busy(_) | ConfigFileError::Changed(_) => {
-                (Exit::TryLater, "nothing was changed; try again")
-            }
-            ConfigFileError::Io { .. } => (Exit::Failed, "nothing was changed"),
-        };
-        Self::new(exit, error.to_string()).with_hint(hint)
-    }
 }
 
 /// Fails while Codex works on a turn: that turn has already read the configuration, and must not

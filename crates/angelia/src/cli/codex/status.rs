@@ -5,9 +5,7 @@ use std::{fmt::Write as _, path::Path, sync::Arc};
 use angelia_core::ports::{ExecutorHealth, LoginState};
 use angelia_executors::codex::{
     REGISTRATION,
-    user_config::{
-        ConfigEdit, PartState, config_file::ConfigFile, with_angelia_config, without_angelia_config,
-    },
+    user_config::{ConfigEdit, PartState, with_angelia_config, without_angelia_config},
 };
 use serde::Serialize;
 
@@ -18,6 +16,7 @@ use crate::{
         doctor,
         error::{CommandError, Exit},
         print,
+        user_file::UserFile,
     },
 };
 
@@ -59,7 +58,7 @@ pub(super) async fn status(
     home: &CodexHome,
     json: bool,
 ) -> Result<Exit, CommandError> {
-    let text = if home.dir.is_dir() { ConfigFile::open(&home.dir)?.read()? } else { None };
+    let text = if home.dir.is_dir() { UserFile::open(&home.config_path())?.read()? } else { None };
     let before = text.as_deref().map(without_angelia_config).transpose();
     let before = before.map_err(|error| broken_config_error(home, &error))?.flatten();
     let enabled = text != before;

@@ -1,19 +1,76 @@
 //! `angelia setup`: connects another program with Angelia. Without a flag it only shows what it
-//! would do; `--write` does it and `--undo` takes it back.
+//! would do; `--write` does it and `--undo` takes it back
+//! (`docs/design/0026-connecting-clients.md`).
 //!
+//! - [`client`]: what `setup` knows about a client; one file per client beside it.
+//! - [`apply`]: shows, writes and takes back; [`key_pickup`], [`git_tracking`]: what it checks.
+//! - [`marked_block`], [`json_entry`] (by [`json_text`]), [`own_file`]: how files are edited. Pure.
 //! - [`hermes`]: the names of Hermes' bus programs.
 
+mod aider;
+mod apply;
+mod claude;
+mod client;
+mod codex;
+mod git_tracking;
 pub(crate) mod hermes;
+mod jetbrains;
+mod json_entry;
+mod json_text;
+mod key_pickup;
+mod llm;
+mod marked_block;
+mod neovim;
+mod open_webui;
+mod own_file;
+#[cfg(test)]
+mod tests;
+mod zed;
+
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 
+use self::apply::ClientSetup;
 use super::error::{CommandError, Exit};
 use crate::config::Environment;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SetupCommand {
+    /// Claude Code: settings for `claude --settings`.
+    Claude(ClientArgs),
+    /// Codex: a model provider and a profile; no default changes.
+    Codex(ModelClientArgs),
+    /// Aider: its address, key and model.
+    Aider(ModelClientArgs),
+    /// The `llm` program: a model called `angelia`.
+    Llm(ModelClientArgs),
+    #[command(about = "Open WebUI: a file with its variables")]
+    OpenWebui(ClientArgs),
+    /// Zed: Angelia as an agent.
+    Zed(ClientArgs),
+    /// Neovim: a module for plugins that use ACP agents.
+    Neovim(ClientArgs),
+    #[command(about = "JetBrains' IDEs: Angelia as an agent")]
+    Jetbrains(ClientArgs),
     /// Make the programs of hermes-bus available under their own names, as links to Angelia.
     Hermes(hermes::HermesArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
+    #[command(flatten)]
+    pub(crate) change: SetupChange,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelClientArgs {
+    #[command(flatten)]
+    pub(crate) change: SetupChange,
+
+    /// The model that the client uses by this configuration, such as `codex/default`.
+    #[arg(long, short, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
 }
 
 /// Whether to change something, and in which direction.
@@ -31,13 +88,47 @@ pub(crate) struct SetupChange {
 impl SetupCommand {
     /// Returns whether the command only shows what there is.
     pub(crate) fn is_read_only(&self) -> bool {
-        let Self::Hermes(hermes::HermesArgs { change, .. }) = self;
+        let change = self.change();
         !change.write && !change.undo
+    }
+
+    fn change(&self) -> &SetupChange {
+        match self {
+            Self::Hermes(hermes::HermesArgs { change, .. }) => change,
+            Self::Claude(args)
+            | Self::OpenWebui(args)
+            | Self::Zed(args)
+            | Self::Neovim(args)
+            | Self::Jetbrains(args) => &args.change,
+            Self::Codex(args) | Self::Aider(args) | Self::Llm(args) => &args.change,
+        }
     }
 }
 
-pub(crate) fn run(command: &SetupCommand, environment: &Environment) -> Result<Exit, CommandError> {
-    match command {
-        SetupCommand::Hermes(args) => hermes::run(args, environment),
+/// Runs the command. `file` is the configuration file named on the command line.
+pub(crate) fn run(
+    command: &SetupCommand,
+    environment: &Environment,
+    file: Option<&Path>,
+) -> Result<Exit, CommandError> {
+    let (client, model) = match command {
+        SetupCommand::Hermes(args) => return hermes::run(args, environment),
+        SetupCommand::Claude(_) => (&claude::CLIENT, None),
+        SetupCommand::Codex(args) => (&codex::CLIENT, args.model.as_deref()),
+        SetupCommand::Aider(args) => (&aider::CLIENT, args.model.as_deref()),
+        SetupCommand::Llm(args) => (&llm::CLIENT, args.model.as_deref()),
+        SetupCommand::OpenWebui(_) => (&open_webui::CLIENT, None),
+        SetupCommand::Zed(_) => (&zed::CLIENT, None),
+        SetupCommand::Neovim(_) => (&neovim::CLIENT, None),
+        SetupCommand::Jetbrains(_) => (&jetbrains::CLIENT, None),
+    };
+    let change = command.change();
+    let setup = ClientSetup::new(client, environment, file, model)?;
+    if change.undo {
+        setup.undo()
+    } else if change.write {
+        setup.write()
+    } else {
+        setup.show()
     }
 }

@@ -1,0 +1,34 @@
+//! Claude Code: settings for `claude --settings`.
+//!
+//! They are not in Claude Code's own `settings.json`: that would also apply to the Claude Code that
+//! Angelia drives, which would then ask Angelia again, and to every `claude` while no daemon runs.
+
+use serde_json::json;
+
+use super::{
+    client::{Client, ClientFile, Connection},
+    own_file::{with_file, without_file},
+};
+
+/// Every file that Angelia has written has this variable.
+const MARK: &str = "ANTHROPIC_AUTH_TOKEN";
+const FILE: &str = "claude.json";
+
+pub(super) const CLIENT: Client = Client {
+    name: "claude",
+    has_key: true,
+    files: |folders| {
+        Ok(vec![ClientFile {
+            path: folders.clients.join(FILE),
+            holds_key: true,
+            with: |file, connection| with_file(file, MARK, settings(connection)),
+            without: |text| Ok(without_file(text, MARK)),
+        }])
+    },
+    usage: |folders| format!("claude --settings {}", folders.clients.join(FILE).display()),
+};
+
+fn settings(connection: &Connection) -> String {
+    let env = json!({"ANTHROPIC_BASE_URL": connection.url, MARK: connection.key});
+    format!("{:#}\n", json!({ "env": env }))
+}

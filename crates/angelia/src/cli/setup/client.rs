@@ -1,0 +1,139 @@
+//! What `setup` knows about a client: its files, and how each of them is edited.
+//!
+//! An edit is two functions from text to text. The second takes back what the first has done, to
+//! the byte, whatever else was changed in the file meanwhile.
+
+use std::path::PathBuf;
+
+use crate::{
+    cli::error::{CommandError, Exit},
+    config::Environment,
+    program::ProgramCall,
+};
+
+/// A program that can be connected with Angelia.
+pub(super) struct Client {
+    /// Its name on the command line.
+    pub(super) name: &'static str,
+    /// Whether it uses the model APIs, for which it gets a key of its own.
+    pub(super) has_key: bool,
+    /// Its files, in the order in which they are written.
+    pub(super) files: fn(&Folders<'_>) -> Result<Vec<ClientFile>, CommandError>,
+    /// Returns what to do after the files are written.
+    pub(super) usage: fn(&Folders<'_>) -> String,
+}
+
+impl Client {
+    pub(super) fn key_name(&self) -> String {
+        format!("setup-{}", self.name)
+    }
+}
+
+/// One file of a client.
+pub(super) struct ClientFile {
+    pub(super) path: PathBuf,
+    /// Whether the key is in it.
+    pub(super) holds_key: bool,
+    /// Returns the text with Angelia's part, which replaces an older one.
+    pub(super) with: fn(&FileState<'_>, &Connection) -> Result<String, EditRefusal>,
+    /// Returns the text without Angelia's part.
+    pub(super) without: fn(&str) -> Result<Removal, EditRefusal>,
+}
+
+/// A file as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FileState<'a> {
+    /// `None` if there is no file.
+    pub(super) text: Option<&'a str>,
+    /// Its permissions, if others may read it and a key would not be safe there.
+    pub(super) wide_mode: Option<u32>,
+}
+
+/// A file without Angelia's part.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Removal {
+    /// `None` if Angelia has made the file.
+    pub(super) text: Option<String>,
+    /// The permissions that the file had before, if Angelia has narrowed them.
+    pub(super) mode: Option<u32>,
+}
+
+/// Why a file is left alone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum EditRefusal {
+    /// The owner has settings of their own, which stay; holds which.
+    Own(String),
+    /// The file cannot be edited as it is; holds why.
+    Unreadable(String),
+}
+
+/// What a client needs to know to reach Angelia.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// The address without `/v1`.
+    pub(super) url: String,
+    pub(super) key: String,
+    pub(super) model: String,
+    /// Where the key is, for a client that reads it from a file.
+    pub(super) key_file: PathBuf,
+    /// The command line of `angelia acp`.
+    pub(super) acp: ProgramCall,
+}
+
+impl Connection {
+    /// The address with its `/v1`.
+    pub(super) fn v1_url(&self) -> String {
+        format!("{}/v1", self.url)
+    }
+}
+
+/// Where files of clients are.
+pub(super) struct Folders<'a> {
+    pub(super) environment: &'a Environment,
+    /// The owner's home.
+    pub(super) home: PathBuf,
+    /// Files of ours for clients, in Angelia's home.
+    pub(super) clients: PathBuf,
+}
+
+impl<'a> Folders<'a> {
+    pub(super) fn new(
+        environment: &'a Environment,
+        clients: PathBuf,
+    ) -> Result<Self, CommandError> {
+        let home = environment.home().ok_or_else(|| {
+            CommandError::new(Exit::Config, "cannot find the files of clients: HOME is not set")
+                .with_hint("set HOME")
+        })?;
+        Ok(Self { environment, home, clients })
+    }
+
+    /// `$XDG_CONFIG_HOME`, else `~/.config`.
+    pub(super) fn config(&self) -> PathBuf {
+        let named = self.environment.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
+        named.filter(|path| path.is_absolute()).unwrap_or_else(|| self.home.join(".config"))
+    }
+}
+
+/// Writes a text as a string that JSON, YAML and Lua read alike.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+impl Connection {
+    /// A connection for tests, with a key that nobody could have.
+    pub(super) fn for_tests() -> Self {
+        Self {
+            url: "http://127.0.0.1:4376".to_owned(),
+            key: format!("angelia-{}", "0".repeat(64)),
+            model: "claude/sonnet".to_owned(),
+            key_file: "/home/you/.angelia/clients/codex.key".into(),
+            acp: ProgramCall {
+                program: "/usr/bin/angelia".into(),
+                arguments: vec!["acp".to_owned()],
+                env: Vec::new(),
+            },
+        }
+    }
+}
