@@ -22,7 +22,7 @@ COLUMNS, ROWS = 80, 40
 STEPS = [
     ('angelia run "hello"\n', "say !help"),
     ("angelia run -s review '!ask cargo test'\n", "[y]es"),
-    ("y\n", "$0.0000"),
+    ("y\n", "You allowed"),
     ("angelia sessions list\n", "hello"),
 ]
 

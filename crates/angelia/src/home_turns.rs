@@ -220,6 +220,13 @@ impl TurnService for ServiceSwitch {
         }))
     }
 
+    fn change_model(&self, id: SessionId, model: Arc<str>) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(self.call(move |service| {
+            let model = Arc::clone(&model);
+            Box::pin(async move { service.change_model(id, model).await })
+        }))
+    }
+
     fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
         Box::pin(self.call(move |service| Box::pin(async move { service.fork_session(id).await })))
     }

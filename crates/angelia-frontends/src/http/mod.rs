@@ -52,8 +52,8 @@ pub use agent_processes::{AgentProcess, AgentProcesses};
 pub(crate) use api::owners_name;
 pub use api::{
     BusApi, DaemonInfo, DecisionBody, IDEMPOTENCY_WINDOW, InterruptBody, NewSessionBody,
-    REPEAT_HEADER, RestartBody, RestartProgress, RestartRequest, RestartRequests, TurnBody,
-    TurnInput, today_begins,
+    REPEAT_HEADER, RestartBody, RestartProgress, RestartRequest, RestartRequests,
+    SessionChangeBody, TurnBody, TurnInput, today_begins,
 };
 pub use caller_limits::CallerLimits;
 pub use config_control::{ConfigControl, ConfigReload, ConfigResource, ConfigState};

@@ -110,6 +110,13 @@ impl TurnService for EngineTurns {
         })
     }
 
+    fn change_model(&self, id: SessionId, model: Arc<str>) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(async move {
+            let changed = self.engine.change_session(id, |spec| spec.model = Some(model)).await?;
+            Ok((&changed).into())
+        })
+    }
+
     fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
         Box::pin(async move { Ok((&self.engine.fork_session(id).await?).into()) })
     }

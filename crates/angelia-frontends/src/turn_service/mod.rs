@@ -8,7 +8,7 @@
 mod engine;
 mod error;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use angelia_core::{
     engine::EventBatch,
@@ -43,6 +43,10 @@ pub trait TurnService: Send + Sync + 'static {
         new: NewSessionBody,
         at_terminal: bool,
     ) -> ServiceFuture<'_, SessionResource>;
+
+    /// Changes the model of a session from its next turn on: its agent is restarted on the same
+    /// conversation.
+    fn change_model(&self, id: SessionId, model: Arc<str>) -> ServiceFuture<'_, SessionResource>;
 
     fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource>;
 

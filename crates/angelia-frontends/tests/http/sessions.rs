@@ -41,6 +41,13 @@ async fn a_session_is_made_shown_renamed_forked_and_deleted() {
     let cleared = stage.call(Method::PATCH, &path, Some(json!({"title": null})));
     assert_eq!(cleared.await.success_json()["title"], json!(null));
 
+    let changed = stage.call(Method::PATCH, &path, Some(json!({"model": "elm"})));
+    assert_eq!(changed.await.success_json()["model"], "elm");
+    for wrong in [json!({"model": " "}), json!({"model": null}), json!({})] {
+        let refused = stage.call(Method::PATCH, &path, Some(wrong)).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    }
+
     let turn = stage.submit(&id, "echo hi").await;
     stage.wait_for_status(&turn, "completed").await;
     assert_eq!(stage.get(&path).await["native_session_id"], "native-1");

@@ -42,9 +42,11 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         | Command::Restart(_)
         | Command::Logs(_)
         | Command::Service(_) => AgentUse::Refused,
-        Command::Run(_) | Command::Turns(_) | Command::Approvals(_) | Command::Bridge(_) => {
-            AgentUse::ThroughDaemon
-        }
+        Command::Run(_)
+        | Command::Chat(_)
+        | Command::Turns(_)
+        | Command::Approvals(_)
+        | Command::Bridge(_) => AgentUse::ThroughDaemon,
         Command::Sessions(command) => match command {
             SessionsCommand::List(_)
             | SessionsCommand::Show { .. }

@@ -8,8 +8,9 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 64] = [
+const CLASSES: [(&str, &str, AgentUse); 65] = [
     ("run", "", AgentUse::ThroughDaemon),
+    ("chat", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
     ("start", "", AgentUse::StartsDaemon),
     ("stop", "", AgentUse::Refused),

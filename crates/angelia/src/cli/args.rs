@@ -20,6 +20,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run one turn and print its answer.
     Run(RunArgs),
+    /// Talk with an agent at a prompt line, turn after turn in one session.
+    Chat(super::chat::ChatArgs),
     /// Run the daemon in the foreground: HTTP on loopback and a Unix socket, with agents kept warm.
     Serve(ServeArgs),
     /// Run the daemon in the background; its log is `$ANGELIA_HOME/logs/angelia.log`.
@@ -87,7 +89,7 @@ pub(crate) enum Command {
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct RunArgs {
     /// The profile to use; `default` when none is named.
     #[arg(short, long)]
@@ -106,13 +108,26 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 
-    /// The model, as the agent's own CLI calls it.
+    /// The model, as the agent's own CLI calls it; a session that goes on changes to it.
     #[arg(short, long)]
     pub(crate) model: Option<String>,
+
+    /// Add a file to the prompt: a text as a marked block, a picture as a picture. Can be repeated.
+    #[arg(short, long = "file", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
 
     /// Print the turn's events, one JSON object per line, and nothing else.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print the answer as the model writes it: its Markdown is not rendered.
+    #[arg(long, conflicts_with_all = ["json", "detach"])]
+    pub(crate) raw: bool,
+
+    /// Print the turn's id and leave. The daemon runs the turn, and is started if there is none; what
+    /// the agent asks waits for a decision from anywhere.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) detach: bool,
 
     /// The prompt; read from standard input when it is `-` or missing. What is piped in besides a
     /// prompt is added below it.
@@ -257,7 +272,10 @@ pub(crate) enum TurnsCommand {
     /// Show the state of a turn, and its outcome when it has finished.
     Show {
         id: String,
+        /// Also show what the edits changed that you were asked about.
         #[arg(long)]
+        diff: bool,
+        #[arg(long, conflicts_with = "diff")]
         json: bool,
     },
     /// Follow a turn from its first event, whether it is running or finished.

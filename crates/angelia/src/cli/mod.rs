@@ -5,7 +5,8 @@
 //! - [`error`]: command errors and exit codes.
 //! - [`print`]: writes to stdout and stderr; [`pager`]: shows a long text; [`view`], [`text_width`]: how
 //!   wide and coloured a report is.
-//! - [`run`]: runs one turn, rendered for a person or printed as events.
+//! - [`run`]: runs one turn, rendered for a person or printed as events; [`chat`]: turn after turn.
+//! - [`markdown`]: lays out an answer for a terminal.
 //! - [`sessions`], [`turns`]: recorded conversations, and turns that are running or finished.
 //! - [`approvals`]: pending approvals, and the owner's decisions.
 //! - [`status`]: what is going on; [`usage`]: what turns used.
@@ -34,6 +35,7 @@ pub(crate) mod args;
 mod audit;
 mod bridge;
 mod bus;
+mod chat;
 mod codex;
 mod config;
 mod doctor;
@@ -42,6 +44,7 @@ pub(crate) mod error;
 mod keys;
 pub(crate) mod lifecycle;
 mod local_time;
+mod markdown;
 mod mcp;
 pub(crate) mod notify;
 mod package_files;
@@ -213,7 +216,8 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             app.ensure_valid_config()?;
         }
         match command {
-            Command::Run(args) => run::run(&app, args).await,
+            Command::Run(args) => run::run(&app, cli.config.as_deref(), args).await,
+            Command::Chat(args) => chat::run(&app, args).await,
             Command::Serve(args) => crate::daemon::serve(&app, args.detached).await,
             Command::Start => lifecycle::start::run(&app, cli.config.as_deref()).await,
             Command::Restart(args) => {
@@ -256,6 +260,7 @@ fn asks_daemon(command: &Command) -> bool {
     matches!(
         command,
         Command::Run(_)
+            | Command::Chat(_)
             | Command::Sessions(_)
             | Command::Turns(_)
             | Command::Approvals(_)

@@ -62,16 +62,9 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
             // `run` would begin a session under an unknown name, but only an existing session can
             // be resumed.
             let id = resolve::session_id(&Records::open(app).await?, &id).await?;
-            let args = RunArgs {
-                profile: None,
-                session: Some(id.to_string()),
-                continue_last: false,
-                cwd: None,
-                model: None,
-                json,
-                prompt,
-            };
-            run::run(app, args).await
+            let args =
+                RunArgs { session: Some(id.to_string()), json, prompt, ..RunArgs::default() };
+            run::run(app, None, args).await
         }
         SessionsCommand::Adopt(args) => adopt::run(app, &args).await,
         SessionsCommand::Fork { id } => {

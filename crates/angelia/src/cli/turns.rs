@@ -2,15 +2,16 @@
 
 mod list;
 
-use std::{io::Write as _, sync::Arc};
+use std::{fmt::Write as _, io::Write as _, sync::Arc};
 
-use angelia_core::model::TurnId;
+use angelia_core::model::{EventKind, TurnId};
 use angelia_frontends::{event_json::time::Rfc3339, turn_service::TurnService};
 
 use super::{
     args::TurnsCommand,
     error::{CommandError, Exit},
     print, run,
+    view::{Style, View, diff_style},
 };
 use crate::{assemble::App, home_turns::HomeTurns, records::Records, resolve};
 
@@ -19,10 +20,14 @@ pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, C
         TurnsCommand::List { list: args, session } => {
             list::print(&Records::open(app).await?, &args, session.as_deref()).await
         }
-        TurnsCommand::Show { id, json } => {
+        TurnsCommand::Show { id, diff, json } => {
             let records = Records::open(app).await?;
             let id = resolve::turn(&records, &id).await?;
-            show(&records, id, json).await
+            show(&records, id, json).await?;
+            if diff {
+                return print_diffs(&records, id, &View::of_stdout(&app.environment)).await;
+            }
+            Ok(Exit::Done)
         }
         TurnsCommand::Watch { id, json } => {
             let id = resolve::turn(&Records::open(app).await?, &id).await?;
@@ -61,6 +66,32 @@ async fn interrupt(
     let mut events = turns.watch(id).await?;
     while events.next().await?.is_some() {}
     print::line(&done)
+}
+
+/// Prints what each edit would change or has changed, and how it was decided.
+async fn print_diffs(records: &Records, id: TurnId, view: &View) -> Result<Exit, CommandError> {
+    let events = records.events(id).await?;
+    let mut out = String::new();
+    for event in &events {
+        let EventKind::Approval(approval) = &event.kind else { continue };
+        let Some(diff) = &approval.diff else { continue };
+        let verdict = events.iter().find_map(|event| match &event.kind {
+            EventKind::Resolved(resolved) if resolved.id == approval.id => {
+                Some(format!("{} by {}", resolved.verdict.as_str(), resolved.by))
+            }
+            _ => None,
+        });
+        let head = format!("{} · {}", approval.title, verdict.as_deref().unwrap_or("pending"));
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(out, "\n{}", view.rest(Style::Bold, &head, 0));
+        for line in diff.lines() {
+            let _infallible = writeln!(out, "{}", view.paint(diff_style(line), line));
+        }
+    }
+    if out.is_empty() {
+        out.push_str("\nnothing to edit was asked\n");
+    }
+    print::styled(&out)
 }
 
 async fn show(records: &Records, id: TurnId, json: bool) -> Result<Exit, CommandError> {

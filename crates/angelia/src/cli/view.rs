@@ -84,6 +84,19 @@ impl View {
     }
 }
 
+/// The style of a line of a unified diff.
+pub(crate) fn diff_style(line: &str) -> Style {
+    match line.as_bytes().first() {
+        Some(b'+') if line.starts_with("+++ ") => Style::Bold,
+        Some(b'-') if line.starts_with("--- ") => Style::Bold,
+        Some(b'+') => Style::Good,
+        Some(b'-') => Style::Bad,
+        Some(b'\\') => Style::Warning,
+        Some(b'@') => Style::Faint,
+        _ => Style::Plain,
+    }
+}
+
 /// Separates the parts of a line.
 const SEPARATOR: &str = " · ";
 

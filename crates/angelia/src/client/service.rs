@@ -1,9 +1,11 @@
 //! The turns that run in the daemon.
 
+use std::sync::Arc;
+
 use angelia_core::model::{ApprovalId, Decision, SessionId, TurnId};
 use angelia_frontends::{
     http::{
-        DecisionBody, InterruptBody, NewSessionBody,
+        DecisionBody, InterruptBody, NewSessionBody, SessionChangeBody,
         resources::{ResourceList, SessionResource, TurnResource},
     },
     turn_service::{
@@ -43,6 +45,14 @@ impl TurnService for DaemonClient {
             if at_terminal {
                 request = request.mark_from_terminal();
             }
+            Ok(self.call_json(request).await?)
+        })
+    }
+
+    fn change_model(&self, id: SessionId, model: Arc<str>) -> ServiceFuture<'_, SessionResource> {
+        Box::pin(async move {
+            let change = SessionChangeBody { model: Some(model), title: None };
+            let request = request(Method::PATCH, &format!("/api/sessions/{id}")).json(&change)?;
             Ok(self.call_json(request).await?)
         })
     }

@@ -124,6 +124,11 @@ impl Home {
         self.logs_dir().join("angelia.log.1")
     }
 
+    /// What was typed in chats.
+    pub(crate) fn chat_history(&self) -> PathBuf {
+        self.dir.join("chat_history")
+    }
+
     pub(crate) fn token_file(&self) -> PathBuf {
         self.dir.join("token")
     }

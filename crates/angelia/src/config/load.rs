@@ -21,8 +21,8 @@ use super::{
     problem::{ConfigErrors, Problem, nearest},
     setting::{Setting as _, SettingsBlock as _, ValueCursor},
     types::{
-        BridgeProfile, BusSettings, ConfigFile, ExecutorName, Hermes, Http, LogSettings, McpServer,
-        Mode, Profile, ProfileName, ServerName, Sessions,
+        BridgeProfile, BusSettings, ConfigFile, DesktopNotifications, ExecutorName, Hermes, Http,
+        LogSettings, McpServer, Mode, Profile, ProfileName, ServerName, Sessions,
     },
 };
 
@@ -215,6 +215,11 @@ impl Config {
     /// How long a stopping daemon waits for running turns.
     pub(crate) fn drain(&self) -> Duration {
         self.effective.drain.duration()
+    }
+
+    /// When a person who looks elsewhere is told.
+    pub(crate) const fn desktop_notifications(&self) -> DesktopNotifications {
+        self.effective.desktop_notifications
     }
 
     pub(crate) const fn log(&self) -> &LogSettings {

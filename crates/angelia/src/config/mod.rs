@@ -54,8 +54,8 @@ pub(crate) use resolve::{ResolveContext, ResolveError};
 pub(crate) use schema::schema;
 pub(crate) use template::initial_file;
 pub(crate) use types::{
-    ApiKey, DEFAULT_ENDPOINT, HermesSocket, KeyFields, KeyHash, KeyProfiles, LiveAgentLimit,
-    Period, is_key_name,
+    ApiKey, DEFAULT_ENDPOINT, DesktopNotifications, HermesSocket, KeyFields, KeyHash, KeyProfiles,
+    LiveAgentLimit, Period, is_key_name,
 };
 pub(crate) use yaml::parse_yaml;
 pub(crate) use yaml_edit::{add_key, remove_key};

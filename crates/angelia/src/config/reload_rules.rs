@@ -25,8 +25,10 @@ pub(super) enum ReloadRule {
 use ReloadRule::{AtOnce, Confirmed, IfNoWider};
 
 /// The settings outside of profiles. Those that are missing here need a restart.
-const RULES: [(&str, ReloadRule); 8] = [
+const RULES: [(&str, ReloadRule); 9] = [
     ("drain", AtOnce),
+    // Only commands at a terminal use it, and they read the file themselves.
+    ("desktop_notifications", AtOnce),
     ("mcp_servers", IfNoWider),
     ("http.agent_mode", IfNoWider),
     // A new or revoked key counts at once: `angelia keys` writes them.

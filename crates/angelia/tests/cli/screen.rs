@@ -17,7 +17,7 @@ fn keys_typed_before_a_question_do_not_answer_it() {
     let machine = Machine::with_shell();
     let line = "$ANGELIA run '!tool Read 1500\n!ask rm everything\n!ask rm the rest'";
     let terminal = TmuxTerminal::open(&machine, 80, line);
-    terminal.wait_for("• Read");
+    terminal.wait_for("Read pretended");
     // A whole line, and the beginning of one.
     terminal.type_keys(&["y", "Enter", "y"]);
     terminal.wait_for("[y]es");
@@ -44,10 +44,10 @@ fn a_long_title_takes_one_line_whatever_the_width() {
     for columns in [80, 40] {
         let line = format!("$ANGELIA run '!tool {title} 2500\n!words 3'");
         let terminal = TmuxTerminal::open(&machine, columns, &line);
-        terminal.wait_for("• LONG_");
+        terminal.wait_for("LONG_");
         thread::sleep(Duration::from_millis(600));
         let during = terminal.text();
-        assert_eq!(lines_with(&during, "LONG_").len(), 2, "the tool and the spinner:\n{during}");
+        assert_eq!(lines_with(&during, "LONG_").len(), 1, "the spinner:\n{during}");
         if columns == 80 {
             terminal.resize(40);
             thread::sleep(Duration::from_millis(600));
@@ -56,7 +56,7 @@ fn a_long_title_takes_one_line_whatever_the_width() {
             assert_eq!(spinners, 1, "the spinner was drawn anew:\n{narrow}");
         }
         let text = terminal.wait_for_end(0);
-        assert_eq!(lines_with(&text, "• LONG_").len(), 1, "only the tool remains:\n{text}");
+        assert_eq!(lines_with(&text, "✓ LONG_").len(), 1, "only the tool remains:\n{text}");
         assert!(!text.contains(is_spinner), "{text}");
         assert!(text.contains("word1 word2 word3"), "{text}");
     }
@@ -182,7 +182,7 @@ fn whoever_stops_watching_is_left_at_the_start_of_a_line() {
     running.wait_for_stdout("said before");
     let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
     let terminal = TmuxTerminal::open(&machine, 80, &format!("$ANGELIA turns watch {turn}"));
-    terminal.wait_for("• Wait");
+    terminal.wait_for("✓ Wait");
     terminal.type_keys(&["C-c"]);
     let text = terminal.wait_for_end(130);
     assert!(text.lines().any(|line| line == "[ended with 130]"), "{text}");
@@ -198,7 +198,7 @@ fn a_daemon_that_is_stopped_is_named_as_the_reason() {
     let daemon = machine.serve();
     let line = format!("$ANGELIA run '{SAYS_AND_HANGS}'");
     let terminal = TmuxTerminal::open(&machine, 80, &line);
-    terminal.wait_for("• Wait");
+    terminal.wait_for("✓ Wait");
     daemon.stop().assert_code(0);
     let text = terminal.wait_for_end(130);
     assert!(text.contains("interrupted: angelia was shut down\n"), "{text}");

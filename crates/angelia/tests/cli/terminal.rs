@@ -42,9 +42,9 @@ fn a_turn_is_shown_with_its_tools_and_its_price() {
     let ran = Terminal::open(&machine, "run '!tool Read 300\n!words 3'").wait();
     ran.assert_code(0)
         .assert_stdout("parrot · parrot")
-        .assert_stdout("• Read pretended.txt")
+        .assert_stdout("✓ Read pretended.txt")
         .assert_stdout("word1 word2 word3");
-    ran.assert_stdout(" in · ").assert_stdout(" out · $0.0000 · ");
+    ran.assert_stdout(" in · ").assert_stdout(" out · $0.00 · ");
     ran.assert_stdout("\x1b[2m").assert_stdout("\r\x1b[K");
 }
 
@@ -53,7 +53,7 @@ fn colours_are_left_out_where_they_are_not_wanted() {
     let mut machine = Machine::with_shell();
     machine.set("NO_COLOR", "1");
     let ran = Terminal::open(&machine, "run '!tool Read\n!words 3'").wait();
-    ran.assert_code(0).assert_stdout("• Read pretended.txt");
+    ran.assert_code(0).assert_stdout("✓ Read pretended.txt");
     assert!(!ran.stdout.contains("\x1b[2m") && !ran.stdout.contains("\x1b[33m"), "{ran:#?}");
 }
 

@@ -32,7 +32,7 @@ pub use self::{
     bus::BusApi,
     input::TurnInput,
     restart::{RestartBody, RestartProgress, RestartRequest, RestartRequests},
-    sessions::NewSessionBody,
+    sessions::{NewSessionBody, SessionChangeBody},
     status::{DaemonInfo, today_begins},
     turns::{IDEMPOTENCY_WINDOW, InterruptBody, REPEAT_HEADER, TurnBody},
 };
@@ -44,7 +44,6 @@ pub(super) use self::{
     events::EventsQuery,
     paging::PageQuery,
     reports::{SearchParams, UsageParams},
-    sessions::SessionChangeBody,
 };
 use super::{ApiState, HttpError};
 

@@ -199,18 +199,29 @@ async fn described(
     })
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ChangeBody")]
-pub(in crate::http) struct SessionChangeBody {
-    /// `null` removes the title; the field itself is required.
-    #[serde(deserialize_with = "required")]
+#[schemars(rename = "ChangeBody", extend("minProperties" = 1))]
+pub struct SessionChangeBody {
+    /// `null` removes the title.
+    #[serde(default, deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::text_or_null")]
-    title: Option<Arc<str>>,
+    pub title: Option<Option<Arc<str>>>,
+    /// The model of the next turn and those after it, as the agent's own CLI calls it. The agent is
+    /// restarted on the same conversation.
+    #[serde(default, deserialize_with = "never_null", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::words")]
+    pub model: Option<Arc<str>>,
 }
 
-fn required<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Arc<str>>, D::Error> {
-    Option::deserialize(value)
+/// Tells a field that is `null` from one that is missing.
+#[expect(clippy::option_option, reason = "missing, null and a text are three things")]
+fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Arc<str>>>, D::Error> {
+    Option::deserialize(value).map(Some)
+}
+
+fn never_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Arc<str>>, D::Error> {
+    Arc::<str>::deserialize(value).map(Some)
 }
 
 pub(super) async fn change(
@@ -218,7 +229,18 @@ pub(super) async fn change(
     PathId(id): PathId<SessionId>,
     JsonBody(body): JsonBody<SessionChangeBody>,
 ) -> Result<Json<SessionResource>, HttpError> {
-    state.engine.rename_session(id, body.title).await?;
+    if body.title.is_none() && body.model.is_none() {
+        return Err(HttpError::invalid("missing field `title` or `model`"));
+    }
+    if let Some(model) = body.model {
+        if model.trim().is_empty() {
+            return Err(HttpError::invalid("model: there must be some text"));
+        }
+        state.engine.change_session(id, |spec| spec.model = Some(model)).await?;
+    }
+    if let Some(title) = body.title {
+        state.engine.rename_session(id, title).await?;
+    }
     Ok(Json(read(&state, id).await?))
 }
 

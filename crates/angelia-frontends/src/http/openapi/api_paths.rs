@@ -78,9 +78,9 @@ fn sessions(paths: &mut Paths) {
     add_operation(paths, create.answers(201, session_body()).fails(&[404, 409, 424, 503]));
     let show = Operation::get(one, "Returns a session.");
     add_operation(paths, show.answers(200, session_body()));
-    let title = paths.request_schema::<SessionChangeBody>();
-    let change =
-        Operation::new("patch", one, "Changes the title of a session.").optional_body(title);
+    let changes = paths.request_schema::<SessionChangeBody>();
+    let change = Operation::new("patch", one, "Changes the title or the model of a session.")
+        .optional_body(changes);
     add_operation(paths, change.answers(200, session_body()).fails(&[409]));
     let delete = Operation::new("delete", one, "Deletes a session with its record.");
     add_operation(paths, delete.answers(204, SuccessBody::Nothing).fails(&[409]));

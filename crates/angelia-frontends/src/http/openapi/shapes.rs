@@ -244,6 +244,11 @@ pub(in crate::http) fn text_or_null(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": ["string", "null"]})
 }
 
+/// A text that is not blank.
+pub(in crate::http) fn words(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "pattern": "\\S"})
+}
+
 pub(in crate::http) fn verdict(_: &mut SchemaGenerator) -> Schema {
     let words = Verdict::ALL.map(Verdict::as_str);
     json_schema!({"enum": words})

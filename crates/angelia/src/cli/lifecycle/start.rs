@@ -19,21 +19,43 @@ const RIVAL_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) async fn run(app: &App, config: Option<&Path>) -> Result<Exit, CommandError> {
+    match ensure_running(app, config).await? {
+        RunningDaemon::Earlier { pid } => report(app, pid, "is already running"),
+        RunningDaemon::Started { pid } => {
+            report(app, pid, "is running")?;
+            print::note(&format!("log: {} (`angelia logs -f`)", app.home.daemon_log().display()));
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// A daemon that takes work, and whether this process has started it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RunningDaemon {
+    Earlier { pid: u32 },
+    Started { pid: u32 },
+}
+
+/// Starts the daemon if none runs, and waits until it is ready.
+pub(crate) async fn ensure_running(
+    app: &App,
+    config: Option<&Path>,
+) -> Result<RunningDaemon, CommandError> {
     if let DaemonProcess::Serving { pid } = DaemonProcess::find(&app.home).await {
-        return report(app, pid, "is already running");
+        return Ok(RunningDaemon::Earlier { pid });
     }
     app.home.prepare()?;
     let log = app.home.daemon_log();
     let args = vec!["serve".into(), "--detached".into()];
     let failed = match background::start(app, args, config, &log).await? {
-        Ok(()) => return report_started(app).await,
+        Ok(()) => return find_started(app).await,
         Err(failed) => failed,
     };
     // Another process has started one at the same moment.
     let deadline = Instant::now() + RIVAL_TIMEOUT;
     while failed.exit == Some(Exit::TryLater) && Instant::now() < deadline {
         match DaemonProcess::find(&app.home).await {
-            DaemonProcess::Serving { pid } => return report(app, pid, "is already running"),
+            DaemonProcess::Serving { pid } => return Ok(RunningDaemon::Earlier { pid }),
             DaemonProcess::Changing { .. } => sleep(POLL_INTERVAL).await,
             DaemonProcess::Absent => break,
         }
@@ -42,13 +64,9 @@ pub(crate) async fn run(app: &App, config: Option<&Path>) -> Result<Exit, Comman
     Err(CommandError::new(failed.exit.unwrap_or(Exit::Failed), message))
 }
 
-async fn report_started(app: &App) -> Result<Exit, CommandError> {
+async fn find_started(app: &App) -> Result<RunningDaemon, CommandError> {
     match DaemonProcess::find(&app.home).await {
-        DaemonProcess::Serving { pid } => {
-            report(app, pid, "is running")?;
-            print::note(&format!("log: {} (`angelia logs -f`)", app.home.daemon_log().display()));
-            Ok(Exit::Done)
-        }
+        DaemonProcess::Serving { pid } => Ok(RunningDaemon::Started { pid }),
         DaemonProcess::Changing { .. } | DaemonProcess::Absent => {
             let message = "the daemon started and ended at once";
             Err(CommandError::new(Exit::Failed, message).with_hint("see `angelia logs`"))

@@ -8,6 +8,7 @@ use super::screen::{Screen, Tone};
 use crate::cli::{
     print::{format_minute, show_controls},
     text_width::rows,
+    view::diff_style,
 };
 
 /// How many rows of a diff are shown with the question.
@@ -75,21 +76,9 @@ fn write_diff<Out: Write, Err: Write>(
             let (count, s) = (more, if more == 1 { "" } else { "s" });
             return screen.write_line(Tone::Faint, &format!("… {count} more line{s}: [d]iff"));
         }
-        screen.write_line(line_tone(&line), &line)?;
+        screen.write_line(diff_style(&line).into(), &line)?;
     }
     Ok(())
-}
-
-fn line_tone(line: &str) -> Tone {
-    match line.as_bytes().first() {
-        Some(b'+') if line.starts_with("+++ ") => Tone::Bold,
-        Some(b'-') if line.starts_with("--- ") => Tone::Bold,
-        Some(b'+') => Tone::Added,
-        Some(b'-') => Tone::Removed,
-        Some(b'\\') => Tone::Warning,
-        Some(b'@') => Tone::Faint,
-        _ => Tone::Plain,
-    }
 }
 
 /// Writes a question with its numbered options.

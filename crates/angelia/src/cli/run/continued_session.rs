@@ -22,7 +22,7 @@ use crate::{
 
 /// Returns the session to continue; `None`: the options ask for a new one. Says so if the session
 /// works in another directory than this command was started in.
-pub(super) async fn find(
+pub(in crate::cli) async fn find(
     app: &Arc<App>,
     args: &RunArgs,
 ) -> Result<Option<SessionResource>, CommandError> {
@@ -90,20 +90,17 @@ fn note_directory(app: &App, session: &SessionResource) {
     }
 }
 
-/// Fails if the options ask for another profile, model or directory than the session has. A session
-/// keeps what it was started with, so a different option must not be ignored.
+/// Fails if the options ask for another profile or directory than the session has. A session keeps
+/// what it was started with, except for its model, so a different option must not be ignored.
 fn check_options(args: &RunArgs, session: &SessionResource) -> Result<(), CommandError> {
     let differs =
         |wanted: &Option<String>, has: &str| wanted.as_deref().is_some_and(|wanted| wanted != has);
-    let model = session.model.as_deref();
     let is_elsewhere = match &args.cwd {
         Some(cwd) => absolute(cwd)? != session.cwd,
         None => false,
     };
     let what = if differs(&args.profile, &session.profile) {
         format!("the profile `{}`", session.profile)
-    } else if let Some(model) = model.filter(|model| differs(&args.model, model)) {
-        format!("the model `{model}`")
     } else if is_elsewhere {
         format!("the directory {}", session.cwd.display())
     } else {

@@ -4,21 +4,25 @@
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
+    os::fd::OwnedFd,
     sync::Arc,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    pipe::{PipeFlags, pipe_with},
     termios::{QueueSelector, tcflush},
 };
 use tokio::{sync::mpsc, time::Instant};
 
-/// Lines from the controlling terminal, read by a thread of its own. A blocking read from a
-/// terminal cannot be cancelled, so the thread lives until the process ends.
+/// Lines from the controlling terminal, read by a thread of its own, which ends with this value:
+/// after that the terminal's input belongs to others again.
 #[derive(Debug)]
 pub(crate) struct Keyboard {
     terminal: Arc<File>,
     lines: mpsc::Receiver<TypedLine>,
+    /// The thread ends when it is closed.
+    _stop: OwnedFd,
 }
 
 /// What was typed, and when it was read.
@@ -41,10 +45,13 @@ impl Keyboard {
     pub(crate) fn open() -> Option<Self> {
         let terminal = Arc::new(File::open("/dev/tty").ok()?);
         let (sender, lines) = mpsc::channel(1);
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let input = Arc::clone(&terminal);
         let read = move || {
             let mut reader = BufReader::new(&*input);
-            while let Some(input) = read_input(&mut reader, &input) {
+            while has_input(&input, &stopped)
+                && let Some(input) = read_input(&mut reader, &input)
+            {
                 let line = TypedLine { at: Instant::now(), input };
                 if sender.blocking_send(line).is_err() {
                     return;
@@ -52,7 +59,7 @@ impl Keyboard {
             }
         };
         std::thread::Builder::new().name("keyboard".to_owned()).spawn(read).ok()?;
-        Some(Self { terminal, lines })
+        Some(Self { terminal, lines, _stop: stop })
     }
 
     /// Returns the next line; `None`: the terminal is closed. Cancel safe.
@@ -65,6 +72,19 @@ impl Keyboard {
     pub(crate) fn drop_pending(&self) {
         if let Err(error) = tcflush(&*self.terminal, QueueSelector::IFlush) {
             tracing::debug!(%error, "typed input cannot be dropped");
+        }
+    }
+}
+
+/// Waits for a line, or for the end of the terminal. `false`: nobody wants to read any more. A blocking
+/// read could not be ended.
+fn has_input(terminal: &File, stopped: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(terminal, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
+    loop {
+        match poll(&mut polled, None) {
+            Ok(_) => return polled[1].revents().is_empty(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
         }
     }
 }

@@ -1,8 +1,11 @@
 //! `angelia run`: runs one turn, rendered for a person as it happens or printed as events.
 //!
+//! - [`prompt`] and [`attachments`]: what the turn is given.
 //! - [`continued_session`]: finds the session that `-s` or `-c` means; [`submit`]: submits the turn,
-//!   to that one or a new one; [`running_turn`]: follows it.
-//! - [`rendered_turn`]: shows it to a person, event by event with the [`renderer`] on a [`screen`].
+//!   to that one or a new one; [`running_turn`]: follows it; [`detached`]: leaves it to the daemon.
+//! - [`rendered_turn`]: shows it to a person, event by event with the [`renderer`] on a [`screen`],
+//!   which has [`open_rows`] at its end; [`running_tools`]: the tools that have not ended.
+//! - [`desktop_notice`]: tells somebody who looks elsewhere.
 //! - [`approval_queue`]: what the person is asked, one [`approval_prompt`] at a time, shown by
 //!   [`approval_view`] and answered with the [`keyboard`].
 //! - [`park_tracker`]: decides whether the command waits for a parked turn.
@@ -10,20 +13,26 @@
 
 mod approval_prompt;
 mod approval_queue;
-mod approval_view;
-mod continued_session;
-mod keyboard;
+pub(super) mod approval_view;
+pub(super) mod attachments;
+pub(super) mod continued_session;
+mod desktop_notice;
+mod detached;
+pub(super) mod keyboard;
+pub(super) mod open_rows;
 mod park_tracker;
 mod prompt;
 mod rendered_turn;
 mod renderer;
+mod running_tools;
 mod running_turn;
 mod screen;
 pub(super) mod signals;
-mod submit;
+pub(super) mod submit;
 
 use std::{
     io::{self, IsTerminal},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -33,6 +42,7 @@ use angelia_frontends::event_json::write_event;
 
 pub(crate) use self::running_turn::RunningTurn;
 use self::{
+    desktop_notice::DesktopNotifier,
     keyboard::Keyboard,
     rendered_turn::RenderedTurn,
     renderer::TurnRenderer,
@@ -48,7 +58,17 @@ use crate::{assemble::App, home_turns::HomeTurns};
 
 const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
 
-pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandError> {
+pub(crate) async fn run(
+    app: &Arc<App>,
+    config: Option<&Path>,
+    args: RunArgs,
+) -> Result<Exit, CommandError> {
+    if args.detach {
+        let text = prompt::read(args.prompt.as_deref())?;
+        let input = attachments::with_files(text, &args.files)?;
+        let at_terminal = io::stderr().is_terminal() && io::stdin().is_terminal();
+        return detached::run(app, config, &args, input, at_terminal).await;
+    }
     let json = args.json;
     match run_turn(app, args).await {
         Ok(status) => Ok(Exit::of_status(&status)),
@@ -62,6 +82,7 @@ pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandEr
 
 async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandError> {
     let text = prompt::read(args.prompt.as_deref())?;
+    let input = attachments::with_files(text, &args.files)?;
     // From here on a signal stops the turn instead of ending this process.
     let signals = StopSignals::listen().map_err(CommandError::internal)?;
     let json = args.json;
@@ -70,9 +91,16 @@ async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandEr
     let can_ask = keyboard.is_some();
     let continued = continued_session::find(app, &args).await?.map(|session| session.id);
     HomeTurns::with_new(app, "run", |turns| async move {
-        let accepted = submit::submit(app, &*turns, &args, continued, text, can_ask).await?;
+        let session = submit::open_session(app, &*turns, &args, continued, can_ask).await?;
+        let one_off = continued.is_none() && args.session.is_none();
+        let new = submit::NewTurn { session: session.id, input, can_ask, one_off };
+        let accepted = submit::submit(&*turns, new).await?;
         let turn = RunningTurn::new(turns, accepted, can_ask);
-        follow(app, turn, json, Some(signals), keyboard).await
+        let signals = Some(signals);
+        if json {
+            return print_events(turn, signals).await;
+        }
+        follow_rendered(app, turn, args.raw, signals, keyboard).await
     })
     .await
 }
@@ -84,7 +112,10 @@ pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Ex
         let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
         let followed = async {
             let turn = RunningTurn::watch(turns, turn).await?;
-            follow(app, turn, json, None, None).await
+            if json {
+                return print_events(turn, None).await;
+            }
+            follow_rendered(app, turn, false, None, None).await
         };
         tokio::select! {
             status = followed => status.map(|status| Exit::of_status(&status)),
@@ -94,20 +125,18 @@ pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Ex
     .await
 }
 
-async fn follow(
+/// Shows a turn to a person, to its end. With a keyboard, the person is asked for decisions.
+pub(super) async fn follow_rendered(
     app: &App,
     turn: RunningTurn,
-    json: bool,
+    is_raw: bool,
     signals: Option<StopSignals>,
     keyboard: Option<Keyboard>,
 ) -> Result<TurnStatus, CommandError> {
-    if json {
-        print_events(turn, signals).await
-    } else {
-        let screen = Screen::of_this_process(&app.environment);
-        let show = TurnRenderer::new(screen, keyboard.is_some());
-        RenderedTurn::new(turn, keyboard, show).follow(signals).await
-    }
+    let screen = Screen::of_this_process(&app.environment, is_raw);
+    let show = TurnRenderer::new(screen, keyboard.is_some());
+    let notifier = keyboard.as_ref().and_then(|_| DesktopNotifier::new(app));
+    RenderedTurn::new(turn, keyboard, show, notifier).follow(signals).await
 }
 
 /// Prints the events, one JSON object per line, and nothing else.

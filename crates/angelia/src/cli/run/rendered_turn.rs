@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use angelia_core::model::TurnStatus;
+use angelia_core::model::{Approval, EventKind, TurnStatus};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     approval_prompt::PromptStep,
     approval_queue::ApprovalQueue,
     approval_view,
+    desktop_notice::{DesktopNotifier, QUESTION_PATIENCE},
     keyboard::{Keyboard, LineInput, TypedLine},
     renderer::TurnRenderer,
     screen::Tone,
@@ -24,6 +25,11 @@ pub(super) struct RenderedTurn<Out: Write, Err: Write> {
     pub(super) show: TurnRenderer<Out, Err>,
     approvals: ApprovalQueue,
     output: OutputState,
+    notifier: Option<DesktopNotifier>,
+    /// When somebody who has not answered is told that a question waits.
+    notifies_at: Option<Instant>,
+    /// The last edit that the person was asked about.
+    last_edit: Option<Approval>,
 }
 
 impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
@@ -31,9 +37,18 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
         turn: RunningTurn,
         keyboard: Option<Keyboard>,
         show: TurnRenderer<Out, Err>,
+        notifier: Option<DesktopNotifier>,
     ) -> Self {
-        let (approvals, output) = (ApprovalQueue::default(), OutputState::default());
-        Self { turn, keyboard, show, approvals, output }
+        Self {
+            turn,
+            keyboard,
+            show,
+            approvals: ApprovalQueue::default(),
+            output: OutputState::default(),
+            notifier,
+            notifies_at: None,
+            last_edit: None,
+        }
     }
 
     pub(super) async fn follow(
@@ -56,8 +71,16 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
                         if self.keyboard.is_some() {
                             self.approvals.update(event);
                         }
+                        if let EventKind::Approval(approval) = &event.kind
+                            && approval.diff.is_some()
+                        {
+                            self.last_edit = Some(approval.clone());
+                        }
                     }
                     if let Some(outcome) = events.outcome() {
+                        if let Some(notifier) = &self.notifier {
+                            notifier.turn_ended(&outcome.status, began.elapsed()).await;
+                        }
                         return self.output.conclude(&outcome.status);
                     }
                     if !self.output.is_open() {
@@ -80,6 +103,12 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
                     }
                     self.approvals.open(Instant::now());
                 }
+                () = wait_until(self.notifies_at) => {
+                    self.notifies_at = None;
+                    if let Some(notifier) = &self.notifier {
+                        notifier.question_waits().await;
+                    }
+                }
                 // The spinner would overwrite the line that the person types.
                 _ = ticks.tick(), if self.approvals.is_empty() => {
                     self.output.note(self.show.tick(began.elapsed().as_secs()));
@@ -101,7 +130,11 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
     /// Shows the question that is next, and writes the prompt where it is missing.
     fn ask(&mut self) {
         let screen = &mut self.show.screen;
+        if self.approvals.is_empty() {
+            self.notifies_at = None;
+        }
         if let Some(prompt) = self.approvals.take_hidden(Instant::now()) {
+            self.notifies_at = Some(Instant::now() + QUESTION_PATIENCE);
             self.output.note(match prompt.question() {
                 None => approval_view::write_tool(screen, &prompt.approval),
                 Some(question) => approval_view::write_question(screen, question),
@@ -116,15 +149,20 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
 
     /// Handles a typed line; one that was typed before the question could be answered is dropped.
     async fn handle_line(&mut self, line: &TypedLine) {
-        let Some(prompt) = self.approvals.answered_by(line) else {
-            return;
-        };
         let text = match &line.input {
             LineInput::Text(text) => text.as_str(),
-            LineInput::EndOfInput => {
+            LineInput::EndOfInput if self.approvals.answered_by(line).is_some() => {
                 self.turn.stop(false).await;
                 return;
             }
+            LineInput::EndOfInput => return,
+        };
+        if self.approvals.is_empty() {
+            self.handle_command(text).await;
+            return;
+        }
+        let Some(prompt) = self.approvals.answered_by(line) else {
+            return;
         };
         let screen = &mut self.show.screen;
         screen.end_prompt();
@@ -142,6 +180,23 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
             PromptStep::ShowDiff => {
                 self.output.note(approval_view::write_whole_diff(screen, &prompt.approval));
             }
+        }
+    }
+}
+
+impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
+    /// Handles a line that was typed while nothing is asked.
+    async fn handle_command(&mut self, text: &str) {
+        match text.trim() {
+            "/stop" => self.stop(StopRequest::Interrupt).await,
+            "d" | "/diff" => {
+                let screen = &mut self.show.screen;
+                self.output.note(match &self.last_edit {
+                    Some(edit) => approval_view::write_whole_diff(screen, edit),
+                    None => screen.write_line(Tone::Faint, "nothing to edit was asked so far"),
+                });
+            }
+            _ => {}
         }
     }
 }

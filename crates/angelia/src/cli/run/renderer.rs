@@ -2,23 +2,24 @@
 
 use std::{
     collections::HashMap,
-    fmt::Write as _,
     io::{self, Write},
 };
 
 use angelia_core::{
     engine::SHUTDOWN_REASON,
     model::{
-        BlockId, EventKind, NoticeLevel, Outcome, PlanStatus, TextChannel, ToolClass, ToolId,
-        TurnEvent, TurnStatus, Usage,
+        BlockId, EventKind, NoticeLevel, Outcome, PlanStatus, TextChannel, TurnEvent, TurnStatus,
+        Usage,
     },
 };
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
     approval_view,
+    running_tools::RunningTools,
     screen::{Screen, Tone},
 };
+use crate::cli::{markdown::MarkdownStream, usage::format_used};
 
 pub(crate) struct TurnRenderer<Out: Write, Err: Write> {
     pub(crate) screen: Screen<Out, Err>,
@@ -26,8 +27,10 @@ pub(crate) struct TurnRenderer<Out: Write, Err: Write> {
     printed: HashMap<BlockId, String>,
     /// At least one block of the answer has been printed completely.
     has_printed_block: bool,
-    tools: HashMap<ToolId, String>,
-    label: String,
+    /// The block that is being rendered.
+    stream: Option<(BlockId, MarkdownStream)>,
+    tools: RunningTools,
+    has_started: bool,
     /// The time of the first event.
     began_at: Option<Timestamp>,
     /// The person is asked for approvals, so they are not shown twice.
@@ -40,8 +43,9 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
             screen,
             printed: HashMap::new(),
             has_printed_block: false,
-            tools: HashMap::new(),
-            label: "starting".to_owned(),
+            stream: None,
+            tools: RunningTools::default(),
+            has_started: false,
             began_at: None,
             asks,
         }
@@ -51,7 +55,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         self.began_at.get_or_insert(event.at);
         match &event.kind {
             EventKind::Started(started) => {
-                "thinking".clone_into(&mut self.label);
+                self.has_started = true;
                 if self.screen.is_live() {
                     let model = started.model.as_deref().unwrap_or("its default model");
                     let from = if started.resumed { ", resumed" } else { "" };
@@ -67,26 +71,24 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
                 self.render_block(*block, text)
             }
             EventKind::ToolCall(call) => {
-                // Most titles already begin with the tool's name; a command line does not.
-                let title = match call.class {
-                    ToolClass::Execute if !call.title.starts_with(&*call.name) => {
-                        format!("{} {}", call.name, call.title)
+                self.tools.begin(call, event.at);
+                // Where the spinner is drawn it shows the title; elsewhere the tool gets a line.
+                match self.tools.label() {
+                    Some(title) if !self.screen.redraws() => {
+                        self.render_live(Tone::Faint, &format!("• {title}"), "")
                     }
-                    _ => call.title.to_string(),
-                };
-                self.label.clone_from(&title);
-                self.tools.insert(call.id.clone(), title.clone());
-                let indent = if call.parent.is_some() { "  " } else { "" };
-                self.render_live(Tone::Faint, &format!("{indent}• {title}"))
+                    _ => Ok(()),
+                }
             }
             EventKind::ToolResult(result) => {
-                "thinking".clone_into(&mut self.label);
-                let title = self.tools.remove(&result.id).unwrap_or_default();
+                let Some(tool) = self.tools.end(&result.id) else { return Ok(()) };
+                let elapsed = event.at.duration_since(tool.began_at);
+                let tail = format!(" · {}", format_elapsed(elapsed));
                 if result.ok {
-                    return Ok(());
+                    return self.render_live(Tone::Faint, &format!("✓ {}", tool.title), &tail);
                 }
                 let why = result.output.lines().next().unwrap_or_default();
-                self.render_live(Tone::Warning, &format!("✗ {title}: {why}"))
+                self.render_live(Tone::Warning, &format!("✗ {}: {why}", tool.title), &tail)
             }
             EventKind::Plan(plan) => {
                 for item in &plan.items {
@@ -125,8 +127,9 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
 
     /// Advances the spinner; called several times a second while no event arrives.
     pub(crate) fn tick(&mut self, seconds: u64) -> io::Result<()> {
-        let label = format!("{} … {seconds} s", self.label);
-        self.screen.spin(&label)
+        let idle = if self.has_started { "thinking" } else { "starting" };
+        let label = self.tools.label().unwrap_or_else(|| idle.to_owned());
+        self.screen.spin(&format!("{label} … {seconds} s"))
     }
 
     fn render_delta(&mut self, block: BlockId, text: &str) -> io::Result<()> {
@@ -137,7 +140,29 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
             self.separate_blocks()?;
         }
         self.printed.entry(block).or_default().push_str(text);
-        self.screen.write_text(text)
+        self.write_answer(block, text)
+    }
+
+    /// Writes text of a block, rendered where that is possible.
+    fn write_answer(&mut self, block: BlockId, text: &str) -> io::Result<()> {
+        if !self.screen.renders() {
+            return self.screen.write_text(text);
+        }
+        if self.stream.as_ref().is_some_and(|(open, _)| *open != block) {
+            self.finish_stream()?;
+        }
+        let (_, stream) = self.stream.get_or_insert_with(|| (block, MarkdownStream::default()));
+        let layout = self.screen.layout();
+        let done = stream.push(text, layout);
+        let open = stream.open_rows(layout);
+        self.screen.write_rows(&done, open)
+    }
+
+    /// Makes what is still open of the rendered block final.
+    fn finish_stream(&mut self) -> io::Result<()> {
+        let Some((_, mut stream)) = self.stream.take() else { return Ok(()) };
+        let rows = stream.finish(self.screen.layout());
+        self.screen.write_rows(&rows, Vec::new())
     }
 
     /// Completes a block. Its final text wins over the deltas: missing text is added, and text that
@@ -148,12 +173,14 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
             if printed.is_empty() {
                 self.separate_blocks()?;
             }
-            self.screen.write_text(rest)?;
+            self.write_answer(block, rest)?;
         } else if !printed.is_empty() {
+            self.finish_stream()?;
             let what = "(the text above was withdrawn by the agent)";
             self.screen.write_line(Tone::Warning, what)?;
-            self.screen.write_text(text)?;
+            self.write_answer(block, text)?;
         }
+        self.finish_stream()?;
         if !text.is_empty() {
             self.has_printed_block = true;
             self.screen.end_line()?;
@@ -163,6 +190,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
 
     /// Separates the blocks of the answer by an empty line, like paragraphs.
     fn separate_blocks(&mut self) -> io::Result<()> {
+        self.finish_stream()?;
         self.screen.end_line()?;
         if self.has_printed_block { self.screen.write_text("\n") } else { Ok(()) }
     }
@@ -170,9 +198,13 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
     fn render_outcome(&mut self, outcome: &Outcome, elapsed: SignedDuration) -> io::Result<()> {
         // An agent that sends no blocks has its whole answer in the outcome.
         if !self.has_printed_block && self.printed.is_empty() && !outcome.text.is_empty() {
-            self.screen.write_text(&outcome.text)?;
+            self.write_answer(0, &outcome.text)?;
         }
+        self.finish_stream()?;
         self.screen.close()?;
+        for tool in self.tools.take_all() {
+            self.render_live(Tone::Warning, &format!("✗ {}", tool.title), " · not finished")?;
+        }
         match &outcome.status {
             TurnStatus::Completed => {}
             TurnStatus::Partial => {
@@ -210,9 +242,9 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         }
     }
 
-    /// Prints a tool's line, cut to the terminal's width.
-    fn render_live(&mut self, tone: Tone, text: &str) -> io::Result<()> {
-        if self.screen.is_live() { self.screen.write_progress(tone, text) } else { Ok(()) }
+    /// Prints a tool's line; its text is cut to what `tail` leaves of the terminal's width.
+    fn render_live(&mut self, tone: Tone, text: &str, tail: &str) -> io::Result<()> {
+        if self.screen.is_live() { self.screen.write_progress(tone, text, tail) } else { Ok(()) }
     }
 
     /// Prints a line that only matters while a person watches.
@@ -224,35 +256,16 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
 /// Formats the tokens, the cost and the time: `3.1k in (96 % cached) · 25 out · $0.0009 · 1.4 s`.
 /// `None`: nothing was used.
 fn format_usage(usage: &Usage, elapsed: SignedDuration) -> Option<String> {
-    let input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
-    if input + usage.output_tokens == 0 && usage.cost_usd.is_none_or(|cost| cost <= 0.0) {
-        return None;
-    }
-    let mut text = format!("{} in", format_count(input));
-    if let Some(share) = (usage.cache_read_tokens * 100).checked_div(input).filter(|one| *one > 0) {
-        // Writing to a string cannot fail.
-        let _infallible = write!(text, " ({share} % cached)");
-    }
-    let _infallible = write!(text, " · {} out", format_count(usage.output_tokens));
-    if let Some(cost) = usage.cost_usd {
-        let _infallible = write!(text, " · ${cost:.4}");
-    }
-    let _infallible = write!(text, " · {}", format_elapsed(elapsed));
-    Some(text)
-}
-
-/// `950`, `3.1k`, `2.4M`
-fn format_count(count: u64) -> String {
-    let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
-    match count {
-        0..1_000 => count.to_string(),
-        1_000..1_000_000 => format!("{}k", tenths(1_000)),
-        _ => format!("{}M", tenths(1_000_000)),
-    }
+    let tokens = usage.input_tokens
+        + usage.cache_read_tokens
+        + usage.cache_write_tokens
+        + usage.output_tokens;
+    let is_used = tokens > 0 || usage.cost_usd.is_some_and(|cost| cost > 0.0);
+    is_used.then(|| format!("{} · {}", format_used(usage), format_elapsed(elapsed)))
 }
 
 /// `1.4 s`, `2 min 5 s`
-fn format_elapsed(elapsed: SignedDuration) -> String {
+pub(super) fn format_elapsed(elapsed: SignedDuration) -> String {
     let (seconds, tenths) = (elapsed.as_secs().max(0), elapsed.subsec_millis().max(0) / 100);
     match seconds {
         0..60 => format!("{seconds}.{tenths} s"),
@@ -354,7 +367,7 @@ mod tests {
         let footer = |usage: &Usage, ms| format_usage(usage, SignedDuration::from_millis(ms));
         let expected = "3.1k in (96 % cached) · 25 out · $0.0009 · 1.4 s";
         assert_eq!(footer(&usage, 1_449).as_deref(), Some(expected));
-        let plain = Usage { input_tokens: 12, output_tokens: 2_450_000, ..Usage::default() };
+        let plain = Usage { input_tokens: 12, output_tokens: 2_440_000, ..Usage::default() };
         assert_eq!(footer(&plain, 125_000).as_deref(), Some("12 in · 2.4M out · 2 min 5 s"));
         assert_eq!(footer(&Usage::default(), 10), None);
         let free = Usage { cost_usd: Some(0.0), ..Usage::default() };

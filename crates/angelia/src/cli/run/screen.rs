@@ -1,5 +1,5 @@
 //! The terminal: the answer goes to stdout, everything about the turn to stderr. This file knows
-//! lines, colours, widths and the spinner, but nothing of turns. Every text passes [`show_controls`]
+//! lines, colours, widths, the spinner and rows that may still change, but nothing of turns. Every text passes [`show_controls`]
 //! on its way to a terminal; a pipe gets it as it is.
 
 use std::{
@@ -7,10 +7,13 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
+use super::open_rows::{OpenRows, ScreenSize};
 use crate::{
     cli::{
+        markdown::{LayoutOptions, ScreenRow},
         print::show_controls,
-        text_width::{fit, rows},
+        text_width::{columns, fit, rows},
+        view::{Style, is_dumb},
     },
     config::Environment,
 };
@@ -36,6 +39,8 @@ pub(crate) struct ScreenFeatures {
     pub(crate) colour: bool,
     /// A line can be written over, so the spinner is shown.
     pub(crate) redraws: bool,
+    /// The answer is rendered: stdout is a terminal whose lines can be written over.
+    pub(crate) renders: bool,
 }
 
 pub(crate) struct Screen<Out: Write, Err: Write> {
@@ -43,12 +48,14 @@ pub(crate) struct Screen<Out: Write, Err: Write> {
     err: Err,
     features: ScreenFeatures,
     /// Asked every time, because the window may be resized.
-    width: fn() -> Option<usize>,
+    size: fn() -> Option<ScreenSize>,
     /// The cursor is not at the start of a line of the answer.
     mid_line: bool,
     /// The cursor is behind a question.
     at_prompt: bool,
     spinner: Option<DrawnSpinner>,
+    /// The end of the answer that may still change.
+    open_rows: OpenRows,
 }
 
 /// The spinner that is on the screen.
@@ -60,28 +67,33 @@ struct DrawnSpinner {
 
 const SPINNER_FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
-/// The width of a terminal that does not tell it.
-const DEFAULT_WIDTH: usize = 80;
+/// The size of a terminal that does not tell it.
+const DEFAULT_SIZE: ScreenSize = ScreenSize { columns: 80, rows: 24 };
 
 impl Screen<io::Stdout, io::Stderr> {
-    pub(crate) fn of_this_process(environment: &Environment) -> Self {
+    /// `is_raw`: the answer is not rendered.
+    pub(crate) fn of_this_process(environment: &Environment, is_raw: bool) -> Self {
         let (out, err) = (io::stdout(), io::stderr());
-        let is_dumb = environment.get("TERM").is_some_and(|term| term == "dumb");
-        let live = err.is_terminal();
+        let is_dumb = is_dumb(environment);
+        let (streams, live) = (out.is_terminal(), err.is_terminal());
         let features = ScreenFeatures {
-            streams: out.is_terminal(),
+            streams,
             live,
             colour: live && !is_dumb && environment.non_empty("NO_COLOR").is_none(),
             redraws: live && !is_dumb,
+            renders: streams && !is_dumb && !is_raw,
         };
-        Self::new(out, err, features, terminal_width)
+        Self::new(out, err, features, terminal_size)
     }
 }
 
-/// Returns the columns of the terminal at stderr.
-fn terminal_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+/// Returns the size of the terminal at stderr or stdout.
+fn terminal_size() -> Option<ScreenSize> {
+    let size = rustix::termios::tcgetwinsize(io::stderr())
+        .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()))
+        .ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some(ScreenSize { columns, rows })
 }
 
 impl<Out: Write, Err: Write> Screen<Out, Err> {
@@ -89,9 +101,19 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         out: Out,
         err: Err,
         features: ScreenFeatures,
-        width: fn() -> Option<usize>,
+        size: fn() -> Option<ScreenSize>,
     ) -> Self {
-        Self { out, err, features, width, mid_line: false, at_prompt: false, spinner: None }
+        let open_rows = OpenRows::default();
+        Self {
+            out,
+            err,
+            features,
+            size,
+            mid_line: false,
+            at_prompt: false,
+            spinner: None,
+            open_rows,
+        }
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -102,9 +124,60 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         self.features.streams
     }
 
+    /// Whether a line can be written over.
+    pub(crate) fn redraws(&self) -> bool {
+        self.features.redraws
+    }
+
+    /// Whether the answer is rendered.
+    pub(crate) fn renders(&self) -> bool {
+        self.features.renders
+    }
+
     /// Returns the columns of the terminal.
     pub(crate) fn width(&self) -> usize {
-        (self.width)().unwrap_or(DEFAULT_WIDTH)
+        self.size().columns
+    }
+
+    fn size(&self) -> ScreenSize {
+        (self.size)().unwrap_or(DEFAULT_SIZE)
+    }
+
+    /// Returns how the answer is laid out now.
+    pub(crate) fn layout(&self) -> LayoutOptions {
+        // A terminal may wrap as soon as its last column is written.
+        let width = self.width().saturating_sub(1);
+        LayoutOptions { width, has_colour: self.features.colour }
+    }
+
+    /// Writes rows of the rendered answer: those that are final, and those that may still change, which
+    /// replace the last ones of that kind.
+    pub(crate) fn write_rows(
+        &mut self,
+        done: &[ScreenRow],
+        open: Vec<ScreenRow>,
+    ) -> io::Result<()> {
+        self.leave_live_line()?;
+        let size = self.size();
+        let text = self.open_rows.replace(done, open, size);
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Writes to stderr between final rows of the answer: the open ones move down.
+    fn write_above_open_rows(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.open_rows.is_empty() {
+            return write(self);
+        }
+        let erased = self.open_rows.erase(self.size());
+        self.out.write_all(erased.as_bytes())?;
+        self.out.flush()?;
+        write(self)?;
+        self.out.write_all(self.open_rows.redraw().as_bytes())?;
+        self.out.flush()
     }
 
     /// Writes part of the answer.
@@ -131,27 +204,33 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         if self.features.live && self.features.streams {
             self.end_line()?;
         }
-        for line in text.lines() {
-            let line = self.shown(line);
-            if let Some(code) = tone.ansi_code().filter(|_| self.features.colour) {
-                writeln!(self.err, "\x1b[{code}m{line}\x1b[0m")?;
-            } else {
-                writeln!(self.err, "{line}")?;
+        self.write_above_open_rows(|screen| {
+            for line in text.lines() {
+                let line = screen.shown(line);
+                if let Some(code) = tone.ansi_code().filter(|_| screen.features.colour) {
+                    writeln!(screen.err, "\x1b[{code}m{line}\x1b[0m")?;
+                } else {
+                    writeln!(screen.err, "{line}")?;
+                }
             }
-        }
-        self.err.flush()
+            screen.err.flush()
+        })
     }
 
-    /// Writes a line that shows progress: never more than one, and never wider than the terminal.
-    pub(crate) fn write_progress(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+    /// Writes a line that shows progress: never more than one, and never wider than the terminal. If
+    /// it is too long, the text is cut and not the tail.
+    pub(crate) fn write_progress(&mut self, tone: Tone, text: &str, tail: &str) -> io::Result<()> {
         let line = single_line(&show_controls(text));
-        let line = fit(&line, self.width());
+        let width = self.width();
+        let line = fit(&line, width.saturating_sub(columns(tail)));
+        let line = fit(&format!("{line}{tail}"), width).into_owned();
         self.write_line(tone, &line)
     }
 
     /// Writes a question and leaves the cursor after it.
     pub(crate) fn write_prompt(&mut self, question: &str) -> io::Result<()> {
         self.leave_live_line()?;
+        self.leave_open_rows()?;
         if self.features.live && self.features.streams {
             self.end_line()?;
         }
@@ -172,7 +251,8 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
 
     /// Advances the spinner by one frame, if a person is looking and no line of the answer is open.
     pub(crate) fn spin(&mut self, label: &str) -> io::Result<()> {
-        if !self.features.redraws || (self.mid_line && self.features.streams) {
+        let is_answering = self.mid_line && self.features.streams || !self.open_rows.is_empty();
+        if !self.features.redraws || is_answering {
             return Ok(());
         }
         let width = self.width();
@@ -216,8 +296,15 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         self.err.flush()
     }
 
+    /// Leaves the open rows on the screen as they are.
+    fn leave_open_rows(&mut self) -> io::Result<()> {
+        self.out.write_all(self.open_rows.leave().as_bytes())?;
+        self.out.flush()
+    }
+
     pub(crate) fn close(&mut self) -> io::Result<()> {
         self.leave_live_line()?;
+        self.leave_open_rows()?;
         self.end_line()?;
         self.out.flush()
     }
@@ -244,6 +331,19 @@ impl Tone {
     }
 }
 
+impl From<Style> for Tone {
+    fn from(style: Style) -> Self {
+        match style {
+            Style::Plain => Self::Plain,
+            Style::Bold | Style::Match => Self::Bold,
+            Style::Faint => Self::Faint,
+            Style::Good => Self::Added,
+            Style::Warning => Self::Warning,
+            Style::Bad => Self::Removed,
+        }
+    }
+}
+
 /// Progress has one line only.
 fn single_line(text: &str) -> String {
     text.replace(['\n', '\t'], " ")
@@ -254,8 +354,9 @@ mod tests {
     use super::*;
 
     fn screen(tty: bool) -> Screen<Vec<u8>, Vec<u8>> {
-        let features = ScreenFeatures { streams: tty, live: tty, colour: false, redraws: tty };
-        Screen::new(Vec::new(), Vec::new(), features, || Some(20))
+        let features =
+            ScreenFeatures { streams: tty, live: tty, redraws: tty, ..ScreenFeatures::default() };
+        Screen::new(Vec::new(), Vec::new(), features, || Some(ScreenSize { columns: 20, rows: 24 }))
     }
 
     #[test]
@@ -288,7 +389,7 @@ mod tests {
         let title = "Bash 日本語\tcat <<EOF\nand so on";
         screen.spin(title).unwrap();
         screen.spin(title).unwrap();
-        screen.write_progress(Tone::Faint, &format!("• {title}")).unwrap();
+        screen.write_progress(Tone::Faint, &format!("• {title}"), "").unwrap();
         let err = String::from_utf8(std::mem::take(&mut screen.err)).unwrap();
         let lines = "⠋ Bash 日本語 cat …\r\x1b[K⠙ Bash 日本語 cat …\r\x1b[K• Bash 日本語 cat <…\n";
         assert_eq!(err, lines);
@@ -298,7 +399,7 @@ mod tests {
     fn a_spinner_that_a_narrower_window_has_wrapped_is_removed_whole() {
         let mut screen = screen(true);
         screen.spin("a long label of a tool").unwrap();
-        screen.width = || Some(8);
+        screen.size = || Some(ScreenSize { columns: 8, rows: 24 });
         screen.spin("a long label of a tool").unwrap();
         let err = String::from_utf8(std::mem::take(&mut screen.err)).unwrap();
         assert_eq!(err, "⠋ a long label of …\x1b[2A\r\x1b[J⠙ a lo…");

@@ -1,4 +1,4 @@
-//! Submits the turn of `angelia run`.
+//! Opens the session that a command asks for, and submits a turn to it.
 
 use angelia_core::model::{Content, FailureKind, SessionId, SessionSource, TurnOrigin};
 use angelia_executors::parrot;
@@ -17,22 +17,27 @@ use crate::{
     },
 };
 
-/// Submits the turn to the session that is to be continued, otherwise to a new one.
-pub(super) async fn submit(
+/// Returns the session that is to be continued, with the model that the options name, otherwise a new
+/// one. `at_terminal`: the owner sits at a terminal.
+pub(in crate::cli) async fn open_session(
     app: &App,
     service: &dyn TurnService,
     args: &RunArgs,
     continued: Option<SessionId>,
-    text: String,
-    can_ask: bool,
-) -> Result<AcceptedTurn, CommandError> {
+    at_terminal: bool,
+) -> Result<SessionResource, CommandError> {
     let session = match continued {
         Some(session) => {
             let session = service.session(session).await?;
             note_older_settings(&session);
-            session
+            match &args.model {
+                Some(model) if session.model.as_ref() != Some(model) => {
+                    service.change_model(session.id, model.as_str().into()).await?
+                }
+                _ => session,
+            }
         }
-        None => create_session(service, args, can_ask).await?,
+        None => create_session(service, args, at_terminal).await?,
     };
     if parrot::is_demo(&session.executor) && !app.config.is_pinned(&session.profile) {
         print::note(
@@ -40,14 +45,31 @@ pub(super) async fn submit(
              `angelia doctor` says how to get one",
         );
     }
+    Ok(session)
+}
+
+/// A turn that is to be submitted.
+pub(in crate::cli) struct NewTurn {
+    pub(in crate::cli) session: SessionId,
+    pub(in crate::cli) input: Vec<Content>,
+    /// Somebody can answer what the agent asks.
+    pub(in crate::cli) can_ask: bool,
+    /// The session will hardly go on.
+    pub(in crate::cli) one_off: bool,
+}
+
+pub(in crate::cli) async fn submit(
+    service: &dyn TurnService,
+    turn: NewTurn,
+) -> Result<AcceptedTurn, CommandError> {
     let body = TurnBody {
-        input: TurnInput(vec![Content::text(text)]),
-        can_ask: Some(can_ask),
-        one_off: continued.is_none() && args.session.is_none(),
+        input: TurnInput(turn.input),
+        can_ask: Some(turn.can_ask),
+        one_off: turn.one_off,
         ..TurnBody::default()
     };
-    let origin = TurnOrigin::Owner;
-    let submission = TurnSubmission { session: session.id, body, origin, key: None, hold: false };
+    let (session, origin) = (turn.session, TurnOrigin::Owner);
+    let submission = TurnSubmission { session, body, origin, key: None, hold: false };
     Ok(service.submit(submission).await?)
 }
 

@@ -147,7 +147,8 @@ they count only while `HERMES_CLAUDE_CODE_BRIDGE=1`. A list in a variable is sep
 /// The text of `docs/configuration.md`.
 fn document() -> String {
     let file = ConfigFile::fields();
-    let is_plain = |field: &SettingDoc| ["listen", "drain"].contains(&field.key);
+    let is_plain =
+        |field: &SettingDoc| ["listen", "drain", "desktop_notifications"].contains(&field.key);
     let (plain, _): (Vec<_>, Vec<_>) = file.into_iter().partition(is_plain);
     let mut text = HEAD.to_owned();
     section(&mut text, CHANGES_TITLE, CHANGES);

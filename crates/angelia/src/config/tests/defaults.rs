@@ -56,6 +56,7 @@ sessions:
   keep: 90d
   snapshots: false
 drain: 10s
+desktop_notifications: auto
 log:
   max_size: 20MiB
   keep: 5

@@ -61,6 +61,9 @@ choice_enums! {
     /// Where the bus is offered besides its own socket.
     HermesSocket { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
 
+    /// When a person who looks elsewhere is told.
+    DesktopNotifications { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
+
     Permission { Ask = "ask", Edit = "edit", Unattended = "unattended" }
 
     Billing { Any = "any", Subscription = "subscription", ApiKey = "api_key" }

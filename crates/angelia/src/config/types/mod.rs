@@ -18,7 +18,9 @@ use std::{
 
 pub(crate) use bridge::{BridgeProfile, Hermes};
 pub(crate) use bus::{BusSettings, DEFAULT_ENDPOINT};
-pub(crate) use choices::{Billing, ExecutorName, HermesSocket, Mode, Permission, Trust};
+pub(crate) use choices::{
+    Billing, DesktopNotifications, ExecutorName, HermesSocket, Mode, Permission, Trust,
+};
 pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, ModelId, is_key_name};
 pub(crate) use mcp::{McpServer, ServerName};
 pub(crate) use period::{Limit, Period};
@@ -45,6 +47,11 @@ settings! {
         sessions: Sessions = Sessions::default(),
         /// How long `stop` and `restart` wait for running turns; a second signal ends the wait.
         drain: Period = Period::seconds(10),
+        /// Whether `run` and `chat` at a terminal notify the desktop when a question has waited for 5 s
+        /// and when a turn of 30 s or more has ended. `auto`: by `notify-send` in a desktop session,
+        /// else by the sequence OSC 777 on a terminal that is known to show it; `on`: that sequence on
+        /// any terminal.
+        desktop_notifications: DesktopNotifications = DesktopNotifications::Auto,
         /// The daemon's log, `logs/angelia.log` in the home.
         log: LogSettings = LogSettings::default(),
         /// The model APIs under `/v1`, and who may use them.

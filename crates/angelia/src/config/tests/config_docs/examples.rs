@@ -7,6 +7,7 @@ pub(super) const EXAMPLES: [(&str, &str); 11] = [
         "\
 listen: 127.0.0.1:4400
 drain: 30s
+desktop_notifications: off
 ",
     ),
     (

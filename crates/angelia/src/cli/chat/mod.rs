@@ -1,0 +1,139 @@
+//! `angelia chat`: turn after turn in one session, with a prompt line.
+//!
+//! - [`prompt_line`]: reads what the person types, with [`completion`] and a [`history`].
+//! - [`chat_command`]: the lines that begin with `/`.
+//! - [`conversation`]: the session that the chat is about, and what each line does to it.
+//!
+//! Turns are shown by the code of `run`.
+
+mod chat_command;
+mod completion;
+mod conversation;
+mod history;
+mod prompt_line;
+
+use std::{
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use clap::Args;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use self::{
+    chat_command::ChatCommand,
+    conversation::Conversation,
+    history::History,
+    prompt_line::{PromptInput, PromptLine},
+};
+use super::{
+    args::RunArgs,
+    error::{CommandError, Exit},
+    print,
+    run::{continued_session, signals::StopSignals},
+};
+use crate::{assemble::App, home_turns::HomeTurns};
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// The profile to use; `default` when none is named.
+    #[arg(short, long)]
+    profile: Option<String>,
+
+    /// Continue this session: an id or the start of one, `last`, or a name of your choice, which
+    /// starts a session the first time it is used.
+    #[arg(short, long)]
+    session: Option<String>,
+
+    /// The model, as the agent's own CLI calls it; a session that goes on changes to it.
+    #[arg(short, long)]
+    model: Option<String>,
+
+    /// The directory the agent works in; the current directory by default.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+pub(crate) async fn run(app: &Arc<App>, args: ChatArgs) -> Result<Exit, CommandError> {
+    let is_terminal =
+        io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
+    if !is_terminal {
+        return Err(CommandError::usage("a chat needs a terminal")
+            .with_hint("`angelia run` takes its prompt from a pipe"));
+    }
+    app.home.prepare()?;
+    let wanted = RunArgs {
+        profile: args.profile,
+        session: args.session,
+        model: args.model,
+        cwd: args.cwd,
+        ..RunArgs::default()
+    };
+    let continued = continued_session::find(app, &wanted).await?.map(|session| session.id);
+    // Without this, a signal at the prompt would leave the terminal as the line editor needs it.
+    let _restored = SavedTerminal::save();
+    HomeTurns::with_new(app, "run", |turns| async move {
+        let prompt = PromptLine::open(History::open(app.home.chat_history()))?;
+        let conversation = Conversation::new(Arc::clone(app), turns, wanted, continued);
+        talk(conversation, prompt).await
+    })
+    .await
+}
+
+async fn talk(
+    mut conversation: Conversation,
+    mut prompt: PromptLine,
+) -> Result<Exit, CommandError> {
+    let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
+    conversation.greet().await?;
+    loop {
+        let input = tokio::select! {
+            input = prompt.read() => input?,
+            // Ctrl-C is a key at the prompt, so somebody else ends this process.
+            _ = signals.next() => return Ok(Exit::Interrupted),
+        };
+        let text = match input {
+            PromptInput::Text(text) => text,
+            PromptInput::Cancelled => {
+                print::note("(Ctrl-D or /quit leaves)");
+                continue;
+            }
+            PromptInput::End => return Ok(Exit::Done),
+        };
+        if text.trim().is_empty() {
+            continue;
+        }
+        let done = match ChatCommand::parse(&text) {
+            Some(Ok(ChatCommand::Quit)) => return Ok(Exit::Done),
+            Some(Ok(command)) => conversation.obey(command).await,
+            Some(Err(what)) => Err(CommandError::usage(what).with_hint("/help lists them")),
+            None => conversation.say(text).await,
+        };
+        // What stopped a turn has been listened to by the turn.
+        signals = StopSignals::listen().map_err(CommandError::internal)?;
+        match done {
+            Ok(()) => {}
+            Err(error) if error.exit == Exit::Output => return Err(error),
+            Err(error) => print::error(&error),
+        }
+    }
+}
+
+/// How the terminal was; restored on drop.
+struct SavedTerminal(Option<Termios>);
+
+impl SavedTerminal {
+    fn save() -> Self {
+        Self(tcgetattr(io::stdin()).ok())
+    }
+}
+
+impl Drop for SavedTerminal {
+    fn drop(&mut self) {
+        if let Some(saved) = &self.0 {
+            // The terminal may be gone.
+            let _gone = tcsetattr(io::stdin(), OptionalActions::Now, saved);
+        }
+    }
+}

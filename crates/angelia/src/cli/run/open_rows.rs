@@ -1,0 +1,103 @@
+//! The rows at the end of the answer that may still change. They are drawn, and drawn again when they
+//! have changed; what has scrolled off the screen is never touched. Pure: it returns what is to be
+//! written.
+
+use std::fmt::Write as _;
+
+use crate::cli::markdown::ScreenRow;
+
+/// Columns and rows of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScreenSize {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+}
+
+/// The open rows that are on the screen. The cursor is behind the last.
+#[derive(Debug, Default)]
+pub(crate) struct OpenRows {
+    drawn: Vec<ScreenRow>,
+    /// How many rows above them were left out, because all would not fit on the screen.
+    skipped: usize,
+}
+
+impl OpenRows {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.drawn.is_empty()
+    }
+
+    /// Replaces the open rows: `done` are final, `open` are the new open ones. Rows that are drawn
+    /// already stay as they are.
+    pub(crate) fn replace(
+        &mut self,
+        done: &[ScreenRow],
+        mut open: Vec<ScreenRow>,
+        size: ScreenSize,
+    ) -> String {
+        // One row less than the screen has, so that the first is still there to be drawn over.
+        let limit = size.rows.saturating_sub(1).max(1);
+        let skipped = open.len().saturating_sub(limit);
+        open.drain(..skipped);
+        let new: Vec<&ScreenRow> = done.iter().chain(&open).collect();
+        let is_same_place = self.skipped == skipped && (skipped == 0 || done.is_empty());
+        let mut kept = if is_same_place { self.count_same(&new) } else { 0 };
+        if kept == new.len() && kept < self.drawn.len() && !open.is_empty() {
+            // The cursor has to be behind the last row.
+            kept -= 1;
+        }
+        let mut out = self.erase_from(kept, size);
+        let is_behind_row = kept > 0 && kept == self.drawn.len();
+        let new = &new[kept..];
+        if is_behind_row && (!new.is_empty() || open.is_empty()) {
+            out.push('\n');
+        }
+        for (index, row) in new.iter().enumerate() {
+            out.push_str(&row.text);
+            if index + 1 < new.len() || open.is_empty() {
+                out.push('\n');
+            }
+        }
+        (self.drawn, self.skipped) = (open, skipped);
+        out
+    }
+
+    /// Removes the open rows from the screen.
+    pub(crate) fn erase(&self, size: ScreenSize) -> String {
+        self.erase_from(0, size)
+    }
+
+    /// Draws the rows again after something else was written.
+    pub(crate) fn redraw(&self) -> String {
+        let rows: Vec<&str> = self.drawn.iter().map(|row| row.text.as_str()).collect();
+        rows.join("\n")
+    }
+
+    /// Leaves the rows on the screen as they are, and returns what moves the cursor below them.
+    pub(crate) fn leave(&mut self) -> &'static str {
+        let was_drawn = !std::mem::take(self).drawn.is_empty();
+        if was_drawn { "\n" } else { "" }
+    }
+
+    /// Returns how many of the drawn rows stay as they are.
+    fn count_same(&self, new: &[&ScreenRow]) -> usize {
+        self.drawn.iter().zip(new).take_while(|(old, new)| old == *new).count()
+    }
+
+    /// Moves to the start of the first row that is not kept, and clears the screen from there.
+    fn erase_from(&self, kept: usize, size: ScreenSize) -> String {
+        let mut out = String::new();
+        if kept >= self.drawn.len() {
+            return out;
+        }
+        // A window that has become narrower has wrapped the rows, and the cursor is at their end.
+        let taken = |row: &ScreenRow| row.columns.div_ceil(size.columns.max(1)).max(1);
+        let above = self.drawn[kept..].iter().map(taken).sum::<usize>() - 1;
+        let above = above.min(size.rows.saturating_sub(1));
+        if above > 0 {
+            // Writing to a string cannot fail.
+            let _infallible = write!(out, "\x1b[{above}A");
+        }
+        out.push_str("\r\x1b[J");
+        out
+    }
+}
