@@ -16,11 +16,14 @@ use angelia_core::{
     task::TaskGroup,
 };
 
-use crate::process::{
-    AgentId, HomeId, OwnerId, ProcessMark,
-    environment::{self, EnvPattern, EnvironmentAdditions, EnvironmentError},
-    mark::COMMAND_PREFIX,
-    session_binding::SessionBinding,
+use crate::{
+    process::{
+        AgentId, HomeId, OwnerId, ProcessMark,
+        environment::{self, EnvPattern, EnvironmentAdditions, EnvironmentError},
+        mark::COMMAND_PREFIX,
+        session_binding::SessionBinding,
+    },
+    wire_log::WireLog,
 };
 
 #[derive(Clone)]
@@ -44,6 +47,8 @@ pub struct ExecutorHost {
     pub prices: Arc<BTreeMap<Arc<str>, TokenPrice>>,
     /// Whether to keep warm processes: yes for a daemon, no for a single command.
     pub keep_warm: bool,
+    /// Gets every line between us and the agents, in a self-test that is recorded.
+    pub wire_log: Option<Arc<WireLog>>,
 }
 
 /// Omits the environment because it holds secrets.

@@ -8,6 +8,11 @@
 //! - [`native`]: our own loop on a provider's API; so far its pure parts.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
 //! - [`scripted_claude`]: Claude Code's side of its protocol, for the parrot and for tests.
+//! - [`scripted_model`]: a model on loopback whose answers the prompts script, for tests and the
+//!   self-test.
+//! - [`selftest`]: checks whether an installed agent does what we rely on.
+//! - [`wire_log`]: the lines between us and the agents of a self-test.
+//! - [`npm`]: programs that npm installs.
 //! - `billing`, `prompt_prefix`: checks and hashes that every executor needs.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
@@ -24,7 +29,7 @@ mod emit;
 pub mod host;
 mod lenient;
 pub mod native;
-mod npm;
+pub mod npm;
 pub mod parrot;
 mod per_file_cache;
 pub mod pool;
@@ -32,16 +37,21 @@ pub mod process;
 mod process_link;
 mod prompt_prefix;
 pub mod scripted_claude;
+pub mod scripted_model;
 mod sealed_folder;
+pub mod selftest;
 mod truncation;
 mod turn_driver;
 mod turn_timers;
+pub mod wire_log;
 
 use std::sync::Arc;
 
 use angelia_core::ports::Executor;
 
 pub use host::ExecutorHost;
+
+use self::{npm::NpmProgram, selftest::ScriptedAgent};
 
 /// One executor, as the binary, `doctor` and the conformance suites look it up.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +64,10 @@ pub struct Registration {
     /// A one-line description for people.
     pub about: &'static str,
     pub model_ids: ModelIds,
+    /// The program, where npm can install it.
+    pub npm: Option<&'static NpmProgram>,
+    /// How a scripted model drives this agent in a self-test, if there is one.
+    pub selftest: Option<&'static dyn ScriptedAgent>,
     pub build: fn(ExecutorHost) -> Arc<dyn Executor>,
 }
 

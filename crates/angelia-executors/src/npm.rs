@@ -15,7 +15,7 @@ use crate::host::ExecutorHost;
 
 /// A program that may be installed by npm.
 #[derive(Debug)]
-pub(crate) struct NpmProgram {
+pub struct NpmProgram {
     /// The product name, for messages.
     pub(crate) title: &'static str,
     pub(crate) command: &'static str,
@@ -26,7 +26,34 @@ pub(crate) struct NpmProgram {
     pub(crate) install_hint: &'static str,
 }
 
+/// Where npm puts the launchers of the packages in a folder.
+const LAUNCHERS: &str = "node_modules/.bin";
+
 impl NpmProgram {
+    /// Returns the npm package that contains the launcher.
+    pub fn package(&self) -> &'static str {
+        self.package
+    }
+
+    /// Returns the path of the launcher in a folder that npm has installed the package into. The folder
+    /// of a version that `angelia agents install` has installed is named `NAME@VERSION`.
+    pub fn launcher_in(&self, folder: &Path) -> PathBuf {
+        folder.join(LAUNCHERS).join(self.command)
+    }
+
+    /// Returns the failure for a version that should be installed in a folder of its own and is not.
+    fn missing_version(&self, launcher: &Path) -> Option<Failure> {
+        let folder = launcher.parent()?.to_str()?.strip_suffix(LAUNCHERS)?;
+        let wanted = Path::new(folder).file_name()?.to_str()?;
+        let (_, version) = wanted.split_once('@')?;
+        if launcher.exists() {
+            return None;
+        }
+        let message = format!("{} {version} is not installed", self.title);
+        let hint = format!("run `angelia agents install {wanted}`");
+        Some(Failure::new(FailureKind::Unavailable, message).with_hint(hint))
+    }
+
     /// Returns the path of the program: `binary` of the specification, or `command` on `PATH`.
     pub(crate) fn locate(
         &self,
@@ -35,6 +62,9 @@ impl NpmProgram {
         environment: &BTreeMap<OsString, OsString>,
     ) -> Result<PathBuf, Failure> {
         let name = spec.binary.as_deref().unwrap_or(Path::new(self.command));
+        if let Some(missing) = self.missing_version(name) {
+            return Err(missing);
+        }
         let found = if name.components().count() > 1 {
             Some(name.to_owned())
         } else {

@@ -4,20 +4,24 @@
 //! Outgoing lines are queued while reading continues. Otherwise a long prompt could deadlock with a
 //! program that blocks because nobody reads its output.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Failure, FailureKind},
     redact::Redactor,
 };
 use angelia_wire::{limits::MAX_FRAME_BYTES, ndjson::Framer};
+use bytes::{BufMut as _, BytesMut};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{ChildStdin, ChildStdout},
     time::{Instant, sleep_until, timeout},
 };
 
-use crate::process::{Child, StopTimeouts, terminate};
+use crate::{
+    process::{Child, StopTimeouts, terminate},
+    wire_log::{WireDirection, WireLog, WireTap},
+};
 
 /// Limits how long to wait for a program to exit after its output has ended.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -50,6 +54,7 @@ pub(crate) struct StdinQueue {
     pipe: Option<ChildStdin>,
     bytes: Vec<u8>,
     sent: usize,
+    tap: Option<WireTap>,
 }
 
 /// Lines from the program's stdout.
@@ -57,15 +62,25 @@ pub(crate) struct StdinQueue {
 pub(crate) struct StdoutReader {
     pipe: Option<ChildStdout>,
     pub(crate) framer: Framer,
+    tap: Option<WireTap>,
 }
 
 impl ProcessLink {
-    pub(crate) fn new(mut child: Child) -> Self {
+    /// Takes the pipes of a child. What passes through them is added to `log`, if there is one.
+    pub(crate) fn new(mut child: Child, log: Option<&Arc<WireLog>>) -> Self {
+        let pid = child.pid();
+        let tap = |direction| log.map(|log| WireTap::new(Arc::clone(log), pid, direction));
         Self {
-            input: StdinQueue { pipe: child.stdin.take(), bytes: Vec::new(), sent: 0 },
+            input: StdinQueue {
+                pipe: child.stdin.take(),
+                bytes: Vec::new(),
+                sent: 0,
+                tap: tap(WireDirection::ToAgent),
+            },
             output: StdoutReader {
                 pipe: child.stdout.take(),
                 framer: Framer::new(MAX_FRAME_BYTES),
+                tap: tap(WireDirection::FromAgent),
             },
             child,
             drain_until: None,
@@ -150,6 +165,9 @@ impl ProcessLink {
 
 impl StdinQueue {
     pub(crate) fn push(&mut self, line: Vec<u8>) {
+        if let Some(tap) = &mut self.tap {
+            tap.pass(&line);
+        }
         if self.bytes.is_empty() {
             self.bytes = line;
         } else {
@@ -190,7 +208,16 @@ impl StdoutReader {
         let Some(pipe) = &mut self.pipe else {
             return false;
         };
-        let read: io::Result<usize> = pipe.read_buf(self.framer.buffer()).await;
+        let read: io::Result<usize> = match &mut self.tap {
+            None => pipe.read_buf(self.framer.buffer()).await,
+            Some(tap) => {
+                let mut bytes = BytesMut::with_capacity(64 * 1024);
+                let read = pipe.read_buf(&mut bytes).await;
+                tap.pass(&bytes);
+                self.framer.buffer().put_slice(&bytes);
+                read
+            }
+        };
         if matches!(read, Ok(1..)) {
             return true;
         }

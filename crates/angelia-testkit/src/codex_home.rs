@@ -5,15 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use angelia_executors::codex::selftest;
+pub use angelia_executors::codex::selftest::{KEY_VARIABLE, MODEL};
 use serde_json::json;
 
 use crate::real;
-
-/// The environment variable that holds the scripted model's API key, where one is needed.
-pub const KEY_VARIABLE: &str = "SCRIPTED_MODEL_KEY";
-
-/// A model of Codex's own catalogue that has ordinary tools.
-pub const MODEL: &str = "gpt-5.5";
 
 /// The login that Codex must have for the scripted provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,22 +29,10 @@ pub fn create(
 ) -> io::Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     let login = match login {
-        CodexLogin::Key => format!("env_key = \"{KEY_VARIABLE}\""),
+        CodexLogin::Key => selftest::key_login(),
         CodexLogin::Account => "requires_openai_auth = true".to_owned(),
     };
-    let config = format!(
-        "model = \"{MODEL}\"\n\
-         model_provider = \"scripted\"\n\
-         check_for_update_on_startup = false\n\
-         [model_providers.scripted]\n\
-         name = \"Scripted\"\n\
-         base_url = \"{base_url}/v1\"\n\
-         wire_api = \"responses\"\n\
-         request_max_retries = 1\n\
-         stream_max_retries = 1\n\
-         {login}\n\
-         {more}"
-    );
+    let config = selftest::model_config(base_url, &login) + more;
     fs::write(folder.join("config.toml"), config)?;
     Ok(folder)
 }

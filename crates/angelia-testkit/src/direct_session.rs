@@ -19,6 +19,7 @@ use angelia_core::{
         TurnIo,
     },
 };
+use angelia_executors::selftest::TurnTrace;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
@@ -176,7 +177,7 @@ impl DirectSession {
             panic!("the turn of {:?} does not end; so far {emitted:#?}", turn.input);
         };
         let agent_events = emitted.into_inner().unwrap();
-        TurnOutput { agent_events, outcome: ended, cancel_latency: None }
+        TurnOutput(TurnTrace { agent_events, outcome: ended, cancel_latency: None })
     }
 
     /// Returns a new turn with its two ends: the agent's, and the receiver and handle of its

@@ -15,7 +15,6 @@ pub mod isolated_home;
 pub mod lexical_paths;
 pub mod manual_executor;
 pub mod memory_store;
-pub mod model_server;
 pub mod plain_http;
 pub mod process_table;
 pub mod programs;
@@ -23,3 +22,5 @@ pub mod real;
 pub mod stream_json;
 pub mod turn_output;
 pub mod unreliable_store;
+
+pub use angelia_executors::scripted_model as model_server;

@@ -44,7 +44,7 @@ pub fn acp_fake() -> Result<PathBuf, ProgramError> {
 
 /// Returns the scripted model server as a program.
 pub fn model_server() -> Result<PathBuf, ProgramError> {
-    find("model-server", &["src/bin/model-server.rs", "src/model_server"])
+    find("model-server", &["src/bin/model-server.rs", "../angelia-executors/src/scripted_model"])
 }
 
 fn find(program: &'static str, sources: &[&str]) -> Result<PathBuf, ProgramError> {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use angelia_core::model::SessionSpec;
+use angelia_executors::claude::selftest;
 
 use crate::{isolated_home::IsolatedHome, programs};
 
@@ -15,7 +16,7 @@ pub struct RealClaude {
 }
 
 /// The dummy API key that Claude Code uses as its login.
-pub const CLAUDE_KEY: &str = "sk-ant-dummy-key-of-the-tests";
+pub const CLAUDE_KEY: &str = selftest::DUMMY_KEY;
 
 /// The dummy subscription token, as another login of Claude Code.
 pub const CLAUDE_TOKEN: &str = "sk-ant-oat01-dummy-token-of-tests";
@@ -55,23 +56,13 @@ impl RealClaude {
 
     /// Returns the variables that make it talk only to the model at `base_url`.
     pub fn model_variables(base_url: &str) -> Vec<(&'static str, String)> {
-        vec![
-            ("ANTHROPIC_BASE_URL", base_url.to_owned()),
-            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
-            ("DISABLE_TELEMETRY", "1".to_owned()),
-            ("DISABLE_AUTOUPDATER", "1".to_owned()),
-            ("DISABLE_ERROR_REPORTING", "1".to_owned()),
-        ]
+        selftest::model_variables(base_url)
     }
 
     /// Returns the variables of a profile: those of [`Self::model_variables`], a runtime folder in
     /// this home, and a single retry, so that a test of a failure is short.
     pub fn variables(place: &IsolatedHome, base_url: &str) -> Vec<(&'static str, String)> {
-        let runtime = place.root().join("run").to_string_lossy().into_owned();
-        let mut variables = Self::model_variables(base_url);
-        variables.push(("XDG_RUNTIME_DIR", runtime));
-        variables.push(("CLAUDE_CODE_MAX_RETRIES", "1".to_owned()));
-        variables
+        selftest::private_variables(place, base_url)
     }
 
     /// Returns the indented lines of a profile, or of `executors.claude`, that run this program in

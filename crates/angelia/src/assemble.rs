@@ -1,6 +1,7 @@
 //! Builds a running engine from a home and its configuration.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -28,6 +29,8 @@ use angelia_executors::{
         HomeId, OwnerId, ShellCommands, owner_watch::OwnerWatch, session_binding,
         sweep::sweep_dead_owners,
     },
+    selftest::PrivateFolders,
+    wire_log::WireLog,
 };
 use angelia_frontends::turn_service::{EngineTurns, SpecOverrides, TurnService};
 use jiff::Timestamp;
@@ -303,6 +306,45 @@ impl StandaloneExecutors {
     }
 }
 
+/// Executors in private folders, for a self-test: with nothing of the owner's but where programs are.
+pub(crate) struct PrivateExecutors {
+    host: ExecutorHost,
+    /// Without its lock another angelia would end the agents as leftovers of a dead one.
+    _owner: OwnerLock,
+    /// Ends the agents if this process is killed.
+    _watch: Option<OwnerWatch>,
+}
+
+impl PrivateExecutors {
+    pub(crate) fn start(app: &App, command: &'static str) -> Result<Self, CommandError> {
+        app.home.prepare()?;
+        let owner = OwnerRegistry::new(app.home.owners_dir())
+            .register(command)
+            .map_err(CommandError::internal)?;
+        let host = executor_host(app, owner.id(), false)?;
+        let watch = watch_owner(&host);
+        Ok(Self { host, _owner: owner, _watch: watch })
+    }
+
+    /// Returns a host whose agents have their home in these folders.
+    pub(crate) fn host_in(
+        &self,
+        folders: &PrivateFolders,
+        search_path: OsString,
+        tasks: TaskGroup,
+        wire_log: Option<Arc<WireLog>>,
+    ) -> ExecutorHost {
+        ExecutorHost {
+            environment: Arc::new(folders.environment(search_path).into_iter().collect()),
+            user_home: folders.home(),
+            work_dir: folders.root().join("angelia/work"),
+            tasks,
+            wire_log,
+            ..self.host.clone()
+        }
+    }
+}
+
 /// Runs the programs that hooks and rules name, in a process without an engine. The programs end
 /// with this process.
 pub(crate) fn standalone_commands(
@@ -378,15 +420,19 @@ fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost
         owner_id: OwnerId::new(owner).map_err(CommandError::internal)?,
         work_dir: app.home.work_dir(),
         ledger: app.home.run_dir().join("ledger"),
-        redactor: Redactor::new(
-            secret_values(&app.environment).into_iter().chain(app.config.secrets()),
-        ),
+        redactor: redactor(app),
         tasks: TaskGroup::new(),
         clock,
         current_exe,
         prices: Arc::new(app.config.prices()),
         keep_warm,
+        wire_log: None,
     })
+}
+
+/// Returns what masks the secrets of the environment and of the configuration.
+pub(crate) fn redactor(app: &App) -> Redactor {
+    Redactor::new(secret_values(&app.environment).into_iter().chain(app.config.secrets()))
 }
 
 /// Returns the values of our environment that must never be printed: those of variables that are

@@ -5,6 +5,7 @@
 //! - `connection`, `start`: start the agent and open a conversation.
 //! - `agent`, `turn`: the running agent and its turns.
 //! - [`client`]: carries out the agent's requests to read and write files and to run programs.
+//! - [`selftest`]: how a scripted model drives it.
 //! - `executor`: implements the executor port.
 //! - [`protocol`]: the JSON of both directions. [`translate`]: messages become events. Both are
 //!   pure.
@@ -28,6 +29,7 @@ mod executor;
 mod failure;
 mod launch;
 pub mod protocol;
+pub mod selftest;
 mod start;
 pub mod translate;
 mod turn;
@@ -43,5 +45,7 @@ pub const REGISTRATION: Registration = Registration {
     name: executor::NAME,
     about: "any agent that speaks ACP, by its `command`",
     model_ids: crate::ModelIds { vendor_prefixes: &[], agent_aliases: &[], listed_models: &[] },
+    npm: None,
+    selftest: Some(&selftest::AcpSelftest),
     build: |host| Arc::new(executor::AcpExecutor::new(host)) as Arc<dyn Executor>,
 };

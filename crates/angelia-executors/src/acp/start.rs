@@ -109,7 +109,7 @@ pub(super) async fn start_process(
         ledger: host.ledger.clone(),
     };
     let child = spawn(&launch).await.map_err(|error| unavailable(error.to_string()))?;
-    let mut connection = AcpConnection::new(ProcessLink::new(child));
+    let mut connection = AcpConnection::new(ProcessLink::new(child, host.wire_log.as_ref()));
     let greeting = match connection.call(&AcpCall::initialize(), INITIALIZE_LIMIT, |_, _| {}).await
     {
         Ok(result) => AgentDescription::of(&result),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::npm::NpmProgram;
 
-pub(crate) const CLAUDE_PROGRAM: NpmProgram = NpmProgram {
+pub(crate) static CLAUDE_PROGRAM: NpmProgram = NpmProgram {
     title: "Claude Code",
     command: "claude",
     package: "@anthropic-ai/claude-code",

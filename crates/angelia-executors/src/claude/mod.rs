@@ -15,6 +15,7 @@
 //! - `agent`, `turn`: the running program and its turns.
 //! - `caller_tools`, `caller_tool_names`: the caller's tools, which we serve as an MCP server.
 //! - `escape`: keeps untrusted text from triggering commands and file mentions.
+//! - [`selftest`]: how a scripted model drives it.
 //! - `executor`: the implementation of the `Executor` port.
 
 mod access;
@@ -36,6 +37,7 @@ pub(crate) mod program;
 pub mod protocol;
 mod questions;
 mod sealed;
+pub mod selftest;
 pub(crate) mod start;
 mod suggested_rules;
 mod tool;
@@ -70,6 +72,8 @@ pub const REGISTRATION: Registration = Registration {
         agent_aliases: &["claude-cli"],
         listed_models: &["sonnet", "opus", "haiku", "default"],
     },
+    npm: Some(&locate::CLAUDE_PROGRAM),
+    selftest: Some(&selftest::ClaudeSelftest),
     build: |host| {
         Arc::new(StreamExecutor::new(host, Arc::new(Claude::default()))) as Arc<dyn Executor>
     },

@@ -178,7 +178,10 @@ impl LaunchPlan {
             .await
             .map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
         tracing::debug!(pid = child.pid(), program = self.program.name(), "started");
-        let started = StartedProgram { link: ProcessLink::new(child), initialize_response: None };
+        let started = StartedProgram {
+            link: ProcessLink::new(child, self.host.wire_log.as_ref()),
+            initialize_response: None,
+        };
         Ok((started, mcp))
     }
 

@@ -6,10 +6,10 @@ use std::{collections::BTreeSet, fmt};
 const MIN_VERSION: ClaudeVersion = ClaudeVersion(2, 0, 0);
 
 /// From this version on every option we use is known to exist, so `--help` is not read.
-const ALL_OPTIONS_SINCE: ClaudeVersion = ClaudeVersion(2, 1, 197);
+pub(crate) const ALL_OPTIONS_SINCE: ClaudeVersion = ClaudeVersion(2, 1, 197);
 
 /// The newest version whose behaviour we have verified.
-const NEWEST_VERIFIED: ClaudeVersion = ClaudeVersion(2, 1, 325);
+pub(crate) const NEWEST_VERIFIED: ClaudeVersion = ClaudeVersion(2, 1, 325);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClaudeVersion(u32, u32, u32);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::npm::NpmProgram;
 
-pub(super) const PROGRAM: NpmProgram = NpmProgram {
+pub(super) static PROGRAM: NpmProgram = NpmProgram {
     title: "Codex",
     command: "codex",
     package: "@openai/codex",

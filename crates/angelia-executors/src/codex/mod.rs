@@ -11,6 +11,7 @@
 //! - `thread`, `agent`, `turn`: an open thread and its turns.
 //! - `process_guard`, `sandbox_cleanup`: remove the processes and empty folders a thread leaves.
 //! - `past_conversations`: conversations that a person had in Codex itself.
+//! - [`selftest`]: how a scripted model drives it.
 //! - `executor`: implements the [`Executor`] port.
 //! - [`user_config`]: edits the user's own `config.toml` of Codex.
 //! - [`protocol`]: the JSON of both directions. [`translate`]: Codex's messages as events. Pure.
@@ -35,6 +36,7 @@ pub mod protocol;
 mod sandbox_cleanup;
 mod sealed;
 mod sealed_config;
+pub mod selftest;
 mod shell;
 mod start_lock;
 mod thread;
@@ -61,5 +63,7 @@ pub const REGISTRATION: Registration = Registration {
         agent_aliases: &[],
         listed_models: &["default"],
     },
+    npm: Some(&locate::PROGRAM),
+    selftest: Some(&selftest::CodexSelftest),
     build: |host| Arc::new(executor::CodexExecutor::new(host)) as Arc<dyn Executor>,
 };

@@ -2,10 +2,13 @@
 //! scripted model on loopback.
 
 use angelia_core::model::{NativeSessionId, SessionSpec};
-use angelia_executors::{Registration, acp};
+use angelia_executors::{
+    Registration, acp,
+    selftest::{AgentProgram, CheckedAgent},
+};
 use angelia_testkit::{acp_agents::AcpAgent, isolated_home::IsolatedHome, real::RealClaude};
 
-use crate::{claude::bash, scripted::ScriptedProgram};
+use crate::scripted::ScriptedProgram;
 
 struct ClaudeAdapter;
 
@@ -23,8 +26,9 @@ impl ScriptedProgram for ClaudeAdapter {
         &acp::REGISTRATION
     }
 
-    fn spec(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
-        spec_of(AcpAgent::claude_with_key(place, base_url).unwrap(), place)
+    fn program(&self) -> AgentProgram {
+        let command = AcpAgent::claude_command().unwrap();
+        AgentProgram { binary: None, command: command.into_iter().map(Into::into).collect() }
     }
 
     fn spec_without_login(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
@@ -36,14 +40,12 @@ impl ScriptedProgram for ClaudeAdapter {
         &["claude-agent-sdk"]
     }
 
-    fn run(&self, command: &str) -> String {
-        bash(command)
-    }
-
     /// Kills the grandparent: a command's parent is Claude Code, and that one's parent is the
     /// adapter.
-    fn die(&self) -> String {
-        bash("kill -9 $(awk '/^PPid:/{print $2}' /proc/$PPID/status); timeout 60 tail -f /dev/null")
+    fn die(&self, agent: &dyn CheckedAgent) -> String {
+        agent.approval_prompt(
+            "kill -9 $(awk '/^PPid:/{print $2}' /proc/$PPID/status); timeout 60 tail -f /dev/null",
+        )
     }
 
     fn has_record(&self, place: &IsolatedHome, native: &NativeSessionId) -> bool {
@@ -55,7 +57,7 @@ mod real_acp_claude {
     use angelia_testkit::executor_conformance;
 
     use super::ClaudeAdapter;
-    use crate::scripted::ScriptedFixture;
+    use crate::scripted::RealFixture;
 
-    executor_conformance!(ScriptedFixture::new(ClaudeAdapter));
+    executor_conformance!(RealFixture::new(ClaudeAdapter));
 }

@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use angelia_core::model::{NativeSessionId, SessionSpec};
-use angelia_executors::{Registration, codex};
+use angelia_executors::{
+    Registration, codex,
+    scripted_model::directive::tool_call_directive,
+    selftest::{AgentProgram, CheckedAgent},
+};
 use angelia_testkit::{
     codex_home::{self, CodexLogin},
     isolated_home::IsolatedHome,
@@ -11,7 +15,7 @@ use angelia_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::scripted::{ScriptedProgram, call};
+use crate::scripted::ScriptedProgram;
 
 fn home(place: &IsolatedHome) -> PathBuf {
     place.root().join("codex")
@@ -32,13 +36,12 @@ impl ScriptedProgram for RealCodex {
         &codex::REGISTRATION
     }
 
-    fn prepare(&self, place: &IsolatedHome, base_url: &str) {
-        let home = codex_home::create(home(place), base_url, CodexLogin::Key, "").unwrap();
-        codex_home::widen_context_window(&home).unwrap();
+    fn program(&self) -> AgentProgram {
+        AgentProgram { binary: Some(self.path.clone()), command: Vec::new() }
     }
 
-    fn spec(&self, place: &IsolatedHome, _base_url: &str) -> SessionSpec {
-        spec_of(self, place, &home(place))
+    fn prepare(&self, place: &IsolatedHome) {
+        codex_home::widen_context_window(&home(place)).unwrap();
     }
 
     fn spec_without_login(&self, place: &IsolatedHome, base_url: &str) -> SessionSpec {
@@ -51,20 +54,12 @@ impl ScriptedProgram for RealCodex {
         true
     }
 
-    fn run(&self, command: &str) -> String {
-        call("exec_command", &json!({"cmd": command}))
-    }
-
     /// Outside the sandbox, a command's parent is the process that serves all threads.
-    fn die(&self) -> String {
+    fn die(&self, _agent: &dyn CheckedAgent) -> String {
         let command = "kill -9 $PPID; timeout 60 tail -f /dev/null";
         let input = json!({"cmd": command, "sandbox_permissions": "require_escalated",
             "justification": "to see what happens"});
-        call("exec_command", &input)
-    }
-
-    fn call(&self, tool: &str) -> Option<String> {
-        Some(call(tool, &json!({})))
+        tool_call_directive("exec_command", &input)
     }
 
     fn structured(&self, value: &Value) -> Option<String> {
@@ -79,7 +74,7 @@ impl ScriptedProgram for RealCodex {
 mod real_codex {
     use angelia_testkit::{executor_conformance, real::RealCodex};
 
-    use crate::scripted::ScriptedFixture;
+    use crate::scripted::RealFixture;
 
-    executor_conformance!(ScriptedFixture::new(RealCodex::find().unwrap()));
+    executor_conformance!(RealFixture::new(RealCodex::find().unwrap()));
 }

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acp;
+mod changed_wire;
 mod claude;
 mod codex;
 #[expect(dead_code, reason = "shared with the tests of other executors")]

@@ -1,12 +1,12 @@
 //! The suite on the demo agent.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{NativeSessionId, SessionSpec},
     ports::Executor,
 };
-use angelia_executors::parrot;
+use angelia_executors::{parrot, selftest::CheckedAgent};
 use angelia_testkit::{
     conformance::executor::{ExecutorFixture, LongTool},
     executor_conformance,
@@ -28,17 +28,13 @@ impl ParrotFixture {
     }
 }
 
-impl ExecutorFixture for ParrotFixture {
+impl CheckedAgent for ParrotFixture {
     fn executor(&self) -> &Arc<dyn Executor> {
         &self.0.executor
     }
 
     fn spec(&self) -> SessionSpec {
         SessionSpec::new("parrot", self.0.isolated.work_dir())
-    }
-
-    fn mark(&self) -> String {
-        self.0.mark.clone()
     }
 
     fn say_prompt(&self, text: &str) -> String {
@@ -53,6 +49,41 @@ impl ExecutorFixture for ParrotFixture {
         format!("!ask {command}")
     }
 
+    fn write_prompt(&self, _path: &Path, _line: &str) -> Option<String> {
+        None
+    }
+
+    fn model_error_prompt(&self, _message: &str) -> Option<String> {
+        None
+    }
+
+    fn tool_call_prompt(&self, _tool: &str) -> Option<String> {
+        None
+    }
+
+    fn plant_instructions(&self, _text: &str) -> Option<io::Result<()>> {
+        None
+    }
+
+    /// The parrot has no model.
+    fn last_model_request(&self) -> Option<Value> {
+        None
+    }
+
+    fn executes_commands(&self) -> bool {
+        false
+    }
+}
+
+impl ExecutorFixture for ParrotFixture {
+    fn agent(&self) -> &dyn CheckedAgent {
+        self
+    }
+
+    fn mark(&self) -> String {
+        self.0.mark.clone()
+    }
+
     fn long_tool(&self) -> LongTool {
         LongTool { prompt: "!tool Bash 60000".to_owned(), running: None }
     }
@@ -62,32 +93,19 @@ impl ExecutorFixture for ParrotFixture {
     }
 
     fn auth_failure(&self) -> (SessionSpec, String) {
-        (self.spec(), "!fail auth".to_owned())
+        (CheckedAgent::spec(self), "!fail auth".to_owned())
     }
 
     fn exit_prompt(&self) -> Option<String> {
         Some("!die".to_owned())
     }
 
-    fn tool_call_prompt(&self, _tool: &str) -> Option<String> {
-        None
-    }
-
     fn structured_prompt(&self, _value: &Value) -> Option<String> {
-        None
-    }
-
-    /// The parrot has no model.
-    fn last_model_request(&self) -> Option<Value> {
         None
     }
 
     fn has_record(&self, _native: &NativeSessionId) -> Option<bool> {
         None
-    }
-
-    fn executes_commands(&self) -> bool {
-        false
     }
 
     /// The parrot repeats its prompt: a short text whole, of a long text the beginning and the

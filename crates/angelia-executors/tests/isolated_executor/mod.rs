@@ -70,6 +70,7 @@ impl IsolatedExecutor {
             current_exe: helper_program(&isolated),
             prices: Arc::default(),
             keep_warm: false,
+            wire_log: None,
         };
         change(&isolated, &mut host);
         Self {

@@ -33,6 +33,7 @@ fn commands() -> ShellCommands {
         current_exe: "/nonexistent".into(),
         prices: Arc::default(),
         keep_warm: false,
+        wire_log: None,
     })
 }
 

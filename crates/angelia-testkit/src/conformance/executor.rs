@@ -3,8 +3,8 @@
 //! group them by subject. A check instructs the agent only through the fixture's prompts.
 //!
 //! - `session`: an open agent and the turns run on it; `turn_trace`: the recorded events of a turn.
-//! - `stream`: the invariants of a turn's events, checked after every turn.
 //! - `processes`: the processes that carry the agents' mark.
+//! - `selftest`: the checks of `angelia selftest`, which are the first part of the suite.
 //! - `turns`, `viewers`, `conversations`, `approvals`, `interrupts`, `failures`, `capabilities`,
 //!   `endings`: the checks.
 
@@ -17,8 +17,8 @@ mod endings;
 mod failures;
 mod interrupts;
 mod processes;
+mod selftest;
 mod session;
-mod stream;
 mod turns;
 mod viewers;
 
@@ -28,22 +28,50 @@ use angelia_core::{
     model::{NativeSessionId, SessionSpec},
     ports::Executor,
 };
+use angelia_executors::selftest::CheckedAgent;
+pub use angelia_executors::selftest::checks::json_contains_text;
 use serde_json::Value;
 
 pub use self::{
     approvals::*, capabilities::*, conversations::*, endings::*, failures::*, interrupts::*,
-    turns::*, viewers::*,
+    selftest::*, turns::*, viewers::*,
 };
 
-/// An executor in an isolated home. It supplies the prompts that make its agent do what a check
-/// needs, and shows what reached the model, where that can be observed.
+/// An executor in an isolated home: its agent, and what the harder checks need besides. It shows what
+/// reached the model, where that can be observed.
 ///
 /// A prompt that depends on a capability may be `None` where the capability is missing.
 pub trait ExecutorFixture: Sync {
-    fn executor(&self) -> &Arc<dyn Executor>;
+    /// Returns the agent as the checks of the self-test see it.
+    fn agent(&self) -> &dyn CheckedAgent;
 
-    /// Returns a plain specification: agent mode, logged in, every tool call needs approval.
-    fn spec(&self) -> SessionSpec;
+    fn executor(&self) -> &Arc<dyn Executor> {
+        self.agent().executor()
+    }
+
+    fn spec(&self) -> SessionSpec {
+        self.agent().spec()
+    }
+
+    fn say_prompt(&self, text: &str) -> String {
+        self.agent().say_prompt(text)
+    }
+
+    fn words_prompt(&self, count: usize, pause: Duration) -> String {
+        self.agent().words_prompt(count, pause)
+    }
+
+    fn approval_prompt(&self, command: &str) -> String {
+        self.agent().approval_prompt(command)
+    }
+
+    fn last_model_request(&self) -> Option<Value> {
+        self.agent().last_model_request()
+    }
+
+    fn executes_commands(&self) -> bool {
+        self.agent().executes_commands()
+    }
 
     /// Returns the prefix of the marks of this executor's processes: `<home id>:<owner id>:`.
     fn mark(&self) -> String;
@@ -59,16 +87,6 @@ pub trait ExecutorFixture: Sync {
     fn helper_programs(&self) -> &'static [&'static str] {
         &[]
     }
-
-    /// Returns a prompt that makes the agent answer with `text` in the answer.
-    fn say_prompt(&self, text: &str) -> String;
-
-    /// Returns a prompt that makes the agent answer `count` words one by one, `pause` apart.
-    fn words_prompt(&self, count: usize, pause: Duration) -> String;
-
-    /// Returns a prompt that makes the agent run this shell command after asking for approval, and
-    /// then answer.
-    fn approval_prompt(&self, command: &str) -> String;
 
     /// Returns a tool that does not end by itself during a check.
     fn long_tool(&self) -> LongTool;
@@ -89,22 +107,12 @@ pub trait ExecutorFixture: Sync {
     /// approval first.
     fn exit_prompt(&self) -> Option<String>;
 
-    /// Returns a prompt that makes the agent call one of the caller's tools without arguments, and
-    /// then answer.
-    fn tool_call_prompt(&self, tool: &str) -> Option<String>;
-
     /// Returns a prompt that makes the agent answer this value where an output schema is set.
     fn structured_prompt(&self, value: &Value) -> Option<String>;
-
-    /// Returns the whole last request that the model received, where the fixture can see it.
-    fn last_model_request(&self) -> Option<Value>;
 
     /// Reports whether the agent itself has a record of this conversation; `None` when the agent
     /// keeps no records.
     fn has_record(&self, native: &NativeSessionId) -> Option<bool>;
-
-    /// Reports whether allowed commands are really executed.
-    fn executes_commands(&self) -> bool;
 
     /// Reports whether this text of the last turn reached the agent byte for byte.
     fn reached_agent(&self, text: &str, _answer: &str) -> bool {
@@ -121,22 +129,21 @@ pub struct LongTool {
     pub running: Option<PathBuf>,
 }
 
-/// Reports whether any string inside the JSON value contains the text.
-pub fn json_contains_text(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(string) => string.contains(text),
-        Value::Array(items) => items.iter().any(|item| json_contains_text(item, text)),
-        Value::Object(fields) => fields.values().any(|field| json_contains_text(field, text)),
-        _ => false,
-    }
-}
-
 /// Expands to one `#[tokio::test]` per check; the argument creates a fresh [`ExecutorFixture`].
 /// After every check the executor is closed, and no process that it started may be left.
 #[macro_export]
 macro_rules! executor_conformance {
     ($fixture:expr) => {
         $crate::executor_conformance! { $fixture =>
+            selftest_streamed_answer,
+            selftest_approval,
+            selftest_edit_diff,
+            selftest_interrupt,
+            selftest_resume,
+            selftest_model_error,
+            selftest_usage,
+            selftest_caller_tools,
+            selftest_sealed_model_mode,
             it_is_installed_and_says_which_version,
             a_turn_starts_speaks_and_ends_and_so_does_the_next,
             two_agents_do_not_mix,
@@ -146,7 +153,6 @@ macro_rules! executor_conformance {
             a_copy_goes_its_own_way,
             a_forgotten_conversation_is_gone,
             every_verdict_does_what_it_says,
-            an_interrupt_while_it_speaks,
             an_interrupt_while_it_is_silent,
             an_interrupt_while_it_asks,
             an_interrupt_while_a_tool_runs,
@@ -156,7 +162,6 @@ macro_rules! executor_conformance {
             a_killed_agent_is_a_failed_turn_and_the_conversation_survives,
             an_agent_that_ends_itself_is_a_failed_turn,
             images_and_an_added_prompt_reach_the_model,
-            model_mode_has_the_callers_prompt_and_tools_and_nothing_else,
             a_schema_is_kept,
             a_carried_history_reaches_the_model,
             words_reach_a_running_turn,

@@ -82,6 +82,7 @@ impl InProcessEngine {
             current_exe: crate::daemon::PROGRAM.into(),
             prices: Arc::default(),
             keep_warm: spec.warm > 0,
+            wire_log: None,
         };
         let kinds = angelia_executors::EXECUTORS.iter();
         let engine = Engine::new(EngineParts {

@@ -6,6 +6,7 @@ use std::path::Path;
 use angelia_frontends::socket::LocalCaller;
 
 use super::{
+    agents::AgentsCommand,
     args::{ApprovalsCommand, Command, SessionsCommand},
     bus::{BusCommand, DeadCommand},
     codex::CodexCommand,
@@ -38,6 +39,8 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         | Command::Status(_)
         | Command::Usage(_)
         | Command::Audit(_)
+        // It starts agents and writes a file where it is told to.
+        | Command::Selftest(_)
         | Command::Stop(_)
         | Command::Restart(_)
         | Command::Logs(_)
@@ -76,6 +79,10 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         Command::Codex(command) => match command {
             CodexCommand::Status { .. } => AgentUse::Free,
             CodexCommand::Enable(_) | CodexCommand::Disable { .. } => AgentUse::Refused,
+        },
+        Command::Agents(command) => match command {
+            AgentsCommand::List { .. } => AgentUse::Free,
+            AgentsCommand::Install { .. } | AgentsCommand::Remove { .. } => AgentUse::Refused,
         },
         Command::Setup(command) if command.is_read_only() => AgentUse::Free,
         Command::Setup(_) => AgentUse::Refused,

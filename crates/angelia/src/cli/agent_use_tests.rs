@@ -8,7 +8,7 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 65] = [
+const CLASSES: [(&str, &str, AgentUse); 69] = [
     ("run", "", AgentUse::ThroughDaemon),
     ("chat", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
@@ -61,6 +61,10 @@ const CLASSES: [(&str, &str, AgentUse); 65] = [
     ("keys list", "", AgentUse::Refused),
     ("keys revoke", "NAME", AgentUse::Refused),
     ("doctor", "", AgentUse::Free),
+    ("agents list", "", AgentUse::Free),
+    ("agents install", "claude", AgentUse::Refused),
+    ("agents remove", "claude@2.1.197", AgentUse::Refused),
+    ("selftest", "", AgentUse::Refused),
     ("config", "show", AgentUse::Refused),
     ("completions", "bash", AgentUse::Free),
     ("env", "", AgentUse::Free),

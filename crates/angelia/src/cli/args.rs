@@ -70,6 +70,11 @@ pub(crate) enum Command {
     Keys(KeysCommand),
     /// Report which agents are installed, their versions and logins, and what to do.
     Doctor(DoctorArgs),
+    /// List the agents on this machine, and install versions of them beside each other.
+    #[command(subcommand)]
+    Agents(super::agents::AgentsCommand),
+    /// Check the installed agents against a scripted model: no login is used, nothing is paid.
+    Selftest(super::selftest::SelftestArgs),
     /// Create, check and print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -24,12 +24,15 @@
 //!   editing their files ([`user_file`]).
 //! - [`package_files`]: writes the man pages, completions and links that packages contain.
 //! - [`doctor`]: reports which agents are installed and what is missing.
+//! - [`agents`]: the agents on this machine, and versions of them that npm installs.
+//! - [`selftest`]: checks the installed agents against a scripted model.
 //! - [`config`]: the configuration file.
 //! - [`print`], [`text_width`]: output to a pipe or a terminal, and how wide text is there.
 //! - [`table`], [`local_time`]: lists as people read them.
 
 mod acp;
 pub(crate) mod agent_use;
+mod agents;
 mod approvals;
 pub(crate) mod args;
 mod audit;
@@ -51,6 +54,7 @@ mod package_files;
 mod pager;
 pub(crate) mod print;
 mod run;
+mod selftest;
 mod service;
 mod sessions;
 mod setup;
@@ -235,6 +239,8 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Codex(command) => codex::run(&app, cli.config.as_deref(), &command).await,
             Command::Mcp(args) => mcp::run(&app, args).await,
             Command::Doctor(args) => doctor::run(&app, &args).await,
+            Command::Selftest(args) => selftest::run(&app, &args).await,
+            Command::Agents(command) => agents::run(&app, &command).await,
             Command::Config(_)
             | Command::Keys(_)
             | Command::Stop(_)

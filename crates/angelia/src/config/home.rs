@@ -164,6 +164,11 @@ impl Home {
         self.dir.join("work")
     }
 
+    /// One folder per version of an agent that `angelia agents install` has installed.
+    pub(crate) fn installed_agents_dir(&self) -> PathBuf {
+        self.dir.join("agents/npm")
+    }
+
     pub(crate) fn logs_dir(&self) -> PathBuf {
         self.dir.join("logs")
     }

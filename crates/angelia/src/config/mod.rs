@@ -9,6 +9,7 @@
 //!   this version refuses.
 //! - [`fallback`], [`delegates`] and [`commands`]: checks of the fallback profiles, the delegation
 //!   targets and the command lines.
+//! - [`agent_version`]: a version of an agent that `binary` pins.
 //! - [`yaml_edit`]: adds and removes API keys in the owner's file.
 //! - [`hermes`]: the block and the variables of Hermes.
 //! - [`plano`]: the variables of Plano's bridge.
@@ -17,6 +18,7 @@
 //! - [`reload`]: merges a changed file into the configuration in force, by [`reload_rules`].
 //! - [`show`], [`template`], [`schema`](mod@schema): the output of `angelia config …`.
 
+mod agent_version;
 mod commands;
 mod delegates;
 mod environment;
@@ -45,6 +47,7 @@ mod yaml_edit;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use agent_version::{AgentVersion, installable};
 pub(crate) use environment::Environment;
 pub(crate) use home::{Home, HomeError, new_token};
 pub(crate) use load::Config;

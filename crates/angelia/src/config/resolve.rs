@@ -15,6 +15,7 @@ use angelia_core::{
 };
 
 use super::{
+    agent_version::AgentVersion,
     environment::Environment,
     home::{Home, HomeError},
     limits,
@@ -220,8 +221,11 @@ impl ProfileResolver<'_> {
     }
 
     fn binary(&self) -> Result<Option<PathBuf>, ResolveError> {
-        let binary = self.profile.binary.as_ref();
-        binary.map(|path| self.expand("binary", &path.0)).transpose()
+        let Some(binary) = &self.profile.binary else { return Ok(None) };
+        match AgentVersion::parse(&binary.0) {
+            Some(version) => Ok(Some(version.launcher(self.context.home))),
+            None => self.expand("binary", &binary.0).map(Some),
+        }
     }
 
     fn env(&self) -> BTreeMap<Arc<str>, Arc<str>> {

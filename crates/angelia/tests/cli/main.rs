@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod agent_processes;
+mod agent_versions;
 mod agents;
 mod audit;
 mod bad_agent;
@@ -34,6 +35,7 @@ mod restart;
 mod run_options;
 mod screen;
 mod search;
+mod selftest;
 mod service;
 mod session_files;
 mod sessions;

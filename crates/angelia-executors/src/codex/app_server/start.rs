@@ -57,7 +57,7 @@ impl AppServer {
         let (fault_sender, fault) = watch::channel(None);
         let draining = Arc::new(AtomicBool::new(false));
         let actor = AppServerActor {
-            link: ProcessLink::new(child),
+            link: ProcessLink::new(child, host.wire_log.as_ref()),
             commands: receiver,
             state: life_sender,
             draining: Arc::clone(&draining),

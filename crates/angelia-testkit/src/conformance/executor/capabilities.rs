@@ -5,16 +5,15 @@ use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{
-        CallerTool, Content, EventKind, HistoryMessage, MessagePart, Mode, RawJson, Role,
-        SystemPrompt, Verdict,
+        Content, EventKind, HistoryMessage, MessagePart, RawJson, Role, SystemPrompt, Verdict,
     },
-    ports::{AgentEvent, TurnControl},
+    ports::TurnControl,
 };
 use serde_json::{Value, json};
 
 use super::{
     ExecutorFixture, json_contains_text,
-    session::{AgentSession, TurnSettings, TurnViewer, open},
+    session::{TurnSettings, TurnViewer, open},
 };
 
 const PIXEL_PNG: &[u8] =
@@ -56,65 +55,6 @@ pub async fn images_and_an_added_prompt_reach_the_model(fixture: &impl ExecutorF
         assert_reached_model(fixture, PIXEL_BASE64_PREFIX);
     }
     session.close().await;
-}
-
-pub async fn model_mode_has_the_callers_prompt_and_tools_and_nothing_else(
-    fixture: &impl ExecutorFixture,
-) {
-    let can = fixture.executor().capabilities();
-    let mut spec = fixture.spec();
-    let path = spec.cwd.join("made-in-model-mode");
-    if can.model_mode {
-        spec.mode = Mode::Model;
-    }
-    if can.replace_prompt {
-        spec.system = SystemPrompt::Replace("MARK-OF-THE-ONLY-PROMPT".into());
-    }
-    if can.caller_tools {
-        spec.caller_tools.push(CallerTool {
-            name: "lookup".into(),
-            description: "MARK-OF-THE-TOOL".into(),
-            input_schema: raw(&json!({"type": "object", "properties": {}})),
-        });
-    }
-    let mut session = open(fixture, &spec).await;
-    let heard = session.prompt(fixture.say_prompt("a word")).await;
-    assert!(heard.answer_or_blocks().contains("a word"));
-    if can.replace_prompt {
-        assert_reached_model(fixture, "MARK-OF-THE-ONLY-PROMPT");
-    }
-    if can.caller_tools {
-        assert_reached_model(fixture, "MARK-OF-THE-TOOL");
-        call_lookup(fixture, &mut session).await;
-    }
-    if can.model_mode {
-        // Even if every approval request is allowed, the command must have no effect.
-        let prompt = fixture.approval_prompt(&format!("mkdir {}", path.display()));
-        session.prompt_with_verdict(prompt, Verdict::Once).await.answer_or_blocks();
-        assert!(!path.exists());
-    }
-    session.close().await;
-}
-
-async fn call_lookup(fixture: &impl ExecutorFixture, session: &mut AgentSession) {
-    let viewer = async |view: &mut TurnViewer| {
-        let call = view.until(|one| match one {
-            AgentEvent::Event(EventKind::ToolCall(call)) => Some(call),
-            _ => None,
-        });
-        let call = call.await;
-        assert_eq!(&*call.name, "lookup", "by the caller's name");
-        let content = vec![Content::text("FOUND-BY-THE-CALLER")];
-        let (id, ok) = (call.id, true);
-        view.send_control(TurnControl::ToolResult { id, ok, content });
-    };
-    let prompt = fixture.tool_call_prompt("lookup").unwrap();
-    let heard = session.prompt_watched(prompt, viewer).await;
-    assert!(!heard.answer_or_blocks().is_empty());
-    assert!(heard.approval_requests().is_empty(), "the caller decides: {heard:#?}");
-    let result = heard.tool_results()[0];
-    assert!(result.ok && result.output.contains("FOUND-BY-THE-CALLER"));
-    assert_reached_model(fixture, "FOUND-BY-THE-CALLER");
 }
 
 pub async fn a_schema_is_kept(fixture: &impl ExecutorFixture) {

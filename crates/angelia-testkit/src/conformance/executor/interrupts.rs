@@ -41,22 +41,6 @@ async fn assert_session_continues(
     session.close().await;
 }
 
-pub async fn an_interrupt_while_it_speaks(fixture: &impl ExecutorFixture) {
-    let mut session = open(fixture, &fixture.spec()).await;
-    let heard = session
-        .prompt_watched(long_answer(fixture), async |view| {
-            view.until_delta().await;
-            view.cancel();
-            // A second cancel changes nothing.
-            view.cancel();
-        })
-        .await;
-    assert_interrupted(&heard);
-    assert!(!heard.deltas().is_empty());
-    assert_eq!(heard.blocks().concat(), heard.deltas(), "what was said stays");
-    assert_session_continues(fixture, session, &heard).await;
-}
-
 pub async fn an_interrupt_while_it_is_silent(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
     let heard = session

@@ -12,12 +12,13 @@ use angelia_core::{
     },
     ports::{AgentEvent, AgentOutcome, TurnControl, TurnIo},
 };
+use angelia_executors::selftest::{TurnTrace, stream};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
 };
 
-use super::{ExecutorFixture, LongTool, stream};
+use super::{ExecutorFixture, LongTool};
 use crate::{
     direct_session::{DEADLINE, DirectSession, TurnHandle, wait_until},
     turn_output::TurnOutput,
@@ -285,12 +286,15 @@ impl TurnViewer {
     }
 
     fn into_output(self, ended: AgentOutcome, at: Instant) -> TurnOutput {
-        let heard = TurnOutput {
+        let trace = TurnTrace {
             agent_events: self.received,
             outcome: ended,
             cancel_latency: self.cancelled_at.map(|since| at - since),
         };
-        stream::check(&heard);
-        heard
+        let checked = stream::check(&trace).and_then(|()| stream::check_reported_usage(&trace));
+        if let Err(defect) = checked {
+            panic!("{defect}: {trace:#?}");
+        }
+        TurnOutput(trace)
     }
 }

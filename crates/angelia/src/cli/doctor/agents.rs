@@ -34,6 +34,12 @@ pub(in crate::cli) fn spec_for(app: &App, executor: &str) -> SessionSpec {
     programs(app, executor).swap_remove(0).spec
 }
 
+/// Returns the specification of each program of this executor, and the profiles that can run on it.
+pub(in crate::cli) fn programs_of(app: &App, executor: &str) -> Vec<(SessionSpec, Vec<String>)> {
+    let programs = programs(app, executor).into_iter();
+    programs.map(|program| (program.spec, program.profiles)).collect()
+}
+
 /// Looks at the agents. `deep` also starts those that only a start can tell about.
 pub(super) async fn examine(app: &App, executors: &[Arc<dyn Executor>], deep: bool) -> AgentReport {
     let mut findings = Vec::new();

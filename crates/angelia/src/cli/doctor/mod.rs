@@ -10,7 +10,7 @@ use std::{fmt::Write as _, sync::Arc};
 use serde::Serialize;
 
 use self::agents::AgentReport;
-pub(super) use self::agents::spec_for;
+pub(super) use self::agents::{programs_of, spec_for};
 use super::{
     args::DoctorArgs,
     error::{CommandError, Exit},

@@ -31,5 +31,6 @@ pub(crate) fn sender_commands(environment: &Environment) -> Result<ShellCommands
         current_exe: std::env::current_exe().map_err(CommandError::internal)?,
         prices: Arc::default(),
         keep_warm: false,
+        wire_log: None,
     }))
 }

@@ -27,7 +27,8 @@ settings! {
         /// `agent`: the agent's own tools act on this machine. `model`: they are off, and nothing
         /// here can be read or changed.
         mode: Mode = Mode::Agent,
-        /// The agent's program. `null`: found on `PATH`.
+        /// The agent's program: a path, a name that is found on `PATH`, or a version that
+        /// `angelia agents install` has installed, such as `claude@2.1.197`. `null`: found on `PATH`.
         binary: Option<ProgramPath> = None,
         /// The command line of an ACP agent, such as `[gemini, --acp]`. Required by `executor:
         /// acp`,

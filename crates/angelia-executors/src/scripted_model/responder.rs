@@ -126,9 +126,10 @@ impl Responder {
             return (reply, usage);
         }
         let prompt = ParsedPrompt::from_request(request);
-        let Some(directives) = Directives::parse(&prompt.text) else {
+        let Some(mut directives) = Directives::parse(&prompt.text) else {
             return (Reply::text(DEFAULT_TEXT), usage);
         };
+        directives.choose_tools(|| request.offered_tools());
         let failed = state.failed.get(&prompt.text).copied().unwrap_or_default();
         if directives.is_scripted_failure(prompt.rounds, failed) {
             state.failed.insert(prompt.text, failed + 1);

@@ -282,7 +282,7 @@ fn fault(fault: Fault, context: &ReplyContext<'_>) -> EncodedResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_server::reply::Reply;
+    use crate::scripted_model::reply::Reply;
 
     #[test]
     fn a_stream_opens_every_item_and_closes_it_whole() {

@@ -217,7 +217,7 @@ pub(super) fn html() -> EncodedResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_server::reply::Reply;
+    use crate::scripted_model::reply::Reply;
 
     fn context(stream: bool) -> ReplyContext<'static> {
         ReplyContext { model: "m", stream, usage: ReplyUsage::default(), id: 7 }

@@ -1,4 +1,5 @@
-//! A model API on loopback whose answers are scripted by the test or by the prompt itself.
+//! A model API on loopback whose answers are scripted by the caller or by the prompt itself: for
+//! tests, and for `angelia selftest`.
 //!
 //! It speaks three dialects (Anthropic Messages, OpenAI Responses, Gemini), so that the real agent
 //! programs can be driven without a login and without a network. The server runs on its own thread,

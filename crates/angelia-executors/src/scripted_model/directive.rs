@@ -6,6 +6,7 @@
 //! | `WORDS:n` `WORDS:n:ms` | answers n words, one delta each, with ms between them |
 //! | `BIG:n` | answers with n bytes of text |
 //! | `TOOL:{"name":…,"input":…}:END` | calls the tool (an array: several in one message), then answers |
+//! | `TOOL:{"any_of":[…]}:END` | calls the first of these tools that the request offers, then answers |
 //! | `ROUNDS:n` | calls a tool n times in a row, then answers; without `TOOL` a harmless shell command |
 //! | `THINK` | thinks before it answers or calls |
 //! | `SLOW:ms` | waits before the first byte |
@@ -35,6 +36,12 @@ pub fn tool_call_directive(name: &str, input: &Value) -> String {
     format!("TOOL:{}:END", json!({"name": name, "input": input}))
 }
 
+/// Returns the directive that makes the model call the first of these tools that it is offered.
+pub fn any_tool_call_directive(tools: &[(&str, Value)]) -> String {
+    let tools = tools.iter().map(|(name, input)| json!({"name": name, "input": input}));
+    format!("TOOL:{}:END", json!({"any_of": tools.collect::<Vec<_>>()}))
+}
+
 /// The reset time of a limit when the prompt names none: far enough ahead for any test.
 pub const DEFAULT_LIMIT_RESET: u64 = 4_000_000_000;
 
@@ -47,7 +54,7 @@ fn now() -> u64 {
 /// The directives found in one prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Directives {
-    calls: Vec<(String, Value)>,
+    calls: Vec<ScriptedCall>,
     rounds: Option<usize>,
     think: bool,
     answer: AnswerSpec,
@@ -59,6 +66,24 @@ pub struct Directives {
     /// A directive that could not be parsed. The model names it in its answer, so that the test
     /// fails visibly.
     unreadable: Option<String>,
+}
+
+/// A tool call, as one of several alternatives. Never empty.
+#[derive(Clone, Debug, PartialEq)]
+struct ScriptedCall(Vec<(String, Value)>);
+
+impl ScriptedCall {
+    fn parse(mut call: Value) -> Self {
+        let alternatives = match call["any_of"].take() {
+            Value::Array(alternatives) if !alternatives.is_empty() => alternatives,
+            _ => vec![call],
+        };
+        let alternatives = alternatives.into_iter().map(|mut call| {
+            let name = call["name"].as_str().unwrap_or("Bash").to_owned();
+            (name, call["input"].take())
+        });
+        Self(alternatives.collect())
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,6 +122,19 @@ impl Directives {
         (found != Self::default()).then_some(found)
     }
 
+    /// Keeps of alternative tool calls the first one that the request offers; the first one of all if
+    /// it offers none.
+    pub(super) fn choose_tools(&mut self, offered: impl FnOnce() -> Vec<String>) {
+        if self.calls.iter().all(|call| call.0.len() == 1) {
+            return;
+        }
+        let offered = offered();
+        for ScriptedCall(alternatives) in &mut self.calls {
+            let chosen = alternatives.iter().position(|(name, _)| offered.contains(name));
+            alternatives.swap(0, chosen.unwrap_or_default());
+        }
+    }
+
     /// Returns the answer after `rounds` rounds of tool results, when this prompt has already
     /// failed `failed` times.
     pub fn reply(&self, rounds: usize, tool_failed: bool, failed: usize) -> Reply {
@@ -133,7 +171,7 @@ impl Directives {
             });
             blocks.push(ReplyBlock::Tool { name: "Bash".into(), input });
         }
-        for (name, input) in &self.calls {
+        for (name, input) in self.calls.iter().filter_map(|call| call.0.first()) {
             blocks.push(ReplyBlock::Tool { name: name.clone(), input: input.clone() });
         }
         Reply::message(blocks).with_pause(self.pause)
@@ -201,10 +239,7 @@ impl Directives {
                 break;
             }
             rest.replace_range(start..end + ":END".len(), " ");
-            self.calls.extend(calls.into_iter().map(|mut call| {
-                let name = call["name"].as_str().unwrap_or("Bash").to_owned();
-                (name, call["input"].take())
-            }));
+            self.calls.extend(calls.into_iter().map(ScriptedCall::parse));
         }
         rest
     }
@@ -271,7 +306,7 @@ fn fault(name: &str) -> Option<Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_server::reply::{ReplyBody, ReplyMessage};
+    use crate::scripted_model::reply::{ReplyBody, ReplyMessage};
 
     fn message(text: &str, rounds: usize) -> ReplyMessage {
         let ReplyBody::Message(message) = reply(text, rounds, 0).body else {
@@ -316,6 +351,22 @@ mod tests {
         assert!(call.calls_tool());
         assert_eq!(texts(&call), ["Let me think.", "I will call a tool.", r#"{"file_path":"a"}"#]);
         assert_eq!(texts(&message(text, 1)), ["done"]);
+    }
+
+    #[test]
+    fn of_alternatives_the_one_that_is_offered_is_called() {
+        let text = any_tool_call_directive(&[("Bash", json!({"a": 1})), ("bash", json!({"b": 2}))]);
+        let called = |offered: &[&str]| {
+            let mut directives = Directives::parse(&text).unwrap();
+            directives.choose_tools(|| offered.iter().map(|name| (*name).to_owned()).collect());
+            let ReplyBody::Message(message) = directives.reply(0, false, 0).body else {
+                panic!("not a message")
+            };
+            texts(&message).pop().unwrap()
+        };
+        assert_eq!(called(&["read", "bash"]), r#"{"b":2}"#);
+        assert_eq!(called(&["Bash", "bash"]), r#"{"a":1}"#);
+        assert_eq!(called(&[]), r#"{"a":1}"#);
     }
 
     #[test]

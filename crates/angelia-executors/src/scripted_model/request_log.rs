@@ -1,4 +1,4 @@
-//! The log of requests that the server has received, for tests to inspect.
+//! The log of requests that the server has received.
 
 use std::{
     collections::VecDeque,
@@ -49,6 +49,26 @@ impl RecordedRequest {
     /// Returns the user's last prompt, without the client's reminders.
     pub fn prompt(&self) -> String {
         super::prompt::ParsedPrompt::from_request(self).text
+    }
+
+    /// Returns the names of the tools that the request offers, in any dialect.
+    pub fn offered_tools(&self) -> Vec<String> {
+        fn collect(value: &Value, names: &mut Vec<String>) {
+            match value {
+                Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
+                Value::Object(fields) => {
+                    names.extend(fields.get("name").and_then(Value::as_str).map(str::to_owned));
+                    // Two dialects put several tools into one entry.
+                    for list in ["functionDeclarations", "tools"] {
+                        fields.get(list).into_iter().for_each(|list| collect(list, names));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut names = Vec::new();
+        collect(&self.json()["tools"], &mut names);
+        names
     }
 
     /// Reports whether the request asks the model for an answer.
