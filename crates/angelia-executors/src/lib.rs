@@ -5,7 +5,7 @@
 //! - [`acp`]: any agent that speaks the Agent Client Protocol.
 //! - [`claude`]: Claude Code over its stream-json protocol.
 //! - [`codex`]: Codex through its app-server.
-//! - [`native`]: our own loop on a provider's API; so far its pure parts.
+//! - [`native`]: our own loop on a provider's API; so far what it is made of.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
 //! - [`scripted_claude`]: Claude Code's side of its protocol, for the parrot and for tests.
 //! - [`scripted_model`]: a model on loopback whose answers the prompts script, for tests and the
@@ -16,6 +16,7 @@
 //! - `billing`, `prompt_prefix`: checks and hashes that every executor needs.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
+//! - `real_path`: where a path leads once every link is followed.
 //! - `process_link`: the pipes of a running child process.
 //! - `sealed_folder`: the configuration folder of an agent in model mode.
 //! - `turn_driver`: the event loop of a turn, over the protocol of an agent.
@@ -36,6 +37,7 @@ pub mod pool;
 pub mod process;
 mod process_link;
 mod prompt_prefix;
+mod real_path;
 pub mod scripted_claude;
 pub mod scripted_model;
 mod sealed_folder;

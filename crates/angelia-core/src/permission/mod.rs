@@ -4,6 +4,7 @@
 //! - `authority.rs`: the decision, from levels, patterns, grants and protected paths.
 //! - `access.rs`: what a request touches, with real paths.
 //! - `protected.rs`: the table of protected paths.
+//! - `private_files.rs`: the part of it that searches leave out.
 //! - `pattern.rs`: which tools, paths and texts a pattern matches.
 //! - `command_rules.rs`: which commands patterns allow and deny.
 //! - `guarded.rs`: options that let a well-known command do more than its name says.
@@ -16,6 +17,7 @@ mod command_paths;
 mod command_rules;
 mod guarded;
 mod pattern;
+mod private_files;
 mod protected;
 mod shell;
 
@@ -24,3 +26,4 @@ mod tests;
 
 pub use access::{AccessPlan, ResolvedRequest};
 pub use authority::{AccessCheck, Authority};
+pub use private_files::PrivateFiles;

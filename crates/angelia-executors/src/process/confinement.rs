@@ -1,8 +1,12 @@
 //! Limits the files that a child may open, with Landlock.
 //!
 //! A process can restrict only itself, so the child is started through our own program with the
-//! hidden subcommand (job [`JOB`]): it restricts itself and then becomes the child's program. On a
-//! kernel without Landlock the program runs without limits; other systems do not take this way.
+//! hidden subcommand (job [`JOB`]): it restricts itself and then becomes the child's program.
+//!
+//! An agent in model mode is confined as well as the kernel can ([`Confinement::apply`]). A command
+//! of a model is confined completely or not started ([`Confinement::enforce`]): it also loses all
+//! capabilities, TCP unless it is allowed, and, on kernels that can do so, signals and abstract
+//! sockets to processes outside.
 
 use std::{
     ffi::OsString,
@@ -20,13 +24,15 @@ pub(super) const JOB: &str = "confine";
 
 const READ_FLAG: &str = "--read";
 const WRITE_FLAG: &str = "--write";
+const ENFORCE_FLAG: &str = "--enforce";
+const TCP_FLAG: &str = "--tcp";
 const END_OF_FLAGS: &str = "--";
 
 /// The exit code of a shell that finds a program and cannot execute it.
 const CANNOT_EXECUTE: u8 = 126;
 
 /// The folders of the system that any program needs: code, certificates, name resolution.
-const SYSTEM_FOLDERS: [&str; 20] = [
+const SYSTEM_FOLDERS: [&str; 19] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -38,7 +44,6 @@ const SYSTEM_FOLDERS: [&str; 20] = [
     "/opt",
     "/nix/store",
     "/gnu/store",
-    "/proc",
     "/sys",
     "/run/systemd/resolve",
     "/run/resolvconf",
@@ -49,14 +54,57 @@ const SYSTEM_FOLDERS: [&str; 20] = [
     "/var/cache/ca-certificates",
 ];
 
+const PROCESSES: &str = "/proc";
 const DEVICES: &str = "/dev";
+
+/// The parts of `/proc` that tell about the machine or the command itself, but not about other
+/// processes.
+const HARMLESS_PROCESS_FILES: [&str; 9] = [
+    "/proc/self",
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys",
+    "/proc/uptime",
+    "/proc/version",
+];
+
+/// The devices of any program; a disk is none of them.
+const HARMLESS_DEVICES: [&str; 10] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/shm",
+    "/dev/fd",
+];
 
 /// The files and folders that a child may open; everything else is refused. A folder includes what
 /// is below it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Confinement {
-    read: Vec<PathBuf>,
-    write: Vec<PathBuf>,
+    pub(super) read: Vec<PathBuf>,
+    pub(super) write: Vec<PathBuf>,
+    /// All of it must hold, or the child is not started.
+    pub(super) enforced: bool,
+    pub(super) tcp: bool,
+}
+
+/// What Landlock can do on this system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LandlockSupport {
+    /// It limits the files that a process opens, changes and truncates (Linux 6.2).
+    pub files: bool,
+    /// It refuses TCP connections (Linux 6.7).
+    pub tcp: bool,
+    /// It refuses signals and abstract sockets to processes outside (Linux 6.12).
+    pub scopes: bool,
 }
 
 impl Confinement {
@@ -64,8 +112,26 @@ impl Confinement {
     pub fn outside_home(home: &Path) -> Self {
         let folders = SYSTEM_FOLDERS.iter().map(PathBuf::from);
         Self {
-            read: folders.filter(|folder| !home.starts_with(folder)).collect(),
+            read: folders
+                .chain([PROCESSES.into()])
+                .filter(|folder| !home.starts_with(folder))
+                .collect(),
             write: vec![DEVICES.into()],
+            enforced: false,
+            tcp: true,
+        }
+    }
+
+    /// For commands of a model: allows the system's folders without those that contain a hidden
+    /// folder, harmless devices, and nothing of other processes. TCP is refused unless `tcp`.
+    pub fn for_commands(hidden: &[&Path], tcp: bool) -> Self {
+        let folders = SYSTEM_FOLDERS.iter().chain(&HARMLESS_PROCESS_FILES).map(PathBuf::from);
+        let is_open = |folder: &PathBuf| !hidden.iter().any(|path| path.starts_with(folder));
+        Self {
+            read: folders.filter(is_open).collect(),
+            write: HARMLESS_DEVICES.iter().map(PathBuf::from).collect(),
+            enforced: true,
+            tcp,
         }
     }
 
@@ -88,7 +154,20 @@ impl Confinement {
             Some(folder) => self.allow_read(folder),
             None => return launch,
         }
+        self.through(helper, launch)
+    }
+
+    /// Returns the launch of the same child through `helper`, our own program, which starts it only
+    /// if all limits hold.
+    pub fn enforce(mut self, helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
+        self.enforced = true;
+        self.through(helper, launch)
+    }
+
+    fn through(&self, helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
         let mut args: Vec<OsString> = vec![hidden_subcommand::NAME.into(), JOB.into()];
+        let flags = [(ENFORCE_FLAG, self.enforced), (TCP_FLAG, self.tcp)];
+        args.extend(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| (*flag).into()));
         for (flag, paths) in [(READ_FLAG, &self.read), (WRITE_FLAG, &self.write)] {
             for path in paths {
                 args.extend([flag.into(), path.into()]);
@@ -120,12 +199,15 @@ pub(super) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn parse(args: impl IntoIterator<Item = OsString>) -> Option<(Confinement, Vec<OsString>)> {
     let mut args = args.into_iter();
-    let mut confinement = Confinement { read: Vec::new(), write: Vec::new() };
+    let mut confinement =
+        Confinement { read: Vec::new(), write: Vec::new(), enforced: false, tcp: false };
     loop {
         let flag = args.next()?;
         match flag.to_str()? {
             READ_FLAG => confinement.read.push(args.next()?.into()),
             WRITE_FLAG => confinement.write.push(args.next()?.into()),
+            ENFORCE_FLAG => confinement.enforced = true,
+            TCP_FLAG => confinement.tcp = true,
             END_OF_FLAGS => return Some((confinement, args.collect())),
             _ => return None,
         }
@@ -134,29 +216,26 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Option<(Confinement, Vec<O
 
 #[cfg(target_os = "linux")]
 fn restrict_self(confinement: &Confinement) -> io::Result<()> {
-    use landlock::{
-        ABI, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
-        path_beneath_rules,
-    };
+    use super::landlock_rules;
 
-    // An older kernel enforces what it knows of these; paths that do not exist are left out.
-    let abi = ABI::V5;
-    let restricted = Ruleset::default()
-        .handle_access(AccessFs::from_all(abi))
-        .and_then(Ruleset::create)
-        .and_then(|rules| {
-            rules.add_rules(path_beneath_rules(&confinement.read, AccessFs::from_read(abi)))
-        })
-        .and_then(|rules| {
-            rules.add_rules(path_beneath_rules(&confinement.write, AccessFs::from_all(abi)))
-        })
-        .and_then(landlock::RulesetCreated::restrict_self);
-    restricted.map(drop).map_err(io::Error::other)
+    if confinement.enforced {
+        landlock_rules::drop_capabilities()?;
+    }
+    landlock_rules::restrict_self(confinement)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn restrict_self(_confinement: &Confinement) -> io::Result<()> {
-    Ok(())
+fn restrict_self(confinement: &Confinement) -> io::Result<()> {
+    if confinement.enforced { Err(io::Error::other("this system has no Landlock")) } else { Ok(()) }
+}
+
+#[cfg(target_os = "linux")]
+pub use super::landlock_rules::landlock_support;
+
+/// Reports what Landlock can do on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn landlock_support() -> LandlockSupport {
+    LandlockSupport::default()
 }
 
 #[cfg(test)]

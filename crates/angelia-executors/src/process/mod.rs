@@ -22,9 +22,10 @@
 //! - [`mark`]: `ANGELIA_AGENT=<home>:<owner>:<agent>`, carried by everything an agent starts.
 //! - [`session_binding`]: which session the agent with a mark works for.
 //! - [`environment`]: the child's environment, built from an allow-list. Pure.
-//! - [`confinement`]: limits the files that a child may open.
+//! - [`confinement`]: limits the files that a child may open; `landlock_rules`: how the kernel does it.
 //! - [`mod@spawn`]: starts a child, or returns an error that says what to do.
 //! - [`child`]: the child, its pipes and its group.
+//! - `merged_output`: stdout and stderr of a child as one stream.
 //! - [`stderr`]: the end of the child's stderr.
 //! - [`mod@terminate`]: the stop sequence above.
 //! - [`sweep`]: ends processes that were left behind, at close and at the next start.
@@ -50,7 +51,10 @@ pub mod detached;
 pub mod environment;
 pub mod foreground;
 pub mod hidden_subcommand;
+#[cfg(target_os = "linux")]
+mod landlock_rules;
 pub mod mark;
+pub(crate) mod merged_output;
 mod os;
 pub mod owner_watch;
 pub mod release;

@@ -8,13 +8,15 @@ use std::{
     fs::File,
     io::{self, Read as _, Write as _},
     os::fd::OwnedFd,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use rustix::{
     fs::{FileType, Mode, OFlags, fstat, mkdirat, open, openat},
     io::Errno,
 };
+
+use crate::real_path::{RealPathError, real_path};
 
 /// Larger files are not read.
 const MAX_READ_BYTES: u64 = 16 * 1024 * 1024;
@@ -136,31 +138,11 @@ impl WorkDir {
     /// components need not exist.
     fn resolve(&self, path: &Path) -> Result<PathBuf, FileError> {
         let outside = || FileError::Outside(path.to_owned());
-        let whole = self.path.join(path);
-        let mut there = whole.as_path();
-        let mut missing: Vec<&std::ffi::OsStr> = Vec::new();
-        let real = loop {
-            match there.canonicalize() {
-                Ok(real) => break real,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    // A dangling link exists, although it cannot be resolved.
-                    if there.symlink_metadata().is_ok() {
-                        return Err(outside());
-                    }
-                    let (Some(name), Some(parent)) = (there.file_name(), there.parent()) else {
-                        return Err(outside());
-                    };
-                    missing.push(name);
-                    there = parent;
-                }
-                Err(source) => return Err(io_error(path)(source)),
-            }
-        };
-        let names = real.strip_prefix(&self.path).map_err(|_| outside())?;
-        let mut names = names.to_owned();
-        names.extend(missing.iter().rev());
-        let is_plain = |component: Component<'_>| matches!(component, Component::Normal(_));
-        if names.components().all(is_plain) { Ok(names) } else { Err(outside()) }
+        let real = real_path(&self.path.join(path)).map_err(|error| match error {
+            RealPathError::Nowhere => outside(),
+            RealPathError::Io(source) => io_error(path)(source),
+        })?;
+        real.strip_prefix(&self.path).map(Path::to_owned).map_err(|_| outside())
     }
 }
 

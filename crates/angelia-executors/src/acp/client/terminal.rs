@@ -13,13 +13,17 @@ use std::{
 
 use angelia_core::model::Failure;
 use serde_json::{Value, json};
-use tokio::{io::AsyncReadExt as _, sync::watch, task::JoinSet, time::timeout};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::request::TerminalProgram;
 use crate::{
     host::ExecutorHost,
-    process::{Child, ProcessLaunch, SpawnError, StopTimeouts, spawn, terminate},
+    process::{
+        Child, ProcessLaunch, SpawnError, StopTimeouts,
+        merged_output::{drain_until, merge_stderr},
+        spawn, terminate,
+    },
 };
 
 /// The output kept of a program: the default and the maximum.
@@ -30,9 +34,6 @@ const MAX_TERMINALS: usize = 32;
 
 /// The time for a program to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// A shell script that runs its arguments with stderr redirected to stdout.
-const MERGE_STDERR_SCRIPT: &str = "exec \"$0\" \"$@\" 2>&1";
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TerminalError {
@@ -120,14 +121,13 @@ impl Terminals {
         if self.terminals.len() >= MAX_TERMINALS {
             return Err(TerminalError::TooMany);
         }
-        let mut args: Vec<OsString> = vec!["-c".into()];
-        if program.is_shell_line() {
-            args.push(format!("{{ {}\n}} 2>&1", program.command).into());
+        let (program_path, args) = if program.is_shell_line() {
+            let script = format!("{{ {}\n}} 2>&1", program.command);
+            ("/bin/sh".into(), vec!["-c".into(), script.into()])
         } else {
-            args.push(MERGE_STDERR_SCRIPT.into());
-            args.push((*program.command).into());
-            args.extend(program.args.iter().map(|arg| OsString::from(&**arg)));
-        }
+            let args = program.args.iter().map(|arg| OsString::from(&**arg));
+            merge_stderr(std::iter::once(OsString::from(&*program.command)).chain(args))
+        };
         let mut env = self.environment.clone();
         for (name, value) in &program.env {
             env.insert((**name).into(), (**value).into());
@@ -135,7 +135,7 @@ impl Terminals {
         // A mark of its own: stopping the program must not stop the agent.
         let mark = self.host.fresh_mark().map_err(TerminalError::Invalid)?;
         let launch = ProcessLaunch {
-            program: "/bin/sh".into(),
+            program: program_path,
             args,
             cwd: folder,
             env,
@@ -226,26 +226,8 @@ async fn supervise(
 ) {
     // The program gets no input.
     drop(child.stdin.take());
-    let mut pipe = child.stdout.take();
-    let mut chunk = vec![0; 16 * 1024];
-    loop {
-        let read = async {
-            match &mut pipe {
-                Some(pipe) => pipe.read(&mut chunk).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => break,
-            _ = child.wait_exit() => break,
-            read = read => match read {
-                Ok(read @ 1..) => lock(&output).push(&chunk[..read]),
-                Ok(0) | Err(_) => pipe = None,
-            },
-        }
-    }
-    child.stdout = pipe;
+    let stopped = stop.cancelled();
+    drain_until(&mut child, stopped, |bytes| lock(&output).push(bytes)).await;
     let ended = terminate(child, &StopTimeouts::with_grace(GRACE), |bytes| {
         lock(&output).push(bytes);
     })
