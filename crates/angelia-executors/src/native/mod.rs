@@ -7,9 +7,13 @@
 //! - [`retry`]: what to do after a request has failed. Pure.
 //! - [`answer_reader`]: reads one answer, within its clocks, and describes one that broke off.
 //! - [`ending`]: whether an answer is finished. Pure.
+//! - [`tools`]: what a model can do on this machine (`docs/design/0030-native-tools.md`).
+//! - [`sandbox`]: the limits of the commands that a model runs.
 
 pub mod answer_reader;
 pub mod arguments;
 pub mod ending;
 pub mod provider;
 pub mod retry;
+pub mod sandbox;
+pub mod tools;

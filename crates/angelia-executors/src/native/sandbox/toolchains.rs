@@ -1,0 +1,53 @@
+//! Parts of a home folder that hold programs and their libraries, and no secrets. Commands may read
+//! them; the owner adds others with `sandbox_read`.
+
+/// Relative to the home folder.
+pub(super) const TOOLCHAINS: &[&str] = &[
+    // Versions of languages.
+    ".rustup",
+    ".cargo/bin",
+    ".cargo/registry",
+    ".cargo/git",
+    ".cargo/env",
+    ".cargo/config.toml",
+    ".nvm",
+    ".volta",
+    ".fnm",
+    ".local/share/fnm",
+    ".bun/bin",
+    ".bun/install",
+    ".deno",
+    ".pyenv",
+    ".rbenv",
+    ".rvm",
+    ".asdf",
+    ".local/share/mise",
+    ".sdkman",
+    ".jenv",
+    ".ghcup",
+    ".opam",
+    ".juliaup",
+    ".dotnet",
+    "go/bin",
+    "go/pkg",
+    "miniconda3",
+    "anaconda3",
+    "miniforge3",
+    // Programs and libraries that a user has installed.
+    ".local/bin",
+    ".local/lib",
+    ".local/share/uv",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".npm-global",
+    ".yarn/bin",
+    ".linuxbrew",
+    ".nix-profile",
+    ".m2/repository",
+    ".gem",
+    // The settings of git that are no credentials.
+    ".gitconfig",
+    ".config/git/config",
+    ".config/git/ignore",
+    ".config/git/attributes",
+];

@@ -1,0 +1,96 @@
+//! Walks a folder as ripgrep does: what `.gitignore` names is left out, and so are repositories'
+//! own files and what only a person may show.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use angelia_core::permission::PrivateFiles;
+use ignore::{DirEntry, WalkBuilder};
+use tokio_util::sync::CancellationToken;
+
+use super::workspace::is_of_kernel;
+
+/// A search that takes longer ends with what it has found.
+const MAX_DURATION: Duration = Duration::from_secs(30);
+
+const REPOSITORY_FOLDERS: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WalkEnd {
+    Complete,
+    /// Whoever looks at the entries has enough.
+    Enough,
+    Cancelled,
+    TooLong,
+}
+
+impl WalkEnd {
+    /// A sentence for the model if something may be missing.
+    pub(super) fn remark(self, limit: usize) -> Option<String> {
+        match self {
+            Self::Complete => None,
+            Self::Enough => Some(format!(
+                "(only the first {limit} are shown; narrow the pattern or the path, or raise `limit`)"
+            )),
+            Self::Cancelled => Some("(cancelled; there may be more)".to_owned()),
+            Self::TooLong => Some(format!(
+                "(the search took longer than {} s and was ended; narrow the path)",
+                MAX_DURATION.as_secs()
+            )),
+        }
+    }
+}
+
+/// Calls `visit` for everything below a real path, sorted by path, until it returns `false`.
+pub(super) fn walk_folder(
+    root: &Path,
+    private: &PrivateFiles,
+    cancel: &CancellationToken,
+    mut visit: impl FnMut(&DirEntry) -> bool,
+) -> WalkEnd {
+    let began = Instant::now();
+    // A person has allowed the root itself; then this is about what is below it.
+    let guard = (!private.contains(root)).then(|| private.clone());
+    let walk = WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(false)
+        .git_global(false)
+        .follow_links(false)
+        .sort_by_file_path(Path::cmp)
+        .filter_entry(move |entry| {
+            let is_repository = entry.depth() > 0
+                && REPOSITORY_FOLDERS.iter().any(|name| entry.file_name() == *name);
+            let is_left_out = is_repository || is_of_kernel(entry.path());
+            !is_left_out && !guard.as_ref().is_some_and(|guard| guard.contains(entry.path()))
+        })
+        .build();
+    // What cannot be read is left out, as by ripgrep.
+    for entry in walk.flatten() {
+        if cancel.is_cancelled() {
+            return WalkEnd::Cancelled;
+        }
+        if began.elapsed() > MAX_DURATION {
+            return WalkEnd::TooLong;
+        }
+        if !visit(&entry) {
+            return WalkEnd::Enough;
+        }
+    }
+    WalkEnd::Complete
+}
+
+/// Whether an entry is a regular file.
+pub(super) fn is_file(entry: &DirEntry) -> bool {
+    entry.file_type().is_some_and(|kind| kind.is_file())
+}
+
+/// The path of an entry below the root of its walk; the name of a root that is a file.
+pub(super) fn path_below(root: &Path, entry: &DirEntry) -> PathBuf {
+    match entry.path().strip_prefix(root) {
+        Ok(below) if !below.as_os_str().is_empty() => below.to_owned(),
+        _ => entry.file_name().into(),
+    }
+}

@@ -1,0 +1,55 @@
+//! The tools of a session, as the loop uses them.
+//!
+//! ```text
+//!  arguments ─ prepare ─► PreparedCall ── plan: class, real paths, command    → schedule, authority
+//!                                     ├─ review: is it possible, what changes → the person who decides
+//!                                     └─ run: cancellable, bounded output     → the model
+//! ```
+//!
+//! - [`tool`]: the seam: a tool, a call, its plan and its output.
+//! - [`toolkit`]: the tools of one session, by name.
+//! - [`schedule`]: which calls run at the same time. Pure.
+//! - [`workspace`]: the session's directory and what was read in it.
+//! - [`read`], [`edit`], [`write`], [`apply_patch`]: files. `replacement` finds the text that an edit
+//!   means; [`patch`] parses and applies patches. Both are pure.
+//! - `real_file`: opens and replaces files without following links; `text_file`: their byte order
+//!   mark and line ends.
+//! - [`grep`], [`glob`]: searches, on `folder_walk`.
+//! - [`bash`], [`job`]: commands, to their end and in the background ([`jobs`]); [`shell`] starts them.
+//! - `image_type`, `excerpt`, `command_text`: what the model sees. `output_capture` collects the output
+//!   of a command, and [`output_folder`] keeps what is too long.
+//! - [`todo`], [`ask_user`]: the arguments of what the loop does itself.
+
+pub mod apply_patch;
+pub mod ask_user;
+pub mod bash;
+mod command_text;
+pub mod edit;
+mod excerpt;
+mod folder_walk;
+pub mod glob;
+pub mod grep;
+mod image_type;
+pub mod job;
+pub mod jobs;
+mod output_capture;
+pub mod output_folder;
+pub mod patch;
+pub mod read;
+mod real_file;
+mod replacement;
+pub mod schedule;
+pub mod shell;
+mod text_file;
+pub mod todo;
+pub mod tool;
+pub mod toolkit;
+pub mod workspace;
+pub mod write;
+
+pub use output_folder::OutputFolder;
+pub use schedule::{CallScope, plan_waves};
+pub use shell::Shell;
+pub use tool::{CallError, CallIo, CallOutput, CallPlan, PreparedCall, Tool};
+pub use toolkit::{EditStyle, PreparedTool, Toolkit, ToolkitSetup};
+pub use workspace::Workspace;

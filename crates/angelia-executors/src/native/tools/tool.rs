@@ -1,0 +1,155 @@
+//! The seam between the loop and a tool. A call is prepared, then scheduled by its plan, reviewed,
+//! decided by the permission authority, and run.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use angelia_core::{
+    model::{CallerTool, CommandAccess, Content, FileEdit, RawJson, ToolAccess, ToolClass},
+    ports::BoxFuture,
+};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+/// One tool of a session.
+pub trait Tool: fmt::Debug + Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    /// What the model is told about it. Every request carries this text, so it is short.
+    fn description(&self) -> &'static str;
+
+    /// The JSON schema of its arguments.
+    fn schema(&self) -> &'static str;
+
+    /// Reads the arguments and resolves the paths. Changes nothing; may block on a file system.
+    fn prepare(&self, arguments: &RawValue) -> Result<Box<dyn PreparedCall>, CallError>;
+
+    /// The tool as a request describes it.
+    fn definition(&self) -> CallerTool {
+        CallerTool {
+            name: self.name().into(),
+            description: self.description().into(),
+            input_schema: raw_json(self.schema()),
+        }
+    }
+}
+
+/// A call whose arguments are known to be right.
+pub trait PreparedCall: fmt::Debug + Send + Sync + 'static {
+    fn plan(&self) -> &CallPlan;
+
+    /// Checks that the call is possible with the files as they are now, and returns what it would
+    /// change, so that nobody is asked about a call that must fail. May block on a file system.
+    fn review(&self) -> Result<Vec<FileEdit>, CallError> {
+        Ok(Vec::new())
+    }
+
+    /// Runs the call. It checks again what `review` has checked.
+    fn run(self: Box<Self>, io: CallIo) -> BoxFuture<'static, CallOutput>;
+}
+
+/// What a call will do.
+#[derive(Clone, Debug)]
+pub struct CallPlan {
+    pub class: ToolClass,
+    /// With real paths.
+    pub access: ToolAccess,
+    /// One line for people.
+    pub title: Arc<str>,
+    /// Why a person must be asked about the call at every level.
+    pub must_ask: Option<Arc<str>>,
+}
+
+impl CallPlan {
+    /// A call that reads below these paths.
+    pub fn reads(title: impl Into<Arc<str>>, paths: Vec<PathBuf>) -> Self {
+        let access = ToolAccess { reads: paths, ..ToolAccess::default() };
+        Self { class: ToolClass::Read, access, title: title.into(), must_ask: None }
+    }
+
+    /// A call that changes these files.
+    pub fn edits(title: impl Into<Arc<str>>, paths: Vec<PathBuf>) -> Self {
+        let access = ToolAccess { writes: paths, ..ToolAccess::default() };
+        Self { class: ToolClass::Edit, access, title: title.into(), must_ask: None }
+    }
+
+    /// A call that runs a command.
+    pub fn executes(title: impl Into<Arc<str>>, command: Option<CommandAccess>) -> Self {
+        let access = ToolAccess { command, ..ToolAccess::default() };
+        Self { class: ToolClass::Execute, access, title: title.into(), must_ask: None }
+    }
+}
+
+/// What a running call gets from the loop.
+#[derive(Clone, Debug, Default)]
+pub struct CallIo {
+    /// Ends the call at once; it then returns what it has.
+    pub cancel: CancellationToken,
+}
+
+/// The result of a call, for the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallOutput {
+    pub ok: bool,
+    pub content: Vec<Content>,
+    /// The files that the call has changed, as real paths.
+    pub changed: Vec<PathBuf>,
+}
+
+impl CallOutput {
+    pub fn text(text: impl Into<Arc<str>>) -> Self {
+        Self { ok: true, content: vec![Content::Text(text.into())], changed: Vec::new() }
+    }
+
+    pub fn failure(text: impl Into<Arc<str>>) -> Self {
+        Self { ok: false, ..Self::text(text) }
+    }
+
+    /// All text of the result.
+    pub fn all_text(&self) -> String {
+        let texts = self.content.iter().filter_map(|part| match part {
+            Content::Text(text) => Some(&**text),
+            Content::Image { .. } => None,
+        });
+        texts.collect()
+    }
+}
+
+impl From<Result<CallOutput, CallError>> for CallOutput {
+    fn from(result: Result<CallOutput, CallError>) -> Self {
+        result.unwrap_or_else(|error| Self::failure(error.to_string()))
+    }
+}
+
+/// Why a call was not carried out, in words that tell the model what to do next.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CallError(String);
+
+impl CallError {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// Reads the arguments of a call.
+pub(super) fn parse_arguments<T: DeserializeOwned>(arguments: &RawValue) -> Result<T, CallError> {
+    serde_json::from_str(arguments.get()).map_err(|error| {
+        CallError::new(format!("the arguments do not fit the tool's schema: {error}"))
+    })
+}
+
+/// Runs blocking work of a call on a thread of its own.
+pub(super) fn run_blocking(
+    work: impl FnOnce() -> Result<CallOutput, CallError> + Send + 'static,
+) -> BoxFuture<'static, CallOutput> {
+    Box::pin(async move {
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|error| Err(CallError::new(format!("the tool failed: {error}")))).into()
+    })
+}
+
+/// Shares a schema, which is JSON because a test checks it.
+pub(super) fn raw_json(text: &str) -> RawJson {
+    RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
+}

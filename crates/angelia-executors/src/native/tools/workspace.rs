@@ -1,0 +1,96 @@
+//! The session's directory, and which content of files the model has seen. A file is changed only if
+//! the model has seen it as it is.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use sha2::{Digest as _, Sha256};
+
+use super::tool::CallError;
+use crate::real_path::real_path;
+
+type ContentHash = [u8; 32];
+
+/// Whether a path is in a part of the file system that the kernel makes up. Our tools run in our own
+/// process, so `/proc/self` would show our environment, with the keys of providers in it.
+pub(super) fn is_of_kernel(real: &Path) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder))
+}
+
+/// The files of a session, as its tools see them.
+#[derive(Debug)]
+pub struct Workspace {
+    cwd: PathBuf,
+    user_home: PathBuf,
+    seen: Mutex<HashMap<PathBuf, ContentHash>>,
+}
+
+impl Workspace {
+    /// `cwd`: the session's directory, which exists. `user_home`: what `~` stands for.
+    pub fn new(cwd: &Path, user_home: &Path) -> std::io::Result<Self> {
+        let cwd = cwd.canonicalize()?;
+        Ok(Self { cwd, user_home: user_home.to_owned(), seen: Mutex::default() })
+    }
+
+    /// The session's directory as a real path.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Returns the real path of what the model calls `text`. It need not exist.
+    pub(super) fn resolve(&self, text: &str) -> Result<PathBuf, CallError> {
+        if text.is_empty() || text.contains('\0') {
+            return Err(CallError::new("the path is empty or has a NUL byte; give a file's path"));
+        }
+        let stated = match Path::new(text).strip_prefix("~") {
+            Ok(rest) => self.user_home.join(rest),
+            Err(_) => self.cwd.join(text),
+        };
+        let real = real_path(&stated)
+            .map_err(|error| CallError::new(format!("{text} cannot be used: {error}")))?;
+        if is_of_kernel(&real) {
+            return Err(CallError::new(format!(
+                "{text} is a file of the kernel, which only a command can open"
+            )));
+        }
+        Ok(real)
+    }
+
+    /// The path for the model and for people: relative, if it is below the session's directory.
+    pub(super) fn shown<'a>(&self, real: &'a Path) -> std::path::Display<'a> {
+        match real.strip_prefix(&self.cwd) {
+            Ok(below) if !below.as_os_str().is_empty() => below.display(),
+            _ => real.display(),
+        }
+    }
+
+    /// Records that the model knows this content of a file.
+    pub(super) fn note_seen(&self, real: &Path, bytes: &[u8]) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(real.to_owned(), Sha256::digest(bytes).into());
+    }
+
+    pub(super) fn forget(&self, real: &Path) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(real);
+    }
+
+    /// Checks that the model knows this content of a file.
+    pub(super) fn check_seen(&self, real: &Path, bytes: &[u8]) -> Result<(), CallError> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.shown(real);
+        match seen.get(real) {
+            Some(known) if *known == ContentHash::from(Sha256::digest(bytes)) => Ok(()),
+            Some(_) => Err(CallError::new(format!(
+                "{shown} has changed on disk since you read it, so nothing was written; read it \
+                 again, then repeat the change"
+            ))),
+            None => Err(CallError::new(format!(
+                "{shown} exists and you have not read it, so nothing was written; read it first, \
+                 then repeat the change"
+            ))),
+        }
+    }
+}
