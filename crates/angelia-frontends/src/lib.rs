@@ -10,9 +10,11 @@
 //! - [`event_json`]: the public JSON form of an event.
 //! - [`http`]: `/api` and `/healthz`, over TCP and over the Unix socket of the home.
 //! - [`mcp`]: tools for agents and other MCP clients.
+//! - [`schedules`]: runs turns at their times, and when files change.
 //! - [`socket`]: identifies the process at the other end of a Unix socket.
 //! - [`stdio`]: lines over stdin and stdout.
 //! - [`turn_service`]: one interface to turns, in this process or in the daemon.
+//! - `unattended_turn`: what turns share that nobody waits for: those of messages and schedules.
 
 pub mod acp;
 pub mod bridge;
@@ -23,6 +25,8 @@ pub mod chat;
 pub mod event_json;
 pub mod http;
 pub mod mcp;
+pub mod schedules;
 pub mod socket;
 pub mod stdio;
 pub mod turn_service;
+mod unattended_turn;

@@ -2,6 +2,7 @@
 //! conformance suite checks both.
 
 mod reports;
+mod schedules;
 mod state;
 
 use std::{
@@ -113,6 +114,7 @@ impl Store for MemoryStore {
                 RecordKind::Session => kept.sessions.keys().map(|id| id.as_uuid()).collect(),
                 RecordKind::Turn => kept.turns.keys().map(|id| id.as_uuid()).collect(),
                 RecordKind::Approval => kept.approvals.keys().map(|id| id.as_uuid()).collect(),
+                RecordKind::Schedule => kept.schedules.keys().map(|id| id.as_uuid()).collect(),
             };
             let (first, last) = prefix.range();
             Ok(ids.into_iter().filter(|id| (first..=last).contains(id)).take(limit).collect())

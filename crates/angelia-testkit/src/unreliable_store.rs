@@ -9,14 +9,15 @@ use std::sync::{
 
 use angelia_core::{
     model::{
-        ApprovalRecord, AuditEntry, AuditRecord, EventKind, ExternalName, IdPrefix, Quota,
-        SearchMatch, SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule,
-        TurnEvent, TurnId, TurnRecord, TurnState, UsageQuery, UsageTotals,
+        ApprovalRecord, AuditEntry, AuditRecord, EventKind, ExternalName, IdPrefix, Occurrence,
+        Quota, ScheduleId, ScheduleRecord, ScheduleSummary, SearchMatch, SearchQuery, Seq,
+        SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId, TurnRecord,
+        TurnState, UsageQuery, UsageTotals,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
-        OpenText, Page, PendingCommit, RecordKind, RequestClaim, SearchUpkeep, SessionQuery, Store,
-        StoreError, StoreFuture, TurnFilter,
+        OpenText, Page, PendingCommit, RecordKind, RequestClaim, ScheduleAdvance, ScheduleChange,
+        ScheduleStore, SearchUpkeep, SessionQuery, Store, StoreError, StoreFuture, TurnFilter,
     },
 };
 use jiff::Timestamp;
@@ -386,5 +387,39 @@ impl Store for UnreliableStore {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
+    }
+}
+
+impl ScheduleStore for UnreliableStore {
+    fn add_schedule<'a>(&'a self, schedule: &'a ScheduleRecord) -> StoreFuture<'a, ()> {
+        self.write(|store| store.add_schedule(schedule))
+    }
+
+    fn schedules(&self) -> StoreFuture<'_, Vec<ScheduleSummary>> {
+        self.unless_failing(|store| store.schedules())
+    }
+
+    fn schedule(&self, id: ScheduleId) -> StoreFuture<'_, Option<ScheduleSummary>> {
+        self.unless_failing(|store| store.schedule(id))
+    }
+
+    fn change_schedule(&self, id: ScheduleId, change: ScheduleChange) -> StoreFuture<'_, bool> {
+        self.write(|store| store.change_schedule(id, change))
+    }
+
+    fn remove_schedule(&self, id: ScheduleId) -> StoreFuture<'_, bool> {
+        self.write(|store| store.remove_schedule(id))
+    }
+
+    fn advance_schedule(&self, advance: ScheduleAdvance) -> StoreFuture<'_, bool> {
+        self.write(|store| store.advance_schedule(advance))
+    }
+
+    fn put_occurrence(&self, schedule: ScheduleId, occurrence: Occurrence) -> StoreFuture<'_, ()> {
+        self.write(|store| store.put_occurrence(schedule, occurrence))
+    }
+
+    fn occurrences(&self, schedule: ScheduleId, limit: usize) -> StoreFuture<'_, Vec<Occurrence>> {
+        self.unless_failing(|store| store.occurrences(schedule, limit))
     }
 }

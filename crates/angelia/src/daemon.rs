@@ -14,6 +14,7 @@ use angelia_core::{
 };
 use angelia_executors::process::{detached, mark, release};
 use angelia_frontends::{
+    chat::DeliveryQueue,
     http::{
         self, AgentAccess, ApiState, DaemonInfo, Metrics, OwnerToken, RestartRequests,
         dialect::{LiveModels, RecentRequests},
@@ -114,10 +115,10 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
         let terminal = AuditActor::Terminal;
         local.engine.record_audit(terminal, AuditAction::Exposure, exposed).await;
     }
-    let bus = match bus {
-        Some(bus) => Some(serve_bus(app, &local, bus, &doors).await?),
-        None => None,
-    };
+    let delivery_queue = hosting::open_delivery_queue(app, &doors).await?;
+    let schedule_bus = bus.as_ref().map(|bus| Arc::clone(&bus.bus));
+    let bus = bus.map(|bus| serve_bus(app, &local, bus, delivery_queue.clone(), &doors));
+    hosting::spawn_scheduler(app, &local, schedule_bus, delivery_queue, &doors);
     banner::spawn_warm_up(app, &local, is_detached);
     spawn_retention(app, &local);
     spawn_search_upkeep(&local);
@@ -146,16 +147,17 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
 }
 
 /// Hosts the daemon's own endpoint, and lets others connect to the bus.
-async fn serve_bus(
+fn serve_bus(
     app: &Arc<App>,
     local: &LocalEngine,
     bus: OpenBus,
+    delivery_queue: DeliveryQueue,
     doors: &TaskGroup,
-) -> Result<RunningBus, CommandError> {
+) -> RunningBus {
     let commands = Arc::clone(&local.commands);
     hosting::spawn_hooks(&app.environment, commands, &bus.context.message_feed, doors);
-    hosting::host_endpoint(app, local, &bus.bus, doors).await?;
-    Ok(bus.serve())
+    hosting::host_endpoint(app, local, &bus.bus, delivery_queue, doors);
+    bus.serve()
 }
 
 /// Also logs to the log file; in the background only there.

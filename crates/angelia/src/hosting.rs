@@ -1,4 +1,5 @@
-//! The bus endpoint that this process hosts, with its rules, its channels and its hooks.
+//! The bus endpoint that this process hosts, with its rules, its channels and its hooks, and the
+//! schedules that it runs.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use angelia_backends::deliveries::SqliteDeliveries;
+use angelia_backends::{deliveries::SqliteDeliveries, file_times::RealFileTimes};
 use angelia_core::{
     engine::rules::ColourMode,
     model::{EndpointName, bus::BusMessage},
@@ -28,6 +29,7 @@ use angelia_frontends::{
         check_trusted, rules_paths,
     },
     chat::{DeliveryQueue, DeliveryQueueParts, RetryPolicy, webhook::Webhook},
+    schedules::{ResultDelivery, Scheduler, SchedulerParts},
 };
 use jiff::tz::TimeZone;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -141,6 +143,40 @@ pub(crate) fn build_rule_runner(
     }
 }
 
+/// Builds the delivery queue, and sends the texts that an earlier process left.
+pub(crate) async fn open_delivery_queue(
+    app: &App,
+    tasks: &TaskGroup,
+) -> Result<DeliveryQueue, CommandError> {
+    let delivery_queue = build_delivery_queue(app, tasks)?;
+    let left = delivery_queue.recover().await.map_err(CommandError::internal)?;
+    if left > 0 {
+        tracing::info!(texts = left, "sending texts that had not reached their channel");
+    }
+    Ok(delivery_queue)
+}
+
+/// Starts to run the schedules of this home.
+pub(crate) fn spawn_scheduler(
+    app: &App,
+    local: &LocalEngine,
+    bus: Option<Arc<dyn Bus>>,
+    delivery_queue: DeliveryQueue,
+    tasks: &TaskGroup,
+) {
+    let home = app.home.dir().to_owned();
+    let rules = LiveRules::new(rules_paths(home, app.environment.hermes_home()));
+    let named = endpoint_name(&app.environment, app.config.named_endpoint(), &rules, true);
+    let Some(from) = named.or_else(|| EndpointName::new(DEFAULT_ENDPOINT).ok()) else { return };
+    Scheduler::spawn(SchedulerParts {
+        engine: local.engine.clone(),
+        profiles: Arc::clone(&local.profiles) as _,
+        results: ResultDelivery { delivery_queue, bus, from },
+        file_times: Arc::new(RealFileTimes::new(app.home.dir())),
+        tasks: tasks.clone(),
+    });
+}
+
 /// Builds the delivery queue with the channels that are configured.
 pub(crate) fn build_delivery_queue(
     app: &App,
@@ -204,27 +240,23 @@ pub(crate) fn endpoint_name(
 }
 
 /// Hosts this daemon's own endpoint on its bus until the tasks stop.
-pub(crate) async fn host_endpoint(
+pub(crate) fn host_endpoint(
     app: &App,
     local: &LocalEngine,
     bus: &Arc<dyn Bus>,
+    delivery_queue: DeliveryQueue,
     tasks: &TaskGroup,
-) -> Result<(), CommandError> {
+) {
     let screen = Arc::new(TerminalScreen::new(&app.environment, NoticeTarget::Log));
     let home = app.home.dir().to_owned();
     let commands = Arc::clone(&local.commands);
     let rule_runner = build_rule_runner(&app.environment, home, commands, screen, tasks);
-    let delivery_queue = build_delivery_queue(app, tasks)?;
-    let left = delivery_queue.recover().await.map_err(CommandError::internal)?;
-    if left > 0 {
-        tracing::info!(texts = left, "sending texts that had not reached their channel");
-    }
     // A broken file is reported now, and not only when the first message comes.
     rule_runner.current_rules();
     let Some(name) =
         endpoint_name(&app.environment, app.config.named_endpoint(), &rule_runner.rules, true)
     else {
-        return Ok(());
+        return;
     };
     let profiles = BusProfiles::new(app, Arc::clone(&local.profiles));
     let called = profiles.endpoint();
@@ -239,7 +271,6 @@ pub(crate) async fn host_endpoint(
         caller_cwd: None,
     });
     tasks.spawn_until_stopped(receive_messages(Arc::clone(bus), host, name, called));
-    Ok(())
 }
 
 /// Receives messages under a name, and claims the name again when it was lost.

@@ -1,5 +1,7 @@
-//! The recorded sessions, turns and approvals, for commands that only read. They ask the daemon, if
-//! there is one; otherwise they open the store, and start nothing.
+//! The recorded sessions, turns and approvals, for commands that only read, and the schedules. They
+//! ask the daemon, if there is one; otherwise they open the store, and start nothing.
+
+mod schedules;
 
 use std::{path::Path, sync::Arc};
 
@@ -234,6 +236,7 @@ impl Records {
             max_agents: None,
             turns: to_resources(&unfinished),
             approvals: self.approvals(ApprovalFilter::Pending, Page::first(PAGE_SIZE)).await?,
+            schedules: StatusResource::waiting_schedules(self.schedules().await?),
             bus: None,
             quotas: self.quotas().await?,
             usage_today: self.usage(today).await?.into_iter().next().unwrap_or_default(),

@@ -1,10 +1,10 @@
-//! Finds the session, turn or approval that a person means: by a full id, by `last`, by a session's
+//! Finds the session, turn, approval or schedule that a person means: by a full id, by `last`, by a session's
 //! name, or by the start of an id.
 
 use std::fmt::Write as _;
 
 use angelia_core::{
-    model::{ApprovalId, IdPrefix, SessionId, TurnId},
+    model::{ApprovalId, IdPrefix, ScheduleId, SessionId, TurnId},
     ports::{ApprovalFilter, Page},
 };
 use angelia_frontends::http::resources::{ApprovalResource, SessionResource};
@@ -120,6 +120,34 @@ pub(crate) async fn approval(records: &Records, text: &str) -> Result<ApprovalId
         (short, approval.title.clone())
     })?;
     found.map(|approval| approval.id).ok_or_else(|| unknown("approval", text))
+}
+
+/// Returns the schedule that is meant; `last` is the newest one.
+pub(crate) async fn schedule(records: &Records, text: &str) -> Result<ScheduleId, CommandError> {
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    if text == LAST {
+        let newest = records.schedules().await?.pop();
+        return newest.map(|schedule| schedule.id).ok_or_else(|| {
+            CommandError::usage("there is no schedule yet")
+                .with_hint("`angelia schedule add` makes one")
+        });
+    }
+    let found = match IdPrefix::parse(text) {
+        Some(_) => records.schedules_starting(text, MAX_CANDIDATES + 1).await?,
+        None => Vec::new(),
+    };
+    let found = only_one("schedules", text, found, |schedule| {
+        let short = schedule.short_id.clone().unwrap_or_else(|| schedule.id.to_string());
+        (short, format!("{}  {}", schedule.spec, schedule.prompt))
+    })?;
+    found.map(|schedule| schedule.id).ok_or_else(|| {
+        CommandError::usage(format!(
+            "`{text}` is not a schedule: no schedule has an id that starts so"
+        ))
+        .with_hint("`angelia schedule list` prints them")
+    })
 }
 
 /// Checks that a new session can have this name: a mistyped id must not begin a session.

@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
-    sync::{OwnedMutexGuard, broadcast, oneshot},
+    sync::{OwnedMutexGuard, broadcast, oneshot, watch},
     time::Instant,
 };
 
@@ -53,6 +53,8 @@ pub(super) struct EngineState {
     pub(super) is_purging: AtomicBool,
     /// Ids of sessions that have changed.
     pub(super) changes: broadcast::Sender<SessionId>,
+    /// Counts the changes of schedules.
+    pub(super) schedule_changes: watch::Sender<u64>,
     pub(super) drain: DrainState,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     /// One lock per session whose actor is being started.
@@ -78,6 +80,7 @@ impl EngineState {
             spend: Arc::default(),
             is_purging: AtomicBool::new(false),
             changes: broadcast::Sender::new(MAX_CHANGE_LAG),
+            schedule_changes: watch::Sender::new(0),
             drain: DrainState::new(),
             store: parts.store,
             clock: parts.clock,

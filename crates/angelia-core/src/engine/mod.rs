@@ -36,6 +36,7 @@
 //! - `spend`: reserves money for turns of callers with a spending limit.
 //! - `agent_slots`: limits the number of live agents and evicts idle ones.
 //! - [`rules`]: decides what happens to a bus message on arrival.
+//! - `schedules`: turns that begin by themselves: what is due, and what is kept of it.
 //! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
 
 mod adoption;
@@ -59,6 +60,7 @@ mod recovery;
 mod reports;
 mod respec;
 pub mod rules;
+mod schedules;
 mod search_upkeep;
 mod segment_runner;
 mod session_actor;
@@ -88,6 +90,7 @@ pub use gauges::{AgentCounts, Gauges, TurnCounts};
 pub use idempotency::RequestKey;
 pub use live_agents::LiveAgentStatus;
 pub use quota::PARKED_NOTICE;
+pub use schedules::{DueOccurrence, ScheduleStep, WatchedFiles, next_after_resume, next_step};
 pub use segment_runner::AWAITING_TOOL_RESULT_NOTICE;
 pub use sessions::{NewestTurn, TurnStage};
 pub use short_ids::short_id;

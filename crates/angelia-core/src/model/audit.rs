@@ -48,6 +48,8 @@ pub enum AuditAction {
     Login,
     /// Something became reachable for others.
     Exposure,
+    /// A schedule was added, paused, resumed or removed.
+    Schedule,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +57,7 @@ pub enum AuditAction {
 pub struct UnknownAuditWord;
 
 impl AuditAction {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Decision,
         Self::Key,
         Self::Rule,
@@ -63,6 +65,7 @@ impl AuditAction {
         Self::Deletion,
         Self::Login,
         Self::Exposure,
+        Self::Schedule,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -74,6 +77,7 @@ impl AuditAction {
             Self::Deletion => "deletion",
             Self::Login => "login",
             Self::Exposure => "exposure",
+            Self::Schedule => "schedule",
         }
     }
 }

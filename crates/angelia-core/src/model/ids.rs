@@ -56,6 +56,10 @@ uuid_id! {
     ApprovalId
 }
 uuid_id! {
+    /// A schedule: turns that begin by themselves.
+    ScheduleId
+}
+uuid_id! {
     /// An agent: a live process or connection of an executor. Part of the mark that its descendants
     /// carry.
     AgentId

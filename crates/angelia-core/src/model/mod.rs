@@ -19,6 +19,7 @@ mod outcome;
 mod past_conversation;
 mod permission;
 mod quota;
+mod schedule;
 mod search;
 mod session;
 mod spec;
@@ -45,13 +46,17 @@ pub use fingerprint::LaunchFingerprint;
 pub use first_words::first_words;
 pub use grant::{GrantRule, StoredRule};
 pub use id_prefix::{IdPrefix, write_id_start};
-pub use ids::{AgentId, ApprovalId, NativeSessionId, SessionId, ToolId, TurnId};
+pub use ids::{AgentId, ApprovalId, NativeSessionId, ScheduleId, SessionId, ToolId, TurnId};
 pub use limits::{Budgets, TurnTimeouts};
 pub use outcome::{Outcome, TurnStatus};
 pub use past_conversation::{PastConversation, PastTurn};
 pub(crate) use permission::glob_matches;
 pub use permission::{PermissionLevel, Permissions, ToolPattern, ToolPatternError};
 pub use quota::{Quota, QuotaReport};
+pub use schedule::{
+    CronTrigger, MissedPolicy, Occurrence, OccurrenceStatus, OverlapPolicy, ScheduleRecord,
+    ScheduleSummary, Trigger, TriggerError,
+};
 pub use search::{Excerpt, SearchMatch, SearchQuery, SearchTerms, Speaker};
 pub use session::{ExternalName, SessionRecord, SessionSource, SessionSummary, UnknownSource};
 pub use spec::{Billing, CallerTool, Mode, SessionSpec, SystemPrompt, ToolSet};

@@ -55,6 +55,7 @@ pub enum SessionSource {
     Bridge,
     /// An agent that delegated work.
     Agent,
+    Schedule,
     /// The terminal program of this executor, from which it was taken up.
     Adopted(Arc<str>),
 }
@@ -69,6 +70,7 @@ impl fmt::Display for SessionSource {
             Self::Editor => f.write_str("editor"),
             Self::Bridge => f.write_str("bridge"),
             Self::Agent => f.write_str("agent"),
+            Self::Schedule => f.write_str("schedule"),
             Self::Adopted(executor) => write!(f, "adopted:{executor}"),
         }
     }
@@ -94,6 +96,7 @@ impl FromStr for SessionSource {
                 "editor" => Ok(Self::Editor),
                 "bridge" => Ok(Self::Bridge),
                 "agent" => Ok(Self::Agent),
+                "schedule" => Ok(Self::Schedule),
                 _ => Err(UnknownSource),
             },
         }
@@ -126,6 +129,7 @@ mod tests {
             SessionSource::Editor,
             SessionSource::Bridge,
             SessionSource::Agent,
+            SessionSource::Schedule,
         ];
         for source in named.map(|with| with("a:b".into())).into_iter().chain(plain) {
             assert_eq!(source.to_string().parse(), Ok(source));

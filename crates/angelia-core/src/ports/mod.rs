@@ -8,8 +8,10 @@ mod commands;
 mod deliveries;
 mod edit_diff;
 mod executor;
+mod file_times;
 mod paths;
 mod profiles;
+mod schedules;
 mod store;
 
 use std::pin::Pin;
@@ -28,8 +30,12 @@ pub use executor::{
     ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnControl,
     TurnIo, UNKNOWN_MODEL_REASON,
 };
+pub use file_times::{FileStamp, FileStamps, FileTimes};
 pub use paths::{KnownPlaces, PathResolver};
 pub use profiles::{ExecutorTarget, ProfileRequest, ProfileSummary, Profiles};
+pub use schedules::{
+    MAX_OCCURRENCES, ScheduleAdvance, ScheduleChange, ScheduleStart, ScheduleStore,
+};
 pub use store::{
     ApprovalFilter, AuditQuery, ClaimOutcome, HistoryEntry, Lease, LeaseHolder, NewTurn, OpenText,
     Page, PendingCommit, RecordKind, RequestClaim, SearchUpkeep, SessionQuery, Store, StoreError,

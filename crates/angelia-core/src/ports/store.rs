@@ -10,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use super::BoxFuture;
+use super::{BoxFuture, ScheduleStore};
 use crate::model::{
     ApprovalRecord, AuditEntry, AuditRecord, BlockId, ExternalName, IdPrefix, Quota, SearchMatch,
     SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule, TextChannel, TurnEvent,
@@ -22,7 +22,7 @@ pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Several processes may open one store. Writes to a session carry the [`Lease`] of its owner; they
 /// are refused if another process has taken over the lease.
-pub trait Store: Send + Sync + 'static {
+pub trait Store: ScheduleStore + Send + Sync + 'static {
     fn create_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, ()>;
 
     /// Replaces the session if its revision is unchanged, and returns the new revision.
@@ -293,6 +293,7 @@ pub enum RecordKind {
     Session,
     Turn,
     Approval,
+    Schedule,
 }
 
 /// Which sessions to list.

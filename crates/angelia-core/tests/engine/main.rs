@@ -18,6 +18,7 @@ mod lost_conversation;
 mod output;
 mod quota;
 mod recovery;
+mod schedules;
 mod spend;
 mod store_failure;
 mod watching;

@@ -25,3 +25,4 @@ mod turns;
 pub use host::{EndpointHost, EndpointHostParts};
 pub use lane::LaneLimits;
 pub use merge::{PromptItem, merge_prompt, source_line};
+pub(crate) use reply::{compose, publish_one};

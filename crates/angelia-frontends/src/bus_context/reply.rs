@@ -5,13 +5,17 @@
 use std::sync::Arc;
 
 use angelia_core::{
-    model::{EndpointName, MessageId, Outcome, TurnStatus, bus::BusMessage},
+    model::{EndpointName, MessageId, bus::BusMessage},
     ports::{
         Bus, Clock,
         bus::{Presence, PublishError},
     },
 };
-use serde_json::{json, value::to_raw_value};
+use jiff::Timestamp;
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{
     bus_rules::Screen,
@@ -47,19 +51,6 @@ pub(super) struct TurnReply {
     pub(super) text: String,
 }
 
-/// Returns the text of a reply: the answer, and how the turn ended if it did not complete.
-pub(super) fn reply_text(outcome: &Outcome) -> String {
-    let text = outcome.text.trim_end();
-    let more = match &outcome.status {
-        TurnStatus::Completed => return text.to_owned(),
-        TurnStatus::Partial => format!("(stopped early: {})", outcome.reason),
-        TurnStatus::Interrupted => "(interrupted)".to_owned(),
-        TurnStatus::Parked { resumes_at } => format!("(waits for a quota until {resumes_at})"),
-        TurnStatus::Failed(failure) => format!("(failed: {failure})"),
-    };
-    if text.is_empty() { more } else { format!("{text}\n\n{more}") }
-}
-
 impl ReplySender {
     /// Sends a reply. Returns when it has been delivered to its channel, stored by the bus, or
     /// shown on the console.
@@ -93,12 +84,7 @@ impl ReplySender {
             "in_reply_to": reply.in_reply_to,
         });
         let body = to_raw_value(&body).map_err(|error| error.to_string())?;
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "microseconds of this century fit into 53 bits"
-        )]
-        let ts = self.clock.now().as_microsecond() as f64 / 1e6;
-        let message = BusMessage::compose(&*reply.id, &reply.endpoint, &to, ts, &body);
+        let message = compose(self.clock.now(), &reply.id, &reply.endpoint, &to, &body);
         if self.bus.presence(&to) == Presence::NeverSeen {
             let reason = format!("nobody has ever listened as `{to}`");
             let stored = self.bus.store_dead_letter(message, reason.clone()).await;
@@ -107,8 +93,26 @@ impl ReplySender {
                 Err(error) => format!("{reason}, and it cannot be kept: {error}"),
             });
         }
-        let receipts = self.bus.publish(vec![message], None).await.await;
-        let refused = receipts.into_iter().find_map(Result::err);
-        refused.map_or(Ok(()), |refusal: PublishError| Err(refusal.to_string()))
+        publish_one(&*self.bus, message).await
     }
+}
+
+/// Composes a message of ours.
+pub(crate) fn compose(
+    now: Timestamp,
+    id: &str,
+    from: &EndpointName,
+    to: &EndpointName,
+    body: &RawValue,
+) -> BusMessage {
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit into 53 bits")]
+    let ts = now.as_microsecond() as f64 / 1e6;
+    BusMessage::compose(id, from, to, ts, body)
+}
+
+/// Publishes a message. Returns when the bus has stored it.
+pub(crate) async fn publish_one(bus: &dyn Bus, message: BusMessage) -> Result<(), String> {
+    let receipts = bus.publish(vec![message], None).await.await;
+    let refused = receipts.into_iter().find_map(Result::err);
+    refused.map_or(Ok(()), |refusal: PublishError| Err(refusal.to_string()))
 }

@@ -6,13 +6,12 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 use angelia_core::{
     engine::{
         Engine, EngineError, NewSession, RequestKey, SteerOutcome, Submission, SubmittedTurn,
-        TurnWatch,
     },
     model::{
-        Content, EventKind, ExternalName, Failure, FailureKind, MessageId, Outcome, SessionRecord,
-        SessionSource, TurnId, TurnOptions, TurnOrigin,
+        Content, ExternalName, MessageId, SessionRecord, SessionSource, TurnId, TurnOptions,
+        TurnOrigin,
     },
-    ports::{Page, ProfileRequest, Profiles, StoreError},
+    ports::{Page, ProfileRequest, Profiles},
     task::TaskGroup,
 };
 use jiff::tz::TimeZone;
@@ -22,8 +21,9 @@ use tokio::time::sleep;
 use super::{
     lane::{LaneKey, QueuedMessage},
     merge::{PromptItem, merge_prompt, source_line},
-    reply::{ReplySender, TurnReply, reply_text},
+    reply::{ReplySender, TurnReply},
 };
+use crate::unattended_turn::{StartError, result_text, wait_for_outcome};
 
 /// The scope of the names that sessions have on the bus.
 const SESSION_NAME_SCOPE: &str = "bus";
@@ -55,30 +55,6 @@ pub(super) struct LaneTurns {
 
 /// The running turn of each lane.
 pub(super) type RunningTurns = Arc<Mutex<HashMap<LaneKey, TurnId>>>;
-
-/// Why a turn could not be started.
-#[derive(Debug, thiserror::Error)]
-enum StartError {
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    #[error(transparent)]
-    Profile(Failure),
-}
-
-impl StartError {
-    fn is_transient(&self) -> bool {
-        match self {
-            Self::Engine(
-                EngineError::QueueFull { .. } | EngineError::Store(StoreError::Held(_)),
-            ) => true,
-            Self::Engine(EngineError::Failed(failure)) | Self::Profile(failure) => matches!(
-                failure.kind,
-                FailureKind::Unavailable | FailureKind::RateLimited | FailureKind::Timeout
-            ),
-            Self::Engine(_) => false,
-        }
-    }
-}
 
 impl LaneTurns {
     /// Starts a turn for a batch of messages, or steers the running one, with retries.
@@ -196,7 +172,7 @@ impl LaneTurns {
         let name = name.clone();
         self.tasks.spawn_until_stopped(async move {
             let (status, text) = match wait_for_outcome(submitted.watch).await {
-                Ok(outcome) => (outcome.status.as_str(), reply_text(&outcome)),
+                Ok(outcome) => (outcome.status.as_str(), result_text(&outcome)),
                 Err(error) => ("failed", format!("(failed: {error})")),
             };
             // By turn, not by lane: a later turn of the lane may have replaced the entry.
@@ -255,14 +231,4 @@ fn request_key(name: &LaneKey, id: &MessageId) -> RequestKey {
         input: Some([0; 32]),
         window: KEY_LIFETIME,
     }
-}
-
-async fn wait_for_outcome(mut watch: TurnWatch) -> Result<Outcome, StoreError> {
-    while let Some(batch) = watch.next().await? {
-        if let Some(EventKind::Finished(outcome)) = batch.last().map(|event| &event.kind) {
-            return Ok(outcome.clone());
-        }
-    }
-    let message = "the turn's events ended without an outcome".to_owned();
-    Err(StoreError::Failed { message })
 }

@@ -51,9 +51,10 @@ pub use agent_delegation::{AgentDelegation, DelegatedTurnLimits};
 pub use agent_processes::{AgentProcess, AgentProcesses};
 pub(crate) use api::owners_name;
 pub use api::{
-    BusApi, DaemonInfo, DecisionBody, IDEMPOTENCY_WINDOW, InterruptBody, NewSessionBody,
-    REPEAT_HEADER, RestartBody, RestartProgress, RestartRequest, RestartRequests,
-    SessionChangeBody, TurnBody, TurnInput, today_begins,
+    BusApi, DaemonInfo, DecisionBody, IDEMPOTENCY_WINDOW, InterruptBody, NewScheduleBody,
+    NewSessionBody, REPEAT_HEADER, RestartBody, RestartProgress, RestartRequest, RestartRequests,
+    ScheduleChangeBody, SessionChangeBody, TurnBody, TurnInput, find_zone, schedule_audit_subject,
+    today_begins,
 };
 pub use caller_limits::CallerLimits;
 pub use config_control::{ConfigControl, ConfigReload, ConfigResource, ConfigState};

@@ -2,6 +2,7 @@
 //! types, so that a command prints the same whether a daemon or the command itself did the work.
 
 mod approval;
+mod schedule;
 mod status;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use serde_with::{As, DisplayFromStr};
 
 pub use self::{
     approval::{ApprovalResource, ApprovalSession, ResolutionResource},
+    schedule::{OccurrenceResource, ScheduleResource},
     status::{
         AgentResource, BusStatusResource, DaemonResource, QuotaResource, SearchResource,
         StatusResource, UsageResource,
@@ -55,7 +57,7 @@ pub struct SessionResource {
     #[serde(default)]
     pub name: Option<String>,
     /// Where it was begun: `terminal`, `http`, `key:NAME`, `bus:ENDPOINT`, `editor`, `bridge`,
-    /// `agent`, `adopted:EXECUTOR`.
+    /// `agent`, `schedule`, `adopted:EXECUTOR`.
     #[serde(default)]
     pub source: Option<String>,
     /// The first words of the person.

@@ -157,7 +157,7 @@ impl ContextHarness {
     }
 }
 
-fn prompt_text(run: &ManualTurn) -> String {
+pub(crate) fn prompt_text(run: &ManualTurn) -> String {
     let text = |content: &Content| match content {
         Content::Text(text) => text.to_string(),
         Content::Image { .. } => panic!("only text"),

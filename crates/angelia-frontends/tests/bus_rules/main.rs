@@ -1,5 +1,5 @@
-//! Rules and channels: reading the rules file, acting on a message, and delivering a text to its
-//! channel.
+//! Rules, schedules and channels: reading the rules file, acting on a message or at its time, and
+//! delivering a text to its channel.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -14,4 +14,5 @@ mod live;
 #[path = "../no_agents/mod.rs"]
 mod no_agents;
 mod react;
+mod schedules;
 mod webhook;

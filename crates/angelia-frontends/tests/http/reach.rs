@@ -22,7 +22,7 @@ const KEY: &str = "key-123";
 /// delegated to, and on another one; over TCP the owner's token from this machine, the owner's
 /// token from another one, the owner's token from an agent on another session, a browser's token
 /// (there is none yet), a key, nothing.
-const ROUTES: [(&str, &str, &str); 42] = [
+const ROUTES: [(&str, &str, &str); 47] = [
     ("get", "/healthz", "++++ +++ +++"),
     ("get", "/readyz", "++++ +++ -+-"),
     ("get", "/metrics", "++++ +++ -+-"),
@@ -50,6 +50,11 @@ const ROUTES: [(&str, &str, &str); 42] = [
     ("get", "/api/config", "+--- ++- ---"),
     ("post", "/api/config/reload", "+--- +-- ---"),
     ("post", "/api/restart", "+--- +-- ---"),
+    ("get", "/api/schedules", "+--- ++- ---"),
+    ("post", "/api/schedules", "+--- ++- ---"),
+    ("get", "/api/schedules/{schedule}", "+--- ++- ---"),
+    ("patch", "/api/schedules/{schedule}", "+--- ++- ---"),
+    ("delete", "/api/schedules/{schedule}", "+--- ++- ---"),
     ("get", "/api/status", "+--- ++- ---"),
     ("get", "/api/agents", "+--- ++- ---"),
     ("get", "/api/quotas", "+--- ++- ---"),
@@ -115,6 +120,7 @@ async fn reaches(
         .replace("{session}", session)
         .replace("{turn}", turn)
         .replace("{approval}", none)
+        .replace("{schedule}", none)
         .replace("{id}", "none");
     let mut request = Request::builder()
         .method(Method::from_bytes(method.to_uppercase().as_bytes()).unwrap())

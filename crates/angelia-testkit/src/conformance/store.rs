@@ -12,6 +12,7 @@ mod leases;
 mod reports;
 mod rules;
 mod samples;
+mod schedules;
 mod sessions;
 mod turns;
 
@@ -21,7 +22,7 @@ use angelia_core::ports::Store;
 
 pub use self::{
     approvals::*, audit::*, callers::*, claims::*, events::*, leases::*, reports::*, rules::*,
-    samples::*, sessions::*, turns::*,
+    samples::*, schedules::*, sessions::*, turns::*,
 };
 
 /// Opens the store under test on one storage, which is empty at first.
@@ -108,6 +109,12 @@ macro_rules! store_conformance {
             turns_are_found_by_status_and_time,
             what_was_said_is_found,
             what_is_deleted_is_not_found,
+            a_schedule_comes_back_as_it_was,
+            an_occurrence_is_claimed_once,
+            skipped_occurrences_are_counted,
+            a_paused_schedule_does_not_advance,
+            old_occurrences_are_forgotten,
+            schedules_survive_the_process,
             a_store_says_whether_it_can_be_written,
             a_closed_store_says_so,
         }

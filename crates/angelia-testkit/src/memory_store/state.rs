@@ -7,9 +7,9 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalId, ApprovalRecord, AuditRecord, EventKind, ExternalName, Quota, Seq, SessionId,
-        SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId, TurnRecord, TurnState, Usage,
-        first_words,
+        ApprovalId, ApprovalRecord, AuditRecord, EventKind, ExternalName, Quota, ScheduleId, Seq,
+        SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId, TurnRecord,
+        TurnState, Usage, first_words,
     },
     ports::{
         ClaimOutcome, HistoryEntry, Lease, NewTurn, OpenText, RequestClaim, SessionQuery,
@@ -19,7 +19,7 @@ use angelia_core::{
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::reports::UsageEntry;
+use super::{reports::UsageEntry, schedules::ScheduleEntry};
 
 pub(super) const SESSION_NOT_FOUND: StoreError = StoreError::NotFound("session");
 const TURN_NOT_FOUND: StoreError = StoreError::NotFound("turn");
@@ -37,6 +37,7 @@ pub(super) struct MemoryStoreState {
     pub(super) rules: Vec<StoredRule>,
     pub(super) histories: Vec<HistoryEntry>,
     pub(super) audit: Vec<AuditRecord>,
+    pub(super) schedules: BTreeMap<ScheduleId, ScheduleEntry>,
     /// The number of the newest turn.
     last_number: u64,
     pub(super) is_closed: bool,

@@ -39,6 +39,7 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         | Command::Status(_)
         | Command::Usage(_)
         | Command::Audit(_)
+        | Command::Schedule(_)
         // It starts agents and writes a file where it is told to.
         | Command::Selftest(_)
         | Command::Stop(_)

@@ -8,7 +8,7 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 69] = [
+const CLASSES: [(&str, &str, AgentUse); 75] = [
     ("run", "", AgentUse::ThroughDaemon),
     ("chat", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
@@ -39,6 +39,12 @@ const CLASSES: [(&str, &str, AgentUse); 69] = [
     ("approvals deny", "ID", AgentUse::ThroughDaemon),
     ("approvals rules list", "", AgentUse::Refused),
     ("approvals rules remove", "ID", AgentUse::Refused),
+    ("schedule add", "--every 1h PROMPT", AgentUse::Refused),
+    ("schedule list", "", AgentUse::Refused),
+    ("schedule show", "ID", AgentUse::Refused),
+    ("schedule pause", "ID", AgentUse::Refused),
+    ("schedule resume", "ID", AgentUse::Refused),
+    ("schedule remove", "ID", AgentUse::Refused),
     ("status", "", AgentUse::Refused),
     ("usage", "", AgentUse::Refused),
     ("audit", "", AgentUse::Refused),

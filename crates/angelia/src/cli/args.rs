@@ -48,6 +48,9 @@ pub(crate) enum Command {
     /// List what agents are waiting for, and approve or deny it.
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// Run turns by themselves: at set times, or when files change.
+    #[command(subcommand)]
+    Schedule(super::schedule::ScheduleCommand),
     /// Show what is going on: the daemon, agents, turns, approvals, the bus, quotas and cost.
     #[command(visible_alias = "ps")]
     Status(StatusArgs),

@@ -10,6 +10,7 @@
 //! - [`sessions`], [`turns`]: recorded conversations, and turns that are running or finished.
 //! - [`approvals`]: pending approvals, and the owner's decisions.
 //! - [`status`]: what is going on; [`usage`]: what turns used.
+//! - [`schedule`]: turns that begin by themselves.
 //! - [`audit`]: who has decided, changed, deleted or exposed something.
 //! - [`acp`]: an ACP agent over stdio, for editors.
 //! - [`bridge`]: JSONL over stdio, for host applications.
@@ -54,6 +55,7 @@ mod package_files;
 mod pager;
 pub(crate) mod print;
 mod run;
+mod schedule;
 mod selftest;
 mod service;
 mod sessions;
@@ -232,6 +234,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Sessions(command) => sessions::run(&app, command).await,
             Command::Turns(command) => turns::run(&app, command).await,
             Command::Approvals(command) => approvals::run(&app, command).await,
+            Command::Schedule(command) => schedule::run(&app, command).await,
             Command::Status(args) => status::run(&app, args).await,
             Command::Usage(args) => usage::run(&app, args).await,
             Command::Audit(args) => audit::run(&app, args).await,
@@ -271,6 +274,7 @@ fn asks_daemon(command: &Command) -> bool {
             | Command::Turns(_)
             | Command::Approvals(_)
             | Command::Audit(_)
+            | Command::Schedule(_)
             | Command::Doctor(_)
     )
 }

@@ -5,7 +5,7 @@
 //! - [`TurnEvents`]: the events of a turn as they happen, also across a lost connection;
 //!   `followed_turn`: its end if the daemon does not come back.
 //! - [`RestartSteps`]: how a restart of the daemon goes.
-//! - `reports`: status, usage, quotas and search.
+//! - `reports`: status, usage, quotas and search; `schedules`: turns that begin by themselves.
 //! - `connection`: one HTTP connection.
 //! - [`ClientError`]: the errors.
 
@@ -15,6 +15,7 @@ mod events;
 mod followed_turn;
 mod reports;
 mod restart;
+mod schedules;
 mod service;
 #[cfg(test)]
 pub(crate) mod test_daemon;
@@ -50,7 +51,9 @@ use hyper::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use self::connection::{DaemonConnection, RequestBody};
-pub(crate) use self::{error::ClientError, events::TurnEvents, restart::RestartSteps};
+pub(crate) use self::{
+    error::ClientError, events::TurnEvents, restart::RestartSteps, schedules::SCHEDULES_PATH,
+};
 
 /// A working daemon answers `/healthz` at once; one that does not cannot be used.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);

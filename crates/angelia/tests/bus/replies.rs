@@ -105,3 +105,18 @@ fn a_reply_to_a_name_that_never_listened_is_a_dead_letter() {
     assert!(machine.angelia(&["bus", "dead", "resend", &number]).status.success());
     assert_eq!(listen_once(&machine, "nobody")["body"]["type"], "reply");
 }
+
+#[test]
+fn the_result_of_a_schedule_waits_for_its_endpoint() {
+    let machine = machine_that_answers();
+    let _daemon = serving(&machine);
+    let at = (jiff::Timestamp::now() + Duration::from_secs(1)).to_string();
+    let added = machine.angelia(&["schedule", "add", "--at", &at, "--to", "desk", "what is new?"]);
+    assert!(added.status.success(), "{added:?}");
+    wait_until(&machine, |status| queued_for(status, "desk") == 1);
+    let message = listen_once(&machine, "desk");
+    assert_eq!((&message["from"], &message["to"]), (&"angelia".into(), &"desk".into()));
+    let body = &message["body"];
+    assert_eq!((&body["type"], &body["status"]), (&"schedule".into(), &"completed".into()));
+    assert!(body["text"].as_str().unwrap().contains("what is new?"), "{message}");
+}

@@ -33,6 +33,7 @@ mod real_adopt;
 mod rendering;
 mod restart;
 mod run_options;
+mod schedules;
 mod screen;
 mod search;
 mod selftest;

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_audit.sql"),
     include_str!("migrations/0007_session_lists.sql"),
     include_str!("migrations/0008_usage_and_search.sql"),
+    include_str!("migrations/0009_schedules.sql"),
 ];
 
 /// Returns the `user_version` of a database with all migrations.

@@ -10,7 +10,7 @@
 //!   moves the write-ahead log into the database.
 //! - `write`, `read`: the statements; `open_text`: the text of unfinished blocks; `claims`:
 //!   idempotency keys; `approvals`: approval requests and decisions; `rules`: what people granted
-//!   for good; `session_list`: sessions as lists show them, and ids by their start; `callers`:
+//!   for good; `schedules`: schedules and what became of them; `session_list`: sessions as lists show them, and ids by their start; `callers`:
 //!   conversation hashes and costs of the callers of model APIs; `usage`: what turns used; `quotas`:
 //!   what is left; `search`: the index of what was said.
 //! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `columns`: the values in the
@@ -34,6 +34,7 @@ mod quotas;
 mod read;
 mod readers;
 mod rules;
+mod schedules;
 mod search;
 mod session_list;
 mod spec_json;

@@ -104,6 +104,7 @@ pub(super) fn find_ids(
         RecordKind::Session => "sessions",
         RecordKind::Turn => "turns",
         RecordKind::Approval => "approvals",
+        RecordKind::Schedule => "schedules",
     };
     let sql = format!("SELECT id FROM {table} WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3");
     let (first, last) = prefix.range();

@@ -39,7 +39,8 @@ pub struct AuditResource {
     pub at: Timestamp,
     /// `terminal`, `browser`, `chat:NAME`, `key:NAME` or `agent:NAME`.
     pub who: String,
-    /// `decision`, `key`, `rule`, `configuration`, `deletion`, `login` or `exposure`.
+    /// `decision`, `key`, `rule`, `configuration`, `deletion`, `login`, `exposure` or
+    /// `schedule`.
     pub action: String,
     pub what: String,
 }

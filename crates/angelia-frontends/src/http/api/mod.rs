@@ -1,4 +1,4 @@
-//! `/api`: sessions, turns, approvals, the audit, the configuration, the bus, status, usage and search,
+//! `/api`: sessions, turns, approvals, the audit, the configuration, schedules, the bus, status, usage and search,
 //! the profiles and executors of this machine, and the restart of the daemon.
 
 mod approvals;
@@ -11,6 +11,7 @@ mod machine;
 mod paging;
 mod reports;
 mod restart;
+mod schedules;
 mod sessions;
 mod status;
 mod turns;
@@ -32,6 +33,7 @@ pub use self::{
     bus::BusApi,
     input::TurnInput,
     restart::{RestartBody, RestartProgress, RestartRequest, RestartRequests},
+    schedules::{NewScheduleBody, ScheduleChangeBody, find_zone, schedule_audit_subject},
     sessions::{NewSessionBody, SessionChangeBody},
     status::{DaemonInfo, today_begins},
     turns::{IDEMPOTENCY_WINDOW, InterruptBody, REPEAT_HEADER, TurnBody},
@@ -67,6 +69,11 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/config", get(config::show))
         .route("/config/reload", post(config::reload))
         .route("/restart", post(restart::restart))
+        .route("/schedules", get(schedules::list).post(schedules::create))
+        .route(
+            "/schedules/{schedule}",
+            get(schedules::show).patch(schedules::change).delete(schedules::delete),
+        )
         .route("/bus/endpoints", get(bus::endpoints))
         .route("/bus/messages", post(bus::send))
         .route("/bus/events", get(bus::events))

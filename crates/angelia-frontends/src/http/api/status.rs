@@ -20,6 +20,7 @@ use super::{
         state::SharedState,
     },
     approvals::approval_resources,
+    schedules::describe_all,
 };
 
 /// More turns or approvals than this are not listed at a glance.
@@ -40,19 +41,22 @@ pub fn today_begins() -> Option<Timestamp> {
 pub(super) async fn status(State(state): SharedState) -> Result<Json<StatusResource>, HttpError> {
     let engine = &state.engine;
     let today = UsageQuery { from: today_begins(), ..UsageQuery::default() };
-    let (agents, turns, approvals, quotas, used) = tokio::join!(
+    let (agents, turns, approvals, quotas, used, schedules) = tokio::join!(
         list_agents(&state),
         engine.find_turns(TurnFilter::unfinished(), Page::first(MAX_LISTED)),
         engine.approvals(ApprovalFilter::Pending, Page::first(MAX_LISTED)),
         engine.quotas(),
         engine.usage(today),
+        engine.schedules(),
     );
+    let schedules = describe_all(engine, &schedules?).await?;
     Ok(Json(StatusResource {
         daemon: daemon(&state),
         agents,
         max_agents: Some(engine.limits().max_live_agents),
         turns: turns?.iter().map(Into::into).collect(),
         approvals: approval_resources(engine, &approvals?).await?,
+        schedules: StatusResource::waiting_schedules(schedules),
         bus: bus(&state),
         quotas: quotas?.iter().map(Into::into).collect(),
         usage_today: used?.first().map(UsageResource::from).unwrap_or_default(),

@@ -7,13 +7,14 @@ use super::{
         ConfigReload, ConfigResource, ErrorBody, HealthStatus,
         api::{
             AuditParams, AuditResource, BusAccepted, BusEndpoint, BusMessageBody, DecisionBody,
-            DecisionReceipt, EventsQuery, InterruptBody, NewSessionBody, PageQuery, RestartBody,
-            SearchParams, SessionChangeBody, TurnBody, UsageParams,
+            DecisionReceipt, EventsQuery, InterruptBody, NewScheduleBody, NewSessionBody,
+            PageQuery, RestartBody, ScheduleChangeBody, SearchParams, SessionChangeBody, TurnBody,
+            UsageParams,
         },
         resources::{
             AcceptedTurnResource, AgentResource, ApprovalResource, ExecutorResource,
-            ProfileResource, QuotaResource, ResourceList, SearchResource, SessionResource,
-            StatusResource, SteerResource, TurnResource, UsageResource,
+            ProfileResource, QuotaResource, ResourceList, ScheduleResource, SearchResource,
+            SessionResource, StatusResource, SteerResource, TurnResource, UsageResource,
         },
     },
     paths::{Operation, Paths, SuccessBody},
@@ -27,6 +28,7 @@ pub(super) fn add(paths: &mut Paths) {
     approvals(paths);
     audit(paths);
     config(paths);
+    schedules(paths);
     reports(paths);
     bus(paths);
 }
@@ -165,6 +167,26 @@ fn config(paths: &mut Paths) {
     let about = "Puts the configuration file into force, except for what needs a restart.";
     let reload = Operation::post("/api/config/reload", about);
     add_operation(paths, reload.answers(200, reloaded).fails(&[400]));
+}
+
+fn schedules(paths: &mut Paths) {
+    let (all, one) = ("/api/schedules", "/api/schedules/{schedule}");
+    let schedule = paths.response_schema::<ScheduleResource>();
+    let schedule_body = || SuccessBody::Json(schedule.clone());
+    let list = SuccessBody::Json(paths.response_schema::<ResourceList<ScheduleResource>>());
+    let page = paths.inline::<PageQuery>();
+    let listed = Operation::get(all, "Lists the schedules, oldest first.");
+    add_operation(paths, listed.query(&page, &["prefix"]).answers(200, list));
+    let new = paths.request_schema::<NewScheduleBody>();
+    let create = Operation::post(all, "Adds a schedule.").body(new);
+    add_operation(paths, create.answers(201, schedule_body()));
+    let show = Operation::get(one, "Returns a schedule with its last results.");
+    add_operation(paths, show.answers(200, schedule_body()));
+    let paused = paths.request_schema::<ScheduleChangeBody>();
+    let change = Operation::new("patch", one, "Pauses or resumes a schedule.").body(paused);
+    add_operation(paths, change.answers(200, schedule_body()));
+    let delete = Operation::new("delete", one, "Removes a schedule.");
+    add_operation(paths, delete.answers(204, SuccessBody::Nothing));
 }
 
 fn reports(paths: &mut Paths) {

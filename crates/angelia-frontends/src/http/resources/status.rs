@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{As, DisplayFromStr};
 
-use super::{ApprovalResource, TurnResource};
+use super::{ApprovalResource, ScheduleResource, TurnResource};
 use crate::{
     event_json::{UsageJson, time::Rfc3339},
     http::{AgentProcess, ConfigState, openapi::shapes},
@@ -27,11 +27,24 @@ pub struct StatusResource {
     pub turns: Vec<TurnResource>,
     /// The approvals that wait for a decision, newest first.
     pub approvals: Vec<ApprovalResource>,
+    /// The schedules that are not paused and have something to wait for, the next one first.
+    #[serde(default)]
+    pub schedules: Vec<ScheduleResource>,
     /// `null` if this daemon has no bus.
     pub bus: Option<BusStatusResource>,
     pub quotas: Vec<QuotaResource>,
     /// Since midnight, local time.
     pub usage_today: UsageResource,
+}
+
+impl StatusResource {
+    /// Returns the schedules that are waiting, in the order in which they are due.
+    pub fn waiting_schedules(mut all: Vec<ScheduleResource>) -> Vec<ScheduleResource> {
+        all.retain(|one| !one.paused && (one.next_at.is_some() || one.spec.starts_with("watch ")));
+        // Those that wait for files come last.
+        all.sort_by_key(|one| (one.next_at.is_none(), one.next_at));
+        all
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

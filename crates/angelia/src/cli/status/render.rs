@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use angelia_frontends::http::resources::{
-    AgentResource, ApprovalResource, InputPart, QuotaResource, StatusResource, TurnResource,
+    AgentResource, ApprovalResource, InputPart, QuotaResource, ScheduleResource, StatusResource,
+    TurnResource,
 };
 use jiff::Timestamp;
 
@@ -17,12 +18,16 @@ use crate::cli::{
 /// The width of the names of the parts.
 const LABEL: usize = 10;
 
+/// More schedules than this are only counted.
+const MAX_SCHEDULES: usize = 3;
+
 pub(crate) fn render(status: &StatusResource, view: &View, now: Timestamp) -> String {
     let mut out = Report { view, now, text: String::new() };
     out.daemon(status);
     out.agents(status);
     out.turns(&status.turns);
     out.approvals(&status.approvals);
+    out.schedules(&status.schedules);
     if let Some(bus) = &status.bus {
         let text = format!(
             "{}, {} listening, {} queued",
@@ -198,6 +203,22 @@ impl Report<'_> {
             let age = format_ago(approval.asked_at, self.now);
             let cells = [(Style::Plain, short_id(&id), 13), (Style::Plain, age.as_str(), 7)];
             self.row(&cells, &approval.title);
+        }
+    }
+
+    fn schedules(&mut self, schedules: &[ScheduleResource]) {
+        if schedules.is_empty() {
+            return;
+        }
+        self.line("schedules", Style::Plain, &format!("{} waiting", schedules.len()));
+        for schedule in schedules.iter().take(MAX_SCHEDULES) {
+            let when = match schedule.next_at {
+                Some(at) => format_until(at, self.now),
+                None => "on change".to_owned(),
+            };
+            let id = schedule.short_id.clone().unwrap_or_else(|| schedule.id.to_string());
+            let cells = [(Style::Plain, id.as_str(), 13), (Style::Plain, when.as_str(), 9)];
+            self.row(&cells, schedule.prompt.lines().next().unwrap_or_default());
         }
     }
 

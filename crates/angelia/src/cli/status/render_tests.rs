@@ -1,6 +1,6 @@
 //! The status on a wide and on a narrow terminal, with colours, without them, and in a pipe.
 
-use angelia_core::model::{SessionId, Usage};
+use angelia_core::model::{ScheduleId, SessionId, Usage};
 use angelia_frontends::{
     event_json::UsageJson,
     http::{
@@ -114,6 +114,10 @@ fn busy() -> StatusResource {
             turn(6, "parked", Some(ago(-3700))),
         ],
         approvals: vec![approval()],
+        schedules: vec![
+            schedule("0 9 * * 1-5", Some(ago(-3700))),
+            schedule("watch /home/u/project", None),
+        ],
         bus: Some(BusStatusResource { endpoints: 3, listening: 2, queued: 1 }),
         quotas: vec![
             quota("five_hour", 42.0, 7380),
@@ -129,6 +133,27 @@ fn busy() -> StatusResource {
     }
 }
 
+fn schedule(spec: &str, next_at: Option<Timestamp>) -> ScheduleResource {
+    ScheduleResource {
+        id: ScheduleId::from_uuid(id(9)),
+        short_id: Some("01923456".to_owned()),
+        spec: spec.to_owned(),
+        tz: None,
+        prompt: "Review what was merged yesterday.\nBe brief.".to_owned(),
+        profile: None,
+        session: None,
+        cwd: None,
+        to: None,
+        missed: "run_once".to_owned(),
+        overlap: "skip".to_owned(),
+        next_at,
+        last: None,
+        paused: false,
+        created_at: now(),
+        results: Vec::new(),
+    }
+}
+
 fn idle() -> StatusResource {
     StatusResource {
         daemon: DaemonResource::default(),
@@ -136,6 +161,7 @@ fn idle() -> StatusResource {
         max_agents: None,
         turns: Vec::new(),
         approvals: Vec::new(),
+        schedules: Vec::new(),
         bus: None,
         quotas: Vec::new(),
         usage_today: UsageResource::default(),

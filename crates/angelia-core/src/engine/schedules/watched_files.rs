@@ -1,0 +1,74 @@
+//! The files that a schedule watches: what has changed, and when that makes the schedule due. Pure:
+//! the stamps of the files and the time are given.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    model::{MissedPolicy, Occurrence, ScheduleRecord},
+    ports::FileStamps,
+};
+
+/// How long nothing may change before the schedule is due.
+const SETTLE_TIME: SignedDuration = SignedDuration::from_secs(2);
+
+/// The shortest time between two occurrences.
+const MIN_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
+
+#[derive(Debug)]
+pub struct WatchedFiles {
+    seen: FileStamps,
+    changed: BTreeSet<PathBuf>,
+    changed_at: Timestamp,
+}
+
+impl WatchedFiles {
+    /// Begins with the files as they are now. What changed while nobody looked counts, unless missed
+    /// occurrences are to be skipped.
+    pub fn begin(
+        schedule: &ScheduleRecord,
+        last: Option<&Occurrence>,
+        files: FileStamps,
+        now: Timestamp,
+    ) -> Self {
+        let handled = last.map(|last| last.ended_at.unwrap_or(last.claimed_at));
+        let since = handled.map_or(schedule.active_since, |at| at.max(schedule.active_since));
+        let is_missed = |modified_at| modified_at > since && modified_at <= now;
+        let changed = match schedule.missed {
+            MissedPolicy::Skip => BTreeSet::new(),
+            MissedPolicy::RunOnce => {
+                let missed = files.iter().filter(|(_, stamp)| is_missed(stamp.modified_at));
+                missed.map(|(name, _)| name.clone()).collect()
+            }
+        };
+        Self { seen: files, changed, changed_at: now }
+    }
+
+    /// Notes what differs from the files that were seen before.
+    pub fn observe(&mut self, files: FileStamps, now: Timestamp) {
+        let written = files.iter().filter(|(name, stamp)| self.seen.get(*name) != Some(*stamp));
+        let removed = self.seen.keys().filter(|name| !files.contains_key(*name));
+        let names: Vec<PathBuf> = written.map(|(name, _)| name).chain(removed).cloned().collect();
+        if !names.is_empty() {
+            self.changed.extend(names);
+            self.changed_at = now;
+        }
+        self.seen = files;
+    }
+
+    /// Takes the files as they are now for what the schedule's own turn has written.
+    pub fn accept(&mut self, files: FileStamps) {
+        self.seen = files;
+    }
+
+    /// Returns the names of the changed files if the schedule is due, and forgets them.
+    pub fn take_due(&mut self, last: Option<&Occurrence>, now: Timestamp) -> Option<Vec<PathBuf>> {
+        // The clock may have been set back.
+        let passed = |since: Timestamp| now.duration_since(since).abs();
+        let is_due = !self.changed.is_empty()
+            && passed(self.changed_at) >= SETTLE_TIME
+            && last.is_none_or(|last| passed(last.claimed_at) >= MIN_INTERVAL);
+        is_due.then(|| std::mem::take(&mut self.changed).into_iter().collect())
+    }
+}
