@@ -76,8 +76,8 @@ impl ScriptedAgent for CodexSelftest {
 
     fn write_call(&self, path: &Path, line: &str) -> String {
         let path = path.display();
-        let patch = format!("*** Begin Patch\n*** Add File: {path}\n+{line}\n*** End Patch");
-        tool_call_directive("apply_patch", &json!(patch))
+        let text = format!("*** Begin Patch\n*** Add File: {path}\n+{line}\n*** End Patch");
+        tool_call_directive("apply_patch", &json!(text))
     }
 
     fn caller_tool_call(&self, tool: &str) -> Option<String> {
