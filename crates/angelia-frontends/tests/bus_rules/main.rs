@@ -14,5 +14,7 @@ mod live;
 #[path = "../no_agents/mod.rs"]
 mod no_agents;
 mod react;
+mod schedule_harness;
 mod schedules;
+mod watched_files;
 mod webhook;
