@@ -95,7 +95,7 @@ notices! {
     real_an_error_without_its_words, "model_error",
         WireChange { output: "s/scripted model rejects/request was odd/g", ..UNCHANGED };
     real_another_name_of_the_usage, "usage",
-        WireChange { output: r#"s/"usage":/"used":/g; s/"modelUsage":/"modelUsed":/g"#, ..UNCHANGED };
+        WireChange { output: r#"s/"usage":/"used":/g; s/modelUsage/modelUsed/g; s/model_usage/model_used/g"#, ..UNCHANGED };
     real_another_name_of_the_callers_tool, "caller_tools",
         WireChange { output: "s/mcp__client__/mcp__other__/g; s/lookup/lookdown/g", ..UNCHANGED };
     real_a_prompt_that_is_dropped, "sealed_model_mode",
