@@ -242,14 +242,14 @@ mod tests {
     fn a_folder_for_temporary_files_with_the_home_in_it_is_replaced() {
         let places = SandboxPlaces {
             cwd: Path::new("/srv"),
-            user_home: Path::new("/tmp/owner"),
-            angelia_home: Path::new("/tmp/angelia"),
-            temporary: &["/tmp".into()],
-            own_temporary: Path::new("/tmp/angelia/sessions/1/tmp"),
+            user_home: Path::new("/scratch/owner"),
+            angelia_home: Path::new("/scratch/angelia"),
+            temporary: &["/scratch".into()],
+            own_temporary: Path::new("/scratch/angelia/sessions/1/tmp"),
             own_files: &[],
         };
         let sandbox = plan_sandbox(&SandboxSettings::default(), &places, ALL).unwrap();
-        assert_eq!(sandbox.temporary.unwrap(), Path::new("/tmp/angelia/sessions/1/tmp"));
+        assert_eq!(sandbox.temporary.unwrap(), Path::new("/scratch/angelia/sessions/1/tmp"));
         assert_eq!(sandbox.must_ask, None);
     }
 }

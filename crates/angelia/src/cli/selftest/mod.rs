@@ -19,7 +19,7 @@ use clap::Args;
 
 use self::{
     recording::Recording,
-    report::{AgentReport, CheckReport, SelftestReport, Verdict},
+    report::{AgentReport, CheckReport, CheckVerdict, SelftestReport},
     target::Target,
     trial::{TrialEnd, TrialRunner},
 };
@@ -164,8 +164,9 @@ impl Printer {
             return Ok(());
         }
         print::styled(&report::conclusion(report, &self.view))?;
-        let failed =
-            |agent: &&AgentReport| agent.checks.iter().any(|row| row.verdict == Verdict::Failed);
+        let failed = |agent: &&AgentReport| {
+            agent.checks.iter().any(|row| row.verdict == CheckVerdict::Failed)
+        };
         match (&self.record, report.agents.iter().find(failed)) {
             (Some(path), _) => print::note(&format!("recorded in {}", path.display())),
             (None, Some(agent)) => print::note(&format!(

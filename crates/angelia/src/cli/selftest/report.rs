@@ -40,21 +40,21 @@ pub(super) struct AgentReport {
 pub(super) struct CheckReport {
     pub(super) id: &'static str,
     title: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CheckVerdict,
     pub(super) reason: Option<String>,
     seconds: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Verdict {
+pub(super) enum CheckVerdict {
     Passed,
     Failed,
     NotApplicable,
     NotRun,
 }
 
-impl Verdict {
+impl CheckVerdict {
     const fn mark(self) -> (&'static str, Style) {
         match self {
             Self::Passed => ("✓", Style::Good),
@@ -66,7 +66,7 @@ impl Verdict {
 
 impl SelftestReport {
     pub(super) fn is_ok(&self) -> bool {
-        self.agents.iter().all(|agent| agent.count(Verdict::Failed) == 0)
+        self.agents.iter().all(|agent| agent.count(CheckVerdict::Failed) == 0)
     }
 
     pub(super) fn to_json(&self) -> Result<String, CommandError> {
@@ -96,7 +96,7 @@ impl AgentReport {
         }
     }
 
-    fn count(&self, verdict: Verdict) -> usize {
+    fn count(&self, verdict: CheckVerdict) -> usize {
         self.checks.iter().filter(|row| row.verdict == verdict).count()
     }
 
@@ -112,9 +112,11 @@ impl AgentReport {
 impl CheckReport {
     pub(super) fn new(check: &Check, trial: &Trial) -> Self {
         let (verdict, reason) = match &trial.end {
-            TrialEnd::Passed => (Verdict::Passed, None),
-            TrialEnd::NotApplicable(reason) => (Verdict::NotApplicable, Some((*reason).to_owned())),
-            TrialEnd::Failed(defect) => (Verdict::Failed, Some(defect.to_string())),
+            TrialEnd::Passed => (CheckVerdict::Passed, None),
+            TrialEnd::NotApplicable(reason) => {
+                (CheckVerdict::NotApplicable, Some((*reason).to_owned()))
+            }
+            TrialEnd::Failed(defect) => (CheckVerdict::Failed, Some(defect.to_string())),
         };
         let seconds = (trial.took.as_secs_f64() * 1000.0).round() / 1000.0;
         Self { id: check.id, title: check.title, verdict, reason, seconds: Some(seconds) }
@@ -122,7 +124,13 @@ impl CheckReport {
 
     pub(super) fn not_run(check: &Check) -> Self {
         let reason = Some(NOT_STARTED.to_owned());
-        Self { id: check.id, title: check.title, verdict: Verdict::NotRun, reason, seconds: None }
+        Self {
+            id: check.id,
+            title: check.title,
+            verdict: CheckVerdict::NotRun,
+            reason,
+            seconds: None,
+        }
     }
 }
 
@@ -167,7 +175,7 @@ pub(super) fn row(row: &CheckReport, view: &View) -> String {
     let (mark, style) = row.verdict.mark();
     let mut text = format!("  {} {}", view.paint(style, mark), row.title);
     match (&row.reason, row.verdict) {
-        (Some(reason), Verdict::Failed) => {
+        (Some(reason), CheckVerdict::Failed) => {
             text.push('\n');
             for line in reason.lines() {
                 let _infallible = writeln!(text, "      {}", view.rest(Style::Bad, line, 6));
@@ -186,8 +194,9 @@ pub(super) fn row(row: &CheckReport, view: &View) -> String {
 pub(super) fn conclusion(report: &SelftestReport, view: &View) -> String {
     let mut text = String::from("\n");
     for agent in &report.agents {
-        let (passed, failed) = (agent.count(Verdict::Passed), agent.count(Verdict::Failed));
-        let applied = agent.checks.len() - agent.count(Verdict::NotApplicable);
+        let (passed, failed) =
+            (agent.count(CheckVerdict::Passed), agent.count(CheckVerdict::Failed));
+        let applied = agent.checks.len() - agent.count(CheckVerdict::NotApplicable);
         let (words, style) = match failed {
             0 => (format!("works with Angelia: {passed} of {applied} checks passed"), Style::Good),
             _ => (format!("{failed} of {applied} checks failed"), Style::Bad),
