@@ -71,24 +71,22 @@ impl OccurrenceRun {
                 }
             },
         };
-        let watch = match turn {
-            Some(turn) => match self.parts.engine.watch(turn, 0).await {
-                Ok(watch) => watch,
-                Err(error) => {
-                    let note = format!("the turn's outcome is not known: {error}");
-                    self.end(OccurrenceStatus::failed(), Some(note), String::new()).await;
-                    return;
-                }
-            },
-            None => {
-                let due_at = self.occurrence.due_at;
-                tracing::warn!("the schedule {}, due at {due_at}: {KILLED_NOTE}", self.schedule.id);
-                let text = format!("(missed: {KILLED_NOTE})");
-                self.end(OccurrenceStatus::Missed, Some(KILLED_NOTE.to_owned()), text).await;
+        let Some(turn) = turn else {
+            let due_at = self.occurrence.due_at;
+            tracing::warn!("the schedule {}, due at {due_at}: {KILLED_NOTE}", self.schedule.id);
+            let text = format!("(missed: {KILLED_NOTE})");
+            self.end(OccurrenceStatus::Missed, Some(KILLED_NOTE.to_owned()), text).await;
+            return;
+        };
+        let watch = match self.parts.engine.watch(turn, 0).await {
+            Ok(watch) => watch,
+            Err(error) => {
+                let note = format!("the turn's outcome is not known: {error}");
+                self.end(OccurrenceStatus::failed(), Some(note), String::new()).await;
                 return;
             }
         };
-        self.occurrence.turn = turn;
+        self.occurrence.turn = Some(turn);
         self.occurrence.status = OccurrenceStatus::Running;
         self.record().await;
         self.follow(watch).await;

@@ -155,13 +155,13 @@ impl ScheduleHarness {
         timeout(DEADLINE, ended).await.unwrap()
     }
 
-    /// Seconds since the beginning.
-    pub(crate) fn seconds(&self, time: Timestamp) -> i64 {
-        time.as_second() - 1_700_000_000
-    }
-
     pub(crate) async fn message(&mut self) -> Value {
         let message = timeout(DEADLINE, self.published.recv()).await.unwrap().unwrap();
         serde_json::from_slice(&message.envelope).unwrap()
     }
+}
+
+/// Seconds since the beginning of a test.
+pub(crate) fn seconds(time: Timestamp) -> i64 {
+    time.as_second() - 1_700_000_000
 }

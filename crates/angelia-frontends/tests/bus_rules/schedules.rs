@@ -15,7 +15,10 @@ use angelia_testkit::unreliable_store::WriteFault;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-use super::{context::prompt_text, schedule_harness::ScheduleHarness};
+use super::{
+    context::prompt_text,
+    schedule_harness::{ScheduleHarness, seconds},
+};
 
 #[tokio::test(start_paused = true)]
 async fn each_occurrence_is_an_unattended_turn_in_a_session_of_its_own() {
@@ -25,7 +28,7 @@ async fn each_occurrence_is_an_unattended_turn_in_a_session_of_its_own() {
     let mut sessions = Vec::new();
     for number in 1..=3 {
         let turn = stage.turn().await;
-        assert_eq!(stage.seconds(stage.engine.now()), 10 * number);
+        assert_eq!(seconds(stage.engine.now()), 10 * number);
         assert_eq!(prompt_text(&turn), "look");
         let options = &turn.turn.options;
         assert_eq!((options.origin, options.can_ask), (TurnOrigin::Remote, false));
@@ -37,7 +40,7 @@ async fn each_occurrence_is_an_unattended_turn_in_a_session_of_its_own() {
         turn.complete("seen");
         let last = stage.ended(id).await;
         assert_eq!((last.turn, last.status.as_str()), (Some(turn_id), "completed"));
-        assert_eq!(stage.seconds(last.due_at), 10 * number);
+        assert_eq!(seconds(last.due_at), 10 * number);
         assert_eq!((last.missed_since, last.skipped), (None, 0));
     }
     sessions.dedup();
@@ -81,9 +84,9 @@ async fn what_comes_due_while_a_turn_runs_is_skipped_and_counted() {
     assert!(stage.strings.try_next_turn().is_none());
     turn.complete("late");
     let last = stage.ended(id).await;
-    assert_eq!((stage.seconds(last.due_at), last.skipped), (10, 3));
+    assert_eq!((seconds(last.due_at), last.skipped), (10, 3));
     let turn = stage.turn().await;
-    assert_eq!(stage.seconds(stage.last(id).await.due_at), 50);
+    assert_eq!(seconds(stage.last(id).await.due_at), 50);
     turn.complete("on time");
 }
 
@@ -102,7 +105,7 @@ async fn with_queue_one_turn_runs_afterwards() {
     assert!(stage.strings.try_next_turn().is_none());
     turn.complete("late");
     let turn = stage.turn().await;
-    assert_eq!(stage.seconds(stage.last(id).await.due_at), 60);
+    assert_eq!(seconds(stage.last(id).await.due_at), 60);
     turn.complete("held back");
     stage.ended(id).await;
     assert_eq!(stage.engine.occurrences(id, 9).await.unwrap().len(), 2);
@@ -113,16 +116,16 @@ async fn missed_times_are_one_turn_or_none() {
     let mut stage = ScheduleHarness::new();
     let runs = stage.add("every 1h", |_| {}).await;
     let skips = stage.add("every 1h", |one| one.missed = MissedPolicy::Skip).await;
-    sleep(Duration::from_secs(5 * 3600 + 600)).await;
+    sleep(Duration::from_mins(310)).await;
     stage.start();
     let turn = stage.turn().await;
     let last = stage.last(runs).await;
-    assert_eq!(stage.seconds(last.due_at), 5 * 3600);
-    assert_eq!(last.missed_since.map(|since| stage.seconds(since)), Some(3600));
+    assert_eq!(seconds(last.due_at), 5 * 3600);
+    assert_eq!(last.missed_since.map(seconds), Some(3600));
     turn.complete("caught up");
     let missed = stage.ended(skips).await;
     assert_eq!((missed.status, missed.turn), (OccurrenceStatus::Missed, None));
-    assert_eq!(missed.missed_since.map(|since| stage.seconds(since)), Some(3600));
+    assert_eq!(missed.missed_since.map(seconds), Some(3600));
     // Both go on.
     for _ in 0..2 {
         stage.turn().await.complete("on time");
@@ -132,7 +135,7 @@ async fn missed_times_are_one_turn_or_none() {
 /// Claims the next occurrence when it is due, as a process does that is killed then.
 async fn claim_next(stage: &ScheduleHarness, id: ScheduleId) -> Timestamp {
     let record = stage.engine.schedule(id).await.unwrap().record;
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_hours(1)).await;
     let due = record.next_at.unwrap();
     let claim = ScheduleAdvance {
         schedule: id,
@@ -157,7 +160,7 @@ async fn a_claim_without_a_turn_is_reported_and_not_run() {
     let message = stage.message().await;
     assert_eq!(message["body"]["status"], "missed");
     let turn = stage.turn().await;
-    assert_eq!(stage.seconds(stage.engine.now()), 7200, "only the next one runs");
+    assert_eq!(seconds(stage.engine.now()), 7200, "only the next one runs");
     turn.complete("x");
 }
 
@@ -177,7 +180,7 @@ async fn a_turn_that_was_submitted_is_followed_and_not_run_again() {
         caller: format!("schedule:{id}").into(),
         key: due.to_string().into(),
         input: Some([0; 32]),
-        window: Duration::from_secs(3600),
+        window: Duration::from_hours(1),
     };
     let options = TurnOptions::new(TurnOrigin::Remote);
     let new = Submission::new(session, vec![Content::text("look")], options);
@@ -262,7 +265,7 @@ async fn a_paused_or_removed_schedule_runs_nothing() {
     stage.engine.set_schedule_paused(id, false).await.unwrap();
     let turn = stage.turn().await;
     let last = stage.last(id).await;
-    assert_eq!((stage.seconds(last.due_at), last.missed_since), (110, None));
+    assert_eq!((seconds(last.due_at), last.missed_since), (110, None));
     stage.engine.remove_schedule(id).await.unwrap();
     turn.complete("its turn goes on");
     sleep(Duration::from_secs(100)).await;
