@@ -159,13 +159,13 @@ mod tests {
     #[test]
     fn each_tool_gets_the_names_it_reads() {
         let tools = [None].into_iter().chain(EnvTool::value_variants().iter().map(|it| Some(*it)));
-        let all: String = tools
+        let all: Vec<String> = tools
             .map(|tool| {
                 let lines = render(&lines(tool, URL), EnvShell::Sh, "/home/o'neill/.angelia/token");
                 format!("{tool:?}\n{lines}\n")
             })
             .collect();
-        insta::assert_snapshot!(all);
+        insta::assert_snapshot!(all.concat());
         let fish =
             render(&lines(Some(EnvTool::Claude), URL), EnvShell::Fish, r"/h/o'neill\x/token");
         insta::assert_snapshot!(fish, @r"

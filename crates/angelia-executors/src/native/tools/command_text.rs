@@ -145,7 +145,7 @@ mod tests {
             CutText::new("a\nb"),
             CutText { head: "a\nb\n".into(), tail: None, is_whole: true }
         );
-        let text: String = (0..5000).map(|n| format!("{n}\n")).collect();
+        let text = (0..5000).map(|n| format!("{n}\n")).collect::<Vec<_>>().concat();
         let cut = CutText::new(&text);
         assert!(cut.head.ends_with("\n799\n"), "{}", &cut.head[cut.head.len() - 20..]);
         assert!(cut.tail.as_ref().unwrap().starts_with("3800\n"));

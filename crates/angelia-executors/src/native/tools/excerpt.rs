@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_change_is_shown_with_its_surroundings() {
-        let text: String = (1..=200).map(|n| format!("l{n}\n")).collect();
+        let text = (1..=200).map(|n| format!("l{n}\n")).collect::<Vec<_>>().concat();
         assert_eq!(show_change(&text, &(1..2)), "1\tl1\n2\tl2\n3\tl3\n4\tl4\n");
         let shown = show_change(&text, &(10..150));
         assert!(shown.starts_with("7\tl7\n") && shown.ends_with("\n…\n"), "{shown}");

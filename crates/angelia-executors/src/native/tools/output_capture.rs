@@ -170,12 +170,11 @@ mod tests {
                 .collect();
             let all = chunks.concat();
             let (done, whole, _place) = capture(&chunks);
-            match whole {
-                Some(whole) => prop_assert!(whole == all, "{} of {}", whole.len(), all.len()),
-                None => {
-                    let all = String::from_utf8(all).unwrap();
-                    prop_assert_eq!(done.text.trim_end(), all.trim_end());
-                }
+            if let Some(whole) = whole {
+                prop_assert!(whole == all, "{} of {}", whole.len(), all.len());
+            } else {
+                let all = String::from_utf8(all).unwrap();
+                prop_assert_eq!(done.text.trim_end(), all.trim_end());
             }
             prop_assert!(done.text.len() < 50_000);
         }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use angelia_core::model::Content;
-use base64::{Engine as _, prelude::BASE64_STANDARD};
+use base64::Engine as _;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -11,7 +11,7 @@ use serde::{
 };
 use serde_json::{Value, json};
 
-use super::super::dialect::content::{IMAGE_MEDIA_TYPES, is_blank};
+use super::super::dialect::content::{BASE64, IMAGE_MEDIA_TYPES, is_blank};
 
 /// The JSON schema of an input.
 pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -64,7 +64,7 @@ impl Serialize for TurnInput {
             Content::Image { media_type, data } => json!({
                 "type": "image",
                 "media_type": &**media_type,
-                "data": BASE64_STANDARD.encode(data),
+                "data": BASE64.encode(data),
             }),
         }))
     }
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for InputBlock {
                     let message = format!("`media_type` must be one of {known}");
                     return Err(D::Error::custom(message));
                 }
-                let data = BASE64_STANDARD.decode(data);
+                let data = BASE64.decode(data);
                 let data = data
                     .map_err(|error| D::Error::custom(format!("`data` is not base64: {error}")))?;
                 Ok(Self(Content::Image { media_type, data: data.into() }))

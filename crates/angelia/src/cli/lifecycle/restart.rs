@@ -30,6 +30,8 @@ pub(crate) struct RestartArgs {
 /// How long the old daemon may take to end its turns and agents, and the new one to answer.
 const RESTART_TIMEOUT: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How often in a row the process may look ended before it is.
+const MAX_ABSENCES: u32 = 10;
 
 /// How the request to restart ended.
 enum RequestEnd {
@@ -164,12 +166,17 @@ async fn wait_for_new_daemon(
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let process = raw.and_then(ProcessHandle::open);
     let deadline = Instant::now() + RESTART_TIMEOUT;
+    let mut absences = 0;
     while Instant::now() < deadline {
         if let DaemonProcess::Serving { pid } = DaemonProcess::find(&app.home).await {
             return report(app, pid, old_version).await;
         }
-        // The process stays the same; if it ends, the new program did not start.
-        if !process.as_ref().is_some_and(ProcessHandle::is_current) {
+        // The process stays the same; if it ends, the new program did not start. For a moment it
+        // looks ended while it replaces its program: the kernel ends its other threads first, and the
+        // one whose number is the pid may be among them.
+        let is_there = process.as_ref().is_some_and(ProcessHandle::is_current);
+        absences = if is_there { 0 } else { absences + 1 };
+        if absences == MAX_ABSENCES {
             break;
         }
         sleep(POLL_INTERVAL).await;

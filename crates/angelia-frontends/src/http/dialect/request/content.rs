@@ -15,10 +15,13 @@ use super::InvalidRequest;
 /// The image types that every agent can be shown.
 pub const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Accepts base64 with and without padding: callers differ.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+/// Accepts base64 with and without padding, and whatever the bits are that the last character has
+/// to spare: callers differ.
+pub const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
 );
 
 /// Decodes an image that is embedded in the request.
