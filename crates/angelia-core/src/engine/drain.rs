@@ -18,7 +18,7 @@ use crate::{
     ports::AgentOutcome,
 };
 
-/// How often a drain looks whether turns still run.
+/// The pause between two checks of a drain for turns that still run.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]

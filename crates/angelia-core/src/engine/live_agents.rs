@@ -14,7 +14,7 @@ pub struct LiveAgentStatus {
     pub executor: Arc<str>,
     pub model: Option<Arc<str>>,
     pub mode: Mode,
-    /// How long it has been idle; `None` while it works.
+    /// The time for which the agent has been idle; `None` while it works.
     pub idle: Option<Duration>,
 }
 

@@ -31,7 +31,7 @@ const SELECT: &str = "SELECT s.id, s.spec, s.zone, s.prompt, s.profile, s.sessio
     FROM schedules s LEFT JOIN occurrences o ON o.schedule_id = s.id AND o.due_at =
         (SELECT max(due_at) FROM occurrences WHERE schedule_id = s.id)";
 
-/// Where the columns of an occurrence begin in [`SELECT`].
+/// The index of the first column of an occurrence in [`SELECT`].
 const FIRST_OF_OCCURRENCE: usize = 15;
 
 impl ScheduleStore for SqliteStore {

@@ -1,4 +1,4 @@
-//! What turns used: one row per turn that reached an agent, kept up to date by its events.
+//! The usage of turns: one row per turn that reached an agent, kept up to date by its events.
 
 use angelia_core::model::{
     AgentStart, EventKind, TurnEvent, Usage, UsageBucket, UsageGroup, UsageQuery, UsageTotals,
