@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_testkit::model_server::{Fault, ModelServer, Reply, ReplyUsage};
+use angelia_testkit::model_server::{
+    ApiError, Fault, ModelServer, Reply, ReplyUsage, StreamBreak, WireQuirk,
+};
 use serde_json::{Value, json};
 
 fn connect(server: &ModelServer) -> TcpStream {
@@ -171,4 +173,112 @@ fn the_responses_dialect_answers_too() {
     let body = json!({"model": "g", "input": "STATUS:429"}).to_string();
     let (status, answer) = ask(&mut stream, &request("POST", "/v1/responses", &body));
     assert_eq!((status, &answer["error"]["code"]), (429, &json!("rate_limit_exceeded")));
+}
+
+/// The three APIs that our own loop speaks: the path, a body that asks for a stream, and what the end
+/// of a whole stream contains.
+const APIS: [(&str, &str, &str); 3] = [
+    ("/v1/messages", r#"{"stream":true,"messages":[]}"#, "message_stop"),
+    ("/v1/chat/completions", r#"{"stream":true,"messages":[]}"#, "[DONE]"),
+    ("/v1/responses", r#"{"stream":true,"input":[]}"#, "response.completed"),
+];
+
+/// Asks for a stream and returns everything that came, and whether the body ended properly.
+fn stream_of(server: &ModelServer, path: &str, body: &str) -> (String, bool) {
+    let mut stream = connect(server);
+    stream.write_all(request("POST", path, body).as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        match stream.read(&mut part) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => bytes.extend_from_slice(&part[..read]),
+        }
+        if bytes.ends_with(b"\r\n0\r\n\r\n") {
+            break;
+        }
+    }
+    let text = String::from_utf8(bytes).unwrap();
+    let whole = text.ends_with("\r\n0\r\n\r\n");
+    (text, whole)
+}
+
+#[test]
+fn the_chat_dialect_answers_too() {
+    let server = ModelServer::start().unwrap();
+    let mut stream = connect(&server);
+    let body = json!({"model": "g", "messages": [{"role": "user", "content": "ECHO:hello"}]});
+    let asked = request("POST", "/v1/chat/completions", &body.to_string());
+    let (status, answer) = ask(&mut stream, &asked);
+    assert_eq!((status, &answer["object"]), (200, &json!("chat.completion")));
+    assert_eq!(answer["choices"][0]["message"]["content"], "hello");
+    assert_eq!(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 3000);
+    server.script([Reply::error(ApiError::InsufficientQuota)]);
+    let (status, answer) = ask(&mut stream, &asked);
+    assert_eq!((status, &answer["error"]["code"]), (429, &json!("insufficient_quota")));
+    let (_, model) = ask(&mut stream, &request("GET", "/v1/models/gpt-5.5", ""));
+    assert_eq!(model["id"], "gpt-5.5");
+    assert_eq!(server.model_requests().len(), 2);
+}
+
+#[test]
+fn a_call_is_cut_in_every_dialect() {
+    let server = ModelServer::start().unwrap();
+    let call = || Reply::tool("read", json!({"path": "a/long/enough/name"}));
+    for (path, body, end) in APIS {
+        server.script([call().with_cut(StreamBreak::End), call().with_cut(StreamBreak::Reset)]);
+        for ends_properly in [true, false] {
+            let (text, whole) = stream_of(&server, path, body);
+            assert_eq!(whole, ends_properly, "{path}: {text}");
+            assert!(text.contains("\\\"path\\\""), "{path}: {text}");
+            assert!(!text.contains("gh/name") && !text.contains(end), "{path}: {text}");
+        }
+        server.script([Reply::text("said before").with_cut(StreamBreak::ErrorFrame)]);
+        let (text, whole) = stream_of(&server, path, body);
+        assert!(whole && text.contains("said bef") && text.contains("\"error\""), "{path}: {text}");
+        server.script([call()]);
+        let (text, whole) = stream_of(&server, path, body);
+        assert!(whole && text.contains(end), "{path}: {text}");
+    }
+}
+
+#[test]
+fn text_that_is_not_quite_json_is_sent_as_it_is() {
+    let server = ModelServer::start().unwrap();
+    for (path, body, _) in APIS {
+        let table = [
+            (WireQuirk::LoneSurrogate, "a\\ud83db"),
+            (WireQuirk::RawTab, "a\tb"),
+            (WireQuirk::NotANumber, "{\"score\":NaN,"),
+        ];
+        for (quirk, damage) in table {
+            server.script([Reply::text("a b").with_quirk(quirk)]);
+            let (text, whole) = stream_of(&server, path, body);
+            assert!(whole && text.contains(damage), "{path} {quirk:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn keep_alives_go_on_until_the_client_leaves() {
+    let server = ModelServer::start().unwrap();
+    for (path, body, _) in APIS {
+        server.script([Reply::fault(Fault::KeepAlives)]);
+        let before = server.abandoned_count();
+        let mut stream = connect(&server);
+        stream.write_all(request("POST", path, body).as_bytes()).unwrap();
+        let mut text = String::new();
+        while text.matches("ping").count() + text.matches("\n: ").count() < 20 {
+            let mut part = [0; 4096];
+            let read = stream.read(&mut part).unwrap();
+            assert!(read > 0, "{path}: {text}");
+            text.push_str(std::str::from_utf8(&part[..read]).unwrap());
+        }
+        drop(stream);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while server.abandoned_count() == before {
+            assert!(Instant::now() < deadline, "{path}");
+            std::thread::yield_now();
+        }
+    }
 }

@@ -1,17 +1,77 @@
 //! The part of the Gemini dialect that Gemini CLI needs. The path names the model and the method;
 //! an answer is one candidate or a stream of them.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{
-    http_wire::{EncodedResponse, ResponseBody, StreamEnd},
+    dialect::{Dialect, FramedBlock, FramedMessage},
+    fault::ApiError,
     prompt::{ParsedPrompt, RequestHead},
-    reply::{Fault, ReplyBlock, ReplyBody, ReplyMessage, ReplyStop},
+    reply::{ReplyBlock, ReplyMessage, ReplyStop},
     request_log::RecordedRequest,
-    responder::{ReplyContext, json_response},
+    responder::ReplyContext,
 };
+
+pub(super) struct GeminiDialect;
+
+impl Dialect for GeminiDialect {
+    fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> FramedMessage {
+        let blocks = message.blocks.iter().map(|block| {
+            let parts: Vec<Value> = match block {
+                ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
+                    block.chunks().into_iter().map(|piece| json!({"text": piece})).collect()
+                }
+                _ => vec![whole(block)],
+            };
+            let deltas = parts.iter().map(|part| frame(&candidate(&[part], None, context)));
+            FramedBlock { deltas: deltas.collect(), ..FramedBlock::default() }
+        });
+        FramedMessage {
+            head: Vec::new(),
+            blocks: blocks.collect(),
+            end: frame(&candidate(&[], Some(message), context)),
+        }
+    }
+
+    fn document(message: &ReplyMessage, context: &ReplyContext<'_>) -> Value {
+        let parts: Vec<Value> = message.blocks.iter().map(whole).collect();
+        let parts: Vec<&Value> = parts.iter().collect();
+        candidate(&parts, Some(message), context)
+    }
+
+    fn error(status: u16, message: Option<&str>) -> Value {
+        let text = message.unwrap_or("the scripted model fails");
+        let word = if status == 401 { "UNAUTHENTICATED" } else { "INTERNAL" };
+        json!({"error": {"code": status, "message": text, "status": word}})
+    }
+
+    fn api_error(error: ApiError) -> (u16, Value) {
+        let (status, words) = match error {
+            ApiError::InsufficientQuota => (429, "You exceeded your current quota.".to_owned()),
+            ApiError::Overflow { window } => {
+                (400, format!("The input token count exceeds the maximum allowed ({window})."))
+            }
+            ApiError::ReasoningRejected => (400, "The thought signature is not valid.".to_owned()),
+            ApiError::ImageRefused => (400, "This model does not support image input.".to_owned()),
+            ApiError::OutputCap { limit } => {
+                (400, format!("max_output_tokens must be less than {limit}."))
+            }
+        };
+        (status, Self::error(status, Some(&words)))
+    }
+
+    fn error_frame(_context: &ReplyContext<'_>) -> Vec<u8> {
+        frame(&Self::error(503, None))
+    }
+
+    fn unreadable_event() -> &'static str {
+        ""
+    }
+
+    fn keep_alive() -> Vec<u8> {
+        b": keep-alive\r\n\r\n".to_vec()
+    }
+}
 
 /// Fills in the model and whether to stream from a Gemini path; leaves other requests unchanged.
 pub(super) fn complete(head: &mut RequestHead, request: &RecordedRequest) {
@@ -48,59 +108,24 @@ pub(super) fn prompt(body: &[u8]) -> ParsedPrompt {
     prompt
 }
 
-pub(super) fn encode(body: &ReplyBody, context: &ReplyContext<'_>) -> EncodedResponse {
-    match body {
-        ReplyBody::Message(message) if context.stream => {
-            stream(frames(message, context), message.pause, StreamEnd::Complete)
-        }
-        ReplyBody::Message(message) => {
-            let parts: Vec<Value> = message.blocks.iter().map(whole).collect();
-            json_response(200, &candidate(&parts, Some(message), context))
-        }
-        ReplyBody::Status { code, message } => {
-            let text = message.as_deref().unwrap_or("the scripted model fails");
-            let status = if *code == 401 { "UNAUTHENTICATED" } else { "INTERNAL" };
-            let error = json!({"error": {"code": code, "message": text, "status": status}});
-            json_response(*code, &error)
-        }
-        ReplyBody::Fault(Fault::HangHeaders) => {
-            EncodedResponse { body: ResponseBody::Never, ..json_response(200, &Value::Null) }
-        }
-        ReplyBody::Fault(Fault::HangBody) => {
-            let first = candidate(&[json!({"text": "partial "})], None, context);
-            stream(vec![frame(&first)], Duration::ZERO, StreamEnd::Hang)
-        }
-        ReplyBody::Fault(_) => stream(Vec::new(), Duration::ZERO, StreamEnd::Reset),
-    }
-}
-
-fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
-    for block in &message.blocks {
-        match block {
-            ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
-                let pieces = block.chunks().into_iter();
-                let pieces =
-                    pieces.map(|piece| candidate(&[json!({"text": piece})], None, context));
-                frames.extend(pieces.map(|piece| frame(&piece)));
-            }
-            _ => frames.push(frame(&candidate(&[whole(block)], None, context))),
-        }
-    }
-    frames.push(frame(&candidate(&[], Some(message), context)));
-    frames
-}
-
 fn whole(block: &ReplyBlock) -> Value {
     match block {
         ReplyBlock::Thinking(text) => json!({"text": text, "thought": true}),
         ReplyBlock::Text(_) | ReplyBlock::Words(_) => json!({"text": block.full_text()}),
         ReplyBlock::Tool { name, input } => json!({"functionCall": {"name": name, "args": input}}),
+        ReplyBlock::RawTool { name, arguments } => {
+            let input: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!(arguments));
+            json!({"functionCall": {"name": name, "args": input}})
+        }
     }
 }
 
 /// Builds one response; `message` is given for the last one, which carries the finish reason.
-fn candidate(parts: &[Value], message: Option<&ReplyMessage>, context: &ReplyContext<'_>) -> Value {
+fn candidate(
+    parts: &[&Value],
+    message: Option<&ReplyMessage>,
+    context: &ReplyContext<'_>,
+) -> Value {
     let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": parts}});
     if let Some(message) = message {
         candidate["finishReason"] = match message.stop {
@@ -118,12 +143,4 @@ fn candidate(parts: &[Value], message: Option<&ReplyMessage>, context: &ReplyCon
 
 fn frame(value: &Value) -> Vec<u8> {
     format!("data: {value}\r\n\r\n").into_bytes()
-}
-
-fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> EncodedResponse {
-    EncodedResponse {
-        content_type: "text/event-stream",
-        body: ResponseBody::Stream { frames, pause, end },
-        ..json_response(200, &Value::Null)
-    }
 }

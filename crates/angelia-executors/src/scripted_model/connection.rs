@@ -11,10 +11,14 @@ use tokio::{
 };
 
 use super::{
-    http_wire::{self, EncodedResponse, ResponseBody, StreamEnd},
+    encoded_response::{EncodedResponse, ResponseBody, StreamEnd},
+    http_wire,
     request_log::RequestLog,
     responder::Responder,
 };
+
+/// The pause between the keep-alives of a stream that has nothing else to say.
+const KEEP_ALIVE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Accepts connections until the future is dropped, which also drops every connection.
 pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log: Arc<RequestLog>) {
@@ -119,6 +123,14 @@ async fn finish(
             wait_while_connected(stream, buffer, Some(Duration::from_millis(30))).await?;
             stream.set_zero_linger()?;
             Ok(AfterResponse::Close)
+        }
+        StreamEnd::Repeat(frame) => {
+            let mut chunk = Vec::new();
+            http_wire::push_chunk(&mut chunk, &frame);
+            loop {
+                stream.write_all(&chunk).await?;
+                wait_while_connected(stream, buffer, Some(KEEP_ALIVE_PAUSE)).await?;
+            }
         }
     }
 }

@@ -15,7 +15,11 @@
 //! | `LIMIT_WARNING` | answers, with the headers of a nearly used subscription |
 //! | `HANG_HEADERS` `HANG_BODY` | stops answering before or after the response's head |
 //! | `CUT` `CUT:times` | resets the connection after the first delta |
-//! | `MALFORMED` `ERROR_EVENT` `HTML` `EMPTY` `NO_STOP` | breaks the stream in that way |
+//! | `CUT_CALL` `CUT_CALL:times` | resets the connection inside a tool call |
+//! | `MALFORMED` `ERROR_EVENT` `ERROR_AFTER_TEXT` `HTML` `EMPTY` `NO_STOP` | breaks the stream in that way |
+//! | `KEEP_ALIVES` | says nothing, and keeps the connection alive |
+//! | `OVERFLOW:n` `OVERFLOW:n:times` | finds the conversation longer than its window of n tokens |
+//! | `QUOTA` | has no balance left |
 //! | `REFUSE` `MAXTOK` | ends the message for that reason |
 //!
 //! Directives combine: tools are called first, and the others say how the turn continues after the
@@ -28,7 +32,8 @@ use serde_json::{Value, json};
 
 use super::{
     DEFAULT_TEXT,
-    reply::{Fault, Reply, ReplyBlock, ReplyStop},
+    fault::{ApiError, Fault},
+    reply::{Reply, ReplyBlock, ReplyStop},
 };
 
 /// Returns the directive that makes the model call one tool.
@@ -99,6 +104,7 @@ enum AnswerSpec {
 enum ScriptedFailure {
     Status(u16),
     Limit(u64),
+    Error(ApiError),
     Fault(Fault),
 }
 
@@ -190,6 +196,7 @@ impl Directives {
             (ScriptedFailure::Limit(reset), _) => {
                 return (reset > now()).then(|| Reply::subscription_limit(reset));
             }
+            (ScriptedFailure::Error(error), _) => Reply::error(error),
             (ScriptedFailure::Fault(fault), _) => Reply::fault(fault),
         })
     }
@@ -273,6 +280,14 @@ impl Directives {
                 let reset = numbers.next().map_or(Ok(DEFAULT_LIMIT_RESET), str::parse).ok()?;
                 self.fail(ScriptedFailure::Limit(reset), None)?;
             }
+            "OVERFLOW" => {
+                let window = numbers.next()?.parse().ok()?;
+                let overflow = ScriptedFailure::Error(ApiError::Overflow { window });
+                self.fail(overflow, numbers.next())?;
+            }
+            "QUOTA" => {
+                self.fail(ScriptedFailure::Error(ApiError::InsufficientQuota), numbers.next())?;
+            }
             _ => {
                 if let Some(fault) = fault(name) {
                     self.fail(ScriptedFailure::Fault(fault), numbers.next())?;
@@ -299,6 +314,9 @@ fn fault(name: &str) -> Option<Fault> {
         "HTML" => Fault::Html,
         "EMPTY" => Fault::Empty,
         "NO_STOP" => Fault::MissingStop,
+        "ERROR_AFTER_TEXT" => Fault::ErrorAfterText,
+        "CUT_CALL" => Fault::CutCall,
+        "KEEP_ALIVES" => Fault::KeepAlives,
         _ => return None,
     })
 }
@@ -398,6 +416,9 @@ mod tests {
         assert_eq!(status("ROUNDS:1 STATUS:529", 1, 0), Some((529, None)));
         assert!(matches!(reply("CUT:1", 0, 0).body, ReplyBody::Fault(Fault::ConnectionReset)));
         assert!(matches!(reply("CUT:1", 0, 1).body, ReplyBody::Message(_)));
+        let overflow = reply("OVERFLOW:4096:1", 0, 0).body;
+        assert!(matches!(overflow, ReplyBody::Error(ApiError::Overflow { window: 4096 })));
+        assert!(matches!(reply("OVERFLOW:4096:1", 0, 1).body, ReplyBody::Message(_)));
     }
 
     #[test]

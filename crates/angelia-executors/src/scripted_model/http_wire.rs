@@ -1,6 +1,6 @@
 //! HTTP/1.1 on the byte level: reads one request, writes response heads and chunks.
 
-use std::{fmt::Write as _, io, time::Duration, time::Instant};
+use std::{fmt::Write as _, io, time::Instant};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::{
@@ -8,39 +8,9 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::request_log::RecordedRequest;
+use super::{encoded_response::EncodedResponse, request_log::RecordedRequest};
 
 const MAX_HEAD_BYTES: usize = 256 * 1024;
-
-/// An encoded answer, ready to be written.
-#[derive(Debug)]
-pub(super) struct EncodedResponse {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) content_type: &'static str,
-    pub(super) wait: Duration,
-    pub(super) body: ResponseBody,
-}
-
-#[derive(Debug)]
-pub(super) enum ResponseBody {
-    /// No response at all, not even a head.
-    Never,
-    Whole(Vec<u8>),
-    /// A chunked body; all frames go out in one write when the pause is zero.
-    Stream {
-        frames: Vec<Vec<u8>>,
-        pause: Duration,
-        end: StreamEnd,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StreamEnd {
-    Complete,
-    Hang,
-    Reset,
-}
 
 /// Reads one request; `None` when the client has closed the connection between two requests.
 pub(super) async fn read_request(

@@ -1,25 +1,72 @@
 //! The Anthropic Messages dialect: a reply as a stream of events or as one JSON message.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{
-    http_wire::{EncodedResponse, ResponseBody, StreamEnd},
-    reply::{Fault, ReplyBlock, ReplyBody, ReplyMessage, ReplyStop, ReplyUsage},
-    responder::{ReplyContext, json_response},
+    dialect::{Dialect, FramedBlock, FramedMessage, event},
+    fault::ApiError,
+    reply::{ReplyBlock, ReplyMessage, ReplyStop, ReplyUsage},
+    responder::ReplyContext,
 };
 
-pub(super) fn encode(body: &ReplyBody, context: &ReplyContext<'_>) -> EncodedResponse {
-    match body {
-        ReplyBody::Message(message) if context.stream => {
-            stream(frames(message, context), message.pause, StreamEnd::Complete)
+pub(super) struct MessagesDialect;
+
+impl Dialect for MessagesDialect {
+    fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> FramedMessage {
+        let mut end = typed(&json!({"type": "message_delta",
+            "delta": {"stop_reason": stop_reason(message), "stop_sequence": null},
+            "usage": {"output_tokens": context.usage.output}}));
+        end.extend(typed(&json!({"type": "message_stop"})));
+        let blocks = message.blocks.iter().enumerate();
+        FramedMessage {
+            head: typed(&start(context)),
+            blocks: blocks.map(|(index, block)| framed(message, block, index, context)).collect(),
+            end,
         }
-        ReplyBody::Message(message) => json_response(200, &whole(message, context)),
-        ReplyBody::Status { code, message } => {
-            json_response(*code, &error(*code, message.as_deref()))
-        }
-        ReplyBody::Fault(fault) => self::fault(*fault, context),
+    }
+
+    fn document(message: &ReplyMessage, context: &ReplyContext<'_>) -> Value {
+        let blocks = message.blocks.iter().enumerate();
+        let blocks: Vec<Value> =
+            blocks.map(|(index, block)| whole(block, call_id(message, index, context))).collect();
+        json!({"id": message_id(context), "type": "message", "role": "assistant",
+            "model": context.model, "content": blocks, "stop_reason": stop_reason(message),
+            "stop_sequence": null, "usage": usage(context.usage, context.usage.output)})
+    }
+
+    fn error(status: u16, message: Option<&str>) -> Value {
+        error(status, message)
+    }
+
+    fn api_error(refusal: ApiError) -> (u16, Value) {
+        let (status, words) = match refusal {
+            ApiError::InsufficientQuota => (402, "Your credit balance is too low.".to_owned()),
+            ApiError::Overflow { window } => {
+                (400, format!("prompt is too long: {} tokens > {window} maximum", window + 1_000))
+            }
+            ApiError::ReasoningRejected => {
+                (400, "messages.1.content.0: Invalid `signature` in `thinking` block".to_owned())
+            }
+            ApiError::ImageRefused => {
+                (400, "messages.0: this model does not support image input".to_owned())
+            }
+            ApiError::OutputCap { limit } => {
+                (400, format!("max_tokens: {} > {limit}, the limit of this model", limit * 2))
+            }
+        };
+        (status, error(status, Some(&words)))
+    }
+
+    fn error_frame(_context: &ReplyContext<'_>) -> Vec<u8> {
+        typed(&error(529, None))
+    }
+
+    fn unreadable_event() -> &'static str {
+        "content_block_start"
+    }
+
+    fn keep_alive() -> Vec<u8> {
+        typed(&json!({"type": "ping"}))
     }
 }
 
@@ -39,27 +86,23 @@ pub(super) fn error(status: u16, message: Option<&str>) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message.unwrap_or(text)}})
 }
 
-fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> Vec<Vec<u8>> {
-    let mut frames = vec![event(&start(context))];
-    for (index, block) in message.blocks.iter().enumerate() {
-        let opened = event(&json!({"type": "content_block_start", "index": index,
-            "content_block": opened(block, index, context)}));
-        // The block's start event goes out with its first delta: pauses belong between deltas.
-        let mut pending = opened;
-        for delta in deltas(block) {
-            pending.extend(event(&json!({"type": "content_block_delta", "index": index,
-                "delta": delta})));
-            frames.push(std::mem::take(&mut pending));
-        }
-        pending.extend(event(&json!({"type": "content_block_stop", "index": index})));
-        frames.push(pending);
+fn framed(
+    message: &ReplyMessage,
+    block: &ReplyBlock,
+    index: usize,
+    context: &ReplyContext<'_>,
+) -> FramedBlock {
+    let id = call_id(message, index, context);
+    let sent = message.sent_index(index);
+    let delta = |delta: Value| {
+        typed(&json!({"type": "content_block_delta", "index": sent, "delta": delta}))
+    };
+    FramedBlock {
+        open: typed(&json!({"type": "content_block_start", "index": sent,
+            "content_block": opened(block, id)})),
+        deltas: deltas(block).into_iter().map(delta).collect(),
+        close: typed(&json!({"type": "content_block_stop", "index": sent})),
     }
-    let mut end = event(&json!({"type": "message_delta",
-        "delta": {"stop_reason": stop_reason(message), "stop_sequence": null},
-        "usage": {"output_tokens": context.usage.output}}));
-    end.extend(event(&json!({"type": "message_stop"})));
-    frames.push(end);
-    frames
 }
 
 fn start(context: &ReplyContext<'_>) -> Value {
@@ -68,12 +111,12 @@ fn start(context: &ReplyContext<'_>) -> Value {
         "stop_sequence": null, "usage": usage(context.usage, 1)}})
 }
 
-fn opened(block: &ReplyBlock, index: usize, context: &ReplyContext<'_>) -> Value {
+fn opened(block: &ReplyBlock, call_id: Option<String>) -> Value {
     match block {
         ReplyBlock::Thinking(_) => json!({"type": "thinking", "thinking": "", "signature": ""}),
         ReplyBlock::Text(_) | ReplyBlock::Words(_) => json!({"type": "text", "text": ""}),
-        ReplyBlock::Tool { name, .. } => {
-            json!({"type": "tool_use", "id": tool_id(context, index), "name": name, "input": {}})
+        ReplyBlock::Tool { name, .. } | ReplyBlock::RawTool { name, .. } => {
+            tool_use(name, call_id, &json!({}))
         }
     }
 }
@@ -88,40 +131,45 @@ fn deltas(block: &ReplyBlock) -> Vec<Value> {
         ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
             pieces.map(|piece| json!({"type": "text_delta", "text": piece})).collect()
         }
-        ReplyBlock::Tool { .. } => {
+        ReplyBlock::Tool { .. } | ReplyBlock::RawTool { .. } => {
             pieces.map(|piece| json!({"type": "input_json_delta", "partial_json": piece})).collect()
         }
     }
 }
 
-fn whole(message: &ReplyMessage, context: &ReplyContext<'_>) -> Value {
-    let blocks: Vec<Value> = message
-        .blocks
-        .iter()
-        .enumerate()
-        .map(|(index, block)| match block {
-            ReplyBlock::Thinking(text) => {
-                json!({"type": "thinking", "thinking": text, "signature": "c2ln"})
-            }
-            ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
-                json!({"type": "text", "text": block.full_text()})
-            }
-            ReplyBlock::Tool { name, input } => {
-                json!({"type": "tool_use", "id": tool_id(context, index), "name": name,
-                    "input": input})
-            }
-        })
-        .collect();
-    json!({"id": message_id(context), "type": "message", "role": "assistant",
-        "model": context.model, "content": blocks, "stop_reason": stop_reason(message),
-        "stop_sequence": null, "usage": usage(context.usage, context.usage.output)})
+fn whole(block: &ReplyBlock, call_id: Option<String>) -> Value {
+    match block {
+        ReplyBlock::Thinking(text) => {
+            json!({"type": "thinking", "thinking": text, "signature": "c2ln"})
+        }
+        ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
+            json!({"type": "text", "text": block.full_text()})
+        }
+        ReplyBlock::Tool { name, input } => tool_use(name, call_id, input),
+        ReplyBlock::RawTool { name, arguments } => {
+            let input = serde_json::from_str(arguments).unwrap_or_else(|_| json!(arguments));
+            tool_use(name, call_id, &input)
+        }
+    }
+}
+
+fn tool_use(name: &str, id: Option<String>, input: &Value) -> Value {
+    let mut block = json!({"type": "tool_use", "name": name, "input": input});
+    if let Some(id) = id {
+        block["id"] = id.into();
+    }
+    block
+}
+
+fn call_id(message: &ReplyMessage, index: usize, context: &ReplyContext<'_>) -> Option<String> {
+    message.call_id("toolu", context.id, index)
 }
 
 fn stop_reason(message: &ReplyMessage) -> &'static str {
     match message.stop {
         ReplyStop::Refusal => "refusal",
         ReplyStop::MaxTokens => "max_tokens",
-        ReplyStop::Natural if message.calls_tool() => "tool_use",
+        ReplyStop::Natural if message.stops_for_tools() => "tool_use",
         ReplyStop::Natural => "end_turn",
     }
 }
@@ -138,89 +186,19 @@ fn message_id(context: &ReplyContext<'_>) -> String {
     format!("msg_test{:04}", context.id)
 }
 
-fn tool_id(context: &ReplyContext<'_>, index: usize) -> String {
-    format!("toolu_test{:04}_{index}", context.id)
-}
-
-fn event(data: &Value) -> Vec<u8> {
-    let name = data["type"].as_str().unwrap_or_default();
-    format!("event: {name}\ndata: {data}\n\n").into_bytes()
-}
-
-fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> EncodedResponse {
-    EncodedResponse {
-        status: 200,
-        headers: Vec::new(),
-        content_type: "text/event-stream; charset=utf-8",
-        wait: Duration::ZERO,
-        body: ResponseBody::Stream { frames, pause, end },
-    }
-}
-
-/// Returns a broken answer; without streaming, the JSON body is damaged in the same way.
-fn fault(fault: Fault, context: &ReplyContext<'_>) -> EncodedResponse {
-    let begun = if context.stream {
-        frames_to_first_delta(context)
-    } else {
-        vec![br#"{"id":"msg_"#.to_vec()]
-    };
-    let now = Duration::ZERO;
-    match fault {
-        Fault::HangHeaders => no_response(),
-        Fault::HangBody => stream(begun, now, StreamEnd::Hang),
-        Fault::ConnectionReset => stream(begun, now, StreamEnd::Reset),
-        Fault::MissingStop => stream(begun, now, StreamEnd::Complete),
-        Fault::Empty => stream(Vec::new(), now, StreamEnd::Complete),
-        Fault::BadJson => {
-            let bad = b"event: content_block_start\ndata: {not json\n\n".to_vec();
-            stream(vec![event(&start(context)), bad], now, StreamEnd::Complete)
-        }
-        Fault::ErrorEvent => {
-            let error = event(&error(529, None));
-            stream(vec![event(&start(context)), error], now, StreamEnd::Complete)
-        }
-        Fault::Html => html(),
-    }
-}
-
-/// Returns the frames of a message that stops after its first delta.
-fn frames_to_first_delta(context: &ReplyContext<'_>) -> Vec<Vec<u8>> {
-    vec![
-        event(&start(context)),
-        event(&json!({"type": "content_block_start", "index": 0,
-            "content_block": {"type": "text", "text": ""}})),
-        event(&json!({"type": "content_block_delta", "index": 0,
-            "delta": {"type": "text_delta", "text": "partial "}})),
-    ]
-}
-
-pub(super) fn no_response() -> EncodedResponse {
-    EncodedResponse {
-        status: 200,
-        headers: Vec::new(),
-        content_type: "",
-        wait: Duration::ZERO,
-        body: ResponseBody::Never,
-    }
-}
-
-pub(super) fn html() -> EncodedResponse {
-    EncodedResponse {
-        status: 200,
-        headers: Vec::new(),
-        content_type: "text/html",
-        wait: Duration::ZERO,
-        body: ResponseBody::Whole(b"<html><body>gateway page</body></html>".to_vec()),
-    }
+/// Encodes an event, whose name is also its type.
+fn typed(data: &Value) -> Vec<u8> {
+    event(data["type"].as_str().unwrap_or_default(), data)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted_model::reply::Reply;
+    use crate::scripted_model::reply::{Reply, ReplyBody};
 
     fn context(stream: bool) -> ReplyContext<'static> {
-        ReplyContext { model: "m", stream, usage: ReplyUsage::default(), id: 7 }
+        let usage = ReplyUsage::default();
+        ReplyContext { model: "m", stream, wants_usage: false, usage, id: 7 }
     }
 
     #[test]
@@ -234,7 +212,7 @@ mod tests {
         else {
             panic!("a message")
         };
-        let bytes = frames(&message, &context(true)).concat();
+        let bytes = MessagesDialect::frames(&message, &context(true)).into_frames().concat();
         let text = String::from_utf8(bytes).unwrap();
         let events: Vec<Value> = text
             .lines()
@@ -246,7 +224,7 @@ mod tests {
         assert_eq!(input, r#"{"command":"echo a"}"#);
         assert_eq!(events[0]["message"]["id"], "msg_test0007");
         assert_eq!(events.last().unwrap()["type"], "message_stop");
-        let whole = whole(&message, &context(false));
+        let whole = MessagesDialect::document(&message, &context(false));
         assert_eq!(whole["content"][2]["input"]["command"], "echo a");
         assert_eq!(whole["stop_reason"], "tool_use");
         assert_eq!(whole["usage"]["cache_creation_input_tokens"], 120);

@@ -1,19 +1,25 @@
 //! A model API on loopback whose answers are scripted by the caller or by the prompt itself: for
 //! tests, and for `angelia selftest`.
 //!
-//! It speaks three dialects (Anthropic Messages, OpenAI Responses, Gemini), so that the real agent
-//! programs can be driven without a login and without a network. The server runs on its own thread,
-//! so a test's paused clock or busy runtime does not affect it.
+//! It speaks four dialects (Anthropic Messages, OpenAI Chat Completions, OpenAI Responses, Gemini),
+//! so that the real agent programs and our own loop can be driven without a login and without a
+//! network. The server runs on its own thread, so a test's paused clock or busy runtime does not
+//! affect it.
 //!
 //! A request is answered by the first of these that has an answer: the next [`Reply`] of
 //! [`ModelServer::script`], the function given to [`ModelServer::respond_with`], the directives in
 //! the prompt ([`directive`]), the default text.
 
 mod acp_gemini;
+mod chat;
 mod connection;
+mod dialect;
 pub mod directive;
+mod encoded_response;
+pub mod fault;
 mod http_wire;
 mod messages;
+mod openai_error;
 mod prompt;
 pub mod reply;
 mod request_log;
@@ -32,7 +38,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    reply::{Fault, Reply, ReplyBlock, ReplyMessage, ReplyStop, ReplyUsage},
+    fault::{ApiError, Fault, StreamBreak, WireQuirk},
+    reply::{Reply, ReplyBlock, ReplyMessage, ReplyStop, ReplyUsage},
     request_log::{RecordedRequest, SharedRequest},
 };
 use self::{request_log::RequestLog, responder::Responder};
@@ -100,7 +107,7 @@ impl ModelServer {
         format!("http://{}", self.address)
     }
 
-    /// Returns the base URL for clients of the Responses dialect, which expect the version in it.
+    /// Returns the base URL for clients of the two OpenAI dialects, which expect the version in it.
     pub fn openai_base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }

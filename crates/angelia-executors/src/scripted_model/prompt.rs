@@ -23,6 +23,8 @@ pub(super) struct ParsedPrompt {
 pub(super) struct RequestHead {
     pub(super) model: String,
     pub(super) stream: bool,
+    /// Whether a stream of Chat Completions is to end with the token counts.
+    pub(super) wants_usage: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -31,13 +33,21 @@ struct ModelRequestBody<'a> {
     model: Option<Cow<'a, str>>,
     #[serde(default)]
     stream: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptions>,
     #[serde(borrow, default)]
     messages: Option<Vec<ConversationEntry<'a>>>,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
 }
 
-/// A message of the Messages dialect or an input item of the Responses dialect.
+#[derive(Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
+}
+
+/// A message of the Messages or Chat dialect, or an input item of the Responses dialect.
 #[derive(Deserialize)]
 struct ConversationEntry<'a> {
     #[serde(borrow, rename = "type", default)]
@@ -64,6 +74,7 @@ impl RequestHead {
         Self {
             model: request.model.unwrap_or_default().into_owned(),
             stream: request.stream.unwrap_or_default(),
+            wants_usage: request.stream_options.is_some_and(|options| options.include_usage),
         }
     }
 }
@@ -80,10 +91,21 @@ impl ParsedPrompt {
     }
 
     /// Searches from the newest message back to the one with the user's text. The last message
-    /// often has the role `system`, and tool results and text may share one message.
+    /// often has the role `system`. Tool results are messages of their own, or share one with text.
     fn from_messages(messages: &[ConversationEntry<'_>]) -> Self {
         let mut found = Self::default();
-        for message in messages.iter().rev().filter(|entry| entry.role.as_deref() == Some("user")) {
+        let mut in_results = false;
+        for message in messages.iter().rev() {
+            let role = message.role.as_deref().unwrap_or_default();
+            if role == "tool" {
+                found.rounds += usize::from(!in_results);
+                in_results = true;
+                continue;
+            }
+            in_results = false;
+            if role != "user" {
+                continue;
+            }
             let parts = parts(message.content);
             let texts = parts.iter().filter(|part| part.kind == "text").filter_map(user_text);
             if let Some(text) = choose_prompt_text(texts.collect()) {
@@ -138,7 +160,7 @@ fn parts(content: Option<&RawValue>) -> Vec<ContentPart<'_>> {
     };
     if content.get().starts_with('"') {
         let text = serde_json::from_str(content.get()).ok();
-        // Both dialects allow a plain string; return it under either dialect's part type.
+        // Every dialect allows a plain string; return it under each dialect's part type.
         let part =
             |kind| ContentPart { kind: Cow::Borrowed(kind), text: text.clone(), is_error: None };
         return vec![part("text"), part("input_text")];
@@ -245,6 +267,20 @@ mod tests {
         ]}));
         assert_eq!(found, ParsedPrompt { text: "hello".into(), rounds: 1, tool_failed: false });
         assert_eq!(prompt(&json!({"input": "plain"})).text, "plain");
+    }
+
+    #[test]
+    fn reads_the_chat_dialect() {
+        let call = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "a"}]});
+        let result = json!({"role": "tool", "tool_call_id": "a", "content": "WORDS:9"});
+        let found = prompt(&json!({"messages": [
+            {"role": "system", "content": "WORDS:8"},
+            {"role": "user", "content": "ROUNDS:2"},
+            call, result, result, call, result,
+        ]}));
+        assert_eq!(found, ParsedPrompt { text: "ROUNDS:2".into(), rounds: 2, tool_failed: false });
+        let body = json!({"model": "m", "stream": true, "stream_options": {"include_usage": true}});
+        assert!(RequestHead::of(body.to_string().as_bytes()).wants_usage);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::fault::{ApiError, Fault, StreamBreak, WireQuirk};
+
 /// One answer to one model request.
 #[derive(Clone, Debug)]
 pub struct Reply {
@@ -18,16 +20,20 @@ pub struct Reply {
 pub enum ReplyBody {
     Message(ReplyMessage),
     Status { code: u16, message: Option<String> },
+    Error(ApiError),
     Fault(Fault),
 }
 
-/// A well-formed model message.
-#[derive(Clone, Debug)]
+/// A model message: well formed, unless it has a quirk or a cut.
+#[derive(Clone, Debug, Default)]
 pub struct ReplyMessage {
     pub blocks: Vec<ReplyBlock>,
     pub stop: ReplyStop,
     /// Between two deltas; zero sends the whole stream in one write.
     pub pause: Duration,
+    pub quirk: Option<WireQuirk>,
+    /// How the stream breaks off, in the middle of the last block.
+    pub cut: Option<StreamBreak>,
 }
 
 #[derive(Clone, Debug)]
@@ -40,35 +46,20 @@ pub enum ReplyBlock {
         name: String,
         input: Value,
     },
+    /// A call with exactly these arguments, which need not be JSON.
+    RawTool {
+        name: String,
+        arguments: String,
+    },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyStop {
     /// `end_turn`, or `tool_use` when the message calls a tool.
+    #[default]
     Natural,
     MaxTokens,
     Refusal,
-}
-
-/// A broken answer that clients must cope with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The request is read and never answered.
-    HangHeaders,
-    /// The head and the first delta, then silence.
-    HangBody,
-    /// The head and the first delta, then a connection reset.
-    ConnectionReset,
-    /// Status 200 and a stream whose second event is not JSON.
-    BadJson,
-    /// Status 200 and an error event after the start of the message.
-    ErrorEvent,
-    /// Status 200 and an HTML page instead of an answer.
-    Html,
-    /// Status 200 and an empty body.
-    Empty,
-    /// A stream that ends cleanly but before its closing event.
-    MissingStop,
 }
 
 /// Token counts reported for every message.
@@ -91,15 +82,16 @@ impl ReplyUsage {
     pub fn cache_write(self) -> u64 {
         self.cache_write_5m + self.cache_write_1h
     }
+
+    /// Returns the input with its cached parts, as two dialects count it.
+    pub(super) fn inclusive_input(self) -> u64 {
+        self.input + self.cache_read + self.cache_write()
+    }
 }
 
 impl Reply {
     pub fn message(blocks: Vec<ReplyBlock>) -> Self {
-        Self::new(ReplyBody::Message(ReplyMessage {
-            blocks,
-            stop: ReplyStop::Natural,
-            pause: Duration::ZERO,
-        }))
+        Self::new(ReplyBody::Message(ReplyMessage { blocks, ..ReplyMessage::default() }))
     }
 
     pub fn text(text: impl Into<String>) -> Self {
@@ -123,8 +115,18 @@ impl Reply {
         Self::new(ReplyBody::Status { code, message: Some(message.into()) })
     }
 
+    pub fn error(error: ApiError) -> Self {
+        Self::new(ReplyBody::Error(error))
+    }
+
     pub fn fault(fault: Fault) -> Self {
         Self::new(ReplyBody::Fault(fault))
+    }
+
+    /// Calls a tool with exactly these arguments, which need not be JSON.
+    pub fn raw_tool(name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        let (name, arguments) = (name.into(), arguments.into());
+        Self::message(vec![ReplyBlock::RawTool { name, arguments }])
     }
 
     /// Refuses the request: the subscription's five-hour limit is used up until `resets_at` (Unix
@@ -173,18 +175,31 @@ impl Reply {
 
     /// Sends a message's deltas one by one with this pause; no effect on other answers.
     #[must_use]
-    pub fn with_pause(mut self, pause: Duration) -> Self {
-        if let ReplyBody::Message(message) = &mut self.body {
-            message.pause = pause;
-        }
-        self
+    pub fn with_pause(self, pause: Duration) -> Self {
+        self.with_message(|message| message.pause = pause)
     }
 
     /// Ends a message for this reason; no effect on other answers.
     #[must_use]
-    pub fn with_stop(mut self, stop: ReplyStop) -> Self {
+    pub fn with_stop(self, stop: ReplyStop) -> Self {
+        self.with_message(|message| message.stop = stop)
+    }
+
+    /// Sends a message with this mistake; no effect on other answers.
+    #[must_use]
+    pub fn with_quirk(self, quirk: WireQuirk) -> Self {
+        self.with_message(|message| message.quirk = Some(quirk))
+    }
+
+    /// Breaks a message off in the middle of its last block; no effect on other answers.
+    #[must_use]
+    pub fn with_cut(self, cut: StreamBreak) -> Self {
+        self.with_message(|message| message.cut = Some(cut))
+    }
+
+    fn with_message(mut self, change: impl FnOnce(&mut ReplyMessage)) -> Self {
         if let ReplyBody::Message(message) = &mut self.body {
-            message.stop = stop;
+            change(message);
         }
         self
     }
@@ -196,17 +211,45 @@ impl Reply {
 
 impl ReplyMessage {
     pub fn calls_tool(&self) -> bool {
-        self.blocks.iter().any(|block| matches!(block, ReplyBlock::Tool { .. }))
+        self.blocks.iter().any(|block| block.tool_name().is_some())
+    }
+
+    /// Reports whether the end of the message must say that it calls a tool.
+    pub(super) fn stops_for_tools(&self) -> bool {
+        self.calls_tool() && self.quirk != Some(WireQuirk::StopWithCalls)
+    }
+
+    /// Returns the index that a block is sent with.
+    pub(super) fn sent_index(&self, index: usize) -> usize {
+        if self.quirk == Some(WireQuirk::SharedIndex) { 0 } else { index }
+    }
+
+    /// Returns the id that the call at this index is sent with, made from the prefix and the number
+    /// of the answer.
+    pub(super) fn call_id(&self, prefix: &str, answer: u64, index: usize) -> Option<String> {
+        match self.quirk {
+            Some(WireQuirk::NoCallId) => None,
+            Some(WireQuirk::RepeatedCallId) => Some(format!("{prefix}_test{answer:04}_0")),
+            _ => Some(format!("{prefix}_test{answer:04}_{index}")),
+        }
     }
 }
 
 impl ReplyBlock {
+    pub(super) fn tool_name(&self) -> Option<&str> {
+        match self {
+            Self::Tool { name, .. } | Self::RawTool { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     /// Returns the block's content in the chunks that a dialect sends as deltas.
     pub(super) fn chunks(&self) -> Vec<String> {
         match self {
             Self::Words(count) => (0..*count).map(|word| format!("w{word} ")).collect(),
             Self::Thinking(text)
             | Self::Text(text)
+            | Self::RawTool { arguments: text, .. }
             | Self::Tool { input: Value::String(text), .. } => split_chunks(text),
             Self::Tool { input, .. } => split_chunks(&input.to_string()),
         }

@@ -58,8 +58,8 @@ impl RecordedRequest {
                 Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
                 Value::Object(fields) => {
                     names.extend(fields.get("name").and_then(Value::as_str).map(str::to_owned));
-                    // Two dialects put several tools into one entry.
-                    for list in ["functionDeclarations", "tools"] {
+                    // Two dialects put several tools into one entry, and one wraps each tool.
+                    for list in ["functionDeclarations", "tools", "function"] {
                         fields.get(list).into_iter().for_each(|list| collect(list, names));
                     }
                 }
@@ -74,7 +74,7 @@ impl RecordedRequest {
     /// Reports whether the request asks the model for an answer.
     pub fn is_model_request(&self) -> bool {
         self.method == "POST"
-            && ["/messages", "/responses", "enerateContent"]
+            && ["/messages", "/chat/completions", "/responses", "enerateContent"]
                 .iter()
                 .any(|end| self.path.ends_with(end))
     }

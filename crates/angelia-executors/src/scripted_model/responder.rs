@@ -7,20 +7,22 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use serde_json::{Value, json};
 
 use super::{
-    DEFAULT_TEXT, acp_gemini,
+    DEFAULT_TEXT,
+    acp_gemini::{self, GeminiDialect},
+    chat::ChatDialect,
+    dialect::{self, Dialect},
     directive::Directives,
-    http_wire::{EncodedResponse, ResponseBody},
-    messages,
+    encoded_response::EncodedResponse,
+    messages::MessagesDialect,
     prompt::{ParsedPrompt, RequestHead},
-    reply::{Reply, ReplyBody, ReplyUsage},
+    reply::{Reply, ReplyUsage},
     request_log::RecordedRequest,
-    responses,
+    responses::ResponsesDialect,
 };
 
 type ReplyFn = Box<dyn Fn(&RecordedRequest) -> Option<Reply> + Send + Sync>;
@@ -45,6 +47,8 @@ struct ResponderState {
 pub(super) struct ReplyContext<'a> {
     pub(super) model: &'a str,
     pub(super) stream: bool,
+    /// Whether the client asks for the token counts of a stream; only one dialect has to be asked.
+    pub(super) wants_usage: bool,
     pub(super) usage: ReplyUsage,
     /// Unique per answer; ids of messages and tool calls are made from it.
     pub(super) id: u64,
@@ -77,40 +81,44 @@ impl Responder {
         let path = request.path.as_str();
         match request.method.as_str() {
             "POST" if path.ends_with("/messages") => {
-                self.respond_as_model(request, messages::encode)
+                self.respond_as_model::<MessagesDialect>(request)
+            }
+            "POST" if path.ends_with("/chat/completions") => {
+                self.respond_as_model::<ChatDialect>(request)
             }
             "POST" if path.ends_with("/responses") => {
-                self.respond_as_model(request, responses::encode)
+                self.respond_as_model::<ResponsesDialect>(request)
             }
             "POST" if path.ends_with("enerateContent") => {
-                self.respond_as_model(request, acp_gemini::encode)
+                self.respond_as_model::<GeminiDialect>(request)
             }
             "POST" if path.ends_with(":countTokens") => {
-                json_response(200, &json!({"totalTokens": request.body.len() / 4}))
+                EncodedResponse::json(200, &json!({"totalTokens": request.body.len() / 4}))
             }
             "POST" if path.ends_with("/count_tokens") => {
-                json_response(200, &json!({"input_tokens": request.body.len() / 4}))
+                EncodedResponse::json(200, &json!({"input_tokens": request.body.len() / 4}))
             }
-            "GET" if path.ends_with("/models") => json_response(200, &models()),
-            "HEAD" | "GET" if path == "/" => json_response(200, &json!({})),
-            _ => json_response(404, &messages::error(404, Some("no such path"))),
+            "GET" if path.ends_with("/models") => EncodedResponse::json(200, &models()),
+            "GET" if path.contains("/models/") => {
+                let id = path.rsplit("/models/").next().unwrap_or_default();
+                EncodedResponse::json(200, &model(id))
+            }
+            "HEAD" | "GET" if path == "/" => EncodedResponse::json(200, &json!({})),
+            _ => EncodedResponse::json(404, &MessagesDialect::error(404, Some("no such path"))),
         }
     }
 
-    fn respond_as_model(
-        &self,
-        request: &RecordedRequest,
-        encode: fn(&ReplyBody, &ReplyContext<'_>) -> EncodedResponse,
-    ) -> EncodedResponse {
+    fn respond_as_model<D: Dialect>(&self, request: &RecordedRequest) -> EncodedResponse {
         let mut head = RequestHead::of(&request.body);
         acp_gemini::complete(&mut head, request);
         let (reply, usage) = self.choose_reply(request);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let context = ReplyContext { model: &head.model, stream: head.stream, usage, id };
-        let mut response = encode(&reply.body, &context);
+        let RequestHead { model, stream, wants_usage } = &head;
+        let context = ReplyContext { model, stream: *stream, wants_usage: *wants_usage, usage, id };
+        let mut response = dialect::encode::<D>(&reply.body, &context);
         response.wait = reply.wait;
         response.headers = reply.headers;
-        // The two dialects name this header differently; each client ignores the other name.
+        // The dialects name this header differently; each client ignores the other name.
         response.headers.push(("request-id".into(), format!("req_test{id:04}")));
         response.headers.push(("x-request-id".into(), format!("req_test{id:04}")));
         response
@@ -142,26 +150,16 @@ impl Responder {
     }
 }
 
-pub(super) fn json_response(status: u16, body: &Value) -> EncodedResponse {
-    EncodedResponse {
-        status,
-        headers: Vec::new(),
-        content_type: "application/json",
-        wait: Duration::ZERO,
-        body: ResponseBody::Whole(body.to_string().into_bytes()),
-    }
-}
-
-/// Returns one model list that the clients of both dialects can read.
+/// Returns one model list that the clients of all dialects can read.
 fn models() -> Value {
     let ids = ["claude-opus-5-5", "claude-sonnet-5", "gpt-5.5"];
-    let data: Vec<Value> = ids
-        .iter()
-        .map(|id| {
-            json!({"id": id, "type": "model", "object": "model", "display_name": id,
-                "created_at": "2026-01-01T00:00:00Z", "created": 1_767_225_600, "owned_by": "test"})
-        })
-        .collect();
+    let data: Vec<Value> = ids.iter().map(|id| model(id)).collect();
     json!({"object": "list", "data": data, "has_more": false, "first_id": ids[0],
         "last_id": ids[ids.len() - 1], "models": []})
+}
+
+fn model(id: &str) -> Value {
+    json!({"id": id, "type": "model", "object": "model", "display_name": id,
+        "created_at": "2026-01-01T00:00:00Z", "created": 1_767_225_600, "owned_by": "test",
+        "max_input_tokens": 200_000, "max_tokens": 64_000})
 }

@@ -1,91 +1,123 @@
 //! The OpenAI Responses dialect: a reply as a stream of typed events or as one JSON response.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{
-    http_wire::{EncodedResponse, ResponseBody, StreamEnd},
-    messages,
-    reply::{Fault, ReplyBlock, ReplyBody, ReplyMessage, ReplyStop, ReplyUsage},
-    responder::{ReplyContext, json_response},
+    dialect::{Dialect, FramedBlock, FramedMessage, event},
+    fault::ApiError,
+    openai_error,
+    reply::{ReplyBlock, ReplyMessage, ReplyStop, ReplyUsage},
+    responder::ReplyContext,
 };
 
-pub(super) fn encode(body: &ReplyBody, context: &ReplyContext<'_>) -> EncodedResponse {
-    match body {
-        ReplyBody::Message(message) if context.stream => {
-            stream(frames(message, context), message.pause, StreamEnd::Complete)
-        }
-        ReplyBody::Message(message) => json_response(200, &closed(message, context)),
-        ReplyBody::Status { code, message } => {
-            json_response(*code, &error(*code, message.as_deref()))
-        }
-        ReplyBody::Fault(fault) => self::fault(*fault, context),
+pub(super) struct ResponsesDialect;
+
+impl Dialect for ResponsesDialect {
+    fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> FramedMessage {
+        let mut events = Sequence::default();
+        let head = events.event("response.created", json!({"response": open(context)}));
+        let blocks = message.blocks.iter().enumerate();
+        let blocks =
+            blocks.map(|(index, block)| framed(message, block, index, context, &mut events));
+        let blocks = blocks.collect();
+        let last = match message.stop {
+            ReplyStop::Natural => "response.completed",
+            ReplyStop::MaxTokens | ReplyStop::Refusal => "response.incomplete",
+        };
+        let end = events.event(last, json!({"response": Self::document(message, context)}));
+        FramedMessage { head, blocks, end }
+    }
+
+    fn document(message: &ReplyMessage, context: &ReplyContext<'_>) -> Value {
+        let mut response = open(context);
+        let items = message.blocks.iter().enumerate();
+        response["output"] =
+            items.map(|(index, block)| item(block, index, message, context)).collect();
+        response["usage"] = usage(context.usage);
+        response["status"] = json!("completed");
+        let reason = match message.stop {
+            ReplyStop::Natural => return response,
+            ReplyStop::MaxTokens => "max_output_tokens",
+            ReplyStop::Refusal => "content_filter",
+        };
+        response["status"] = json!("incomplete");
+        response["incomplete_details"] = json!({"reason": reason});
+        response
+    }
+
+    fn error(status: u16, message: Option<&str>) -> Value {
+        openai_error::of_status(status, message)
+    }
+
+    fn api_error(error: ApiError) -> (u16, Value) {
+        openai_error::of_kind(error)
+    }
+
+    fn error_frame(context: &ReplyContext<'_>) -> Vec<u8> {
+        let mut failed = open(context);
+        failed["status"] = json!("failed");
+        failed["error"] = openai_error::of_status(500, None)["error"].take();
+        // Clients use the number to notice gaps at most; the frames before are not counted.
+        Sequence::default().event("response.failed", json!({"response": failed}))
+    }
+
+    fn unreadable_event() -> &'static str {
+        "response.output_text.delta"
+    }
+
+    /// This dialect has no event for it; servers send comments.
+    fn keep_alive() -> Vec<u8> {
+        b": keep-alive\n\n".to_vec()
     }
 }
 
-fn error(status: u16, message: Option<&str>) -> Value {
-    let (kind, code, text) = match status {
-        401 => ("invalid_request_error", "invalid_api_key", "Incorrect API key provided"),
-        404 => ("invalid_request_error", "model_not_found", "The model does not exist"),
-        429 => ("requests", "rate_limit_exceeded", "Rate limit reached"),
-        400..500 => ("invalid_request_error", "invalid_request", "invalid request"),
-        503 => ("server_error", "server_is_overloaded", "Our servers are currently overloaded"),
-        _ => ("server_error", "server_error", "The server had an error"),
-    };
-    json!({"error": {"message": message.unwrap_or(text), "type": kind, "code": code,
-        "param": null}})
-}
-
-fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> Vec<Vec<u8>> {
-    let mut events = Sequence::default();
-    let mut frames = vec![events.event("response.created", json!({"response": open(context)}))];
-    for (index, block) in message.blocks.iter().enumerate() {
-        let item = item(block, index, context);
-        let mut pending = events.event(
+fn framed(
+    message: &ReplyMessage,
+    block: &ReplyBlock,
+    index: usize,
+    context: &ReplyContext<'_>,
+    events: &mut Sequence,
+) -> FramedBlock {
+    let item = item(block, index, message, context);
+    let index = message.sent_index(index);
+    let mut framed = FramedBlock {
+        open: events.event(
             "response.output_item.added",
             json!({"output_index": index, "item": opened(&item)}),
-        );
-        if let Some(part) = part(block) {
-            pending.extend(events.event(
-                part.added,
-                json!({"item_id": item["id"], "output_index": index, part.index: 0,
-                    "part": {"type": part.kind, "text": "", "annotations": []}}),
-            ));
-        }
-        // The item's opening events go out with its first delta: pauses belong between deltas.
-        let (delta, done, whole) = delta_names(block);
-        for piece in block.chunks() {
-            pending.extend(events.event(
-                delta,
-                json!({"item_id": item["id"], "output_index": index, "content_index": 0,
-                    "summary_index": 0, "delta": piece}),
-            ));
-            frames.push(std::mem::take(&mut pending));
-        }
-        pending.extend(events.event(
-            done,
-            json!({"item_id": item["id"], "output_index": index, "content_index": 0,
-                "summary_index": 0, whole: block.full_text()}),
-        ));
-        if let Some(part) = part(block) {
-            pending.extend(events.event(
-                part.done,
-                json!({"item_id": item["id"], "output_index": index, part.index: 0,
-                    "part": {"type": part.kind, "text": block.full_text(), "annotations": []}}),
-            ));
-        }
-        pending.extend(
-            events.event("response.output_item.done", json!({"output_index": index, "item": item})),
-        );
-        frames.push(pending);
-    }
-    let last = match message.stop {
-        ReplyStop::Natural => "response.completed",
-        ReplyStop::MaxTokens | ReplyStop::Refusal => "response.incomplete",
+        ),
+        ..FramedBlock::default()
     };
-    frames.push(events.event(last, json!({"response": closed(message, context)})));
-    frames
+    if let Some(part) = part(block) {
+        framed.open.extend(events.event(
+            part.added,
+            json!({"item_id": item["id"], "output_index": index, part.index: 0,
+                "part": {"type": part.kind, "text": "", "annotations": []}}),
+        ));
+    }
+    let (delta, done, whole) = delta_names(block);
+    for piece in block.chunks() {
+        framed.deltas.push(events.event(
+            delta,
+            json!({"item_id": item["id"], "output_index": index, "content_index": 0,
+                "summary_index": 0, "delta": piece}),
+        ));
+    }
+    framed.close = events.event(
+        done,
+        json!({"item_id": item["id"], "output_index": index, "content_index": 0,
+            "summary_index": 0, whole: block.full_text()}),
+    );
+    if let Some(part) = part(block) {
+        framed.close.extend(events.event(
+            part.done,
+            json!({"item_id": item["id"], "output_index": index, part.index: 0,
+                "part": {"type": part.kind, "text": block.full_text(), "annotations": []}}),
+        ));
+    }
+    framed.close.extend(
+        events.event("response.output_item.done", json!({"output_index": index, "item": item})),
+    );
+    framed
 }
 
 /// The names for the part inside an item that has its own `added` and `done` events.
@@ -110,7 +142,7 @@ fn part(block: &ReplyBlock) -> Option<PartEventNames> {
             done: "response.content_part.done",
             index: "content_index",
         }),
-        ReplyBlock::Tool { .. } => None,
+        ReplyBlock::Tool { .. } | ReplyBlock::RawTool { .. } => None,
     }
 }
 
@@ -132,7 +164,7 @@ fn delta_names(block: &ReplyBlock) -> (&'static str, &'static str, &'static str)
             "response.custom_tool_call_input.done",
             "input",
         ),
-        ReplyBlock::Tool { .. } => (
+        ReplyBlock::Tool { .. } | ReplyBlock::RawTool { .. } => (
             "response.function_call_arguments.delta",
             "response.function_call_arguments.done",
             "arguments",
@@ -140,12 +172,18 @@ fn delta_names(block: &ReplyBlock) -> (&'static str, &'static str, &'static str)
     }
 }
 
-fn item(block: &ReplyBlock, index: usize, context: &ReplyContext<'_>) -> Value {
+fn item(
+    block: &ReplyBlock,
+    index: usize,
+    message: &ReplyMessage,
+    context: &ReplyContext<'_>,
+) -> Value {
     let id = context.id;
-    match block {
+    let mut item = match block {
         ReplyBlock::Thinking(text) => {
             json!({"id": format!("rs_test{id:04}_{index}"), "type": "reasoning",
-                "summary": [{"type": "summary_text", "text": text}], "encrypted_content": null})
+                "summary": [{"type": "summary_text", "text": text}],
+                "encrypted_content": "c2VhbGVk"})
         }
         ReplyBlock::Text(_) | ReplyBlock::Words(_) => {
             json!({"id": format!("msg_test{id:04}_{index}"), "type": "message",
@@ -154,24 +192,28 @@ fn item(block: &ReplyBlock, index: usize, context: &ReplyContext<'_>) -> Value {
         }
         ReplyBlock::Tool { name, input: Value::String(input) } => {
             json!({"id": format!("ctc_test{id:04}_{index}"), "type": "custom_tool_call",
-                "call_id": format!("call_test{id:04}_{index}"), "name": name, "input": input,
-                "status": "completed"})
+                "name": name, "input": input, "status": "completed"})
         }
-        ReplyBlock::Tool { name, input } => {
+        ReplyBlock::Tool { name, .. } | ReplyBlock::RawTool { name, .. } => {
             // An MCP server's tool is called by the server's name (`namespace`) and its own name.
             let (namespace, name) = match name.rsplit_once("__") {
                 Some((server, tool)) if server.starts_with("mcp__") => (Some(server), tool),
                 _ => (None, name.as_str()),
             };
-            let mut item = json!({"id": format!("fc_test{id:04}_{index}"), "type": "function_call",
-                "call_id": format!("call_test{id:04}_{index}"), "name": name,
-                "arguments": input.to_string(), "status": "completed"});
+            let mut call = json!({"id": format!("fc_test{id:04}_{index}"), "type": "function_call",
+                "name": name, "arguments": block.full_text(), "status": "completed"});
             if let Some(namespace) = namespace {
-                item["namespace"] = namespace.into();
+                call["namespace"] = namespace.into();
             }
-            item
+            call
         }
+    };
+    if block.tool_name().is_some()
+        && let Some(call_id) = message.call_id("call", id, index)
+    {
+        item["call_id"] = call_id.into();
     }
+    item
 }
 
 /// Returns the item as `output_item.added` announces it: in progress and without content.
@@ -199,25 +241,9 @@ fn open(context: &ReplyContext<'_>) -> Value {
         "output": [], "usage": null})
 }
 
-fn closed(message: &ReplyMessage, context: &ReplyContext<'_>) -> Value {
-    let mut response = open(context);
-    let items = message.blocks.iter().enumerate();
-    response["output"] = items.map(|(index, block)| item(block, index, context)).collect();
-    response["usage"] = usage(context.usage);
-    response["status"] = json!("completed");
-    let reason = match message.stop {
-        ReplyStop::Natural => return response,
-        ReplyStop::MaxTokens => "max_output_tokens",
-        ReplyStop::Refusal => "content_filter",
-    };
-    response["status"] = json!("incomplete");
-    response["incomplete_details"] = json!({"reason": reason});
-    response
-}
-
 /// Builds the usage object. This dialect counts cached tokens as part of the input.
 fn usage(usage: ReplyUsage) -> Value {
-    let input = usage.input + usage.cache_read + usage.cache_write();
+    let input = usage.inclusive_input();
     json!({"input_tokens": input, "input_tokens_details": {"cached_tokens": usage.cache_read},
         "output_tokens": usage.output, "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": input + usage.output})
@@ -232,57 +258,14 @@ impl Sequence {
         data["type"] = json!(name);
         data["sequence_number"] = json!(self.0);
         self.0 += 1;
-        format!("event: {name}\ndata: {data}\n\n").into_bytes()
-    }
-}
-
-fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> EncodedResponse {
-    EncodedResponse {
-        status: 200,
-        headers: Vec::new(),
-        content_type: "text/event-stream",
-        wait: Duration::ZERO,
-        body: ResponseBody::Stream { frames, pause, end },
-    }
-}
-
-fn fault(fault: Fault, context: &ReplyContext<'_>) -> EncodedResponse {
-    let mut events = Sequence::default();
-    let created = events.event("response.created", json!({"response": open(context)}));
-    let begun = vec![
-        created.clone(),
-        events.event(
-            "response.output_text.delta",
-            json!({"item_id": "msg_test", "output_index": 0, "content_index": 0,
-                "delta": "partial "}),
-        ),
-    ];
-    let now = Duration::ZERO;
-    match fault {
-        Fault::HangHeaders => messages::no_response(),
-        Fault::Html => messages::html(),
-        Fault::HangBody => stream(begun, now, StreamEnd::Hang),
-        Fault::ConnectionReset => stream(begun, now, StreamEnd::Reset),
-        Fault::MissingStop => stream(begun, now, StreamEnd::Complete),
-        Fault::Empty => stream(Vec::new(), now, StreamEnd::Complete),
-        Fault::BadJson => {
-            let bad = b"event: response.output_text.delta\ndata: {not json\n\n".to_vec();
-            stream(vec![created, bad], now, StreamEnd::Complete)
-        }
-        Fault::ErrorEvent => {
-            let mut failed = open(context);
-            failed["status"] = json!("failed");
-            failed["error"] = error(500, None)["error"].take();
-            let failed = events.event("response.failed", json!({"response": failed}));
-            stream(vec![created, failed], now, StreamEnd::Complete)
-        }
+        event(name, &data)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted_model::reply::Reply;
+    use crate::scripted_model::reply::{Reply, ReplyBody};
 
     #[test]
     fn a_stream_opens_every_item_and_closes_it_whole() {
@@ -295,9 +278,10 @@ mod tests {
         else {
             panic!("a message")
         };
-        let context =
-            ReplyContext { model: "m", stream: true, usage: ReplyUsage::default(), id: 1 };
-        let text = String::from_utf8(frames(&message, &context).concat()).unwrap();
+        let usage = ReplyUsage::default();
+        let context = ReplyContext { model: "m", stream: true, wants_usage: false, usage, id: 1 };
+        let text = ResponsesDialect::frames(&message, &context).into_frames().concat();
+        let text = String::from_utf8(text).unwrap();
         let events: Vec<Value> = text
             .lines()
             .filter_map(|line| line.strip_prefix("data: "))
