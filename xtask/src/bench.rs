@@ -17,6 +17,9 @@ use crate::{
 /// - `search`: the time of a search over 10,000 sessions, and the cost of indexing.
 const NAMES: [&str; 5] = ["turn", "http", "hosts", "bus", "search"];
 
+/// The programs that a benchmark compares with and that nothing else needs, by their folder.
+const PEERS: [(&str, &str); 1] = [("http", "bench-python/litellm")];
+
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let known = NAMES.join(", ");
     let Some((name, rest)) = arguments.split_first() else {
@@ -26,8 +29,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         bail!("there is no benchmark {name:?}; choose one of: {known}");
     }
     setup::run()?;
-    if let Err(error) = setup::install_benchmark_peers() {
-        eprintln!("going on without the programs for comparison: {error:#}");
+    for (_, folder) in PEERS.iter().filter(|(benchmark, _)| *benchmark == name) {
+        if let Err(error) = setup::install_benchmark_peer(folder) {
+            eprintln!("going on without {folder}: {error:#}");
+        }
     }
     succeed(command(name).args(rest))?;
     Ok(ExitCode::SUCCESS)

@@ -13,6 +13,7 @@ pub mod conformance;
 pub mod direct_session;
 pub mod isolated_home;
 pub mod lexical_paths;
+pub mod llama_server;
 pub mod manual_executor;
 pub mod memory_store;
 pub mod plain_http;

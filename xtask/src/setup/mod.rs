@@ -1,5 +1,6 @@
 //! Installs the pinned real programs that the tests drive, once per lock file: each folder of
-//! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`.
+//! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`;
+//! what a benchmark compares with, from `tests/bench-npm` and `tests/bench-python`, only for it.
 //! It also installs a few programs from the system's packages.
 
 pub(crate) mod debian;
@@ -50,13 +51,19 @@ pub(crate) fn install_large_clients() -> Result<()> {
     Ok(())
 }
 
-/// Installs the programs that only benchmarks compare with, from `tests/bench-python`.
-pub(crate) fn install_benchmark_peers() -> Result<()> {
-    for group in groups("bench-python")? {
-        python::install(&group)?;
-    }
-    Ok(())
+/// Installs a program that only a benchmark compares with, from this folder of `tests`.
+pub(crate) fn install_benchmark_peer(folder: &str) -> Result<()> {
+    let of_npm = groups("bench-npm")?.into_iter().map(|group| (npm::install as InstallFn, group));
+    let of_python = groups("bench-python")?.into_iter();
+    let of_python = of_python.map(|group| (python::install as InstallFn, group));
+    let mut known = of_npm.chain(of_python);
+    let (install, group) = known
+        .find(|(_, group)| group.name == folder)
+        .with_context(|| format!("there is no tests/{folder}"))?;
+    install(&group)
 }
+
+type InstallFn = fn(&PackageGroup) -> Result<()>;
 
 /// Packages that are pinned and installed together.
 struct PackageGroup {
