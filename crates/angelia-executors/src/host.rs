@@ -17,6 +17,7 @@ use angelia_core::{
 };
 
 use crate::{
+    native::providers::ProviderCatalog,
     process::{
         AgentId, HomeId, OwnerId, ProcessMark,
         environment::{self, EnvPattern, EnvironmentAdditions, EnvironmentError},
@@ -45,6 +46,8 @@ pub struct ExecutorHost {
     pub current_exe: PathBuf,
     /// The owner's prices by model id; they override those that an executor knows.
     pub prices: Arc<BTreeMap<Arc<str>, TokenPrice>>,
+    /// The providers of models, for our own loop.
+    pub providers: Arc<ProviderCatalog>,
     /// Whether to keep warm processes: yes for a daemon, no for a single command.
     pub keep_warm: bool,
     /// Gets every line between us and the agents, in a self-test that is recorded.

@@ -13,7 +13,7 @@
 //! - [`selftest`]: checks whether an installed agent does what we rely on.
 //! - [`wire_log`]: the lines between us and the agents of a self-test.
 //! - [`npm`]: programs that npm installs.
-//! - `billing`, `prompt_prefix`: checks and hashes that every executor needs.
+//! - `billing`, `list_prices`, `prompt_prefix`: checks, prices and hashes that several executors need.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
 //! - `real_path`: where a path leads once every link is followed.
@@ -29,6 +29,7 @@ pub mod codex;
 mod emit;
 pub mod host;
 mod lenient;
+mod list_prices;
 pub mod native;
 pub mod npm;
 pub mod parrot;
@@ -82,6 +83,9 @@ pub struct ModelIds {
     pub agent_aliases: &'static [&'static str],
     /// The models shown in lists of models (`GET /v1/models`, ACP).
     pub listed_models: &'static [&'static str],
+    /// A model is `PROVIDER/MODEL`, is paid for by the token, and is open only to keys that may use
+    /// the provider.
+    pub by_provider: bool,
 }
 
 /// Every executor. A new executor needs its `pub mod` above and its registration here.

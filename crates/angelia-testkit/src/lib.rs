@@ -17,6 +17,7 @@ pub mod llama_server;
 pub mod manual_executor;
 pub mod memory_store;
 pub mod plain_http;
+pub mod plain_server;
 pub mod process_table;
 pub mod programs;
 pub mod real;

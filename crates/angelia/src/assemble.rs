@@ -25,6 +25,7 @@ use angelia_core::{
 };
 use angelia_executors::{
     ExecutorHost,
+    native::providers::ProviderCatalog,
     process::{
         HomeId, OwnerId, ShellCommands, owner_watch::OwnerWatch, session_binding,
         sweep::sweep_dead_owners,
@@ -186,6 +187,8 @@ pub(crate) struct LocalEngine {
     pub(crate) commands: Arc<dyn CommandRunner>,
     /// Masks secrets in what agents and commands write; executors have clones of it.
     pub(crate) redactor: Redactor,
+    /// The providers of models, which executors share.
+    pub(crate) providers: Arc<ProviderCatalog>,
     /// The tasks that write the files of `sessions.snapshots`.
     snapshots: TaskGroup,
     /// Ends the agents if this process is killed.
@@ -217,6 +220,7 @@ impl LocalEngine {
         let home_id = host.home_id.clone();
         let ledger = host.ledger.clone();
         let redactor = host.redactor.clone();
+        let providers = Arc::clone(&host.providers);
         let executors = build_executors(&host);
         let commands = Arc::new(ShellCommands::new(host));
         let engine = Engine::new(EngineParts {
@@ -250,7 +254,7 @@ impl LocalEngine {
             crate::snapshots::spawn_writer(&engine, app.home.snapshots_dir(), &snapshots);
         }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
-        Ok(Self { engine, store, profiles, tasks, commands, redactor, snapshots, watch })
+        Ok(Self { engine, store, profiles, tasks, commands, redactor, providers, snapshots, watch })
     }
 
     /// Returns the turns of this engine. `overrides` change the specification of new sessions.
@@ -306,8 +310,8 @@ impl StandaloneExecutors {
     }
 }
 
-/// Executors in private folders, for a self-test: with nothing of the owner's but where programs are.
-pub(crate) struct PrivateExecutors {
+/// What executors need, in a process without an engine.
+pub(crate) struct StandaloneHost {
     host: ExecutorHost,
     /// Without its lock another angelia would end the agents as leftovers of a dead one.
     _owner: OwnerLock,
@@ -315,7 +319,7 @@ pub(crate) struct PrivateExecutors {
     _watch: Option<OwnerWatch>,
 }
 
-impl PrivateExecutors {
+impl StandaloneHost {
     pub(crate) fn start(app: &App, command: &'static str) -> Result<Self, CommandError> {
         app.home.prepare()?;
         let owner = OwnerRegistry::new(app.home.owners_dir())
@@ -326,7 +330,12 @@ impl PrivateExecutors {
         Ok(Self { host, _owner: owner, _watch: watch })
     }
 
-    /// Returns a host whose agents have their home in these folders.
+    pub(crate) const fn host(&self) -> &ExecutorHost {
+        &self.host
+    }
+
+    /// Returns a host whose agents have their home in these folders, and nothing of the owner's but
+    /// where programs are: for a self-test.
     pub(crate) fn host_in(
         &self,
         folders: &PrivateFolders,
@@ -351,21 +360,15 @@ pub(crate) fn standalone_commands(
     app: &App,
     command: &'static str,
 ) -> Result<Arc<dyn CommandRunner>, CommandError> {
-    app.home.prepare()?;
-    let owner = OwnerRegistry::new(app.home.owners_dir())
-        .register(command)
-        .map_err(CommandError::internal)?;
-    let host = executor_host(app, owner.id(), false)?;
-    let watch = watch_owner(&host);
-    Ok(Arc::new(OwnedCommands { commands: ShellCommands::new(host), _owner: owner, _watch: watch }))
+    let owned = StandaloneHost::start(app, command)?;
+    Ok(Arc::new(OwnedCommands { commands: ShellCommands::new(owned.host.clone()), _owned: owned }))
 }
 
 /// Commands with the lock of their owner: without it another angelia would end their processes as
 /// leftovers of a dead one.
 struct OwnedCommands {
     commands: ShellCommands,
-    _owner: OwnerLock,
-    _watch: Option<OwnerWatch>,
+    _owned: StandaloneHost,
 }
 
 impl CommandRunner for OwnedCommands {
@@ -410,11 +413,10 @@ fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost
     let current_exe = std::env::current_exe()
         .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let environment = app.environment.iter();
-    let environment =
-        environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let environment = app.environment.variables();
+    let providers = app.config.providers(app.environment.home().as_deref());
     Ok(ExecutorHost {
-        environment: Arc::new(environment),
+        environment: Arc::new(environment.clone()),
         user_home: user_home(app),
         home_id: HomeId::new(&app.home.id()).map_err(CommandError::internal)?,
         owner_id: OwnerId::new(owner).map_err(CommandError::internal)?,
@@ -425,6 +427,7 @@ fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost
         clock,
         current_exe,
         prices: Arc::new(app.config.prices()),
+        providers: Arc::new(ProviderCatalog::new(providers, environment)),
         keep_warm,
         wire_log: None,
     })

@@ -16,8 +16,8 @@ use crate::{assemble::LocalEngine, exposure, live_config::LiveConfig, model_apis
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts to follow the configuration file. `models` and the secrets that the redactor masks follow
-/// the configuration in force; what it newly exposes at `address` is reported.
+/// Starts to follow the configuration file. `models`, the providers and the secrets that the redactor
+/// masks follow the configuration in force; what it newly exposes at `address` is reported.
 pub(crate) fn spawn_watch(
     config: &Arc<LiveConfig>,
     models: &LiveModels,
@@ -26,10 +26,14 @@ pub(crate) fn spawn_watch(
     tasks: &TaskGroup,
 ) {
     let (models, redactor) = (models.clone(), local.redactor.clone());
+    let providers = Arc::clone(&local.providers);
+    let environment = config.source().environment.clone();
     config.follow(move |config| {
         // Values that are no longer configured stay masked: agents that know them may still run.
         redactor.add(config.secrets());
         models.replace(model_apis::model_settings(config));
+        let own = config.providers(environment.home().as_deref());
+        providers.replace(own, environment.variables());
     });
     let (config, engine) = (Arc::clone(config), local.engine.clone());
     tasks.spawn_until_stopped(async move {

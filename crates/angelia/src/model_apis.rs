@@ -37,6 +37,9 @@ fn to_key(ApiKey(key): &ApiKey) -> AccessKey {
                 KeyProfiles::All => AllowedModels::All,
                 KeyProfiles::Only(names) => AllowedModels::Only(names.clone()),
             },
+            providers: AllowedModels::Only(
+                key.providers.iter().map(|name| name.as_str().into()).collect(),
+            ),
             agent_mode: key.agent_mode,
             max_cost_usd_per_day: key.max_cost_usd_per_day.map(|limit| limit.0),
         },
@@ -52,6 +55,7 @@ fn model_families() -> Vec<ModelFamily> {
             bare_prefixes: words(kind.model_ids.vendor_prefixes),
             agent_aliases: words(kind.model_ids.agent_aliases),
             models: words(kind.model_ids.listed_models),
+            by_provider: kind.model_ids.by_provider,
         })
         .collect()
 }

@@ -171,6 +171,12 @@ pub(crate) fn is_same_program(one: &SessionSpec, other: &SessionSpec) -> bool {
         && one.command == other.command
         && one.env == other.env
         && one.env_pass == other.env_pass
+        && provider_of(one) == provider_of(other)
+}
+
+/// Returns the provider of a session on our own loop, whose model is `PROVIDER/MODEL`.
+fn provider_of(spec: &SessionSpec) -> Option<&str> {
+    spec.model.as_deref()?.split_once('/').map(|(provider, _)| provider)
 }
 
 impl Profiles for ConfiguredProfiles {
@@ -247,6 +253,7 @@ fn differing_settings(session: &SessionSpec, now: &SessionSpec) -> Vec<&'static 
         ("billing", session.billing != now.billing),
         ("clocks", session.timeouts != now.timeouts),
         ("budgets", session.budgets != now.budgets),
+        ("settings of native", session.native != now.native),
     ];
     compared.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }

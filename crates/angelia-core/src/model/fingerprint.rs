@@ -3,7 +3,10 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Content, HistoryMessage, MessagePart, Role, SessionSpec, SystemPrompt, ToolSet};
+use super::{
+    Content, HistoryMessage, MessagePart, NativeSettings, ReasoningEffort, Role, SessionSpec,
+    SystemPrompt, ToolSet,
+};
 
 type ComponentHash = [u8; 32];
 
@@ -47,6 +50,7 @@ impl LaunchFingerprint {
         this.add("command", spec.command.iter().map(|word| word.as_bytes()));
         this.add("billing", [spec.billing.as_str().as_bytes()]);
         this.add("stable prompt", [&[u8::from(spec.stable_prompt)][..]]);
+        this.add_native(&spec.native);
         this
     }
 
@@ -91,6 +95,35 @@ impl LaunchFingerprint {
             hasher.update(hash);
         }
         format!("{:x}", hasher.finalize())
+    }
+
+    /// Agents that are programs leave these settings at their defaults, and their fingerprints have no
+    /// such components.
+    fn add_native(&mut self, native: &NativeSettings) {
+        let default = NativeSettings::default();
+        let requests =
+            |of: &NativeSettings| (of.max_iterations, of.max_output_tokens, of.reasoning);
+        if requests(native) != requests(&default) {
+            let (max_iterations, max_output_tokens, reasoning) = requests(native);
+            self.add(
+                "request settings",
+                [
+                    &max_iterations.to_be_bytes()[..],
+                    &max_output_tokens.unwrap_or_default().to_be_bytes(),
+                    reasoning.map_or("", ReasoningEffort::as_str).as_bytes(),
+                ],
+            );
+        }
+        let limits = |of: &NativeSettings| {
+            (of.sandbox, of.network, of.sandbox_read.clone(), of.sandbox_write.clone())
+        };
+        if limits(native) != limits(&default) {
+            let mode = [native.sandbox.as_str().as_bytes(), &[u8::from(native.network)]];
+            let (read, write) = (native.sandbox_read.iter(), native.sandbox_write.iter());
+            let read = read.flat_map(|path| [&b"read"[..], path.as_os_str().as_encoded_bytes()]);
+            let write = write.flat_map(|path| [&b"write"[..], path.as_os_str().as_encoded_bytes()]);
+            self.add("sandbox", mode.into_iter().chain(read).chain(write));
+        }
     }
 
     fn add<'a>(&mut self, name: &'static str, parts: impl IntoIterator<Item = &'a [u8]>) {
@@ -180,6 +213,19 @@ mod tests {
         let reduced = LaunchFingerprint::of(&other).without(&lean);
         assert_eq!(same.clone().without(&lean).difference(&reduced), None);
         assert_ne!(same.sha256(), LaunchFingerprint::of(&other).sha256());
+
+        for (change, name) in [
+            (NativeSettings { max_iterations: 1, ..NativeSettings::default() }, "request settings"),
+            (NativeSettings { network: true, ..NativeSettings::default() }, "sandbox"),
+            (
+                NativeSettings { sandbox_read: vec!["/a".into()], ..NativeSettings::default() },
+                "sandbox",
+            ),
+        ] {
+            let mut other = spec.clone();
+            other.native = change;
+            assert_eq!(same.difference(&LaunchFingerprint::of(&other)), Some(name));
+        }
 
         let newer = same.clone().with("version", [&b"2"[..]]);
         assert_eq!(same.difference(&newer), Some("version"));

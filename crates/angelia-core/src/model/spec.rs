@@ -4,14 +4,15 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use super::{Budgets, HistoryMessage, Permissions, RawJson, TurnId, TurnTimeouts};
+use super::{Budgets, HistoryMessage, NativeSettings, Permissions, RawJson, TurnId, TurnTimeouts};
 
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
     pub mode: Mode,
-    /// `None`: the agent's own default, which its first turn reports and which is then fixed.
+    /// `None`: the agent's own default, which its first turn reports and which is then fixed. On our
+    /// own loop it is `PROVIDER/MODEL`.
     pub model: Option<Arc<str>>,
     pub cwd: PathBuf,
     /// Use the project's hooks, MCP servers and instructions in `cwd`.
@@ -45,6 +46,7 @@ pub struct SessionSpec {
     pub warm: u32,
     pub timeouts: TurnTimeouts,
     pub budgets: Budgets,
+    pub native: NativeSettings,
     /// The specification that takes over when the quota is exhausted.
     pub fallback: Option<Box<SessionSpec>>,
 }
@@ -143,6 +145,7 @@ impl SessionSpec {
             warm: 0,
             timeouts: TurnTimeouts::default(),
             budgets: Budgets::default(),
+            native: NativeSettings::default(),
             fallback: None,
         }
     }

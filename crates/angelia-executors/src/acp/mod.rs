@@ -44,7 +44,12 @@ pub const REGISTRATION: Registration = Registration {
     agent_files: &[".gemini", ".cursor", ".opencode"],
     name: executor::NAME,
     about: "any agent that speaks ACP, by its `command`",
-    model_ids: crate::ModelIds { vendor_prefixes: &[], agent_aliases: &[], listed_models: &[] },
+    model_ids: crate::ModelIds {
+        vendor_prefixes: &[],
+        agent_aliases: &[],
+        listed_models: &[],
+        by_provider: false,
+    },
     npm: None,
     selftest: Some(&selftest::AcpSelftest),
     build: |host| Arc::new(executor::AcpExecutor::new(host)) as Arc<dyn Executor>,

@@ -71,6 +71,7 @@ pub const REGISTRATION: Registration = Registration {
         vendor_prefixes: &["claude-"],
         agent_aliases: &["claude-cli"],
         listed_models: &["sonnet", "opus", "haiku", "default"],
+        by_provider: false,
     },
     npm: Some(&locate::CLAUDE_PROGRAM),
     selftest: Some(&selftest::ClaudeSelftest),

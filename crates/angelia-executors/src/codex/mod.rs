@@ -51,6 +51,7 @@ use std::sync::Arc;
 use angelia_core::ports::Executor;
 
 pub use prices::ModelPrices;
+pub(crate) use prices::list_price;
 
 use crate::Registration;
 
@@ -62,6 +63,7 @@ pub const REGISTRATION: Registration = Registration {
         vendor_prefixes: &["gpt-"],
         agent_aliases: &[],
         listed_models: &["default"],
+        by_provider: false,
     },
     npm: Some(&locate::PROGRAM),
     selftest: Some(&selftest::CodexSelftest),

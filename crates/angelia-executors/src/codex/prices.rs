@@ -7,12 +7,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use angelia_core::model::{Failure, FailureKind, TokenPrice};
+use angelia_core::model::{Failure, TokenPrice};
+
+use crate::list_prices::{PriceTable, find_price, unknown_price};
 
 /// The day on which the table was last compared with the vendor's list.
-pub(super) const AS_OF: &str = "2026-11-05";
+const AS_OF: &str = "2026-11-05";
 
-const BUILT_IN: &[(&str, TokenPrice)] = &[
+const BUILT_IN: &PriceTable = &[
     ("gpt-6.1-sol", price(2.0, 0.1, 10.0)),
     ("gpt-6-astra", price(10.0, 1.0, 50.0)),
     ("gpt-6-sol", price(2.0, 0.2, 10.0)),
@@ -42,11 +44,16 @@ const fn price(input: f64, cache_read: f64, output: f64) -> TokenPrice {
     TokenPrice { input, output, cache_read, cache_write: input * 1.25 }
 }
 
+/// Returns the vendor's list price of a model.
+pub(crate) fn list_price(model: &str) -> Option<TokenPrice> {
+    find_price(BUILT_IN, model)
+}
+
 /// The prices that apply on this machine.
 #[derive(Clone, Debug)]
 pub struct ModelPrices {
     overrides: Arc<BTreeMap<Arc<str>, TokenPrice>>,
-    built_in: &'static [(&'static str, TokenPrice)],
+    built_in: &'static PriceTable,
 }
 
 impl ModelPrices {
@@ -64,8 +71,7 @@ impl ModelPrices {
         if let Some(price) = self.overrides.get(model) {
             return Some(*price);
         }
-        let family = without_date(model);
-        self.built_in.iter().find(|(id, _)| *id == family).map(|(_, price)| *price)
+        find_price(self.built_in, model)
     }
 
     /// Fails if a cost limit cannot be kept because the model has no price.
@@ -74,27 +80,9 @@ impl ModelPrices {
         if self.price_of(model).is_some() {
             return Ok(());
         }
-        let message = format!("the turn has a cost limit, and the price of `{model}` is unknown");
-        let hint = format!(
-            "set `prices: {{{model}: {{input: …, output: …}}}}` (US dollars per million tokens) in \
-             config.yaml, or remove the limit; the built-in prices are of {AS_OF}"
-        );
-        Err(Failure::new(FailureKind::Invalid, message).with_hint(hint))
+        let setting = format!("prices: {{{model}: {{input: …, output: …}}}}");
+        Err(unknown_price(model, &setting, AS_OF))
     }
-}
-
-/// Returns a model id without the date of its release: `gpt-5.4-2026-03-05` is `gpt-5.4`.
-fn without_date(model: &str) -> &str {
-    let Some((family, date)) =
-        model.len().checked_sub(11).and_then(|at| model.split_at_checked(at))
-    else {
-        return model;
-    };
-    let is_date = date.bytes().enumerate().all(|(index, byte)| match index {
-        0 | 5 | 8 => byte == b'-',
-        _ => byte.is_ascii_digit(),
-    });
-    if is_date { family } else { model }
 }
 
 #[cfg(test)]
@@ -102,16 +90,6 @@ mod tests {
     use angelia_core::model::Usage;
 
     use super::*;
-
-    #[test]
-    fn dated_ids_have_the_price_of_their_family() {
-        let prices = ModelPrices::new(Arc::default());
-        assert_eq!(prices.price_of("gpt-5.4-2026-03-05"), prices.price_of("gpt-5.4"));
-        assert_ne!(prices.price_of("gpt-5.4-mini"), prices.price_of("gpt-5.4"));
-        for unknown in ["gpt-5.4-2026-03", "gpt-99", "", "-2026-03-05", "ü2026-03-05"] {
-            assert_eq!(prices.price_of(unknown), None, "{unknown}");
-        }
-    }
 
     #[test]
     fn the_owners_price_wins_and_an_unknown_one_is_refused() {

@@ -3,6 +3,7 @@
 //! code yet.
 //!
 //! - [`provider`]: the APIs of models: requests to bytes, and bytes to events. Pure.
+//! - [`providers`]: who offers models, at which address, with which key and price.
 //! - [`arguments`]: repairs the arguments and the names of tool calls. Pure.
 //! - [`retry`]: what to do after a request has failed. Pure.
 //! - [`answer_reader`]: reads one answer, within its clocks, and describes one that broke off.
@@ -14,6 +15,7 @@ pub mod answer_reader;
 pub mod arguments;
 pub mod ending;
 pub mod provider;
+pub mod providers;
 pub mod retry;
 pub mod sandbox;
 pub mod tools;

@@ -38,7 +38,12 @@ pub const REGISTRATION: Registration = Registration {
     agent_files: &[],
     name: "parrot",
     about: "the built-in demo: repeats what you say, works offline, needs no login",
-    model_ids: ModelIds { vendor_prefixes: &[], agent_aliases: &[], listed_models: &["default"] },
+    model_ids: ModelIds {
+        vendor_prefixes: &[],
+        agent_aliases: &[],
+        listed_models: &["default"],
+        by_provider: false,
+    },
     npm: None,
     selftest: None,
     build: |host| Arc::new(StreamExecutor::new(host, Arc::new(ParrotProgram))) as Arc<dyn Executor>,

@@ -69,6 +69,7 @@ impl IsolatedExecutor {
             clock: Arc::new(SystemClock),
             current_exe: helper_program(&isolated),
             prices: Arc::default(),
+            providers: Arc::default(),
             keep_warm: false,
             wire_log: None,
         };

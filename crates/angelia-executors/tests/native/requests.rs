@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{CallerTool, Content};
+use angelia_core::model::{CallerTool, Content, ReasoningEffort};
 use angelia_executors::native::provider::{
-    Api, AssistantMessage, AssistantPart, Conversation, Effort, Issuer, Message, ModelCall,
+    Api, AssistantMessage, AssistantPart, Conversation, Issuer, Message, ModelCall,
     ProviderRequest, QuirkOverrides, Quirks, Reasoning, ReasoningSeal, RequestSettings,
     ResultBatch, encode_request,
 };
@@ -91,7 +91,7 @@ fn body_of(
 fn settings() -> RequestSettings {
     RequestSettings {
         max_output_tokens: Some(4096),
-        effort: Some(Effort::High),
+        effort: Some(ReasoningEffort::High),
         cache_key: Some("session-1".into()),
         ..RequestSettings::default()
     }

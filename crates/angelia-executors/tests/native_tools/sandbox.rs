@@ -6,8 +6,9 @@ use std::{
     net::TcpListener,
 };
 
+use angelia_core::model::SandboxMode;
 use angelia_executors::{
-    native::sandbox::{SandboxMode, SandboxSettings},
+    native::sandbox::SandboxSettings,
     process::confinement::{LandlockSupport, landlock_support},
 };
 use serde_json::json;

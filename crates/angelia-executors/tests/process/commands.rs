@@ -32,6 +32,7 @@ fn commands() -> ShellCommands {
         clock: Arc::new(SystemClock),
         current_exe: "/nonexistent".into(),
         prices: Arc::default(),
+        providers: Arc::default(),
         keep_warm: false,
         wire_log: None,
     })

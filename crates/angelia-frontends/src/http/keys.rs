@@ -59,16 +59,18 @@ impl From<Vec<AccessKey>> for AccessKeys {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     pub profiles: AllowedModels,
+    /// The providers whose models may be used by id; each answer is paid for by the token.
+    pub providers: AllowedModels,
     /// Allows agents that act on this machine; the owner's own setting must allow them too.
     pub agent_mode: bool,
     pub max_cost_usd_per_day: Option<f64>,
 }
 
-/// The model ids that a key may use.
+/// What a key may use, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedModels {
     All,
-    /// Names of profiles, and prefixes (the part before the `/`) of model ids.
+    /// Names of profiles and prefixes (the part before the `/`) of model ids, or names of providers.
     Only(Vec<Arc<str>>),
 }
 
@@ -104,6 +106,7 @@ impl Principal {
             name: OWNER.into(),
             grant: Arc::new(Grant {
                 profiles: AllowedModels::All,
+                providers: AllowedModels::All,
                 agent_mode: true,
                 max_cost_usd_per_day: None,
             }),

@@ -186,7 +186,12 @@ async fn every_route_is_reached_by_those_who_may_and_no_others() {
     let key = AccessKey {
         name: "k".into(),
         sha256: Sha256::digest(KEY).into(),
-        grant: Grant { profiles: AllowedModels::All, agent_mode: true, max_cost_usd_per_day: None },
+        grant: Grant {
+            profiles: AllowedModels::All,
+            providers: AllowedModels::All,
+            agent_mode: true,
+            max_cost_usd_per_day: None,
+        },
     };
     let keys = vec![key].into();
     stage.state.models.replace(ModelSettings { keys, ..ModelSettings::default() });

@@ -70,6 +70,7 @@ impl ModelApiHarness {
                 bare_prefixes: vec!["wood-".into()],
                 agent_aliases: vec!["puppet-cli".into()],
                 models: vec!["wood".into(), "oak".into()],
+                by_provider: false,
             }],
             disconnect_grace: Duration::from_millis(50),
             ..ModelSettings::default()
@@ -354,7 +355,12 @@ pub(crate) fn key(name: &str, secret: &str, grant: Grant) -> AccessKey {
 }
 
 pub(crate) fn full_grant() -> Grant {
-    Grant { profiles: AllowedModels::All, agent_mode: true, max_cost_usd_per_day: None }
+    Grant {
+        profiles: AllowedModels::All,
+        providers: AllowedModels::All,
+        agent_mode: true,
+        max_cost_usd_per_day: None,
+    }
 }
 
 /// The plain manual executor in any mode, and the profile `work` in agent mode.

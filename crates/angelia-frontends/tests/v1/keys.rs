@@ -18,6 +18,7 @@ fn stage(agent_mode: bool) -> ModelApiHarness {
                     "key-narrow",
                     Grant {
                         profiles: AllowedModels::Only(vec!["puppet".into()]),
+                        providers: AllowedModels::Only(Vec::new()),
                         agent_mode: false,
                         max_cost_usd_per_day: Some(0.5),
                     },

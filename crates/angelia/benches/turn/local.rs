@@ -81,6 +81,7 @@ impl InProcessEngine {
             clock: Arc::clone(&clock),
             current_exe: crate::daemon::PROGRAM.into(),
             prices: Arc::default(),
+            providers: Arc::default(),
             keep_warm: spec.warm > 0,
             wire_log: None,
         };

@@ -11,6 +11,7 @@ use super::{
     bus::{BusCommand, DeadCommand},
     codex::CodexCommand,
     error::{CommandError, Exit},
+    providers::ProvidersCommand,
 };
 use crate::config::Environment;
 
@@ -84,6 +85,11 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         Command::Agents(command) => match command {
             AgentsCommand::List { .. } => AgentUse::Free,
             AgentsCommand::Install { .. } | AgentsCommand::Remove { .. } => AgentUse::Refused,
+        },
+        Command::Providers(command) => match command {
+            ProvidersCommand::List { .. } => AgentUse::Free,
+            // It sends the owner's keys, and may run the commands that print them.
+            ProvidersCommand::Check { .. } => AgentUse::Refused,
         },
         Command::Setup(command) if command.is_read_only() => AgentUse::Free,
         Command::Setup(_) => AgentUse::Refused,

@@ -8,7 +8,7 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 75] = [
+const CLASSES: [(&str, &str, AgentUse); 77] = [
     ("run", "", AgentUse::ThroughDaemon),
     ("chat", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
@@ -67,6 +67,8 @@ const CLASSES: [(&str, &str, AgentUse); 75] = [
     ("keys list", "", AgentUse::Refused),
     ("keys revoke", "NAME", AgentUse::Refused),
     ("doctor", "", AgentUse::Free),
+    ("providers list", "", AgentUse::Free),
+    ("providers check", "", AgentUse::Refused),
     ("agents list", "", AgentUse::Free),
     ("agents install", "claude", AgentUse::Refused),
     ("agents remove", "claude@2.1.197", AgentUse::Refused),

@@ -76,6 +76,9 @@ pub(crate) enum Command {
     /// List the agents on this machine, and install versions of them beside each other.
     #[command(subcommand)]
     Agents(super::agents::AgentsCommand),
+    /// List the providers of models for `executor: native`, and check that they can be used.
+    #[command(subcommand)]
+    Providers(super::providers::ProvidersCommand),
     /// Check the installed agents against a scripted model: no login is used, nothing is paid.
     Selftest(super::selftest::SelftestArgs),
     /// Create, check and print the configuration.
@@ -384,6 +387,9 @@ pub(crate) enum KeysCommand {
         /// Allow only these profiles, or words before the `/` of model ids; all by default.
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         profiles: Vec<String>,
+        /// Also allow the models of this provider, as `native/PROVIDER/MODEL`; can be repeated.
+        #[arg(long = "provider", value_name = "NAME")]
+        providers: Vec<String>,
         /// Also allow agents that act on this machine; `http.agent_mode` must allow it too.
         #[arg(long)]
         agent_mode: bool,

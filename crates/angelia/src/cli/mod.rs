@@ -26,6 +26,7 @@
 //! - [`package_files`]: writes the man pages, completions and links that packages contain.
 //! - [`doctor`]: reports which agents are installed and what is missing.
 //! - [`agents`]: the agents on this machine, and versions of them that npm installs.
+//! - [`providers`]: the providers of models for our own loop.
 //! - [`selftest`]: checks the installed agents against a scripted model.
 //! - [`config`]: the configuration file.
 //! - [`print`], [`text_width`]: output to a pipe or a terminal, and how wide text is there.
@@ -54,6 +55,7 @@ pub(crate) mod notify;
 mod package_files;
 mod pager;
 pub(crate) mod print;
+mod providers;
 mod run;
 mod schedule;
 mod selftest;
@@ -244,6 +246,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Doctor(args) => doctor::run(&app, &args).await,
             Command::Selftest(args) => selftest::run(&app, &args).await,
             Command::Agents(command) => agents::run(&app, &command).await,
+            Command::Providers(command) => providers::run(&app, &command).await,
             Command::Config(_)
             | Command::Keys(_)
             | Command::Stop(_)

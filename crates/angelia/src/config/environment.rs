@@ -44,6 +44,10 @@ impl Environment {
         self.vars.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
+    pub(crate) const fn variables(&self) -> &BTreeMap<OsString, OsString> {
+        &self.vars
+    }
+
     /// Returns the environment without the variables that configure Angelia, except those that say
     /// where its home and its bus are.
     pub(crate) fn without_settings(mut self) -> Self {

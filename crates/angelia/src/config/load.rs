@@ -19,6 +19,7 @@ use super::{
     node::{Node, ValueOrigin},
     plano,
     problem::{ConfigErrors, Problem, nearest},
+    providers::settle_automatic_native,
     setting::{Setting as _, SettingsBlock as _, ValueCursor},
     types::{
         BridgeProfile, BusSettings, ConfigFile, DesktopNotifications, ExecutorName, Hermes, Http,
@@ -110,6 +111,7 @@ impl Config {
         let mut problems = self.check_fallbacks();
         problems.extend(self.check_commands());
         problems.extend(self.check_delegates(home));
+        problems.extend(self.check_providers(home));
         problems
     }
 
@@ -119,11 +121,14 @@ impl Config {
         let default_name = ProfileName(DEFAULT_PROFILE.into());
         file.profiles.entry(default_name).or_default();
         let executors = tree.get("executors").cloned().unwrap_or_else(Node::empty_map);
+        let providers = file.providers.clone();
         let mut profiles = BTreeMap::new();
         for (ProfileName(name), profile) in &mut file.profiles {
             let own = tree.at(["profiles", &**name]).cloned();
             let default = Profile::default();
-            let (complete, entry) = inherit_defaults(&executors, own, profile.executor, &default);
+            let (complete, mut entry) =
+                inherit_defaults(&executors, own, profile.executor, &default);
+            settle_automatic_native(&providers, &mut entry);
             if let Some((node, complete)) = complete {
                 tree.set(&["profiles", &**name], node);
                 *profile = complete;
@@ -132,7 +137,8 @@ impl Config {
         }
         let mut default_profile = DEFAULT_PROFILE.into();
         if let Some(bridge) = &mut file.claude_code_bridge {
-            let entry = merge_bridge_defaults(&executors, &mut tree, bridge);
+            let mut entry = merge_bridge_defaults(&executors, &mut tree, bridge);
+            settle_automatic_native(&providers, &mut entry);
             profiles.insert(BRIDGE_KEY.into(), entry);
             if bridge.hermes.enabled {
                 default_profile = BRIDGE_KEY.into();
@@ -264,7 +270,8 @@ impl Config {
     }
 
     /// Returns every value that the configuration gives to an agent and that may be a secret: those
-    /// of `env` of profiles and executors, and of the variables and headers of MCP servers.
+    /// of `env` of profiles and executors, of the variables and headers of MCP servers, and of the
+    /// headers of providers.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let targets = EXECUTORS.iter().flat_map(|executor| {
             let modes = [Mode::Agent, Mode::Model].into_iter();
@@ -275,6 +282,8 @@ impl Config {
         for (_, profile) in entries.flat_map(|entry| entry.candidates) {
             secrets.extend(profile.env.values().map(|value| value.0.to_string()));
         }
+        let headers = self.effective.providers.values().flat_map(|one| one.headers.values());
+        secrets.extend(headers.map(|value| value.0.to_string()));
         secrets.extend(self.mcp_servers().values().flat_map(McpServer::secrets).map(str::to_owned));
         secrets.retain(|value| may_be_secret(value));
         secrets

@@ -9,6 +9,7 @@
 //!   this version refuses.
 //! - [`fallback`], [`delegates`] and [`commands`]: checks of the fallback profiles, the delegation
 //!   targets and the command lines.
+//! - [`providers`]: the providers of models, and the checks of what depends on them.
 //! - [`agent_version`]: a version of an agent that `binary` pins.
 //! - [`yaml_edit`]: adds and removes API keys in the owner's file.
 //! - [`hermes`]: the block and the variables of Hermes.
@@ -32,6 +33,7 @@ mod node;
 mod owner_only;
 mod plano;
 mod problem;
+mod providers;
 mod reload;
 mod reload_rules;
 mod resolve;

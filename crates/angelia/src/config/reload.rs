@@ -254,7 +254,7 @@ fn profile_path(name: &str) -> String {
 }
 
 /// Returns a profile with one key of another.
-fn with_key(old: &Profile, new: &Profile, key: &str) -> Profile {
+pub(super) fn with_key(old: &Profile, new: &Profile, key: &str) -> Profile {
     let mut changed = old.clone();
     changed.take_changes(new, &mut |one| one == key);
     changed

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{
     delegates::privileges_of,
-    types::{Billing, ConfigFile, Profile},
+    types::{Billing, ConfigFile, Profile, SandboxChoice},
 };
 
 /// When a changed setting takes effect.
@@ -25,11 +25,13 @@ pub(super) enum ReloadRule {
 use ReloadRule::{AtOnce, Confirmed, IfNoWider};
 
 /// The settings outside of profiles. Those that are missing here need a restart.
-const RULES: [(&str, ReloadRule); 9] = [
+const RULES: [(&str, ReloadRule); 10] = [
     ("drain", AtOnce),
     // Only commands at a terminal use it, and they read the file themselves.
     ("desktop_notifications", AtOnce),
     ("mcp_servers", IfNoWider),
+    // Another address or command would get the prompts or run as the owner.
+    ("providers", Confirmed),
     ("http.agent_mode", IfNoWider),
     // A new or revoked key counts at once: `angelia keys` writes them.
     ("http.keys", AtOnce),
@@ -40,7 +42,7 @@ const RULES: [(&str, ReloadRule); 9] = [
 ];
 
 /// The settings of a profile. Those that are missing here need the owner's confirmation.
-const PROFILE_RULES: [(&str, ReloadRule); 35] = [
+const PROFILE_RULES: [(&str, ReloadRule); 42] = [
     ("executor", IfNoWider),
     ("model", AtOnce),
     ("mode", IfNoWider),
@@ -76,6 +78,13 @@ const PROFILE_RULES: [(&str, ReloadRule); 35] = [
     ("delegate_to", IfNoWider),
     ("exclude_dynamic_system_prompt_sections", AtOnce),
     ("warm", AtOnce),
+    ("max_iterations", AtOnce),
+    ("max_output_tokens", AtOnce),
+    ("reasoning", AtOnce),
+    ("sandbox", IfNoWider),
+    ("sandbox_read", IfNoWider),
+    ("sandbox_write", IfNoWider),
+    ("network", IfNoWider),
 ];
 
 /// Returns the rule of a setting outside of profiles, by its path.
@@ -125,6 +134,10 @@ pub(super) fn is_wider_profile(
         "env_pass" => !is_part_of(new.env_pass.iter(), old.env_pass.iter()),
         "delegate_to" => !is_part_of(new.delegate_to.iter(), old.delegate_to.iter()),
         "fallback_profile" => new.fallback_profile.is_some(),
+        "sandbox" => new.sandbox != SandboxChoice::Landlock && old.sandbox != SandboxChoice::Off,
+        "sandbox_read" => !is_part_of(new.sandbox_read.iter(), old.sandbox_read.iter()),
+        "sandbox_write" => !is_part_of(new.sandbox_write.iter(), old.sandbox_write.iter()),
+        "network" => new.network,
         "billing" => old.billing != Billing::Any,
         _ => true,
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use angelia_core::{
-    model::{Permissions, SessionSpec, SystemPrompt, ToolSet},
+    model::{NativeSettings, Permissions, SessionSpec, SystemPrompt, ToolSet},
     ports::ExecutorTarget,
 };
 
@@ -21,7 +21,7 @@ use super::{
     limits,
     load::{Config, ProfileEntry},
     problem::nearest,
-    types::{ExecutorName, Mode, Profile, Trust, expand_home},
+    types::{ExecutorName, FixedPath, Mode, Profile, Trust, expand_home},
 };
 
 /// The context of a request for an agent: the environment, the home and the directories.
@@ -142,6 +142,7 @@ impl Config {
         spec.warm = profile.warm.0;
         spec.timeouts = limits::clocks(profile);
         spec.budgets = limits::budgets(profile);
+        spec.native = subject.native_settings()?;
         if is_model {
             // An MCP server provides tools, and in model mode only the caller has tools.
             spec.tools = ToolSet::None;
@@ -231,6 +232,22 @@ impl ProfileResolver<'_> {
     fn env(&self) -> BTreeMap<Arc<str>, Arc<str>> {
         let env = self.profile.env.iter();
         env.map(|(name, value)| (name.0.clone(), value.0.clone())).collect()
+    }
+
+    fn native_settings(&self) -> Result<NativeSettings, ResolveError> {
+        let profile = self.profile;
+        let folders = |key, paths: &[FixedPath]| {
+            paths.iter().map(|path| self.expand(key, &path.0)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(NativeSettings {
+            max_iterations: profile.max_iterations.0,
+            max_output_tokens: profile.max_output_tokens.map(|tokens| tokens.0.into()),
+            reasoning: profile.reasoning.map(Into::into),
+            sandbox: profile.sandbox.into(),
+            sandbox_read: folders("sandbox_read", &profile.sandbox_read)?,
+            sandbox_write: folders("sandbox_write", &profile.sandbox_write)?,
+            network: profile.network,
+        })
     }
 
     /// Replaces the `~` of the path that a key names.

@@ -136,6 +136,11 @@ impl<'a> ValueCursor<'a> {
         T::read(&self.child(node, key, key)).unwrap_or(default)
     }
 
+    /// Reads an entry of a block whose keys exclude each other.
+    pub(crate) fn read_entry<T: Setting>(&self, entry: &'a NodeEntry) -> Option<T> {
+        T::read(&self.child(&entry.node, &entry.key, &entry.key))
+    }
+
     pub(crate) fn report_unknown_keys(&self, known: &[&str]) {
         for entry in self.node.entries() {
             if !known.contains(&entry.key.as_str()) {
@@ -146,8 +151,7 @@ impl<'a> ValueCursor<'a> {
 
     pub(crate) fn report_unknown_key(&self, entry: &NodeEntry, known: &[&str]) {
         let unknown = self.child(&entry.node, &entry.key, &entry.key);
-        let refusal =
-            unsupported::refusal(&unknown.shape, &unknown.path, &entry.origin, "remove it");
+        let refusal = unsupported::refusal(&unknown.shape, &unknown.path, &entry.origin);
         let problem = refusal.unwrap_or_else(|| {
             let message = match nearest(&entry.key, known.iter().copied()) {
                 Some(near) => format!("is not a known key; did you mean `{near}`?"),

@@ -30,7 +30,7 @@ pub(crate) fn initial_file() -> String {
             "profiles" => write_block::<Profile>(&field, "profiles:\n  default:\n", 2, &mut text),
             "executors" => {
                 open_block(&field, "executors:\n", &mut text);
-                text.push_str("  #claude: {}\n  #codex: {}\n  #acp: {}\n");
+                text.push_str("  #claude: {}\n  #codex: {}\n  #acp: {}\n  #native: {}\n");
             }
             "sessions" => write_block::<Sessions>(&field, "sessions:\n", 1, &mut text),
             "log" => write_block::<LogSettings>(&field, "log:\n", 1, &mut text),

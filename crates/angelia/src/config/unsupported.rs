@@ -4,21 +4,20 @@
 
 use super::{node::ValueOrigin, problem::Problem};
 
-/// The key's path (`*` stands for a name, and `: value` is added where only that value is meant),
-/// and the feature it belongs to.
+/// The key's path (`*` stands for a name, `[]` for an item), and the feature it belongs to.
 const UNSUPPORTED_KEYS: &[(&str, &str)] = &[
-    ("profiles.*.executor: native", "further executors"),
-    ("executors.native", "further executors"),
+    ("profiles.*.fallback", "other providers when one fails"),
+    ("profiles.*.compaction", "compaction of conversations"),
+    ("profiles.*.review", "reviews in the background"),
+    ("profiles.*.memory", "memory"),
+    ("providers.*.rotate", "several keys in turn"),
+    ("providers.*.keys[].entra", "keys of Microsoft Entra"),
+    ("providers.*.keys[].oauth", "logins by OAuth"),
 ];
 
-/// Returns the problem for a key, or for a value (`key_pattern: value`), of a later version.
-pub(crate) fn refusal(
-    shape: &str,
-    path: &str,
-    origin: &ValueOrigin,
-    advice: &str,
-) -> Option<Problem> {
+/// Returns the problem for a key of a later version.
+pub(crate) fn refusal(shape: &str, path: &str, origin: &ValueOrigin) -> Option<Problem> {
     let (_, belongs_to) = UNSUPPORTED_KEYS.iter().find(|(later, _)| *later == shape)?;
-    let what = format!("is not available in this version yet ({belongs_to}); {advice}");
+    let what = format!("is not available in this version yet ({belongs_to}); remove it");
     Some(Problem::new(origin, path, what))
 }

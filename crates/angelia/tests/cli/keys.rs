@@ -24,8 +24,20 @@ fn key_of(machine: &Machine, arguments: &[&str]) -> String {
 fn keys_are_added_listed_and_revoked_in_the_owners_own_file() {
     let machine = Machine::new();
     machine.configure(COMMENTED);
-    let key =
-        key_of(&machine, &["bot", "--profiles", "parrot,work", "--max-cost-usd-per-day", "2.5"]);
+    let key = key_of(
+        &machine,
+        &[
+            "bot",
+            "--profiles",
+            "parrot,work",
+            "--provider",
+            "openai",
+            "--provider",
+            "home",
+            "--max-cost-usd-per-day",
+            "2.5",
+        ],
+    );
     assert!(key.starts_with("angelia-") && key.len() > 60, "{key}");
     let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
     assert!(text.starts_with("# my own settings\nhttp:\n  # nobody else yet\n"), "{text}");
@@ -34,8 +46,8 @@ fn keys_are_added_listed_and_revoked_in_the_owners_own_file() {
 
     let listed = machine.angelia(&["keys", "list", "--json"]);
     let row: Value = serde_json::from_str(listed.stdout.trim()).unwrap();
-    let expected = json!({"name": "bot", "profiles": ["parrot", "work"], "agent_mode": false,
-        "max_cost_usd_per_day": 2.5});
+    let expected = json!({"name": "bot", "profiles": ["parrot", "work"], "providers": ["openai", "home"],
+        "agent_mode": false, "max_cost_usd_per_day": 2.5});
     assert_eq!(row, expected);
     machine.angelia(&["keys", "add", "bot"]).assert_code(2);
     machine.angelia(&["keys", "add", "no name"]).assert_code(2);

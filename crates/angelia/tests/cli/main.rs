@@ -28,6 +28,7 @@ mod machine;
 mod names;
 mod once;
 mod picture;
+mod providers;
 mod quota;
 mod real_adopt;
 mod rendering;

@@ -4,8 +4,9 @@
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_core::model::{
-    Billing, Budgets, CallerTool, HistoryMessage, Mode, PermissionLevel, Permissions, RawJson,
-    SessionSpec, SystemPrompt, ToolPattern, ToolSet, TurnId, TurnTimeouts,
+    Billing, Budgets, CallerTool, HistoryMessage, Mode, NativeSettings, PermissionLevel,
+    Permissions, RawJson, ReasoningEffort, SandboxMode, SessionSpec, SystemPrompt, ToolPattern,
+    ToolSet, TurnId, TurnTimeouts,
 };
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -59,6 +60,8 @@ struct SpecBody {
     timeouts: TurnTimeouts,
     #[serde(with = "BudgetsBody")]
     budgets: Budgets,
+    #[serde(default, skip_serializing_if = "is_default", with = "NativeBody")]
+    native: NativeSettings,
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -162,6 +165,46 @@ struct BudgetsBody {
     resumes: u32,
 }
 
+/// A setting that is missing has its default.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "NativeSettings", default = "NativeSettings::default")]
+struct NativeBody {
+    max_iterations: u32,
+    max_output_tokens: Option<u64>,
+    #[serde(with = "As::<Option<EffortBody>>")]
+    reasoning: Option<ReasoningEffort>,
+    #[serde(with = "SandboxBody")]
+    sandbox: SandboxMode,
+    #[serde(with = "As::<Vec<TryFromInto<PathBody>>>")]
+    sandbox_read: Vec<PathBuf>,
+    #[serde(with = "As::<Vec<TryFromInto<PathBody>>>")]
+    sandbox_write: Vec<PathBuf>,
+    network: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ReasoningEffort", rename_all = "snake_case")]
+enum EffortBody {
+    Off,
+    Low,
+    Medium,
+    High,
+    Max,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SandboxMode", rename_all = "snake_case")]
+enum SandboxBody {
+    Auto,
+    Landlock,
+    Off,
+}
+
+/// Most sessions have none of these settings.
+fn is_default(native: &NativeSettings) -> bool {
+    *native == NativeSettings::default()
+}
+
 /// A path that is not valid UTF-8 is stored as Base64.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -194,6 +237,18 @@ impl SerializeAs<SessionSpec> for VersionedSpec<'_> {
 impl<'de> DeserializeAs<'de, SessionSpec> for VersionedSpec<'_> {
     fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<SessionSpec, D::Error> {
         SpecBody::deserialize(from)
+    }
+}
+
+impl SerializeAs<ReasoningEffort> for EffortBody {
+    fn serialize_as<S: Serializer>(effort: &ReasoningEffort, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(effort, to)
+    }
+}
+
+impl<'de> DeserializeAs<'de, ReasoningEffort> for EffortBody {
+    fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<ReasoningEffort, D::Error> {
+        Self::deserialize(from)
     }
 }
 
@@ -237,4 +292,55 @@ fn os_string(bytes: Vec<u8>) -> OsString {
 #[cfg(not(unix))]
 fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A specification as it was written before our own loop existed.
+    const OLD: &str = r#"{"version":1,"profile":"default","executor":"claude","mode":"agent",
+        "model":null,"cwd":{"text":"/project"},"trust":false,"system":"default","history":[],
+        "caller_tools":[],"output_schema":null,"permissions":{"level":"ask","allowed":[],
+        "disallowed":[]},"tools":"default","mcp_servers":{},"env":{},"env_pass":[],"binary":null,
+        "command":[],"billing":"any","stable_prompt":true,"resume":true,"warm":1,"clocks":{
+        "timeout":{"secs":7200,"nanos":0},"first_event":{"secs":60,"nanos":0},
+        "silence":{"secs":120,"nanos":0},"post_tool_quiet":{"secs":90,"nanos":0},
+        "tool":{"secs":1800,"nanos":0},"retry":{"secs":180,"nanos":0},
+        "compaction":{"secs":600,"nanos":0},"background":{"secs":900,"nanos":0},
+        "approval":{"secs":86400,"nanos":0},"caller_tool":{"secs":600,"nanos":0}},
+        "budgets":{"time":null,"tools":null,"cost_usd":null,"resumes":5}}"#;
+
+    fn written(spec: &SessionSpec) -> String {
+        let mut out = Vec::new();
+        encode(spec, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn an_older_record_has_the_default_settings_of_the_loop() {
+        let spec = decode(OLD).unwrap();
+        assert_eq!(spec.native, NativeSettings::default());
+        assert!(!written(&spec).contains("native"), "an older angelia can read it, too");
+    }
+
+    #[test]
+    fn the_settings_of_the_loop_are_stored() {
+        let mut spec = decode(OLD).unwrap();
+        spec.native = NativeSettings {
+            max_iterations: 7,
+            max_output_tokens: Some(4_096),
+            reasoning: Some(ReasoningEffort::High),
+            sandbox: SandboxMode::Landlock,
+            sandbox_read: vec!["/opt".into()],
+            sandbox_write: vec!["/var/cache".into(), os_string(vec![b'/', 0xff]).into()],
+            network: true,
+        };
+        let text = written(&spec);
+        assert_eq!(decode(&text).unwrap().native, spec.native);
+        // A setting that a later version adds is missing in the records of this one.
+        let fewer = text.replace("\"max_iterations\":7,", "");
+        assert_ne!(fewer, text);
+        assert_eq!(decode(&fewer).unwrap().native.max_iterations, 90);
+    }
 }

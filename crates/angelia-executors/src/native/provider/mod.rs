@@ -35,7 +35,7 @@ pub use error::{ErrorClass, ErrorReply, ProviderError};
 pub use event::{AnswerPart, ProviderEvent, ReceivedCall, ReportedTokens, StopReason};
 pub use normalise::{WireTarget, normalise};
 pub use quirks::{QuirkOverrides, Quirks};
-pub use request::{Effort, ProviderRequest, RequestSettings, encode_request};
+pub use request::{ProviderRequest, RequestSettings, encode_request};
 pub use stream::AnswerDecoder;
 
 /// An API that a provider speaks.

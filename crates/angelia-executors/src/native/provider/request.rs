@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::CallerTool;
+use angelia_core::model::{CallerTool, ReasoningEffort};
 use serde::Serialize;
 
 use super::{
@@ -23,7 +23,7 @@ pub struct ProviderRequest<'a> {
 pub struct RequestSettings {
     pub max_output_tokens: Option<u64>,
     /// `None`: the model's own default.
-    pub effort: Option<Effort>,
+    pub effort: Option<ReasoningEffort>,
     /// The same for all requests of a session, so that a provider finds its cache.
     pub cache_key: Option<Arc<str>>,
     /// The model takes no images, or has refused one.
@@ -32,16 +32,6 @@ pub struct RequestSettings {
     pub without_reasoning: bool,
     /// The provider has rejected keywords of the tools' schemas.
     pub plain_schemas: bool,
-}
-
-/// How much the model should think.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
-    Off,
-    Low,
-    Medium,
-    High,
-    Max,
 }
 
 /// Returns the body of a request. Request *n* of a conversation, without its closing brackets and

@@ -7,6 +7,4 @@
 pub mod policy;
 mod toolchains;
 
-pub use policy::{
-    Sandbox, SandboxError, SandboxMode, SandboxPlaces, SandboxSettings, plan_sandbox,
-};
+pub use policy::{Sandbox, SandboxError, SandboxPlaces, SandboxSettings, plan_sandbox};

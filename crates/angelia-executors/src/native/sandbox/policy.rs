@@ -7,32 +7,10 @@ use std::{
     sync::Arc,
 };
 
+use angelia_core::model::{NativeSettings, SandboxMode};
+
 use super::toolchains::TOOLCHAINS;
 use crate::process::confinement::{Confinement, LandlockSupport};
-
-/// `sandbox` of a profile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SandboxMode {
-    /// Landlock, or a person is asked about every command.
-    #[default]
-    Auto,
-    /// Landlock, or nothing runs.
-    Landlock,
-    /// Commands run as the owner's own would.
-    Off,
-}
-
-impl SandboxMode {
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Landlock, Self::Off];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Landlock => "landlock",
-            Self::Off => "off",
-        }
-    }
-}
 
 /// The keys of a profile that are about the sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +22,17 @@ pub struct SandboxSettings {
     pub write: Vec<PathBuf>,
     /// `network: on`: commands may use TCP.
     pub network: bool,
+}
+
+impl From<&NativeSettings> for SandboxSettings {
+    fn from(settings: &NativeSettings) -> Self {
+        Self {
+            mode: settings.sandbox,
+            read: settings.sandbox_read.clone(),
+            write: settings.sandbox_write.clone(),
+            network: settings.network,
+        }
+    }
 }
 
 /// Where things are, as real paths.

@@ -6,11 +6,12 @@ use angelia_core::{
     model::{
         AgentStart, Approval, ApprovalId, ApprovalKind, Billing, Budgets, CallerTool, Content,
         ContextWindow, EventKind, Failure, FailureKind, HistoryMessage, MessagePart, Mode,
-        NativeSessionId, Notice, NoticeLevel, Outcome, PermissionLevel, Permissions, Plan,
-        PlanItem, PlanStatus, Question, QuestionOption, RawJson, Resolution, Role, Seq, SessionId,
-        SessionRecord, SessionSource, SessionSpec, SystemPrompt, TextChannel, ToolCall, ToolClass,
-        ToolId, ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnOrigin, TurnRecord,
-        TurnState, TurnStatus, TurnTimeouts, Usage, Verdict,
+        NativeSessionId, NativeSettings, Notice, NoticeLevel, Outcome, PermissionLevel,
+        Permissions, Plan, PlanItem, PlanStatus, Question, QuestionOption, RawJson,
+        ReasoningEffort, Resolution, Role, SandboxMode, Seq, SessionId, SessionRecord,
+        SessionSource, SessionSpec, SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId,
+        ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnOrigin, TurnRecord, TurnState,
+        TurnStatus, TurnTimeouts, Usage, Verdict,
     },
     ports::{ClaimOutcome, Lease, Store},
 };
@@ -118,6 +119,15 @@ pub fn full_spec() -> SessionSpec {
             tools: Some(20),
             cost_usd: Some(0.1),
             resumes: 2,
+        },
+        native: NativeSettings {
+            max_iterations: 3,
+            max_output_tokens: Some(1_000),
+            reasoning: Some(ReasoningEffort::Max),
+            sandbox: SandboxMode::Off,
+            sandbox_read: vec![not_unicode()],
+            sandbox_write: vec!["/cache".into()],
+            network: true,
         },
         fallback: Some(Box::new(SessionSpec::new("other", "/elsewhere"))),
     }

@@ -36,10 +36,11 @@ impl KeySpec<'_> {
     fn yaml_lines(&self, hash: KeyHash) -> Vec<String> {
         let mut lines =
             vec![format!("name: {}", self.name), format!("sha256: \"{}\"", hash.to_hex())];
-        if !self.profiles.is_empty() {
-            let quoted = self.profiles.iter().map(|name| format!("{name:?}"));
-            let quoted: Vec<String> = quoted.collect();
-            lines.push(format!("profiles: [{}]", quoted.join(", ")));
+        for (key, names) in [("profiles", self.profiles), ("providers", self.providers)] {
+            if !names.is_empty() {
+                let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+                lines.push(format!("{key}: [{}]", quoted.join(", ")));
+            }
         }
         if self.agent_mode {
             lines.push("agent_mode: true".to_owned());
@@ -64,6 +65,8 @@ pub(crate) struct KeySpec<'a> {
     pub(crate) name: &'a str,
     /// Empty: all of them.
     pub(crate) profiles: &'a [String],
+    /// Empty: none of them.
+    pub(crate) providers: &'a [String],
     pub(crate) agent_mode: bool,
     pub(crate) max_cost_usd_per_day: Option<f64>,
 }

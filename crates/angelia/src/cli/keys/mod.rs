@@ -27,10 +27,11 @@ pub(crate) fn run(
     let (file, config) = KeysFile::open(environment, file)?;
     match command {
         KeysCommand::List { json } => list(&config, *json),
-        KeysCommand::Add { name, profiles, agent_mode, max_cost_usd_per_day } => {
+        KeysCommand::Add { name, profiles, providers, agent_mode, max_cost_usd_per_day } => {
             let wish = KeySpec {
                 name,
                 profiles,
+                providers,
                 agent_mode: *agent_mode,
                 max_cost_usd_per_day: *max_cost_usd_per_day,
             };
@@ -63,6 +64,7 @@ fn list(config: &Config, json: bool) -> Result<Exit, CommandError> {
     struct KeyRow<'a> {
         name: &'a str,
         profiles: &'a KeyProfiles,
+        providers: &'a [String],
         agent_mode: bool,
         max_cost_usd_per_day: Option<f64>,
     }
@@ -72,6 +74,7 @@ fn list(config: &Config, json: bool) -> Result<Exit, CommandError> {
         let row = KeyRow {
             name: &key.name,
             profiles: &key.profiles,
+            providers: &key.providers,
             agent_mode: key.agent_mode,
             max_cost_usd_per_day: key.max_cost_usd_per_day.map(|limit| limit.0),
         };
@@ -88,9 +91,13 @@ fn list(config: &Config, json: bool) -> Result<Exit, CommandError> {
             (true, false) => "agents too, once http.agent_mode allows it",
             (false, _) => "models only",
         };
+        let providers = match key.providers.as_slice() {
+            [] => String::new(),
+            names => format!(", with the providers {}", names.join(", ")),
+        };
         let ceiling = row.max_cost_usd_per_day.map(|limit| format!(", at most ${limit} a day"));
         let ceiling = ceiling.unwrap_or_default();
-        out.extend(format!("{}  {profiles}; {agents}{ceiling}\n", key.name).bytes());
+        out.extend(format!("{}  {profiles}; {agents}{providers}{ceiling}\n", key.name).bytes());
     }
     if out.is_empty() && !json {
         print::note("there are no keys; `angelia keys add NAME` makes one");

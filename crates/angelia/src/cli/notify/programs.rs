@@ -16,10 +16,8 @@ use crate::{cli::error::CommandError, clock::SystemClock, config::Environment};
 pub(crate) fn sender_commands(environment: &Environment) -> Result<ShellCommands, CommandError> {
     let home = environment.home().unwrap_or_else(|| "/".into());
     let id = format!("notify-{}", Uuid::new_v4().simple());
-    let variables = environment.iter();
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     Ok(ShellCommands::new(ExecutorHost {
-        environment: Arc::new(variables.collect()),
+        environment: Arc::new(environment.variables().clone()),
         user_home: home.clone(),
         home_id: HomeId::new(&id).map_err(CommandError::internal)?,
         owner_id: OwnerId::new(&id).map_err(CommandError::internal)?,
@@ -30,6 +28,7 @@ pub(crate) fn sender_commands(environment: &Environment) -> Result<ShellCommands
         clock: Arc::new(SystemClock),
         current_exe: std::env::current_exe().map_err(CommandError::internal)?,
         prices: Arc::default(),
+        providers: Arc::default(),
         keep_warm: false,
         wire_log: None,
     }))

@@ -23,7 +23,7 @@ use angelia_executors::{
 
 use super::target::Target;
 use crate::{
-    assemble::{App, PrivateExecutors},
+    assemble::{App, StandaloneHost},
     cli::{
         error::{CommandError, Exit},
         run::signals::StopSignals,
@@ -60,7 +60,7 @@ pub(super) struct Trial {
 
 /// Makes the folders and executors of the trials.
 pub(super) struct TrialRunner {
-    executors: PrivateExecutors,
+    executors: StandaloneHost,
     /// Where the folders are made.
     parent: PathBuf,
     search_path: OsString,
@@ -81,7 +81,7 @@ impl TrialRunner {
         let environment = &app.environment;
         let parent = environment.non_empty("TMPDIR").map_or_else(|| "/tmp".into(), PathBuf::from);
         Ok(Self {
-            executors: PrivateExecutors::start(app, "selftest")?,
+            executors: StandaloneHost::start(app, "selftest")?,
             parent,
             search_path: environment.non_empty("PATH").unwrap_or_default().into(),
             is_recorded,

@@ -178,8 +178,13 @@ impl<'a> ClientSetup<'a> {
     fn make_key(&self) -> Result<String, CommandError> {
         let name = self.client.key_name();
         self.keys.home().prepare()?;
-        let wish =
-            KeySpec { name: &name, profiles: &[], agent_mode: false, max_cost_usd_per_day: None };
+        let wish = KeySpec {
+            name: &name,
+            profiles: &[],
+            providers: &[],
+            agent_mode: false,
+            max_cost_usd_per_day: None,
+        };
         if !self.keys.revoke(&name)? {
             return self.keys.add(&self.config, &wish);
         }

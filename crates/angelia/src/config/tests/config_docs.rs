@@ -16,7 +16,7 @@ use crate::config::{
     show::{format_flow, to_tree},
     types::{
         BridgeProfile, BusSettings, ConfigFile, Hermes, Http, KeyFields, Limits, LogSettings,
-        ModelPrice, Profile, Sessions,
+        ModelFields, ModelPrice, Profile, ProviderFields, QuirkSettings, Sessions,
     },
 };
 
@@ -95,8 +95,15 @@ seen when it rings. None of them can be 0. A clock cannot be switched off, but i
 budget of `null` is none.
 ";
 
+const PROVIDERS: &str = "\
+The providers of models for `executor: native`, by name; a profile uses one by `model: PROVIDER/MODEL`. Built in,
+and in need of a key at most: `anthropic`, `openai`, `openrouter`, `deepseek`, `xai`, `gemini`, `azure` (with a
+`base_url` of your own), `ollama`, `llamacpp`, `vllm` and `lmstudio`. A block with one of these names changes what it says
+and keeps the rest. [Models without an agent](native.md) tells more; `angelia providers list` prints what is in force.
+";
+
 const EXECUTORS: &str = "\
-`executors.claude`, `executors.codex` and `executors.acp` take the keys of a profile except
+`executors.claude`, `executors.codex`, `executors.acp` and `executors.native` take the keys of a profile except
 `executor`. A profile that runs on that agent inherits them; what the profile says itself wins. `env` and `mcp_servers` are merged by name.
 ";
 
@@ -110,8 +117,8 @@ The [message bus](bus.md). What happens to a message when it arrives is in `bus-
 ";
 
 const PRICES: &str = "\
-What models cost, by their ids, in US dollars per million tokens, where the agent reports no cost
-(Codex). These prices override the built-in ones.
+What models cost, by their ids, in US dollars per million tokens, where nobody reports a cost (Codex
+and `native`, there also by `PROVIDER/MODEL`). These prices override the built-in ones.
 ";
 
 const MCP_SERVERS: &str = "\
@@ -157,6 +164,12 @@ fn document() -> String {
     keys(&mut text, &plain, &to_tree(&ConfigFile::default()));
     section(&mut text, "`profiles`", PROFILES);
     keys(&mut text, &Profile::fields(), &to_tree(&Profile::default()));
+    section(&mut text, "`providers`", PROVIDERS);
+    keys(&mut text, &ProviderFields::fields(), &to_tree(&ProviderFields::default()));
+    text.push_str("\nA model in `models` has:\n");
+    keys(&mut text, &ModelFields::fields(), &to_tree(&ModelFields::default()));
+    text.push_str("\n`quirks` has:\n");
+    keys(&mut text, &QuirkSettings::fields(), &to_tree(&QuirkSettings::default()));
     section(&mut text, "`executors`", EXECUTORS);
     section(&mut text, "`sessions`", "");
     keys(&mut text, &Sessions::fields(), &to_tree(&Sessions::default()));

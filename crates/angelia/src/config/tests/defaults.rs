@@ -1,6 +1,6 @@
 //! Tests that the defaults are those of the contract.
 
-use angelia_core::model::{Budgets, TurnTimeouts};
+use angelia_core::model::{Budgets, NativeSettings, TurnTimeouts};
 
 use super::TestHome;
 
@@ -44,10 +44,19 @@ profiles:
     delegate_to: []
     exclude_dynamic_system_prompt_sections: true
     warm: 1
+    max_iterations: 90
+    max_output_tokens: null
+    reasoning: null
+    sandbox: auto
+    sandbox_read: []
+    sandbox_write: []
+    network: false
+providers: {}
 executors:
   claude: {}
   codex: {}
   acp: {}
+  native: {}
 sessions:
   idle_ttl: 10m
   one_off_idle_ttl: 1m
@@ -95,7 +104,8 @@ fn the_contracts_own_spelling_says_the_same() {
         .replace("first_event_timeout: 1m", "first_event_timeout: 60")
         .replace("silence_timeout: 2m", "silence_timeout: 120")
         .replace("post_tool_quiet_timeout: 90s", "post_tool_quiet_timeout: 90")
-        .replace("approval_timeout: 1d", "approval_timeout: 24h");
+        .replace("approval_timeout: 1d", "approval_timeout: 24h")
+        .replace("network: false", "network: off");
     assert_eq!(TestHome::with_file(&text).config().show(), CONTRACT);
 }
 
@@ -107,6 +117,7 @@ fn the_engines_defaults_are_the_same() {
     for spec in specs {
         assert_eq!(spec.timeouts, TurnTimeouts::default());
         assert_eq!(spec.budgets, Budgets::default());
+        assert_eq!(spec.native, NativeSettings::default());
     }
 }
 
@@ -122,7 +133,7 @@ fn an_empty_file_is_valid() {
 fn the_contract_itself_is_a_valid_file() {
     let config = TestHome::with_file(CONTRACT).config();
     assert_eq!(config.show(), CONTRACT);
-    assert!(config.show_origin().contains("sessions.keep: 90d  # config.yaml:48"));
+    assert!(config.show_origin().contains("sessions.keep: 90d  # config.yaml:57"));
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn the_blocks_mistakes_are_found_too() {
 claude_code_bridge:
   enabld: true
   timeout: soon
-  executor: native
+  executor: nativ
   permision: ask
 profiles:
   claude_code_bridge: {}
@@ -156,7 +156,7 @@ profiles:
     the configuration is not valid:
       config.yaml:2: `claude_code_bridge.enabld` is not a known key; did you mean `enabled`?
       config.yaml:3: `claude_code_bridge.timeout` expects seconds, or a duration such as 90s, 10m, 2h or 7d, not `soon`
-      config.yaml:4: `claude_code_bridge.executor: native` is not available in this version yet (further executors); use auto | claude | codex | acp | parrot
+      config.yaml:4: `claude_code_bridge.executor` expects auto | claude | codex | acp | native | parrot, not `nativ`
       config.yaml:5: `claude_code_bridge.permision` is not a known key; did you mean `permissions`?
       config.yaml:7: `profiles.claude_code_bridge` is defined a second time, by config.yaml:1; keep one of them
       env HERMES_CLAUDE_CODE_BUDGET_TOOL_COUNT: `claude_code_bridge.budget_tool_count` expects a whole number from 1 to 100000, not `many`

@@ -11,6 +11,7 @@ mod http;
 mod layers;
 mod limits;
 mod period;
+mod providers;
 mod reload;
 mod resolve;
 mod show;

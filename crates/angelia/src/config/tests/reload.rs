@@ -196,3 +196,39 @@ fn an_edit_that_is_undone_waits_for_nothing() {
     let undone = now.with_changes(&old, Confirmation::None, None);
     assert_eq!((undone.applied.len(), undone.waiting.len()), (0, 0));
 }
+
+#[test]
+fn another_provider_waits_for_the_owner() {
+    let provider = |port: u16| {
+        format!("providers: {{home: {{api: chat, base_url: 'http://localhost:{port}/v1'}}}}\n")
+    };
+    assert_change(&provider(1), &provider(2), &[], &["providers"]);
+    let change = change(&provider(1), &provider(2), Confirmation::Owner);
+    assert_eq!((change.applied, change.waiting), (vec!["providers".to_owned()], vec![]));
+    let now = change.config.providers(None);
+    assert_eq!(&*now[0].base_url, "http://localhost:2/v1");
+}
+
+#[test]
+fn a_wider_sandbox_waits_and_a_narrower_one_does_not() {
+    let native = |settings: &str| {
+        format!("profiles: {{default: {{executor: native, model: ollama/m, {settings}}}}}\n")
+    };
+    for (narrow, wide, key) in [
+        ("sandbox: landlock", "", "sandbox"),
+        ("", "sandbox: off", "sandbox"),
+        ("", "network: on", "network"),
+        ("sandbox_read: [/a]", "sandbox_read: [/a, /b]", "sandbox_read"),
+        ("", "sandbox_write: [/a]", "sandbox_write"),
+    ] {
+        let name = format!("profiles.default.{key}");
+        assert_change(&native(narrow), &native(wide), &[], &[&name]);
+        assert_change(&native(wide), &native(narrow), &[&name], &[]);
+    }
+    assert_change(
+        &native(""),
+        &native("max_iterations: 5"),
+        &["profiles.default.max_iterations"],
+        &[],
+    );
+}

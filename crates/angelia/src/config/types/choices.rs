@@ -2,10 +2,7 @@
 
 use angelia_core::model;
 
-use crate::config::{
-    setting::{Setting, ValueCursor},
-    unsupported,
-};
+use crate::config::setting::{Setting, ValueCursor};
 
 /// Declares an enum by its words; alternative spellings follow the first.
 macro_rules! choice_enums {
@@ -30,7 +27,7 @@ macro_rules! choice_enums {
                 fn read(place: &ValueCursor<'_>) -> Option<Self> {
                     match place.text().unwrap_or_default() {
                         $( $word $(| $alias)* => Some(Self::$variant), )+
-                        other => refuse_word(place, other, &Self::expects()),
+                        _ => place.mismatch(&Self::expects()),
                     }
                 }
             }
@@ -38,20 +35,16 @@ macro_rules! choice_enums {
     };
 }
 
-/// Reports a word that is not one of the choices, or that only a later version knows.
-fn refuse_word<T>(place: &ValueCursor<'_>, word: &str, choices: &str) -> Option<T> {
-    let shape = format!("{}: {word}", place.shape);
-    let path = format!("{}: {word}", place.path);
-    let advice = format!("use {choices}");
-    match unsupported::refusal(&shape, &path, &place.node.origin, &advice) {
-        Some(refusal) => place.report(refusal),
-        None => place.mismatch(choices),
-    }
-}
-
 choice_enums! {
     /// A kind of agent, or `auto`.
-    ExecutorName { Auto = "auto", Claude = "claude", Codex = "codex", Acp = "acp", Parrot = "parrot" }
+    ExecutorName {
+        Auto = "auto",
+        Claude = "claude",
+        Codex = "codex",
+        Acp = "acp",
+        Native = "native",
+        Parrot = "parrot",
+    }
 
     Mode { Agent = "agent", Model = "model" }
 
@@ -67,6 +60,27 @@ choice_enums! {
     Permission { Ask = "ask", Edit = "edit", Unattended = "unattended" }
 
     Billing { Any = "any", Subscription = "subscription", ApiKey = "api_key" }
+
+    /// How much a model should think.
+    Reasoning { Off = "off" | "false", Low = "low", Medium = "medium", High = "high", Max = "max" }
+
+    /// What limits the commands of a model.
+    SandboxChoice { Auto = "auto", Landlock = "landlock", Off = "off" | "false" }
+
+    /// An API of models.
+    ApiName { Messages = "messages", Chat = "chat", Responses = "responses" }
+
+    /// What a server wants back of its own reasoning.
+    EchoName {
+        None = "none",
+        Signature = "signature",
+        Encrypted = "encrypted",
+        ReasoningContent = "reasoning_content",
+        ReasoningDetails = "reasoning_details",
+    }
+
+    /// The name of the limit of output.
+    MaxTokensName { MaxTokens = "max_tokens", MaxCompletionTokens = "max_completion_tokens" }
 }
 
 impl ExecutorName {
@@ -76,25 +90,27 @@ impl ExecutorName {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Acp => "acp",
+            Self::Native => "native",
             Self::Parrot => "parrot",
         }
     }
 
-    /// Returns the executor with this name, if it can run by its defaults alone: `auto` is no
-    /// executor, and `acp` needs a command line.
+    /// Returns the executor with this name, if a model id can stand for it: `auto` is no executor, and
+    /// `acp` needs a command line.
     pub(crate) fn from_name(word: &str) -> Option<Self> {
-        let all = [Self::Claude, Self::Codex, Self::Parrot];
+        let all = [Self::Claude, Self::Codex, Self::Native, Self::Parrot];
         all.into_iter().find(|one| one.as_str() == word)
     }
 
     /// Returns the executors that this setting allows, the preferred one first; the last of `auto`
-    /// needs nothing installed.
+    /// needs nothing installed. `native` of `auto` also needs a model.
     pub(crate) const fn candidates(self) -> &'static [Self] {
         match self {
-            Self::Auto => &[Self::Claude, Self::Codex, Self::Parrot],
+            Self::Auto => &[Self::Claude, Self::Codex, Self::Native, Self::Parrot],
             Self::Claude => &[Self::Claude],
             Self::Codex => &[Self::Codex],
             Self::Acp => &[Self::Acp],
+            Self::Native => &[Self::Native],
             Self::Parrot => &[Self::Parrot],
         }
     }
@@ -134,6 +150,28 @@ impl From<Billing> for model::Billing {
             Billing::Any => Self::Any,
             Billing::Subscription => Self::Subscription,
             Billing::ApiKey => Self::ApiKey,
+        }
+    }
+}
+
+impl From<Reasoning> for model::ReasoningEffort {
+    fn from(reasoning: Reasoning) -> Self {
+        match reasoning {
+            Reasoning::Off => Self::Off,
+            Reasoning::Low => Self::Low,
+            Reasoning::Medium => Self::Medium,
+            Reasoning::High => Self::High,
+            Reasoning::Max => Self::Max,
+        }
+    }
+}
+
+impl From<SandboxChoice> for model::SandboxMode {
+    fn from(sandbox: SandboxChoice) -> Self {
+        match sandbox {
+            SandboxChoice::Auto => Self::Auto,
+            SandboxChoice::Landlock => Self::Landlock,
+            SandboxChoice::Off => Self::Off,
         }
     }
 }

@@ -46,6 +46,8 @@ settings! {
         sha256: KeyHash = KeyHash([0; 32]),
         /// The profiles it may use, and the words before the `/` of model ids.
         profiles: KeyProfiles = KeyProfiles::All,
+        /// The providers whose models it may use as `native/PROVIDER/MODEL`: they are paid for by the token.
+        providers: Vec<String> = Vec::new(),
         /// Whether it reaches agents that act on this machine, where `http.agent_mode` allows it.
         agent_mode: bool = false,
         /// The most its turns may cost in 24 hours.

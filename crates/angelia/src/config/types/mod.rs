@@ -9,6 +9,7 @@ mod mcp;
 mod period;
 mod prices;
 mod profile;
+mod providers;
 mod values;
 
 use std::{
@@ -19,13 +20,17 @@ use std::{
 pub(crate) use bridge::{BridgeProfile, Hermes};
 pub(crate) use bus::{BusSettings, DEFAULT_ENDPOINT};
 pub(crate) use choices::{
-    Billing, DesktopNotifications, ExecutorName, HermesSocket, Mode, Permission, Trust,
+    Billing, DesktopNotifications, ExecutorName, HermesSocket, Mode, Permission, Reasoning,
+    SandboxChoice, Trust,
 };
 pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, ModelId, is_key_name};
 pub(crate) use mcp::{McpServer, ServerName};
 pub(crate) use period::{Limit, Period};
 pub(crate) use prices::ModelPrice;
 pub(crate) use profile::{ExecutorDefaults, Profile};
+#[cfg(test)]
+pub(crate) use providers::QuirkSettings;
+pub(crate) use providers::{KeySetting, ModelFields, ProviderFields, ProviderName, TokenCount};
 pub(crate) use values::{
     AgentCommand, BoundedCount, ByteSize, Dollars, FixedPath, ListenAddress, LiveAgentLimit,
     PassedVariable, ProfileName, ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting,
@@ -41,6 +46,8 @@ settings! {
         listen: ListenAddress = ListenAddress(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 4376)),
         /// Any number of profiles, by name; `default` is used when none is named.
         profiles: BTreeMap<ProfileName, Profile> = BTreeMap::new(),
+        /// The providers of models for `executor: native`, by name. Some are built in and need only a key.
+        providers: BTreeMap<ProviderName, ProviderFields> = BTreeMap::new(),
         /// Defaults that every profile of an executor inherits.
         executors: Executors = Executors::default(),
         /// How sessions are kept.
@@ -60,8 +67,8 @@ settings! {
         limits: Limits = Limits::default(),
         /// The message bus: what it keeps, and for how long.
         bus: BusSettings = BusSettings::default(),
-        /// What models cost, by id, where the agent reports no cost (Codex); overrides the built-in
-        /// prices.
+        /// What models cost, by id, where nobody reports a cost (Codex and `native`); overrides the
+        /// built-in prices.
         prices: BTreeMap<ModelId, ModelPrice> = BTreeMap::new(),
         /// MCP servers given to every agent, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
@@ -79,6 +86,8 @@ settings! {
         codex: ExecutorDefaults = ExecutorDefaults::default(),
         /// For profiles that run an ACP agent.
         acp: ExecutorDefaults = ExecutorDefaults::default(),
+        /// For profiles that run our own loop on a provider.
+        native: ExecutorDefaults = ExecutorDefaults::default(),
     }
 }
 

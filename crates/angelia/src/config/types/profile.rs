@@ -9,20 +9,21 @@ use serde_json::Value as Json;
 
 use super::{
     AgentCommand, Billing, BoundedCount, Dollars, ExecutorName, FixedPath, Limit, McpServer, Mode,
-    PassedVariable, Period, Permission, ProgramPath, SecretValue, ServerName, ToolPatternSetting,
-    ToolSetSetting, Trust, VariableName,
+    PassedVariable, Period, Permission, ProgramPath, Reasoning, SandboxChoice, SecretValue,
+    ServerName, TokenCount, ToolPatternSetting, ToolSetSetting, Trust, VariableName,
 };
 use crate::config::setting::{Setting, SettingsBlock as _, ValueCursor, settings};
 
 settings! {
     /// A named set of settings.
     Profile {
-        /// The kind of agent. `auto` takes the first that is installed and logged in, and the
-        /// built-in demo `parrot` where there is none.
+        /// The kind of agent. `auto` takes the first of Claude Code and Codex that is installed and logged
+        /// in, then `native` if the profile names a model with its provider or `providers` has exactly one
+        /// model, and the built-in demo `parrot` where there is none.
         executor: ExecutorName = ExecutorName::Auto,
         /// The model, as the agent's own CLI calls it. `null`: the agent's default, resolved once
         /// per
-        /// session and then fixed.
+        /// session and then fixed. `executor: native` needs one: `PROVIDER/MODEL`.
         model: Option<String> = None,
         /// `agent`: the agent's own tools act on this machine. `model`: they are off, and nothing
         /// here can be read or changed.
@@ -108,6 +109,24 @@ settings! {
         exclude_dynamic_system_prompt_sections: bool = true,
         /// How many processes are kept started and waiting.
         warm: BoundedCount<0, 64> = BoundedCount(1),
+        /// `native` only: how many requests one turn may send; then one more asks for an answer without
+        /// tools, and the turn ends as `partial`.
+        max_iterations: BoundedCount<1, 10_000> = BoundedCount(90),
+        /// `native` only: tokens of one answer. `null`: what the model can write.
+        max_output_tokens: Option<TokenCount> = None,
+        /// `native` only: how much the model should think. `null`: its own default.
+        reasoning: Option<Reasoning> = None,
+        /// `native` only: the sandbox of commands. `auto`: Landlock, or you are asked about every command;
+        /// `landlock`: Landlock, or no command runs; `off`: none.
+        sandbox: SandboxChoice = SandboxChoice::Auto,
+        /// `native` only: folders that commands in the sandbox may read, besides the system's,
+        /// toolchains in your home and the working directory.
+        sandbox_read: Vec<FixedPath> = Vec::new(),
+        /// `native` only: folders that commands in the sandbox may write, besides the working directory
+        /// and the folder for temporary files.
+        sandbox_write: Vec<FixedPath> = Vec::new(),
+        /// `native` only: whether commands in the sandbox may use TCP, to this machine included.
+        network: bool = false,
     }
 }
 

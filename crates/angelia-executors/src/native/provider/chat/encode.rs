@@ -1,11 +1,11 @@
 //! A conversation as the body of a Chat Completions request.
 
-use angelia_core::model::Content;
+use angelia_core::model::{Content, ReasoningEffort};
 use serde_json::value::RawValue;
 
 use super::{
     super::{
-        AssistantMessage, AssistantPart, Effort, Message, ModelCall, ProviderRequest, Quirks,
+        AssistantMessage, AssistantPart, Message, ModelCall, ProviderRequest, Quirks,
         ReasoningSeal, ResultBatch,
         image::data_url,
         messages::CacheMark,
@@ -44,13 +44,13 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
 }
 
 /// Returns the word for an effort, the same in both APIs of its inventor.
-pub(in super::super) const fn effort_word(effort: Effort) -> &'static str {
+pub(in super::super) const fn effort_word(effort: ReasoningEffort) -> &'static str {
     match effort {
-        Effort::Off => "none",
-        Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
-        Effort::Max => "xhigh",
+        ReasoningEffort::Off => "none",
+        ReasoningEffort::Low => "low",
+        ReasoningEffort::Medium => "medium",
+        ReasoningEffort::High => "high",
+        ReasoningEffort::Max => "xhigh",
     }
 }
 

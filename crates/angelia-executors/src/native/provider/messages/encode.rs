@@ -1,10 +1,10 @@
 //! A conversation as the body of a Messages request.
 
-use angelia_core::model::Content;
+use angelia_core::model::{Content, ReasoningEffort};
 
 use super::{
     super::{
-        AssistantPart, Effort, Message, ProviderRequest, Quirks, ReasoningSeal,
+        AssistantPart, Message, ProviderRequest, Quirks, ReasoningSeal,
         image::base64_of,
         quirks::{ReasoningEcho, ThinkingForm},
         request::{input_schema, marked_messages, to_bytes},
@@ -63,16 +63,16 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
 }
 
 fn thinking(
-    effort: Option<Effort>,
+    effort: Option<ReasoningEffort>,
     max_tokens: u64,
     quirks: &Quirks,
 ) -> (Option<Thinking>, Option<OutputEffort>) {
     let (effort, budget) = match effort {
-        None | Some(Effort::Off) => return (None, None),
-        Some(Effort::Low) => ("low", 2_048),
-        Some(Effort::Medium) => ("medium", 8_192),
-        Some(Effort::High) => ("high", 16_384),
-        Some(Effort::Max) => ("max", 32_768),
+        None | Some(ReasoningEffort::Off) => return (None, None),
+        Some(ReasoningEffort::Low) => ("low", 2_048),
+        Some(ReasoningEffort::Medium) => ("medium", 8_192),
+        Some(ReasoningEffort::High) => ("high", 16_384),
+        Some(ReasoningEffort::Max) => ("max", 32_768),
     };
     match quirks.thinking {
         ThinkingForm::Adaptive => {

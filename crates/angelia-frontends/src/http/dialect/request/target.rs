@@ -9,7 +9,7 @@ use angelia_core::{
 };
 
 use super::ModelRequest;
-use crate::http::{AccessKeys, ApiState, ErrorKind, HttpError, Principal};
+use crate::http::{AccessKeys, AllowedModels, ApiState, ErrorKind, HttpError, Principal};
 
 /// The owner's settings for the model APIs.
 #[derive(Clone, Debug)]
@@ -53,9 +53,17 @@ pub struct ModelFamily {
     pub agent_aliases: Vec<Arc<str>>,
     /// The models shown in lists.
     pub models: Vec<Arc<str>>,
+    /// A model is `PROVIDER/MODEL`, and a key must allow its provider.
+    pub by_provider: bool,
 }
 
 impl ModelFamily {
+    /// Returns the provider of a model that a key must allow.
+    fn provider_of(&self, model: &str) -> Option<Arc<str>> {
+        let (provider, _) = model.split_once('/').unwrap_or((model, ""));
+        self.by_provider.then(|| provider.into())
+    }
+
     /// Returns the name of its agent mode before the `/`.
     pub fn agent_prefix(&self) -> String {
         format!("{}-agent", self.executor)
@@ -69,6 +77,8 @@ pub(super) struct ModelTarget {
     mode: Mode,
     /// The name that a key must allow: the profile's name, or the part before the `/`.
     grant_name: Arc<str>,
+    /// The provider that a key must allow, if there is one.
+    provider: Option<Arc<str>>,
 }
 
 /// Resolves the model id of a request for this caller.
@@ -100,6 +110,8 @@ fn resolve_model(
 ) -> Option<ModelTarget> {
     let id = settings.aliases.get(id).map_or(id, |alias| alias);
     if let Some(profile) = profiles.iter().find(|one| *one.name == *id) {
+        let family = settings.families.iter().find(|one| one.executor == profile.executor);
+        let model = profile.model.as_deref().unwrap_or_default();
         return Some(ModelTarget {
             profile: ProfileRequest {
                 profile: Some(Arc::clone(&profile.name)),
@@ -107,6 +119,7 @@ fn resolve_model(
             },
             mode: profile.mode,
             grant_name: Arc::clone(&profile.name),
+            provider: family.and_then(|family| family.provider_of(model)),
         });
     }
     if let Some((word, model)) = id.split_once('/') {
@@ -140,6 +153,7 @@ fn model_target(family: &ModelFamily, mode: Mode, word: &str, model: &str) -> Mo
         },
         mode,
         grant_name: word.into(),
+        provider: family.provider_of(model),
     }
 }
 
@@ -157,6 +171,17 @@ fn check_grant(
             format!("this key does not allow `{}`", target.grant_name),
             "the owner can add it to the key's `profiles` in http.keys",
         );
+    }
+    if let Some(provider) = &target.provider {
+        // A key that names a profile may use it, with the provider that the profile names.
+        let is_named_profile = target.profile.profile.is_some()
+            && matches!(principal.grant.profiles, AllowedModels::Only(_));
+        if !is_named_profile && !principal.grant.providers.includes(provider) {
+            return refused(
+                format!("this key does not allow the provider `{provider}`, which is paid for"),
+                "the owner can add it to the key's `providers` in http.keys",
+            );
+        }
     }
     if target.mode == Mode::Model {
         return Ok(());
@@ -199,7 +224,7 @@ pub(in crate::http) fn unknown_model_error(id: &str) -> HttpError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::keys::{AllowedModels, Grant};
+    use crate::http::keys::Grant;
 
     fn settings() -> ModelSettings {
         let family = |name: &str, bare: &str| ModelFamily {
@@ -207,21 +232,26 @@ mod tests {
             bare_prefixes: vec![bare.into()],
             agent_aliases: vec![format!("{name}-cli").into()],
             models: vec!["large".into()],
+            by_provider: name == "gamma",
         };
         ModelSettings {
-            families: vec![family("alpha", "alpha-"), family("beta", "b-")],
+            families: vec![family("alpha", "alpha-"), family("beta", "b-"), family("gamma", "g-")],
             aliases: BTreeMap::from([("nick".into(), "beta/small".into())]),
             ..ModelSettings::default()
         }
     }
 
     fn profiles() -> Vec<ProfileSummary> {
-        vec![ProfileSummary {
-            name: "work".into(),
-            executor: "alpha".into(),
-            mode: Mode::Agent,
-            model: None,
-        }]
+        let profile = |name: &str, executor: &str, mode, model: Option<&str>| ProfileSummary {
+            name: name.into(),
+            executor: executor.into(),
+            mode,
+            model: model.map(Into::into),
+        };
+        vec![
+            profile("work", "alpha", Mode::Agent, None),
+            profile("paid", "gamma", Mode::Model, Some("shop/large")),
+        ]
     }
 
     fn line(id: &str) -> String {
@@ -249,7 +279,7 @@ mod tests {
         assert_eq!(line("b-9"), "beta model b-9 (beta)");
         assert_eq!(line("nick"), "beta model small (beta)");
         assert_eq!(line("work"), "profile work agent - (work)");
-        for nothing in ["", "/", "alpha", "alpha/", "gamma/x", "c-1", "work/x"] {
+        for nothing in ["", "/", "alpha", "alpha/", "delta/x", "c-1", "work/x"] {
             assert_eq!(line(nothing), "nothing", "{nothing}");
         }
     }
@@ -260,7 +290,12 @@ mod tests {
         let agent = resolve_model("work", &settings, &profiles()).unwrap();
         let model = resolve_model("alpha/large", &settings, &profiles()).unwrap();
         let key = |profiles, agent_mode| {
-            let grant = Grant { profiles, agent_mode, max_cost_usd_per_day: None };
+            let grant = Grant {
+                profiles,
+                providers: AllowedModels::Only(Vec::new()),
+                agent_mode,
+                max_cost_usd_per_day: None,
+            };
             Principal { grant: Arc::new(grant), is_owner: false, ..Principal::owner() }
         };
         let all = || AllowedModels::All;
@@ -279,5 +314,33 @@ mod tests {
         assert_eq!(says(&agent, &settings, &narrow), Ok(()));
         let refused = says(&model, &settings, &narrow).unwrap_err();
         assert!(refused.contains("`alpha`"), "{refused}");
+    }
+
+    #[test]
+    fn a_key_reaches_a_paid_model_only_by_its_provider_or_by_a_profile_that_it_names() {
+        let settings = settings();
+        let says = |id: &str, profiles: &AllowedModels, providers: &[&str]| {
+            let target = resolve_model(id, &settings, &self::profiles()).unwrap();
+            let providers = providers.iter().map(|name| Arc::from(*name)).collect();
+            let grant = Grant {
+                profiles: profiles.clone(),
+                providers: AllowedModels::Only(providers),
+                agent_mode: false,
+                max_cost_usd_per_day: None,
+            };
+            let key = Principal { grant: Arc::new(grant), is_owner: false, ..Principal::owner() };
+            check_grant(&target, &settings, &key).map_err(|error| error.to_string())
+        };
+        let named = AllowedModels::Only(vec!["paid".into(), "gamma".into()]);
+        for id in ["gamma/shop/large", "gamma/shop", "paid"] {
+            let refused = says(id, &AllowedModels::All, &["other"]).unwrap_err();
+            assert!(refused.contains("`shop`") && refused.contains("`providers`"), "{refused}");
+            assert_eq!(says(id, &AllowedModels::All, &["shop"]), Ok(()), "{id}");
+        }
+        assert_eq!(says("paid", &named, &[]), Ok(()));
+        assert!(says("gamma/shop/large", &named, &[]).is_err());
+        assert_eq!(says("alpha/large", &AllowedModels::All, &[]), Ok(()));
+        let target = resolve_model("gamma/shop/large", &settings, &self::profiles()).unwrap();
+        assert!(check_grant(&target, &settings, &Principal::owner()).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! An example for each block of the reference. A test loads them all.
 
 /// The title of a section, and its example.
-pub(super) const EXAMPLES: [(&str, &str); 11] = [
+pub(super) const EXAMPLES: [(&str, &str); 12] = [
     (
         "Top level",
         "\
@@ -24,6 +24,23 @@ profiles:
   chat:                         # no tools, no files
     mode: model
     system_prompt_path: ~/prompts/chat.md
+",
+    ),
+    (
+        "`providers`",
+        "\
+providers:
+  openrouter:                   # built in: only the key is elsewhere
+    keys: [{command: [pass, show, openrouter]}]
+  home:
+    api: chat
+    base_url: http://192.168.1.20:8000/v1
+    models:
+      qwen3-coder: {context: 65536, images: false}
+profiles:
+  local:
+    executor: native
+    model: home/qwen3-coder
 ",
     ),
     (

@@ -1,0 +1,121 @@
+//! One short request to a provider that asks no model: which models there are and what they take.
+
+use std::{error::Error as _, time::Duration};
+
+use reqwest::{Client, Method, redirect};
+
+use super::{key::ProviderKey, provider::Provider};
+use crate::native::provider::Api;
+
+/// How long a provider may take for all of it.
+pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Lists of hundreds of models are long, but not longer than this.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Question<'a> {
+    /// All models.
+    Models,
+    /// One model, where the API has an address for each.
+    Model(&'a str),
+    /// One model of an Ollama server.
+    Show(&'a str),
+    /// All models of an LM Studio server.
+    LoadedModels,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ShortAnswer {
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
+impl ShortAnswer {
+    pub(super) const fn is_success(&self) -> bool {
+        200 <= self.status && self.status < 300
+    }
+}
+
+impl Question<'_> {
+    /// Returns the address, and the body if it is a POST.
+    fn request(&self, provider: &Provider) -> (String, Option<String>) {
+        let base = &*provider.base_url;
+        // These servers have addresses of their own beside the compatible ones.
+        let root = base.strip_suffix("/v1").unwrap_or(base);
+        match (self, provider.api) {
+            (Self::Models, Api::Messages) => (format!("{root}/v1/models"), None),
+            (Self::Model(id), Api::Messages) => (format!("{root}/v1/models/{id}"), None),
+            (Self::Models | Self::Model(_), Api::Chat | Api::Responses) => {
+                (format!("{base}/models"), None)
+            }
+            (Self::Show(id), _) => {
+                let body = serde_json::json!({ "model": id });
+                (format!("{root}/api/show"), Some(body.to_string()))
+            }
+            (Self::LoadedModels, _) => (format!("{root}/api/v0/models"), None),
+        }
+    }
+}
+
+/// Asks a provider. The error says why there is no answer.
+pub(super) async fn ask(
+    provider: &Provider,
+    key: Option<&ProviderKey>,
+    question: &Question<'_>,
+) -> Result<ShortAnswer, String> {
+    let (url, body) = question.request(provider);
+    let method = if body.is_some() { Method::POST } else { Method::GET };
+    let mut request = client(provider)?.request(method, url);
+    if provider.api == Api::Messages {
+        request = request.header("anthropic-version", "2023-06-01");
+    }
+    if let Some(key) = key {
+        request = match provider.api {
+            Api::Messages => request.header("x-api-key", key.expose()),
+            Api::Chat | Api::Responses => request.bearer_auth(key.expose()),
+        };
+    }
+    for (name, value) in &provider.headers {
+        request = request.header(&**name, &**value);
+    }
+    if let Some(body) = body {
+        request = request.header("content-type", "application/json").body(body);
+    }
+    let mut response = request.send().await.map_err(|error| describe(&error))?;
+    let status = response.status().as_u16();
+    let mut bytes = Vec::new();
+    while let Some(more) = response.chunk().await.map_err(|error| describe(&error))? {
+        bytes.extend_from_slice(&more);
+        if bytes.len() > MAX_BYTES {
+            return Err("its answer is too long".to_owned());
+        }
+    }
+    Ok(ShortAnswer { status, body: String::from_utf8_lossy(&bytes).into_owned() })
+}
+
+fn client(provider: &Provider) -> Result<Client, String> {
+    // An error means that this process has installed a provider already, which is as good.
+    let _chosen = rustls::crypto::ring::default_provider().install_default();
+    // A redirect would carry the key to another address.
+    let client = Client::builder().timeout(SHORT_TIMEOUT).redirect(redirect::Policy::none());
+    // A proxy cannot reach what is at home.
+    let client = if provider.is_local() { client.no_proxy() } else { client };
+    client.build().map_err(|error| describe(&error))
+}
+
+/// Says why there is no answer, without the address, which stands beside it.
+fn describe(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return format!("no answer within {} s", SHORT_TIMEOUT.as_secs());
+    }
+    let mut innermost = None;
+    let mut next = error.source();
+    while let Some(cause) = next {
+        innermost = Some(cause);
+        next = cause.source();
+    }
+    let cause = innermost.map_or_else(|| "unknown cause".to_owned(), ToString::to_string);
+    if error.is_connect() { format!("no connection: {cause}") } else { cause }
+}

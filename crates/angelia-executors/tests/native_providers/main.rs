@@ -1,0 +1,10 @@
+//! The providers of the native executor with real variables, files, commands and servers on loopback.
+//!
+//! - `keys`: where keys come from.
+//! - `servers`: what servers say about themselves and their models.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod keys;
+mod place;
+mod servers;

@@ -1,0 +1,143 @@
+//! Asks providers whether they can be used.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use angelia_executors::native::providers::{KeyState, Provider, ProviderCheck, check_provider};
+use serde::Serialize;
+
+use super::named_models;
+use crate::{
+    assemble::{App, StandaloneHost},
+    cli::{
+        error::{CommandError, Exit},
+        print,
+    },
+};
+
+#[derive(Debug, Serialize)]
+struct CheckEntry {
+    name: String,
+    base_url: String,
+    reachable: bool,
+    elapsed_ms: Option<u128>,
+    key: &'static str,
+    /// Tells the key apart from others.
+    key_fingerprint: Option<String>,
+    /// What is wrong, and what to do.
+    problem: Option<String>,
+    models: Vec<WindowEntry>,
+}
+
+#[derive(Debug, Serialize)]
+struct WindowEntry {
+    id: String,
+    context: u64,
+    context_source: &'static str,
+    output: Option<u64>,
+}
+
+pub(super) async fn run(app: &App, name: Option<&str>, json: bool) -> Result<Exit, CommandError> {
+    let standalone = StandaloneHost::start(app, "providers")?;
+    let host = standalone.host();
+    let providers: Vec<Arc<Provider>> = match name {
+        Some(name) => vec![find(app, name)?],
+        None => host.providers.configured().collect(),
+    };
+    if providers.is_empty() {
+        let hint = "set the variable of a key that `angelia providers list` names, or write `providers` \
+                    into config.yaml";
+        let error = CommandError::new(Exit::Unavailable, "no provider is configured");
+        return Err(error.with_hint(hint));
+    }
+    let mut exit = Exit::Done;
+    let mut out = Vec::new();
+    for provider in providers {
+        let models = named_models(app, &provider);
+        let check = check_provider(&provider, &models, host).await;
+        let problem = check.problem(&provider);
+        // A key that is missing or refused matters more than an address that may be down.
+        if let Some(failure) = &problem
+            && exit != Exit::NotLoggedIn
+        {
+            exit = Exit::of_failure(failure.kind);
+        }
+        let entry = entry(&provider, check, problem.map(|failure| failure.to_string()));
+        if json {
+            print::json_line(&entry, &mut out)?;
+        } else {
+            out.extend(report(&entry).bytes());
+        }
+    }
+    print::bytes(&out)?;
+    Ok(exit)
+}
+
+/// Finds a provider by name; the error says which there are.
+fn find(app: &App, name: &str) -> Result<Arc<Provider>, CommandError> {
+    let catalog = super::catalog(app);
+    // The name alone stands for any of its models.
+    let found = catalog.resolve(&format!("{name}/any")).map_err(|failure| {
+        let error = CommandError::usage(failure.message.to_string());
+        match failure.hint {
+            Some(hint) => error.with_hint(hint.to_string()),
+            None => error,
+        }
+    })?;
+    Ok(found.0)
+}
+
+fn entry(provider: &Provider, check: ProviderCheck, problem: Option<String>) -> CheckEntry {
+    let fingerprint = match &check.key {
+        KeyState::Accepted(key) => Some(key.fingerprint()),
+        _ => None,
+    };
+    let models = check.models.into_iter();
+    CheckEntry {
+        name: provider.name.to_string(),
+        base_url: provider.base_url.to_string(),
+        reachable: check.reached.is_ok(),
+        elapsed_ms: check.reached.ok().map(|elapsed| elapsed.as_millis()),
+        key: check.key.as_str(),
+        key_fingerprint: fingerprint,
+        problem,
+        models: models
+            .map(|(id, window)| WindowEntry {
+                id: id.to_string(),
+                context: window.context,
+                context_source: window.source.as_str(),
+                output: window.output,
+            })
+            .collect(),
+    }
+}
+
+/// Writes what was found out about a provider. Writing to a string cannot fail.
+fn report(entry: &CheckEntry) -> String {
+    let mark = if entry.problem.is_none() { "✓" } else { "✗" };
+    let mut text = format!("{mark} {}  {}", entry.name, entry.base_url);
+    if let Some(elapsed) = entry.elapsed_ms {
+        let _infallible = write!(text, "  answers in {elapsed} ms");
+    }
+    text += match entry.key {
+        "accepted" => ", accepts the key",
+        "not_needed" => ", needs no key",
+        _ => "",
+    };
+    if let Some(fingerprint) = &entry.key_fingerprint {
+        let _infallible = write!(text, " {fingerprint}…");
+    }
+    text.push('\n');
+    if let Some(problem) = &entry.problem {
+        let _infallible = writeln!(text, "    {problem}");
+    }
+    for WindowEntry { id, context, context_source, .. } in &entry.models {
+        let source = match *context_source {
+            "config" => "as you say",
+            "server" => "as it says",
+            "built_in" => "as is known of its family",
+            _ => "a guess; set `context` of the model",
+        };
+        let _infallible = writeln!(text, "    {id}: {context} tokens, {source}");
+    }
+    text
+}

@@ -1,0 +1,58 @@
+//! `angelia providers`: the providers of models for `executor: native`.
+//!
+//! - [`list`]: what is configured and built in.
+//! - [`check`]: asks them whether they can be used.
+
+mod check;
+mod list;
+
+use std::sync::Arc;
+
+use angelia_executors::native::providers::{Provider, ProviderCatalog};
+use clap::Subcommand;
+
+use super::error::{CommandError, Exit};
+use crate::assemble::App;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProvidersCommand {
+    /// List the providers of models: address, key, and the models that the configuration names.
+    List {
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ask providers whether they can be reached and accept the key; no model is asked.
+    Check {
+        /// The provider; by default all that are configured or have a key.
+        name: Option<String>,
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) async fn run(app: &App, command: &ProvidersCommand) -> Result<Exit, CommandError> {
+    match command {
+        ProvidersCommand::List { json } => list::run(app, *json),
+        ProvidersCommand::Check { name, json } => check::run(app, name.as_deref(), *json).await,
+    }
+}
+
+/// Returns the models of a provider that the configuration names, in `providers` or in a profile.
+fn named_models(app: &App, provider: &Provider) -> Vec<Arc<str>> {
+    let mut models: Vec<Arc<str>> = provider.models.keys().cloned().collect();
+    for model in app.config.native_models() {
+        let own = model.strip_prefix(&*provider.name).and_then(|rest| rest.strip_prefix('/'));
+        if let Some(id) = own.filter(|id| models.iter().all(|known| **known != **id)) {
+            models.push(id.into());
+        }
+    }
+    models
+}
+
+/// Returns the providers that this home knows.
+fn catalog(app: &App) -> ProviderCatalog {
+    let own = app.config.providers(app.environment.home().as_deref());
+    ProviderCatalog::new(own, app.environment.variables())
+}

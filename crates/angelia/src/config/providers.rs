@@ -1,0 +1,240 @@
+//! The providers of the configuration, and the checks of what depends on them: complete providers,
+//! profiles of `native` with a model of one, and keys that are for `native` only.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use angelia_executors::native::{
+    provider::QuirkOverrides,
+    providers::{BuiltInProvider, KeySource, ModelSettings, Provider, built_in::BUILT_IN},
+};
+
+use super::{
+    load::{Config, ProfileEntry},
+    node::ValueOrigin,
+    problem::{Problem, nearest},
+    reload::with_key,
+    types::{
+        ExecutorName, KeySetting, ModelFields, Profile, ProviderFields, ProviderName, expand_home,
+    },
+};
+
+/// The providers of a file.
+type ProviderMap = BTreeMap<ProviderName, ProviderFields>;
+
+/// The keys of a profile that only our own loop uses.
+const NATIVE_KEYS: [&str; 7] = [
+    "max_iterations",
+    "max_output_tokens",
+    "reasoning",
+    "sandbox",
+    "sandbox_read",
+    "sandbox_write",
+    "network",
+];
+
+const ONLY_NATIVE: &str = "is only for `executor: native`; set that, or remove it";
+const MODEL_FORM: &str = "write PROVIDER/MODEL, such as ollama/qwen3:8b";
+const OWN_ADDRESS: &str = "which is another one for every customer";
+
+impl Config {
+    /// Returns the providers of the file, complete. `home` is the owner's home, for `~/`.
+    pub(crate) fn providers(&self, home: Option<&Path>) -> Vec<Provider> {
+        let providers = self.effective.providers.iter();
+        providers.filter_map(|(name, fields)| complete(name, fields, home)).collect()
+    }
+
+    /// Returns the models that profiles use on our own loop, as `PROVIDER/MODEL`.
+    pub(crate) fn native_models(&self) -> impl Iterator<Item = &str> {
+        let profiles = self.profiles.values().flat_map(|entry| &entry.candidates);
+        let native = profiles.filter(|(executor, _)| *executor == ExecutorName::Native);
+        native.filter_map(|(_, profile)| profile.model.as_deref())
+    }
+
+    pub(super) fn check_providers(&self, home: Option<&Path>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (ProviderName(name), fields) in &self.effective.providers {
+            let path = format!("providers.{name}");
+            let origin = self.origin_of(["providers", name]);
+            problems.extend(incomplete(name, fields).map(|what| Problem::new(origin, &path, what)));
+            problems.extend(self.check_key_files(name, fields, home));
+        }
+        problems.extend(self.check_native_profiles());
+        problems.extend(self.check_native_keys());
+        problems.sort_by_key(Problem::line);
+        problems
+    }
+
+    fn origin_of<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> &ValueOrigin {
+        self.tree.at(path).map_or(&self.tree.origin, |node| &node.origin)
+    }
+
+    /// Checks that the files of keys can be found.
+    fn check_key_files(
+        &self,
+        name: &str,
+        fields: &ProviderFields,
+        home: Option<&Path>,
+    ) -> Option<Problem> {
+        let keys = fields.keys.iter().flatten();
+        let mut sources = keys.map(|key| key_source(key, home));
+        sources.any(|source| source.is_none()).then(|| {
+            let origin = self.origin_of(["providers", name, "keys"]);
+            let what = "starts with ~/ and HOME is not set; set it, or write the whole path";
+            Problem::new(origin, &format!("providers.{name}.keys"), what)
+        })
+    }
+
+    /// Checks that each profile that can only run on our own loop has a model of a known provider.
+    fn check_native_profiles(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, entry) in &self.profiles {
+            let [(ExecutorName::Native, profile)] = entry.candidates.as_slice() else { continue };
+            let (key, what) = match profile.model.as_deref() {
+                None => ("executor", format!("needs a `model`; {MODEL_FORM}")),
+                Some(model) => match self.unknown_provider(model) {
+                    Some(what) => ("model", what),
+                    None => continue,
+                },
+            };
+            let origin = self.key_origin(name, ExecutorName::Native, key);
+            problems.push(Problem::new(origin, &format!("profiles.{name}.{key}"), what));
+        }
+        problems
+    }
+
+    /// Describes what is wrong with the provider of `PROVIDER/MODEL`.
+    fn unknown_provider(&self, model: &str) -> Option<String> {
+        let name = match model.split_once('/') {
+            Some((name, model)) if !name.is_empty() && !model.is_empty() => name,
+            _ => return Some(format!("names no provider; {MODEL_FORM}")),
+        };
+        if is_known(&self.effective.providers, name) {
+            return None;
+        }
+        if BuiltInProvider::find(name).is_some() {
+            return Some(format!("needs `providers.{name}.base_url`, {OWN_ADDRESS}"));
+        }
+        let own = self.effective.providers.keys().map(|name| &*name.0);
+        let own = own.filter(|name| BuiltInProvider::find(name).is_none());
+        let names: Vec<&str> = own.chain(BUILT_IN.iter().map(|known| known.name)).collect();
+        let hint = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("add it to `providers`, or use one of: {}", names.join(", ")),
+        };
+        Some(format!("names the provider `{name}`, but there is none of this name; {hint}"))
+    }
+
+    /// Checks that no profile of another executor sets what would be ignored there.
+    fn check_native_keys(&self) -> Vec<Problem> {
+        let default = Profile::default();
+        let mut problems = Vec::new();
+        for (name, entry) in &self.profiles {
+            let [(executor, profile)] = entry.candidates.as_slice() else { continue };
+            if *executor == ExecutorName::Native {
+                continue;
+            }
+            // A value that changes nothing is no mistake: `config show` prints every key.
+            let is_set = |key: &&str| with_key(&default, profile, key) != default;
+            for key in NATIVE_KEYS.into_iter().filter(is_set) {
+                let origin = self.key_origin(name, *executor, key);
+                problems.push(Problem::new(origin, &format!("profiles.{name}.{key}"), ONLY_NATIVE));
+            }
+        }
+        problems
+    }
+}
+
+/// Returns whether a provider of this name can be used.
+fn is_known(providers: &ProviderMap, name: &str) -> bool {
+    let is_complete = BuiltInProvider::find(name).is_some_and(|known| known.base_url.is_some());
+    is_complete || providers.contains_key(&ProviderName(name.into()))
+}
+
+/// Decides whether a profile of `auto` can also run on our own loop, and with which model: its own if
+/// that has a provider, and if it has none, the only one that `providers` names.
+pub(super) fn settle_automatic_native(providers: &ProviderMap, entry: &mut ProfileEntry) {
+    if entry.candidates.len() < 2 {
+        return;
+    }
+    let only_model = || {
+        let mut models = providers.iter().flat_map(|(provider, fields)| {
+            fields.models.keys().map(move |model| format!("{}/{}", provider.0, model.0))
+        });
+        models.next().filter(|_| models.next().is_none())
+    };
+    let has_provider = |model: &String| {
+        let (provider, model) = model.split_once('/').unwrap_or_default();
+        !model.is_empty() && is_known(providers, provider)
+    };
+    entry.candidates.retain_mut(|(executor, profile)| {
+        if *executor != ExecutorName::Native {
+            return true;
+        }
+        profile.model = profile.model.take().or_else(only_model);
+        // A model without a provider is one of the agents'.
+        profile.model.as_ref().is_some_and(has_provider)
+    });
+}
+
+/// Says what a provider lacks.
+fn incomplete(name: &str, fields: &ProviderFields) -> Option<String> {
+    let known = BuiltInProvider::find(name);
+    let has_api = fields.api.is_some() || known.is_some();
+    let has_address =
+        fields.base_url.is_some() || known.is_some_and(|known| known.base_url.is_some());
+    let missing: Vec<&str> = [(has_api, "`api`"), (has_address, "`base_url`")]
+        .into_iter()
+        .filter_map(|(is_there, key)| (!is_there).then_some(key))
+        .collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let missing = missing.join(" and ");
+    if known.is_some() {
+        return Some(format!("has no {missing}, {OWN_ADDRESS}"));
+    }
+    let names: Vec<&str> = BUILT_IN.iter().map(|known| known.name).collect();
+    Some(format!("has no {missing}; only the built-in providers need none: {}", names.join(", ")))
+}
+
+/// Returns a provider with what the built-in one of its name adds; `None` if it is incomplete.
+fn complete(name: &ProviderName, fields: &ProviderFields, home: Option<&Path>) -> Option<Provider> {
+    let known = BuiltInProvider::find(&name.0);
+    let keys = match &fields.keys {
+        Some(keys) => keys.iter().map(|key| key_source(key, home)).collect::<Option<_>>()?,
+        None => known.map(BuiltInProvider::keys).unwrap_or_default(),
+    };
+    let headers = fields.headers.iter();
+    let models = fields.models.iter();
+    Some(Provider {
+        name: Arc::clone(&name.0),
+        api: fields.api.map(Into::into).or_else(|| known.map(|known| known.api))?,
+        base_url: match &fields.base_url {
+            Some(address) => Arc::clone(&address.0),
+            None => known?.base_url?.into(),
+        },
+        keys,
+        headers: headers.map(|(name, value)| (name.0.clone(), value.0.clone())).collect(),
+        quirks: QuirkOverrides::from(&fields.quirks),
+        models: models.map(|(id, model)| (id.0.clone(), model_settings(model))).collect(),
+    })
+}
+
+fn key_source(key: &KeySetting, home: Option<&Path>) -> Option<KeySource> {
+    Some(match key {
+        KeySetting::Env(name) => KeySource::Env(Arc::clone(&name.0)),
+        KeySetting::File(path) => KeySource::File(expand_home(&path.0, home)?),
+        KeySetting::Command(words) => KeySource::Command(words.0.clone()),
+    })
+}
+
+fn model_settings(model: &ModelFields) -> ModelSettings {
+    ModelSettings {
+        context: model.context.map(|tokens| tokens.0.into()),
+        output: model.output.map(|tokens| tokens.0.into()),
+        images: model.images,
+        tools: model.tools,
+        reasoning: model.reasoning,
+        price: model.price.as_ref().map(Into::into),
+    }
+}

@@ -1,0 +1,246 @@
+//! The providers of models for `executor: native`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use angelia_executors::native::{
+    provider::{
+        Api, QuirkOverrides,
+        quirks::{MaxTokensField, ReasoningEcho},
+    },
+    providers::check_address,
+};
+use serde::{Serialize, Serializer};
+
+use super::{
+    AgentCommand, BoundedCount, FixedPath, ModelId, ModelPrice, ProfileName, SecretValue,
+    VariableName,
+    choices::{ApiName, EchoName, MaxTokensName},
+};
+use crate::config::{
+    schema::inline_schema,
+    setting::{Setting, TextSetting, ValueCursor, settings},
+};
+
+settings! {
+    /// A provider of models.
+    ProviderFields {
+        /// The API that it speaks. `null`: the one that the built-in provider of this name speaks;
+        /// any other name needs one.
+        api: Option<ApiName> = None,
+        /// Its address, as the vendor's own library takes it: without `/v1` for `messages`, with it for
+        /// the others. `null`: that of the built-in provider of this name.
+        base_url: Option<BaseUrl> = None,
+        /// Where its key is: `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`, which prints the
+        /// key, or JSON with `token` and `expires_on`. The first that has one counts; `[]`: requests
+        /// carry no key. `null`: the variable of the built-in provider of this name.
+        keys: Option<Vec<KeySetting>> = None,
+        /// Sent with every request; the values are never printed.
+        headers: BTreeMap<HeaderName, SecretValue> = BTreeMap::new(),
+        /// How the server deviates from its API, where the built-in table of hosts is wrong or has
+        /// nothing.
+        quirks: QuirkSettings = QuirkSettings::default(),
+        /// What you know about its models, by their ids. A model that is not here can be used all the
+        /// same.
+        models: BTreeMap<ModelId, ModelFields> = BTreeMap::new(),
+    }
+}
+
+settings! {
+    /// What is known about a model.
+    ModelFields {
+        /// Tokens of the prompt and the answer together. `null`: the server is asked.
+        context: Option<TokenCount> = None,
+        /// Tokens of one answer.
+        output: Option<TokenCount> = None,
+        /// Whether it takes images. `null`: they are tried.
+        images: Option<bool> = None,
+        /// Whether it calls tools. `null`: they are offered.
+        tools: Option<bool> = None,
+        /// Whether it can be told how much to think. `null`: it is tried.
+        reasoning: Option<bool> = None,
+        /// What its tokens cost; overrides `prices` and the built-in table.
+        price: Option<ModelPrice> = None,
+    }
+}
+
+settings! {
+    /// Deviations of a server from its API; `null` keeps what is known about the host.
+    QuirkSettings {
+        /// `stop` may be reported for an answer that was cut off.
+        stop_unreliable: Option<bool> = None,
+        /// Tool calls may come as text.
+        text_tools: Option<bool> = None,
+        /// What the server wants back of its own reasoning.
+        reasoning_echo: Option<EchoName> = None,
+        /// The system prompt has the role `developer`.
+        developer_role: Option<bool> = None,
+        /// Takes `store`.
+        store: Option<bool> = None,
+        /// Takes `stream_options`.
+        stream_options: Option<bool> = None,
+        /// Takes `strict` on a tool.
+        strict: Option<bool> = None,
+        /// The name of the limit of output.
+        max_tokens_field: Option<MaxTokensName> = None,
+        /// The result of a tool must name the tool.
+        tool_result_name: Option<bool> = None,
+        /// Content is always a list of parts.
+        list_content: Option<bool> = None,
+        /// Refuses two messages of the user in a row.
+        merge_user_turns: Option<bool> = None,
+    }
+}
+
+/// A number of tokens.
+pub(crate) type TokenCount = BoundedCount<1, 100_000_000>;
+
+impl From<&QuirkSettings> for QuirkOverrides {
+    fn from(settings: &QuirkSettings) -> Self {
+        Self {
+            stop_unreliable: settings.stop_unreliable,
+            text_tools: settings.text_tools,
+            reasoning_echo: settings.reasoning_echo.map(ReasoningEcho::from),
+            developer_role: settings.developer_role,
+            store: settings.store,
+            stream_options: settings.stream_options,
+            strict: settings.strict,
+            max_tokens_field: settings.max_tokens_field.map(MaxTokensField::from),
+            tool_result_name: settings.tool_result_name,
+            list_content: settings.list_content,
+            merge_user_turns: settings.merge_user_turns,
+        }
+    }
+}
+
+impl From<ApiName> for Api {
+    fn from(name: ApiName) -> Self {
+        match name {
+            ApiName::Messages => Self::Messages,
+            ApiName::Chat => Self::Chat,
+            ApiName::Responses => Self::Responses,
+        }
+    }
+}
+
+impl From<EchoName> for ReasoningEcho {
+    fn from(name: EchoName) -> Self {
+        match name {
+            EchoName::None => Self::None,
+            EchoName::Signature => Self::Signature,
+            EchoName::Encrypted => Self::Encrypted,
+            EchoName::ReasoningContent => Self::ReasoningContent,
+            EchoName::ReasoningDetails => Self::ReasoningDetails,
+        }
+    }
+}
+
+impl From<MaxTokensName> for MaxTokensField {
+    fn from(name: MaxTokensName) -> Self {
+        match name {
+            MaxTokensName::MaxTokens => Self::MaxTokens,
+            MaxTokensName::MaxCompletionTokens => Self::MaxCompletionTokens,
+        }
+    }
+}
+
+/// The name of a provider, which stands before the `/` of a model.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct ProviderName(pub(crate) Arc<str>);
+
+inline_schema!(ProviderName, {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"});
+
+impl TextSetting for ProviderName {
+    const EXPECTS: &'static str = ProfileName::EXPECTS;
+
+    fn parse(text: &str) -> Option<Self> {
+        ProfileName::parse(text).map(|name| Self(name.0))
+    }
+}
+
+/// The address of a provider, without a slash at its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct BaseUrl(pub(crate) Arc<str>);
+
+inline_schema!(BaseUrl, {"type": "string", "pattern": "^https?://"});
+
+impl Setting for BaseUrl {
+    fn expects() -> String {
+        "an address such as https://api.example.com/v1".to_owned()
+    }
+
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        let Some(text) = place.text() else { return place.mismatch(&Self::expects()) };
+        match check_address(text) {
+            Ok(()) => Some(Self(text.trim_end_matches('/').into())),
+            Err(error) => place.reject(&error.to_string()),
+        }
+    }
+}
+
+/// The name of a header.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct HeaderName(pub(crate) Arc<str>);
+
+inline_schema!(HeaderName, {"type": "string", "pattern": "^[A-Za-z0-9-]+$"});
+
+impl TextSetting for HeaderName {
+    const EXPECTS: &'static str = "the name of a header: letters, digits and `-`";
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        (!text.is_empty() && text.chars().all(is_name))
+            .then(|| Self(text.to_ascii_lowercase().into()))
+    }
+}
+
+/// A place where a key may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeySetting {
+    Env(VariableName),
+    File(FixedPath),
+    Command(AgentCommand),
+}
+
+inline_schema!(KeySetting, {
+    "type": "object",
+    "minProperties": 1,
+    "maxProperties": 1,
+    "additionalProperties": false,
+    "properties": {
+        "env": {"type": "string", "pattern": "^[^=*\\s]+$"},
+        "file": {"type": "string", "pattern": "^(/|~/|~$)"},
+        "command": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+    },
+});
+
+impl Serialize for KeySetting {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Env(name) => serializer.collect_map([("env", name)]),
+            Self::File(path) => serializer.collect_map([("file", path)]),
+            Self::Command(words) => serializer.collect_map([("command", words)]),
+        }
+    }
+}
+
+impl Setting for KeySetting {
+    fn expects() -> String {
+        "`{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`".to_owned()
+    }
+
+    fn read(place: &ValueCursor<'_>) -> Option<Self> {
+        const KEYS: [&str; 3] = ["env", "file", "command"];
+        let [entry] = place.node.entries() else {
+            return place.mismatch(&Self::expects());
+        };
+        match entry.key.as_str() {
+            "env" => place.read_entry(entry).map(Self::Env),
+            "file" => place.read_entry(entry).map(Self::File),
+            "command" => place.read_entry(entry).map(Self::Command),
+            _ => {
+                place.report_unknown_key(entry, &KEYS);
+                None
+            }
+        }
+    }
+}
