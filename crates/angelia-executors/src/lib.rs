@@ -5,7 +5,7 @@
 //! - [`acp`]: any agent that speaks the Agent Client Protocol.
 //! - [`claude`]: Claude Code over its stream-json protocol.
 //! - [`codex`]: Codex through its app-server.
-//! - [`native`]: our own loop on a provider's API; so far what it is made of.
+//! - [`native`]: our own loop on a provider's API.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
 //! - [`scripted_claude`]: Claude Code's side of its protocol, for the parrot and for tests.
 //! - [`scripted_model`]: a model on loopback whose answers the prompts script, for tests and the
@@ -89,8 +89,13 @@ pub struct ModelIds {
 }
 
 /// Every executor. A new executor needs its `pub mod` above and its registration here.
-pub static EXECUTORS: &[Registration] =
-    &[claude::REGISTRATION, codex::REGISTRATION, acp::REGISTRATION, parrot::REGISTRATION];
+pub static EXECUTORS: &[Registration] = &[
+    claude::REGISTRATION,
+    codex::REGISTRATION,
+    acp::REGISTRATION,
+    native::REGISTRATION,
+    parrot::REGISTRATION,
+];
 
 /// The configuration files of all agents.
 pub fn agent_files() -> Vec<&'static str> {

@@ -15,8 +15,8 @@ use angelia_core::{
         PermissionLevel, SessionId, SessionSpec, Turn, TurnId, TurnOptions, TurnOrigin, Verdict,
     },
     ports::{
-        Agent, AgentEvent, ConversationError, EventSender, Executor, OpenRequest, TurnControl,
-        TurnIo,
+        Agent, AgentEvent, ConversationError, EmptyRecord, EventSender, Executor, OpenRequest,
+        TurnControl, TurnIo,
     },
 };
 use angelia_executors::selftest::TurnTrace;
@@ -94,7 +94,7 @@ impl DirectSession {
         native: Option<&NativeSessionId>,
     ) -> Result<Self, Failure> {
         let id = SessionId::from_uuid(Uuid::now_v7());
-        let opening = OpenRequest { session: id, spec, native };
+        let opening = OpenRequest { session: id, spec, native, record: &EmptyRecord };
         let agent = timeout(DEADLINE, executor.open(opening)).await.unwrap()?;
         Ok(Self {
             id,
@@ -120,7 +120,7 @@ impl DirectSession {
         native: &NativeSessionId,
     ) -> ConversationError {
         let session = SessionId::from_uuid(Uuid::now_v7());
-        let opening = OpenRequest { session, spec, native: Some(native) };
+        let opening = OpenRequest { session, spec, native: Some(native), record: &EmptyRecord };
         match timeout(DEADLINE, executor.open(opening)).await.unwrap() {
             Ok(_) => panic!("the conversation {native} was resumed"),
             Err(error) => error,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     engine_state::EngineState,
-    history::{self, ConversationEnd},
+    history::{self, ConversationEnd, StoredConversation},
     recorder::Recorder,
     session_actor::{LiveAgent, SessionActor},
     turn_runner::{SHUTDOWN_REASON, TurnGovernor, interrupted_outcome, store_failure},
@@ -43,7 +43,10 @@ impl SessionActor {
         };
         let record = Arc::clone(&self.record);
         let native = record.native.as_ref().filter(|_| record.spec.resume);
-        let opened = self.open_conversation(turn.id, &record.spec, native, governor).await?;
+        let is_begun = recorder.has_output();
+        let conversation = (&*record, is_begun);
+        let opened =
+            self.open_conversation(turn.id, &record.spec, native, conversation, governor).await?;
         let agent = match opened {
             Err(ConversationError::Lost) => {
                 self.open_from_record(turn, &record, recorder, governor).await?
@@ -58,14 +61,16 @@ impl SessionActor {
         turn: TurnId,
         spec: &SessionSpec,
         native: Option<&NativeSessionId>,
+        (session, is_begun): (&SessionRecord, bool),
         governor: &mut TurnGovernor,
     ) -> Result<Result<Box<dyn Agent>, ConversationError>, AgentOutcome> {
         // The timeouts start here: the wait for a slot or for an earlier attempt does not count.
         governor.restart(Instant::now());
-        let (shared, session) = (Arc::clone(&self.shared), self.id());
+        let shared = Arc::clone(&self.shared);
+        let record = StoredConversation { store: &*shared.store, session, turn, is_begun };
         let opening = async {
             let executor = shared.executor(&spec.executor)?;
-            executor.open(OpenRequest { session, spec, native }).await
+            executor.open(OpenRequest { session: session.id, spec, native, record: &record }).await
         };
         let rings = governor.watchdog.next_timeout();
         self.unless_interrupted(turn, Some(rings), opening).await
@@ -85,7 +90,8 @@ impl SessionActor {
         let history = history.map_err(unreadable)?;
         let notice = lost_notice(&history);
         let spec = SessionSpec { history, ..record.spec.clone() };
-        let opened = self.open_conversation(turn.id, &spec, None, governor).await?;
+        let conversation = (record, recorder.has_output());
+        let opened = self.open_conversation(turn.id, &spec, None, conversation, governor).await?;
         let agent = opened.map_err(failed_outcome)?;
         if let Err(error) = recorder.record(vec![EventKind::Notice(notice)]).await {
             agent.close(self.shared.limits.close_grace).await;

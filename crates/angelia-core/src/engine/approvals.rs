@@ -73,9 +73,10 @@ impl PendingApprovals {
             return allow("owner");
         }
         if !context.can_ask || context.level == PermissionLevel::Unattended {
-            let why = match &protected {
-                Some(path) => protected_reason(path),
-                None => "nobody is there to approve it; allow it with allowed_tools or \
+            let why = match (&protected, &request.access.must_ask) {
+                (Some(path), _) => protected_reason(path),
+                (None, Some(reason)) => format!("a person must approve it: {reason}"),
+                (None, None) => "nobody is there to approve it; allow it with allowed_tools or \
                          permissions in the profile, or run it from a terminal"
                     .to_owned(),
             };

@@ -1,15 +1,15 @@
 //! Rebuilds a session's conversation from the recorded events as messages with roles: for an agent
 //! that takes over from another or has lost its own, and for readers.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use super::transcript::UNFINISHED_TOOL_OUTPUT;
+use super::{transcript::UNFINISHED_TOOL_OUTPUT, turn_runner::store_failure};
 use crate::{
     model::{
-        BlockId, Content, EventKind, HistoryMessage, MessagePart, Role, SessionId, SessionRecord,
-        TextChannel, ToolId, TurnEvent, TurnId, TurnRecord,
+        BlockId, Content, EventKind, Failure, HistoryMessage, MessagePart, Role, SessionId,
+        SessionRecord, TextChannel, ToolId, TurnEvent, TurnId, TurnRecord,
     },
-    ports::{Page, Store, StoreError},
+    ports::{BoxFuture, ConversationRecord, Page, RecordedTurn, Store, StoreError},
 };
 
 const PAGE: usize = 256;
@@ -30,15 +30,9 @@ pub(super) async fn messages(
     session: &SessionRecord,
     end: ConversationEnd,
 ) -> Result<Vec<HistoryMessage>, StoreError> {
-    let mut turns = conversation_turns(store, session, end).await?;
     // A fork copies its parent's specification, and with it the history the parent started from.
     let mut messages = session.spec.history.clone();
-    if let Some(told) = session.spec.history_until
-        && let Some(last_told) = turns.iter().position(|turn| turn.id == told)
-    {
-        turns.drain(..=last_told);
-    }
-    for turn in &turns {
+    for turn in &turns_after_history(store, session, end).await? {
         let parts = answer_parts(&events_of(store, turn.id).await?);
         // Skip a turn without any answer: there is nothing to continue from its input.
         if !parts.is_empty() {
@@ -46,6 +40,59 @@ pub(super) async fn messages(
         }
     }
     Ok(messages)
+}
+
+/// The turns of a session as an agent gets them that keeps no conversation of its own.
+pub(super) struct StoredConversation<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) session: &'a SessionRecord,
+    /// The turn that the agent is opened for.
+    pub(super) turn: TurnId,
+    /// An earlier agent has begun to answer that turn.
+    pub(super) is_begun: bool,
+}
+
+impl fmt::Debug for StoredConversation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredConversation").field("session", &self.session.id).finish()
+    }
+}
+
+impl ConversationRecord for StoredConversation<'_> {
+    fn turns(&self) -> BoxFuture<'_, Result<Vec<RecordedTurn>, Failure>> {
+        let end = if self.is_begun {
+            ConversationEnd::After(self.turn)
+        } else {
+            ConversationEnd::Before(self.turn)
+        };
+        Box::pin(async move {
+            let read = async {
+                let mut recorded = Vec::new();
+                for turn in turns_after_history(self.store, self.session, end).await? {
+                    let events = events_of(self.store, turn.id).await?;
+                    let events = events.into_iter().map(|event| event.kind).collect();
+                    recorded.push(RecordedTurn { id: turn.id, input: turn.input, events });
+                }
+                Ok(recorded)
+            };
+            read.await.map_err(|error: StoreError| store_failure(&error))
+        })
+    }
+}
+
+/// Returns the turns of a session that the history of its specification does not have, oldest first.
+async fn turns_after_history(
+    store: &dyn Store,
+    session: &SessionRecord,
+    end: ConversationEnd,
+) -> Result<Vec<TurnRecord>, StoreError> {
+    let mut turns = conversation_turns(store, session, end).await?;
+    if let Some(told) = session.spec.history_until
+        && let Some(last_told) = turns.iter().position(|turn| turn.id == told)
+    {
+        turns.drain(..=last_told);
+    }
+    Ok(turns)
 }
 
 /// Returns the turns of a session, oldest first, after those of the sessions it was forked from.

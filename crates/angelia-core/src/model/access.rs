@@ -16,6 +16,8 @@ pub struct ToolAccess {
     pub cwd: Option<PathBuf>,
     /// Why the agent itself would not run this call without a person. `None`: it has no objection.
     pub vendor_objection: Option<Arc<str>>,
+    /// Why a person must decide, whatever the level and the patterns say.
+    pub must_ask: Option<Arc<str>>,
 }
 
 /// A command that a tool call runs.

@@ -126,19 +126,38 @@ impl PlanStatus {
 }
 
 /// Information for people. Notices never change how a turn runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Notice {
     pub level: NoticeLevel,
     /// Stable identifier for programs: `retrying`, `rate_limited`, `compacting`, `declined` …
     pub code: Arc<str>,
     pub text: Arc<str>,
+    /// The same in fields, for programs: a JSON object.
+    pub detail: Option<RawJson>,
 }
 
 impl Notice {
     pub fn new(level: NoticeLevel, code: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self { level, code: code.into(), text: text.into() }
+        Self { level, code: code.into(), text: text.into(), detail: None }
+    }
+
+    #[must_use]
+    pub fn with_detail(mut self, detail: RawJson) -> Self {
+        self.detail = Some(detail);
+        self
     }
 }
+
+impl PartialEq for Notice {
+    fn eq(&self, other: &Self) -> bool {
+        let detail =
+            |notice: &'_ Self| notice.detail.as_ref().map(|detail| detail.get().to_owned());
+        (self.level, &self.code, &self.text) == (other.level, &other.code, &other.text)
+            && detail(self) == detail(other)
+    }
+}
+
+impl Eq for Notice {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoticeLevel {

@@ -73,6 +73,9 @@ impl Authority<'_> {
         if let Some(path) = self.protected_path(request, &patterns) {
             return AccessCheck::Ask { protected: Some(path) };
         }
+        if request.request.access.must_ask.is_some() {
+            return AccessCheck::Ask { protected: None };
+        }
         if is_report {
             return AccessCheck::Proceed;
         }

@@ -396,6 +396,20 @@ fn a_report_is_stopped_only_by_rules_and_protected_paths() {
 }
 
 #[test]
+fn a_call_that_needs_a_person_is_allowed_by_no_level_and_no_pattern() {
+    let mut call = bash("git status");
+    call.access.must_ask = Some("there is no sandbox".into());
+    for level in [PermissionLevel::Ask, PermissionLevel::Edit, PermissionLevel::Unattended] {
+        for allowed in [&[][..], &["Bash"], &["Bash(git *)"]] {
+            let check = check(&rules(level, allowed, &[]), &call);
+            assert_eq!(check, AccessCheck::Ask { protected: None }, "{level:?} {allowed:?}");
+        }
+    }
+    let denied = check(&rules(PermissionLevel::Ask, &[], &["Bash"]), &call);
+    assert!(matches!(denied, AccessCheck::Deny(_)), "{denied:?}");
+}
+
+#[test]
 fn a_grant_allows_exactly_what_was_shown() {
     let rules = rules(PermissionLevel::Ask, &[], &[]);
     let offered = |request: &ApprovalRequest| {

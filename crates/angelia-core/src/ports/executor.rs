@@ -1,6 +1,6 @@
 //! Executors (kinds of agents), and agents (their live processes).
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::BoxFuture;
 use crate::model::{
     ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind, NativeSessionId,
-    PastConversation, PastTurn, QuotaReport, SessionId, SessionSpec, ToolId, Turn, TurnStatus,
+    PastConversation, PastTurn, QuotaReport, SessionId, SessionSpec, ToolId, Turn, TurnId,
+    TurnStatus,
 };
 
 /// A kind of agent that Angelia can drive.
@@ -100,6 +101,33 @@ pub struct OpenRequest<'a> {
     pub spec: &'a SessionSpec,
     /// The agent's own session to continue.
     pub native: Option<&'a NativeSessionId>,
+    /// What was said in the session, for an executor whose agents keep no conversation of their own.
+    pub record: &'a dyn ConversationRecord,
+}
+
+/// What was said in a session before, as the engine recorded it.
+pub trait ConversationRecord: fmt::Debug + Send + Sync {
+    /// Returns the turns that are not part of the specification's history, oldest first; those of the
+    /// sessions that this one was forked from come before its own.
+    fn turns(&self) -> BoxFuture<'_, Result<Vec<RecordedTurn>, Failure>>;
+}
+
+/// A turn as it was recorded.
+#[derive(Clone, Debug)]
+pub struct RecordedTurn {
+    pub id: TurnId,
+    pub input: Vec<Content>,
+    pub events: Vec<EventKind>,
+}
+
+/// A conversation of which nothing is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct EmptyRecord;
+
+impl ConversationRecord for EmptyRecord {
+    fn turns(&self) -> BoxFuture<'_, Result<Vec<RecordedTurn>, Failure>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 }
 
 /// A live process or connection, bound to one session.

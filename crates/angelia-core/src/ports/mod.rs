@@ -26,9 +26,9 @@ pub use commands::{CommandOutput, CommandProgram, CommandRunner, CommandSpec, Co
 pub use deliveries::{ChannelDelivery, DeliveryState, DeliveryStore};
 pub use edit_diff::EditDiffer;
 pub use executor::{
-    Activity, Agent, AgentEvent, AgentOutcome, ConversationError, EventSender, Executor,
-    ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState, OpenRequest, TurnControl,
-    TurnIo, UNKNOWN_MODEL_REASON,
+    Activity, Agent, AgentEvent, AgentOutcome, ConversationError, ConversationRecord, EmptyRecord,
+    EventSender, Executor, ExecutorCapabilities, ExecutorHealth, InstalledAgent, LoginState,
+    OpenRequest, RecordedTurn, TurnControl, TurnIo, UNKNOWN_MODEL_REASON,
 };
 pub use file_times::{FileStamp, FileStamps, FileTimes};
 pub use paths::{KnownPlaces, PathResolver};

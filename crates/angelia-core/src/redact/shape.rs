@@ -27,13 +27,14 @@ const fn secret_pattern(words: &'static [&'static str], pattern: &'static str) -
     SecretPattern { keywords: words, pattern, compiled: OnceLock::new() }
 }
 
-static SECRET_PATTERNS: [SecretPattern; 11] = [
+static SECRET_PATTERNS: [SecretPattern; 12] = [
     secret_pattern(&["sk-ant-"], r"sk-ant-[A-Za-z0-9_-]{8,}"),
     secret_pattern(&["sk-"], r"(?-u:\b)sk-[A-Za-z0-9_-]{20,}"),
     secret_pattern(
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"],
         r"(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}",
     ),
+    secret_pattern(&["glpat-"], r"glpat-[A-Za-z0-9_-]{16,}"),
     secret_pattern(&["xox"], r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
     secret_pattern(&["akia", "asia"], r"(?-u:\b)A[KS]IA[A-Z0-9]{16}"),
     secret_pattern(&["aiza"], r"AIza[A-Za-z0-9_-]{30,}"),

@@ -4,7 +4,7 @@
 //!
 //! The bytes come from any source, so that the clocks can be tested on paused time.
 
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
@@ -70,53 +70,77 @@ pub struct StreamDrop {
     pub has_shown_text: bool,
 }
 
-/// Reads an answer to its end. Events are passed on as they come, one batch per read; after an answer
-/// that broke off, the text that was shown is among them as a whole part, and no call is.
-pub async fn read_answer(
-    source: &mut impl ByteSource,
-    mut decoder: AnswerDecoder,
-    head: AnswerHead,
-    clocks: AnswerClocks,
-    mut emit: impl FnMut(Vec<ProviderEvent>),
-) -> AnswerOutcome {
-    let mut progress = Progress::new(head, clocks, Instant::now());
-    let mut document = Vec::new();
-    let cause = loop {
-        if decoder.has_ended() {
-            break Vec::new();
+/// Reads one answer. Events come in batches, one per read; after an answer that broke off, the text
+/// that was shown is among the last of them as a whole part, and no call is.
+#[derive(Debug)]
+pub struct AnswerReader<S> {
+    source: S,
+    /// `None`: the answer has ended.
+    decoder: Option<AnswerDecoder>,
+    progress: Progress,
+    document: Vec<u8>,
+    cause: Vec<String>,
+}
+
+impl<S: ByteSource> AnswerReader<S> {
+    pub fn new(source: S, decoder: AnswerDecoder, head: AnswerHead, clocks: AnswerClocks) -> Self {
+        let progress = Progress::new(head, clocks, Instant::now());
+        let (document, cause) = (Vec::new(), Vec::new());
+        Self { source, decoder: Some(decoder), progress, document, cause }
+    }
+
+    /// Returns the next events; `None`: the answer has ended, see [`Self::finish`]. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Vec<ProviderEvent>> {
+        loop {
+            let decoder = self.decoder.as_mut()?;
+            if decoder.has_ended() {
+                return self.end(Vec::new());
+            }
+            let (deadline, clock) = self.progress.next_deadline();
+            let read = timeout_at(deadline, self.source.next_bytes()).await;
+            let bytes = match read {
+                Err(_) => return self.end(vec![clock.to_owned()]),
+                Ok(Err(cause)) => return self.end(cause),
+                Ok(Ok(None)) => {
+                    return self.end(vec!["the stream ended without its last frame".to_owned()]);
+                }
+                Ok(Ok(Some(bytes))) => bytes,
+            };
+            self.progress.count_bytes(bytes.len(), Instant::now());
+            if self.progress.is_document {
+                self.document.extend_from_slice(&bytes);
+                continue;
+            }
+            let mut events = Vec::new();
+            let frames = decoder.feed(&bytes, &mut events);
+            self.progress.count_events(frames, &events, Instant::now());
+            if !events.is_empty() {
+                return Some(events);
+            }
         }
-        let (deadline, clock) = progress.next_deadline();
-        let bytes = match timeout_at(deadline, pin!(source.next_bytes())).await {
-            Err(_) => break vec![clock.to_owned()],
-            Ok(Err(cause)) => break cause,
-            Ok(Ok(None)) => break vec!["the stream ended without its last frame".to_owned()],
-            Ok(Ok(Some(bytes))) => bytes,
-        };
-        progress.count_bytes(bytes.len(), Instant::now());
-        if progress.is_document {
-            document.extend_from_slice(&bytes);
-            continue;
-        }
+    }
+
+    /// Ends the answer and returns its last events.
+    fn end(&mut self, cause: Vec<String>) -> Option<Vec<ProviderEvent>> {
+        let mut decoder = self.decoder.take()?;
         let mut events = Vec::new();
-        let frames = decoder.feed(&bytes, &mut events);
-        progress.count_events(frames, &events, Instant::now());
-        if !events.is_empty() {
-            emit(events);
+        if self.progress.is_document {
+            decoder.decode_document(&String::from_utf8_lossy(&self.document), &mut events);
         }
-    };
-    let mut events = Vec::new();
-    if progress.is_document {
-        decoder.decode_document(&String::from_utf8_lossy(&document), &mut events);
+        decoder.end(&mut events);
+        self.progress.count_events(0, &events, Instant::now());
+        self.cause = cause;
+        (!events.is_empty()).then_some(events)
     }
-    decoder.end(&mut events);
-    progress.count_events(0, &events, Instant::now());
-    if !events.is_empty() {
-        emit(events);
+
+    /// Says how the answer ended.
+    pub fn finish(self) -> AnswerOutcome {
+        self.progress.finish(self.cause, Instant::now())
     }
-    progress.finish(cause, Instant::now())
 }
 
 /// The answer so far.
+#[derive(Debug)]
 struct Progress {
     clocks: AnswerClocks,
     begun: Instant,

@@ -1,21 +1,55 @@
-//! Our own loop on a provider's API, without a vendor's program. The design, and which part of it
-//! exists, is in `docs/design/0029-native-executor.md`; nothing in the configuration reaches this
-//! code yet.
+//! The `native` executor: our own loop on a provider's API, without a vendor's program. The design is
+//! in `docs/design/0029-native-executor.md` and `0031-native-loop.md`.
 //!
+//! - `executor`, `agent`: implement the executor port.
+//! - `turn`: ask, stream, run the tools, ask again.
+//! - [`record`]: the conversation, from the recorded events.
+//! - `prompt`, [`instructions`]: what a model is told before the conversation.
+//! - [`providers`]: the providers that are configured, with their keys, prices and windows.
+//! - [`client`]: sends requests over HTTP.
 //! - [`provider`]: the APIs of models: requests to bytes, and bytes to events. Pure.
-//! - [`providers`]: who offers models, at which address, with which key and price.
 //! - [`arguments`]: repairs the arguments and the names of tool calls. Pure.
 //! - [`retry`]: what to do after a request has failed. Pure.
 //! - [`answer_reader`]: reads one answer, within its clocks, and describes one that broke off.
 //! - [`ending`]: whether an answer is finished. Pure.
+//! - [`text_calls`]: tool calls in the text of an answer. Pure.
 //! - [`tools`]: what a model can do on this machine (`docs/design/0030-native-tools.md`).
 //! - [`sandbox`]: the limits of the commands that a model runs.
 
+mod agent;
 pub mod answer_reader;
 pub mod arguments;
+pub mod client;
 pub mod ending;
+mod executor;
+pub mod instructions;
+mod prompt;
 pub mod provider;
 pub mod providers;
+pub mod record;
 pub mod retry;
 pub mod sandbox;
+pub mod text_calls;
 pub mod tools;
+mod turn;
+
+use std::sync::Arc;
+
+use angelia_core::ports::Executor;
+
+use crate::Registration;
+
+pub const REGISTRATION: Registration = Registration {
+    agent_files: &[],
+    name: executor::NAME,
+    about: "our own loop on a model's API: `model: PROVIDER/MODEL`",
+    model_ids: crate::ModelIds {
+        vendor_prefixes: &[],
+        agent_aliases: &[],
+        listed_models: &[],
+        by_provider: true,
+    },
+    npm: None,
+    selftest: None,
+    build: |host| Arc::new(executor::NativeExecutor::new(host)) as Arc<dyn Executor>,
+};

@@ -144,7 +144,7 @@ fn certificate_failure() -> Failure {
 /// Returns the failure that a person sees, in the provider's own words.
 fn failure_of(error: Option<&ProviderError>) -> Failure {
     let Some(error) = error else {
-        let message = "the connection to the provider broke off again and again";
+        let message = "the provider gave no whole answer";
         return Failure::new(FailureKind::Unavailable, message);
     };
     let (kind, hint) = match error.class {

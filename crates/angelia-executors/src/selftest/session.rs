@@ -9,8 +9,8 @@ use angelia_core::{
         Verdict,
     },
     ports::{
-        Agent, AgentEvent, AgentOutcome, BoxFuture, ConversationError, EventSender, OpenRequest,
-        TurnControl, TurnIo,
+        Agent, AgentEvent, AgentOutcome, BoxFuture, ConversationError, EmptyRecord, EventSender,
+        OpenRequest, TurnControl, TurnIo,
     },
 };
 use tokio::{
@@ -60,7 +60,7 @@ impl CheckedSession {
         native: Option<&NativeSessionId>,
     ) -> Result<Option<Self>, Defect> {
         let id = SessionId::from_uuid(Uuid::now_v7());
-        let opening = OpenRequest { session: id, spec, native };
+        let opening = OpenRequest { session: id, spec, native, record: &EmptyRecord };
         match timeout(START_LIMIT, agent.executor().open(opening)).await {
             Ok(Ok(agent)) => Ok(Some(Self { id, agent })),
             Ok(Err(ConversationError::Lost)) => Ok(None),

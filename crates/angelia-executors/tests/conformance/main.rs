@@ -11,15 +11,17 @@ mod codex;
 #[expect(dead_code, reason = "shared with the tests of other executors")]
 #[path = "../isolated_executor/mod.rs"]
 mod isolated_executor;
+mod native;
 mod parrot;
 #[path = "../parrot_program/mod.rs"]
 mod parrot_program;
+mod recorded;
 mod scripted;
 
 /// A new executor needs a fixture here.
 #[test]
 fn every_executor_is_in_the_suite() {
-    let suite = ["acp", "claude", "codex", "parrot"];
+    let suite = ["acp", "claude", "codex", "native", "parrot"];
     for registration in angelia_executors::EXECUTORS {
         assert!(suite.contains(&registration.name), "{registration:?}");
     }

@@ -3,7 +3,9 @@
 use std::{collections::VecDeque, time::Duration};
 
 use angelia_executors::native::{
-    answer_reader::{AnswerClocks, AnswerHead, AnswerOutcome, ByteSource, StreamDrop, read_answer},
+    answer_reader::{
+        AnswerClocks, AnswerHead, AnswerOutcome, AnswerReader, ByteSource, StreamDrop,
+    },
     provider::{AnswerDecoder, AnswerPart, Api, ErrorClass, ProviderEvent},
 };
 use bytes::Bytes;
@@ -65,11 +67,12 @@ async fn read(
 ) -> (AnswerOutcome, Vec<ProviderEvent>) {
     let head = AnswerHead { status: 200, request_id: Some("req_1".to_owned()), is_document: false };
     let mut events = Vec::new();
-    let mut script = Script(acts.into_iter().collect());
-    let decoder = AnswerDecoder::new(api, 7);
-    let outcome =
-        read_answer(&mut script, decoder, head, CLOCKS, |batch| events.extend(batch)).await;
-    (outcome, events)
+    let script = Script(acts.into_iter().collect());
+    let mut answer = AnswerReader::new(script, AnswerDecoder::new(api, 7), head, CLOCKS);
+    while let Some(batch) = answer.next().await {
+        events.extend(batch);
+    }
+    (answer.finish(), events)
 }
 
 fn dropped(outcome: AnswerOutcome) -> StreamDrop {

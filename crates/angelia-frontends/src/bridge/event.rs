@@ -90,6 +90,10 @@ pub enum BridgeEvent<'a> {
         level: &'static str,
         code: &'a str,
         text: &'a str,
+        /// The same in fields, for programs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<Map<String, Value>>")]
+        detail: Option<&'a RawValue>,
     },
     /// The next part of a message while it is written.
     AssistantDelta {
@@ -291,7 +295,13 @@ impl<'a> BridgeEvent<'a> {
     }
 
     pub(super) fn notice(ids: RunIds<'a>, notice: &'a Notice) -> Self {
-        Self::Notice { ids, level: notice.level.as_str(), code: &notice.code, text: &notice.text }
+        Self::Notice {
+            ids,
+            level: notice.level.as_str(),
+            code: &notice.code,
+            text: &notice.text,
+            detail: notice.detail.as_deref(),
+        }
     }
 
     /// Appends the event as one line.

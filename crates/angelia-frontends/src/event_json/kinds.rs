@@ -222,6 +222,8 @@ pub(super) struct NoticeJson {
     #[serde(default)]
     code: Arc<str>,
     text: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<RawJson>,
 }
 
 #[derive(Serialize, Deserialize)]

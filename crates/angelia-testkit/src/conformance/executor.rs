@@ -82,6 +82,11 @@ pub trait ExecutorFixture: Sync {
         false
     }
 
+    /// Reports whether an agent is a process. If not, only its commands are.
+    fn has_process(&self) -> bool {
+        true
+    }
+
     /// Returns a substring of the command line of each helper program that belongs to an agent
     /// besides the one that is started.
     fn helper_programs(&self) -> &'static [&'static str] {

@@ -14,7 +14,7 @@ use angelia_core::{
         Content, EventKind, Outcome, SessionId, SessionRecord, Turn, TurnEvent, TurnId, TurnRecord,
         TurnState, Usage,
     },
-    ports::{Agent, AgentEvent, EventSender, Lease, OpenRequest, Store, TurnIo},
+    ports::{Agent, AgentEvent, EmptyRecord, EventSender, Lease, OpenRequest, Store, TurnIo},
 };
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -55,7 +55,12 @@ impl UngovernedSession {
         let (lease, agent) = local.runtime.block_on(async {
             local.store.create_session(&record).await?;
             let lease = local.store.acquire_lease(record.id).await?;
-            let opening = OpenRequest { session: record.id, spec: &record.spec, native: None };
+            let opening = OpenRequest {
+                session: record.id,
+                spec: &record.spec,
+                native: None,
+                record: &EmptyRecord,
+            };
             let agent = executor.open(opening).await?;
             anyhow::Ok((lease, agent))
         })?;

@@ -34,6 +34,7 @@ pub struct Quirks {
     /// Takes a key under which it finds its cache again.
     pub cache_key: bool,
     pub thinking: ThinkingForm,
+    pub key_header: KeyHeader,
     /// Put on the first call of an answer of another issuer, because the server refuses a call
     /// without it.
     pub foreign_call_extra: Option<&'static str>,
@@ -60,6 +61,17 @@ pub enum ReasoningEcho {
 pub enum MaxTokensField {
     MaxTokens,
     MaxCompletionTokens,
+}
+
+/// The header that carries the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyHeader {
+    /// `authorization: Bearer KEY`.
+    Bearer,
+    /// `x-api-key: KEY`.
+    XApiKey,
+    /// `api-key: KEY`.
+    ApiKey,
 }
 
 /// How a Messages server is asked to think.
@@ -94,8 +106,8 @@ type QuirkChange = fn(&mut Quirks);
 const HOSTS: &[(&str, QuirkChange)] = &[
     ("api.anthropic.com", |quirks| quirks.thinking = ThinkingForm::Adaptive),
     ("api.openai.com", openai),
-    ("openai.azure.com", openai),
-    ("services.ai.azure.com", openai),
+    ("openai.azure.com", azure),
+    ("services.ai.azure.com", azure),
     ("openrouter.ai", |quirks| {
         quirks.reasoning_echo = ReasoningEcho::ReasoningDetails;
         quirks.list_content = true;
@@ -140,6 +152,11 @@ fn openai(quirks: &mut Quirks) {
     quirks.strict = true;
     quirks.cache_key = true;
     quirks.max_tokens_field = MaxTokensField::MaxCompletionTokens;
+}
+
+fn azure(quirks: &mut Quirks) {
+    openai(quirks);
+    quirks.key_header = KeyHeader::ApiKey;
 }
 
 fn reasoning_content(quirks: &mut Quirks) {
@@ -191,6 +208,10 @@ impl Quirks {
             cache_marks: api == Api::Messages,
             cache_key: false,
             thinking: ThinkingForm::Budget,
+            key_header: match api {
+                Api::Messages => KeyHeader::XApiKey,
+                Api::Chat | Api::Responses => KeyHeader::Bearer,
+            },
             foreign_call_extra: None,
         }
     }

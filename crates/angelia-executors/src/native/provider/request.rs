@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{CallerTool, ReasoningEffort};
+use angelia_core::model::{CallerTool, RawJson, ReasoningEffort};
 use serde::Serialize;
 
 use super::{
@@ -19,11 +19,13 @@ pub struct ProviderRequest<'a> {
     pub quirks: &'a Quirks,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestSettings {
     pub max_output_tokens: Option<u64>,
     /// `None`: the model's own default.
     pub effort: Option<ReasoningEffort>,
+    /// The schema of the answer's text.
+    pub output_schema: Option<RawJson>,
     /// The same for all requests of a session, so that a provider finds its cache.
     pub cache_key: Option<Arc<str>>,
     /// The model takes no images, or has refused one.

@@ -121,7 +121,11 @@ impl PreparedCall for BashCall {
             let done = if self.background {
                 self.jobs.start(&self.shell, &self.command, self.timeout).await
             } else {
-                self.run_to_end(&io).await
+                // If this future is dropped, the command is ended all the same.
+                let cancel = io.cancel.child_token();
+                let _guard = cancel.clone().drop_guard();
+                let jobs = Arc::clone(&self.jobs);
+                jobs.run_command(async move { self.run_to_end(&CallIo { cancel }).await }).await
             };
             done.into()
         })

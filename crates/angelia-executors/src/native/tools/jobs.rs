@@ -14,10 +14,10 @@ use angelia_core::task::TaskGroup;
 use tokio::{
     io::AsyncWriteExt as _,
     process::ChildStdin,
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     time::sleep,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     bash::{CommandStop, describe_end},
@@ -44,6 +44,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub struct Jobs {
     tasks: TaskGroup,
+    /// Commands that a call waits for.
+    commands: TaskTracker,
     output: Arc<OutputFolder>,
     next: AtomicU32,
     jobs: Mutex<BTreeMap<u32, Arc<Job>>>,
@@ -69,7 +71,13 @@ struct JobLog {
 impl Jobs {
     /// `tasks`: the session's, which it awaits when it is closed.
     pub fn new(tasks: &TaskGroup, output: Arc<OutputFolder>) -> Self {
-        Self { tasks: tasks.child(), output, next: AtomicU32::new(1), jobs: Mutex::default() }
+        Self {
+            tasks: tasks.child(),
+            commands: TaskTracker::new(),
+            output,
+            next: AtomicU32::new(1),
+            jobs: Mutex::default(),
+        }
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Job>>> {
@@ -126,9 +134,23 @@ impl Jobs {
         Ok(CallOutput::text(head + &look))
     }
 
-    /// Ends all jobs and waits for them.
+    /// Runs a command as a task, so that it is ended also if nobody waits for it any more.
+    pub(super) async fn run_command(
+        &self,
+        command: impl Future<Output = Result<CallOutput, CallError>> + Send + 'static,
+    ) -> Result<CallOutput, CallError> {
+        let (sender, done) = oneshot::channel();
+        self.tasks.spawn(self.commands.track_future(async move {
+            let _nobody_waits = sender.send(command.await);
+        }));
+        done.await.unwrap_or_else(|_| Err(CallError::new("the tool failed")))
+    }
+
+    /// Ends all jobs and commands, and waits for them.
     pub async fn close(&self, grace: Duration) {
         self.tasks.stop_token().cancel();
+        self.commands.close();
+        let _late = tokio::time::timeout(grace, self.commands.wait()).await;
         let ends: Vec<_> = self.all().values().map(|job| job.end.clone()).collect();
         for mut end in ends {
             let _late = tokio::time::timeout(grace, end.wait_for(Option::is_some)).await;

@@ -61,6 +61,12 @@ pub struct CallPlan {
 }
 
 impl CallPlan {
+    /// A call that touches nothing of this machine.
+    pub fn free(title: impl Into<Arc<str>>) -> Self {
+        let access = ToolAccess::default();
+        Self { class: ToolClass::Other, access, title: title.into(), must_ask: None }
+    }
+
     /// A call that reads below these paths.
     pub fn reads(title: impl Into<Arc<str>>, paths: Vec<PathBuf>) -> Self {
         let access = ToolAccess { reads: paths, ..ToolAccess::default() };

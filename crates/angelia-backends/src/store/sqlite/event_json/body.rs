@@ -234,6 +234,8 @@ pub(super) struct NoticeBody {
     level: NoticeLevel,
     code: Arc<str>,
     text: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<RawJson>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -13,10 +13,13 @@ use super::{
         request::{input_schema, marked_messages, to_bytes},
     },
     wire::{
-        ChatBody, ChatContent, ChatMessage, ChatPart, ChatTool, ImageUrl, RequestCall,
-        RequestFunction, StreamOptions, ToolFunction,
+        ChatBody, ChatContent, ChatMessage, ChatPart, ChatTool, ImageUrl, NamedSchema, RequestCall,
+        RequestFunction, ResponseFormat, StreamOptions, ToolFunction,
     },
 };
+
+/// The name that the schema of an answer must have.
+pub(in super::super) const ANSWER_NAME: &str = "answer";
 
 pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
@@ -37,6 +40,9 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
         max_tokens: limit_if(MaxTokensField::MaxTokens),
         max_completion_tokens: limit_if(MaxTokensField::MaxCompletionTokens),
         reasoning_effort: settings.effort.map(effort_word),
+        response_format: settings.output_schema.as_deref().map(|schema| {
+            ResponseFormat::JsonSchema { json_schema: NamedSchema { name: ANSWER_NAME, schema } }
+        }),
         prompt_cache_key: settings.cache_key.as_deref().filter(|_| quirks.cache_key),
         tools: tools.collect(),
         messages: encode_messages(request, messages),

@@ -22,10 +22,24 @@ pub(super) struct ChatBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<ChatTool<'a>>,
     pub(super) messages: Vec<ChatMessage<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ResponseFormat<'a> {
+    JsonSchema { json_schema: NamedSchema<'a> },
+}
+
+#[derive(Serialize)]
+pub(super) struct NamedSchema<'a> {
+    pub(super) name: &'static str,
+    pub(super) schema: &'a RawValue,
 }
 
 #[derive(Serialize)]

@@ -15,6 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
+pub(in crate::native) use self::wait::REQUEST_IDS;
 use self::{body::ErrorBody, wait::RetryHeaders};
 
 /// An error of a provider.

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::{Timestamp, fmt::rfc2822};
 
 /// Headers that name a request, the first that is there.
-const REQUEST_IDS: [&str; 5] =
+pub(in crate::native) const REQUEST_IDS: [&str; 5] =
     ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "cf-ray"];
 
 /// What the headers of an error say about the next attempt.

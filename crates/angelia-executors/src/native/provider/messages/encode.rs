@@ -10,8 +10,8 @@ use super::{
         request::{input_schema, marked_messages, to_bytes},
     },
     wire::{
-        CacheMark, ImageSource, MessagesBody, MessagesTool, OutputEffort, RequestBlock,
-        RequestMessage, Thinking,
+        CacheMark, ImageSource, MessagesBody, MessagesTool, OutputConfig, OutputFormat,
+        RequestBlock, RequestMessage, Thinking,
     },
 };
 
@@ -41,7 +41,11 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
     let system = &*request.conversation.system;
     let system = (!system.trim().is_empty())
         .then_some(RequestBlock::Text { text: system, cache_control: mark });
-    let (thinking, output_config) = thinking(settings.effort, max_tokens, quirks);
+    let (thinking, effort) = thinking(settings.effort, max_tokens, quirks);
+    let format =
+        settings.output_schema.as_deref().map(|schema| OutputFormat::JsonSchema { schema });
+    let output_config =
+        (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format });
     let marked = marked_messages(messages);
     let messages = messages.iter().enumerate().map(|(place, message)| {
         let mut message = encode_message(message, quirks);
@@ -66,7 +70,7 @@ fn thinking(
     effort: Option<ReasoningEffort>,
     max_tokens: u64,
     quirks: &Quirks,
-) -> (Option<Thinking>, Option<OutputEffort>) {
+) -> (Option<Thinking>, Option<&'static str>) {
     let (effort, budget) = match effort {
         None | Some(ReasoningEffort::Off) => return (None, None),
         Some(ReasoningEffort::Low) => ("low", 2_048),
@@ -77,7 +81,7 @@ fn thinking(
     match quirks.thinking {
         ThinkingForm::Adaptive => {
             let thinking = Thinking::Adaptive { display: "summarized" };
-            (Some(thinking), Some(OutputEffort { effort }))
+            (Some(thinking), Some(effort))
         }
         ThinkingForm::Budget => {
             // The budget is part of the output, and an answer must fit besides.

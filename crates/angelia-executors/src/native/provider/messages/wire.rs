@@ -15,7 +15,7 @@ pub(super) struct MessagesBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) thinking: Option<Thinking>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) output_config: Option<OutputEffort>,
+    pub(super) output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<MessagesTool<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,8 +31,17 @@ pub(super) enum Thinking {
 }
 
 #[derive(Serialize)]
-pub(super) struct OutputEffort {
-    pub(super) effort: &'static str,
+pub(super) struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) format: Option<OutputFormat<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum OutputFormat<'a> {
+    JsonSchema { schema: &'a RawValue },
 }
 
 #[derive(Serialize)]

@@ -5,12 +5,15 @@ use angelia_core::model::Content;
 use super::{
     super::{
         AssistantPart, Message, ProviderRequest, Quirks, ReasoningSeal,
-        chat::effort_word,
+        chat::{ANSWER_NAME, effort_word},
         image::data_url,
         quirks::ReasoningEcho,
         request::{input_schema, to_bytes},
     },
-    wire::{CallOutput, InputItem, InputPart, ReasoningRequest, ResponsesBody, ResponsesTool},
+    wire::{
+        CallOutput, InputItem, InputPart, ReasoningRequest, ResponsesBody, ResponsesTool,
+        TextFormat, TextSettings,
+    },
 };
 
 /// Asks for reasoning in a form that can be sent back, because the provider keeps nothing.
@@ -40,6 +43,9 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
         include: echoes.then_some(SEALED_REASONING).into_iter().collect(),
         max_output_tokens: settings.max_output_tokens,
         reasoning,
+        text: settings.output_schema.as_deref().map(|schema| TextSettings {
+            format: TextFormat::JsonSchema { name: ANSWER_NAME, schema },
+        }),
         prompt_cache_key: settings.cache_key.as_deref().filter(|_| quirks.cache_key),
         instructions: request.conversation.system.trim(),
         tools: tools.collect(),

@@ -20,12 +20,25 @@ pub(super) struct ResponsesBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning: Option<ReasoningRequest>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<TextSettings<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) instructions: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<ResponsesTool<'a>>,
     pub(super) input: Vec<InputItem<'a>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct TextSettings<'a> {
+    pub(super) format: TextFormat<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum TextFormat<'a> {
+    JsonSchema { name: &'static str, schema: &'a RawValue },
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,217 @@
+//! Sends requests to providers over HTTP. This is the only file that does: everything before it makes
+//! the bytes of a request, and everything after it reads the bytes of an answer.
+
+use std::{error::Error as _, time::Duration};
+
+use angelia_core::{
+    model::{Failure, FailureKind},
+    ports::Clock,
+};
+use bytes::Bytes;
+use reqwest::{
+    Client, Response, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect,
+};
+
+use super::{
+    answer_reader::{AnswerHead, ByteSource},
+    provider::{Api, ErrorReply, ProviderError, error::REQUEST_IDS, quirks::KeyHeader},
+};
+
+/// How long a server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The version of the Messages API that our requests are written for.
+const MESSAGES_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
+
+/// The body of an error is read up to this size.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// How many causes of a failed connection are told.
+const MAX_CAUSES: usize = 4;
+
+/// The address of an API, with everything that every request to it carries.
+#[derive(Clone)]
+pub struct Endpoint {
+    url: Url,
+    headers: HeaderMap,
+}
+
+/// Omits the headers because they hold the key.
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("url", &self.url.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// `base_url`: as the vendor's own library takes it. `headers`: those of the configuration, which
+    /// replace ours.
+    pub fn new<'a>(
+        api: Api,
+        base_url: &str,
+        key: Option<(KeyHeader, &str)>,
+        headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, Failure> {
+        let invalid = |what: &str| {
+            let message = format!("{what} of the provider at {base_url} cannot be used");
+            Failure::new(FailureKind::Invalid, message).with_hint("correct it in `providers`")
+        };
+        let base = base_url.trim_end_matches('/');
+        // The base URL of a Messages API has no version, but many people write one.
+        let base = match api {
+            Api::Messages => base.strip_suffix("/v1").unwrap_or(base),
+            Api::Chat | Api::Responses => base,
+        };
+        let url = format!("{base}{}", api.path()).parse().map_err(|_| invalid("the address"))?;
+        let mut all = HeaderMap::new();
+        if api == Api::Messages {
+            let (name, value) = MESSAGES_VERSION;
+            all.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        if let Some((header, key)) = key {
+            let (name, value) = match header {
+                KeyHeader::Bearer => ("authorization", format!("Bearer {key}")),
+                KeyHeader::XApiKey => ("x-api-key", key.to_owned()),
+                KeyHeader::ApiKey => ("api-key", key.to_owned()),
+            };
+            let mut value = HeaderValue::try_from(value).map_err(|_| invalid("the key"))?;
+            value.set_sensitive(true);
+            all.insert(HeaderName::from_static(name), value);
+        }
+        for (name, value) in headers {
+            let name = HeaderName::try_from(name).map_err(|_| invalid("a header"))?;
+            let value = HeaderValue::try_from(value).map_err(|_| invalid("a header"))?;
+            all.insert(name, value);
+        }
+        Ok(Self { url, headers: all })
+    }
+}
+
+/// Sends requests. Cheap to clone; all clones share their connections.
+#[derive(Clone, Debug)]
+pub struct ProviderClient {
+    client: Client,
+}
+
+/// What came back before the first byte of an answer.
+#[derive(Debug)]
+pub enum Reply {
+    Answer(AnswerHead, AnswerBytes),
+    Error(ProviderError),
+}
+
+/// Why there is no reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionError {
+    /// Outermost first.
+    pub causes: Vec<String>,
+    /// The certificate of the server is not accepted.
+    pub is_certificate: bool,
+}
+
+impl ProviderClient {
+    pub fn new() -> Result<Self, Failure> {
+        // An error means that this process has installed a provider already, which is as good.
+        let _chosen = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A redirect would carry the key to another address.
+            .redirect(redirect::Policy::none())
+            .build();
+        let client = client.map_err(|error| {
+            let causes = cause_chain(&error).join(": ");
+            Failure::new(FailureKind::Internal, format!("no HTTP client: {causes}"))
+        })?;
+        Ok(Self { client })
+    }
+
+    /// Sends a request and waits for the head of its answer. Dropping the future closes the
+    /// connection.
+    pub async fn post(
+        &self,
+        endpoint: &Endpoint,
+        body: Bytes,
+        clock: &dyn Clock,
+    ) -> Result<Reply, ConnectionError> {
+        let request = self
+            .client
+            .post(endpoint.url.clone())
+            .headers(endpoint.headers.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(body);
+        let response = request.send().await.map_err(|error| ConnectionError::of(&error))?;
+        if !response.status().is_success() {
+            return Ok(Reply::Error(read_error(response, clock).await));
+        }
+        let is_document = header(&response, "content-type")
+            .is_some_and(|kind| kind.trim_start().starts_with("application/json"));
+        let request_id = REQUEST_IDS.iter().find_map(|name| header(&response, name));
+        let status = response.status().as_u16();
+        let head = AnswerHead { status, request_id: request_id.map(str::to_owned), is_document };
+        Ok(Reply::Answer(head, AnswerBytes(response)))
+    }
+}
+
+impl ConnectionError {
+    fn of(error: &reqwest::Error) -> Self {
+        let causes = cause_chain(error);
+        let is_certificate = causes.iter().any(|cause| cause.contains("certificate"));
+        Self { causes, is_certificate }
+    }
+}
+
+fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
+    response.headers().get(name)?.to_str().ok()
+}
+
+async fn read_error(mut response: Response, clock: &dyn Clock) -> ProviderError {
+    let mut body = Vec::new();
+    // What has come counts, if the connection breaks off.
+    while let Ok(Some(bytes)) = response.chunk().await {
+        body.extend_from_slice(&bytes);
+        if body.len() >= MAX_ERROR_BYTES {
+            break;
+        }
+    }
+    let headers = response.headers().iter();
+    let headers: Vec<(&str, &str)> =
+        headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+    ProviderError::from_reply(&ErrorReply {
+        status: response.status().as_u16(),
+        headers: &headers,
+        body: &String::from_utf8_lossy(&body),
+        now: clock.now(),
+    })
+}
+
+/// The bytes of an answer.
+#[derive(Debug)]
+pub struct AnswerBytes(Response);
+
+impl ByteSource for AnswerBytes {
+    async fn next_bytes(&mut self) -> Result<Option<Bytes>, Vec<String>> {
+        self.0.chunk().await.map_err(|error| cause_chain(&error))
+    }
+}
+
+/// Returns what an error says and why, without the address, which may carry a secret.
+fn cause_chain(error: &reqwest::Error) -> Vec<String> {
+    let outermost = if error.is_connect() {
+        "cannot connect to the provider"
+    } else if error.is_timeout() {
+        "the provider took too long"
+    } else {
+        "the connection to the provider failed"
+    };
+    let mut causes = vec![outermost.to_owned()];
+    let mut next = error.source();
+    while let Some(cause) = next
+        && causes.len() < MAX_CAUSES
+    {
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
+    causes
+}

@@ -1,0 +1,280 @@
+//! Asks for one answer. A request that fails is sent again, changed or continued, as [`retry`] says.
+//!
+//! [`retry`]: crate::native::retry
+
+use std::time::Duration;
+
+use angelia_core::{
+    model::{EventKind, Failure, FailureKind, Notice, NoticeLevel},
+    ports::{Activity, AgentEvent, EventSender},
+};
+use bytes::Bytes;
+use tokio::time::{Instant, timeout};
+
+use super::{
+    CONTINUE_NOTE, TurnRun, TurnStop, answer_collector::Answer, drop_notice,
+    engine_link::EngineLink,
+};
+use crate::{
+    native::{
+        answer_reader::{AnswerOutcome, AnswerReader, StreamDrop},
+        client::Reply,
+        provider::{
+            AnswerDecoder, ErrorClass, ProviderError, ProviderRequest, ReportedTokens,
+            encode_request,
+        },
+        record::answer_event,
+        retry::{AttemptFault, MAX_RETRIES, RefusedPart, RetryState, RetryStep},
+    },
+    turn_driver::is_delta,
+};
+
+/// About as many bytes of a request are one token; a little more than there are, so that nothing is told
+/// without need.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// An attempt that gave no whole answer.
+struct FailedAttempt {
+    fault: AttemptFault,
+    /// `None`: the provider answered with an error before its answer began.
+    drop: Option<StreamDrop>,
+}
+
+impl FailedAttempt {
+    /// Whether the key was not accepted.
+    fn is_unauthorized(&self) -> bool {
+        matches!(&self.fault, AttemptFault::Error(error) if error.class == ErrorClass::Auth)
+    }
+}
+
+impl TurnRun<'_> {
+    pub(super) async fn ask(&mut self, link: &mut EngineLink) -> Result<Answer, TurnStop> {
+        let mut retry = RetryState::default();
+        let mut attempts = 0;
+        let mut is_renewed = false;
+        loop {
+            attempts += 1;
+            link.send(vec![AgentEvent::Activity(Activity::WaitingForModel)]).await;
+            let body = self.encode();
+            let sender = link.sender();
+            let failed = match link.run(self.attempt(body, &sender)).await? {
+                Ok(()) => {
+                    let answer = self.collector.finish();
+                    self.report_usage(&answer, link).await;
+                    return Ok(answer);
+                }
+                Err(failed) => failed,
+            };
+            if !std::mem::replace(&mut is_renewed, true)
+                && failed.is_unauthorized()
+                && let Some(endpoint) = self.setup.model.renewed_endpoint(&self.setup.host).await
+            {
+                self.endpoint = endpoint;
+                continue;
+            }
+            self.prepare_next(failed, attempts, &mut retry, link).await?;
+        }
+    }
+
+    fn encode(&mut self) -> Bytes {
+        let model = &self.setup.model;
+        let body = encode_request(&ProviderRequest {
+            issuer: &model.issuer,
+            conversation: self.state.log.conversation(),
+            tools: &self.setup.tools.definitions,
+            settings: &self.state.request,
+            quirks: &model.quirks,
+        });
+        self.request_bytes = body.len() as u64;
+        body.into()
+    }
+
+    /// Sends one request and reads its answer. Everything it learns is in `self`, so that dropping
+    /// the future loses nothing.
+    async fn attempt(&mut self, body: Bytes, sender: &EventSender) -> Result<(), FailedAttempt> {
+        let setup = self.setup;
+        let begun = Instant::now();
+        let no_reply = |cause: Vec<String>| StreamDrop {
+            elapsed: begun.elapsed(),
+            cause,
+            ..StreamDrop::default()
+        };
+        let dropped = |drop| FailedAttempt { fault: AttemptFault::Dropped, drop: Some(drop) };
+        let sent = setup.client.post(&self.endpoint, body, &*setup.host.clock);
+        let (head, bytes) = match timeout(setup.clocks.first_event, sent).await {
+            Err(_) => {
+                return Err(dropped(no_reply(vec!["the server did not answer in time".into()])));
+            }
+            Ok(Err(error)) if error.is_certificate => {
+                let drop = Some(no_reply(error.causes));
+                return Err(FailedAttempt { fault: AttemptFault::Certificate, drop });
+            }
+            Ok(Err(error)) => return Err(dropped(no_reply(error.causes))),
+            Ok(Ok(Reply::Error(error))) => {
+                return Err(FailedAttempt { fault: AttemptFault::Error(error), drop: None });
+            }
+            Ok(Ok(Reply::Answer(head, bytes))) => (head, bytes),
+        };
+        let place = self.state.log.conversation().messages.len() as u64;
+        let decoder = AnswerDecoder::new(setup.model.issuer.api, place);
+        let mut reader = AnswerReader::new(bytes, decoder, head, setup.clocks);
+        let mut has_spoken = false;
+        while let Some(events) = reader.next().await {
+            let mut out = Vec::new();
+            for event in events {
+                self.collector.take(event, &mut out);
+            }
+            self.apply(&out);
+            let first_words = !has_spoken && out.iter().any(is_delta);
+            sender.send(out).await;
+            if first_words {
+                has_spoken = true;
+                // The receiver of the first words may wait for this thread: let it run before more is
+                // read.
+                tokio::task::yield_now().await;
+            }
+        }
+        match reader.finish() {
+            AnswerOutcome::Whole => Ok(()),
+            AnswerOutcome::Dropped(drop) => Err(dropped(drop)),
+            AnswerOutcome::Failed(error, drop) => {
+                Err(FailedAttempt { fault: AttemptFault::Error(error), drop: Some(drop) })
+            }
+        }
+    }
+
+    async fn report_usage(&mut self, answer: &Answer, link: &EngineLink) {
+        if let Some(tokens) = answer.tokens {
+            let notice = self.truncation_notice(tokens);
+            let usage = self.count(tokens);
+            let events = [Some(EventKind::Usage(usage)), notice.map(EventKind::Notice)];
+            link.send(events.into_iter().flatten().map(AgentEvent::Event).collect()).await;
+        }
+    }
+
+    /// Says once if the server has read much less than it was sent: some servers at home cut a
+    /// conversation that is too long, and do not say so.
+    fn truncation_notice(&mut self, tokens: ReportedTokens) -> Option<Notice> {
+        let sent = self.request_bytes / BYTES_PER_TOKEN;
+        let has_images = self.state.log.has_images();
+        let is_cut = self.setup.model.provider.is_local() && tokens.prompt() * 2 < sent;
+        if !is_cut || has_images || std::mem::replace(&mut self.told_truncation, true) {
+            return None;
+        }
+        let text = format!(
+            "the server read {} tokens of about {sent}: its context window is probably smaller than the \
+             conversation; enlarge it there (for Ollama: `num_ctx`)",
+            tokens.prompt()
+        );
+        Some(Notice::new(NoticeLevel::Warning, "context_truncated", text))
+    }
+
+    /// Tells of an attempt that failed, and changes what the next one needs changed.
+    async fn prepare_next(
+        &mut self,
+        failed: FailedAttempt,
+        attempt: u32,
+        retry: &mut RetryState,
+        link: &mut EngineLink,
+    ) -> Result<(), TurnStop> {
+        let FailedAttempt { fault, drop } = failed;
+        let has_shown_text = self.collector.has_shown_text();
+        let mut out = Vec::new();
+        self.collector.complete_open_blocks(&mut out);
+        self.apply(&out);
+        let mut answer = self.collector.finish();
+        let error = match &fault {
+            AttemptFault::Error(error) => Some(error),
+            AttemptFault::Dropped | AttemptFault::Certificate => None,
+        };
+        let step = retry.next_step(&fault, has_shown_text, self.random());
+        let next = match &step {
+            RetryStep::Again { after, .. } | RetryStep::Continue { after } => Some(*after),
+            _ => None,
+        };
+        let notice = match (&drop, error, next) {
+            (Some(drop), ..) => {
+                Some(drop_notice::stream_dropped(drop, (attempt, MAX_RETRIES + 1), next))
+            }
+            (None, Some(error), Some(after)) => Some(drop_notice::retrying(error, after)),
+            _ => None,
+        };
+        out.extend(notice.map(|notice| AgentEvent::Event(EventKind::Notice(notice))));
+        link.send(std::mem::take(&mut out)).await;
+        self.report_usage(&answer, link).await;
+        if self.state.log.has_loose_blocks() {
+            // What was shown belongs to the conversation, also if nothing follows it; thoughts do not.
+            answer.keep_text();
+            let parts = answer.recorded_parts(Vec::new());
+            self.record(answer_event(&self.setup.model.issuer, &parts), &mut out);
+            self.text.push_str(&answer.text);
+            link.send(out).await;
+        }
+        match step {
+            RetryStep::Again { after, .. } => wait(after, link).await?,
+            RetryStep::Continue { after } => {
+                wait(after, link).await?;
+                self.say(CONTINUE_NOTE, link).await;
+            }
+            RetryStep::Without(part) => {
+                let request = &mut self.state.request;
+                match part {
+                    RefusedPart::Reasoning => request.without_reasoning = true,
+                    RefusedPart::Images => request.without_images = true,
+                    RefusedPart::SchemaKeywords => request.plain_schemas = true,
+                }
+            }
+            RetryStep::LowerOutput { tokens } => {
+                self.state.request.max_output_tokens = Some(tokens);
+            }
+            RetryStep::Shorten { window } => {
+                if let Some(window) = window {
+                    self.setup.model.learn_window(&self.setup.host, window);
+                }
+                return Err(overflow(error, window).into());
+            }
+            RetryStep::GiveUp(failure) => {
+                let failure = match drop {
+                    Some(drop) if error.is_none() => unreachable(failure, &drop),
+                    _ => failure,
+                };
+                let is_unknown = error.is_some_and(|error| error.class == ErrorClass::NotFound);
+                return Err(if is_unknown {
+                    TurnStop::UnknownModel(failure)
+                } else {
+                    TurnStop::Failed(failure)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a number between 0 and 1 that differs from process to process.
+    fn random(&self) -> f64 {
+        let [.., high, low] = *self.setup.host.clock.fresh_uuid().as_bytes();
+        f64::from(u16::from_be_bytes([high, low])) / f64::from(u16::MAX)
+    }
+}
+
+async fn wait(after: Duration, link: &mut EngineLink) -> Result<(), TurnStop> {
+    link.send(vec![AgentEvent::Activity(Activity::Retrying)]).await;
+    Ok(link.sleep(after).await?)
+}
+
+/// Adds to a failure why there was no whole answer.
+fn unreachable(failure: Failure, drop: &StreamDrop) -> Failure {
+    let message = format!("{}: {}", failure.message, drop.cause.join(": "));
+    let hint = failure.hint.unwrap_or_else(|| {
+        "`angelia providers check` tells whether the provider can be reached".into()
+    });
+    Failure { message: message.into(), hint: Some(hint), ..failure }
+}
+
+/// The failure of a conversation that is too long for its model.
+pub(super) fn overflow(error: Option<&ProviderError>, window: Option<u64>) -> Failure {
+    let size = window.map(|tokens| format!(" of {tokens} tokens")).unwrap_or_default();
+    let words = error.map(|error| format!(": {}", error.message)).unwrap_or_default();
+    let message = format!("the conversation does not fit the model's context window{size}{words}");
+    Failure::new(FailureKind::Invalid, message)
+        .with_hint("begin a new session, or take a model with a larger window")
+}

@@ -1,0 +1,201 @@
+//! Our own loop on the scripted model, in each of its APIs.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use angelia_core::{
+    model::{NativeSessionId, SessionSpec},
+    ports::Executor,
+};
+use angelia_executors::{
+    native::{
+        self,
+        provider::{Api, QuirkOverrides},
+        providers::{KeySource, Provider, ProviderCatalog},
+    },
+    scripted_model::{ModelServer, directive::tool_call_directive},
+    selftest::CheckedAgent,
+};
+use angelia_testkit::conformance::executor::{ExecutorFixture, LongTool};
+use serde_json::{Value, json};
+
+use crate::{isolated_executor::IsolatedExecutor, recorded::RecordedExecutor};
+
+pub(crate) struct NativeFixture {
+    place: IsolatedExecutor,
+    executor: Arc<dyn Executor>,
+    server: ModelServer,
+    tools: AtomicU32,
+}
+
+fn provider(name: &str, api: Api, server: &ModelServer) -> Provider {
+    let base_url = match api {
+        Api::Messages => server.base_url(),
+        Api::Chat | Api::Responses => server.openai_base_url(),
+    };
+    Provider {
+        name: name.into(),
+        api,
+        base_url: base_url.into(),
+        keys: Vec::new(),
+        headers: BTreeMap::default(),
+        quirks: QuirkOverrides::default(),
+        models: BTreeMap::default(),
+    }
+}
+
+impl NativeFixture {
+    pub(crate) fn new(api: Api) -> Self {
+        let server = ModelServer::start().unwrap();
+        let place = IsolatedExecutor::with(&native::REGISTRATION, |_, host| {
+            let locked = Provider {
+                keys: vec![KeySource::Env("NO_SUCH_KEY".into())],
+                ..provider("locked", api, &server)
+            };
+            let providers = [provider("scripted", api, &server), locked];
+            host.providers = Arc::new(ProviderCatalog::new(providers, &host.environment));
+        });
+        let executor = Arc::new(RecordedExecutor::new(Arc::clone(&place.executor)));
+        Self { place, executor, server, tools: AtomicU32::new(0) }
+    }
+
+    /// Returns a tool call whose command creates a new file when it runs.
+    fn tool(&self, command: impl FnOnce(&str) -> String) -> LongTool {
+        let number = self.tools.fetch_add(1, Ordering::Relaxed);
+        let running = format!("running-{number}");
+        LongTool {
+            prompt: CheckedAgent::approval_prompt(self, &command(&running)),
+            running: Some(self.place.isolated.work_dir().join(running)),
+        }
+    }
+}
+
+impl CheckedAgent for NativeFixture {
+    fn executor(&self) -> &Arc<dyn Executor> {
+        &self.executor
+    }
+
+    fn spec(&self) -> SessionSpec {
+        let mut spec = SessionSpec::new("native", self.place.isolated.work_dir());
+        spec.model = Some("scripted/model".into());
+        spec
+    }
+
+    fn say_prompt(&self, text: &str) -> String {
+        format!("ECHO:{text}")
+    }
+
+    fn words_prompt(&self, count: usize, pause: Duration) -> String {
+        format!("WORDS:{count}:{}", pause.as_millis())
+    }
+
+    fn approval_prompt(&self, command: &str) -> String {
+        tool_call_directive("bash", &json!({"command": command}))
+    }
+
+    fn write_prompt(&self, path: &Path, line: &str) -> Option<String> {
+        let input = json!({"path": path, "content": format!("{line}\n")});
+        Some(tool_call_directive("write", &input))
+    }
+
+    fn model_error_prompt(&self, message: &str) -> Option<String> {
+        Some(format!("STATUS:400 ECHO:{message}"))
+    }
+
+    fn tool_call_prompt(&self, tool: &str) -> Option<String> {
+        Some(tool_call_directive(tool, &json!({})))
+    }
+
+    /// The loop reads nothing of its owner.
+    fn plant_instructions(&self, _text: &str) -> Option<io::Result<()>> {
+        None
+    }
+
+    fn last_model_request(&self) -> Option<Value> {
+        self.server.model_requests().last().map(|last| last.json())
+    }
+
+    fn executes_commands(&self) -> bool {
+        true
+    }
+}
+
+impl ExecutorFixture for NativeFixture {
+    fn agent(&self) -> &dyn CheckedAgent {
+        self
+    }
+
+    fn mark(&self) -> String {
+        self.place.mark.clone()
+    }
+
+    fn has_process(&self) -> bool {
+        false
+    }
+
+    fn long_tool(&self) -> LongTool {
+        self.tool(|running| format!("touch {running}; exec sleep 60"))
+    }
+
+    fn escaped_tool(&self) -> LongTool {
+        self.tool(|running| format!("setsid sh -c 'touch {running}; exec sleep 60'"))
+    }
+
+    fn hang_prompt(&self) -> String {
+        "HANG_HEADERS".to_owned()
+    }
+
+    fn auth_failure(&self) -> (SessionSpec, String) {
+        let mut spec = CheckedAgent::spec(self);
+        spec.model = Some("locked/model".into());
+        (spec, "hello".to_owned())
+    }
+
+    /// An agent without a process cannot exit.
+    fn exit_prompt(&self) -> Option<String> {
+        None
+    }
+
+    fn structured_prompt(&self, value: &Value) -> Option<String> {
+        Some(format!("ECHO:{value}"))
+    }
+
+    fn has_record(&self, _native: &NativeSessionId) -> Option<bool> {
+        None
+    }
+}
+
+mod chat {
+    use angelia_executors::native::provider::Api;
+    use angelia_testkit::executor_conformance;
+
+    use super::NativeFixture;
+
+    executor_conformance!(NativeFixture::new(Api::Chat));
+}
+
+mod messages {
+    use angelia_executors::native::provider::Api;
+    use angelia_testkit::executor_conformance;
+
+    use super::NativeFixture;
+
+    executor_conformance!(NativeFixture::new(Api::Messages));
+}
+
+mod responses {
+    use angelia_executors::native::provider::Api;
+    use angelia_testkit::executor_conformance;
+
+    use super::NativeFixture;
+
+    executor_conformance!(NativeFixture::new(Api::Responses));
+}
