@@ -155,8 +155,11 @@ impl VersionLab {
         lab.publish(&json!({"name": PACKAGE, "version": OLD, "bin": {"claude": "cli.js"}}));
         let part = "@anthropic-ai/claude-code-part";
         lab.publish(&json!({"name": part, "version": NEW}));
+        // npm does not download what is for another platform.
+        let foreign = "@anthropic-ai/claude-code-foreign";
+        lab.publish(&json!({"name": foreign, "version": NEW, "os": ["aix"]}));
         lab.publish(&json!({"name": PACKAGE, "version": NEW, "bin": {"claude": "cli.js"},
-            "optionalDependencies": {part: NEW},
+            "optionalDependencies": {part: NEW, foreign: NEW},
             "scripts": {"postinstall": "touch script-has-run"}}));
         lab
     }

@@ -135,8 +135,8 @@ fn remove_abandoned(parent: &Path) {
 }
 
 /// npm compares the archive of each package with its checksum while it unpacks it, and writes the
-/// checksum into the lock file. Fails unless every package has one, and the agent's own is the one that
-/// was published. Returns the number of packages.
+/// checksum into the lock file. Fails unless every package that is there has one, and the agent's own is
+/// the one that was published. Returns the number of packages that are there.
 fn verify(
     folder: &Path,
     agent: &AgentVersion,
@@ -157,8 +157,10 @@ fn verify(
     let lock = fs::read(folder.join("package-lock.json")).ok();
     let lock: Option<Lock> = lock.and_then(|lock| serde_json::from_slice(&lock).ok());
     let lock = lock.ok_or_else(|| wrong(format!("npm wrote no lock file for {agent}")))?;
-    // The entry without a name is the folder itself.
-    let packages: Vec<_> = lock.packages.iter().filter(|(place, _)| !place.is_empty()).collect();
+    // The entry without a name is the folder itself. The lock file also names the packages for other
+    // platforms, which npm has not downloaded.
+    let is_there = |place: &str| !place.is_empty() && folder.join(place).is_dir();
+    let packages: Vec<_> = lock.packages.iter().filter(|(place, _)| is_there(place)).collect();
     for (place, package) in &packages {
         let is_hashed =
             package.integrity.as_deref().is_some_and(|hash| hash.starts_with("sha512-"));
