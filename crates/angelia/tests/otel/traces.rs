@@ -87,6 +87,22 @@ fn a_daemon_sends_spans_while_it_runs() {
 }
 
 #[test]
+fn a_restart_loses_no_span() {
+    let collector = Collector::start();
+    let mut machine = machine(&collector);
+    // Longer than the test: nothing is sent but what must not be lost.
+    machine.set("OTEL_BSP_SCHEDULE_DELAY", "600000");
+    let daemon = machine.serve();
+    machine.angelia(&["run", "hello"]).assert_code(0);
+    assert!(collector.spans().is_empty(), "{:#?}", collector.spans());
+    machine.angelia(&["restart"]).assert_code(0);
+    only(collector.spans());
+    machine.angelia(&["run", "again"]).assert_code(0);
+    daemon.stop().assert_code(0);
+    assert_eq!(collector.spans().len(), 2, "those of both programs, once");
+}
+
+#[test]
 fn nothing_is_sent_unless_it_is_asked_for() {
     let collector = Collector::start();
     for (name, value) in [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_SDK_DISABLED", "true")] {
