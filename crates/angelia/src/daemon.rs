@@ -83,6 +83,7 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
     }
     let doors = TaskGroup::new();
     let bus = open::open_for_serve(app, &doors).await;
+    let delivery_queue = hosting::open_delivery_queue(app, &doors).await?;
     let models = LiveModels::from(model_apis::model_settings(&app.config));
     config_watch::spawn_watch(&app.live_config, &models, address, &local, &doors);
     let (restarts, mut restart_requests) = RestartRequests::new();
@@ -108,6 +109,7 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
         tasks: doors.clone(),
         restarts,
         bus: bus.as_ref().map(OpenBus::api),
+        delivery_queue: Some(delivery_queue.clone()),
     });
     http::serve_tcp(tcp, Arc::clone(&state), &doors);
     http::serve_unix(unix, state, &doors);
@@ -115,7 +117,6 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
         let terminal = AuditActor::Terminal;
         local.engine.record_audit(terminal, AuditAction::Exposure, exposed).await;
     }
-    let delivery_queue = hosting::open_delivery_queue(app, &doors).await?;
     let schedule_bus = bus.as_ref().map(|bus| Arc::clone(&bus.bus));
     let bus = bus.map(|bus| serve_bus(app, &local, bus, delivery_queue.clone(), &doors));
     hosting::spawn_scheduler(app, &local, schedule_bus, delivery_queue, &doors);

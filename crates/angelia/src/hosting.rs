@@ -48,6 +48,9 @@ use crate::{
 /// The variable that names the endpoint of a process on the bus.
 pub(crate) const ENDPOINT_VARIABLE: &str = "HERMES_BUS_ENDPOINT";
 
+/// The platforms that this program can send to, set up or not.
+pub(crate) const PLATFORMS: [&str; 1] = ["webhook"];
+
 /// The delay before a lost endpoint name is claimed again.
 const RECLAIM_DELAY: Duration = Duration::from_secs(5);
 

@@ -12,6 +12,7 @@ use super::{
     keys,
     metrics::Metrics,
 };
+use crate::chat::DeliveryQueue;
 
 /// The state as handlers extract it.
 pub(super) type SharedState = State<Arc<ApiState>>;
@@ -47,6 +48,8 @@ pub struct ApiState {
     pub restarts: RestartRequests,
     /// The bus, if this daemon has one.
     pub bus: Option<BusApi>,
+    /// The channels to which the results of schedules can go; `None`: this daemon runs no schedules.
+    pub delivery_queue: Option<DeliveryQueue>,
 }
 
 impl ApiState {

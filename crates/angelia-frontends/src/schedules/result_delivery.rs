@@ -1,4 +1,5 @@
-//! Sends the result of an occurrence to a channel or to an endpoint of the bus.
+//! Sends the result of an occurrence to a channel or to an endpoint of the bus, and says whether a
+//! result could be sent somewhere.
 
 use std::{fmt, sync::Arc};
 
@@ -22,6 +23,43 @@ pub struct ResultDelivery {
     /// The endpoint in whose name messages are sent.
     pub from: EndpointName,
 }
+
+/// Where results go, by what `to` says.
+enum ResultTarget {
+    Channel,
+    Endpoint(EndpointName),
+}
+
+impl ResultTarget {
+    /// Finds what `to` means: a channel that is set up, else an endpoint. The name of an endpoint has
+    /// no `:` here, so that a channel that is not set up is not taken for one.
+    fn find(to: &str, delivery_queue: &DeliveryQueue) -> Result<Self, String> {
+        match delivery_queue.check_channel(to) {
+            Ok(()) => Ok(Self::Channel),
+            Err(AddressError::UnknownPlatform { .. } | AddressError::Malformed(_))
+                if !to.contains(':') =>
+            {
+                EndpointName::new(to).map(Self::Endpoint).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Checks that a result can be sent there. An endpoint that nobody has used yet is fine: the bus keeps
+/// the message.
+pub(crate) fn check_result_target(
+    to: &str,
+    delivery_queue: &DeliveryQueue,
+    has_bus: bool,
+) -> Result<(), String> {
+    match ResultTarget::find(to, delivery_queue)? {
+        ResultTarget::Endpoint(_) if !has_bus => Err(NO_BUS.to_owned()),
+        ResultTarget::Endpoint(_) | ResultTarget::Channel => Ok(()),
+    }
+}
+
+const NO_BUS: &str = "this daemon has no bus";
 
 /// A result that will arrive, or be given up, without further help.
 #[derive(Debug)]
@@ -50,18 +88,14 @@ impl ResultDelivery {
             Some(turn) => format!("schedule-{turn}"),
             None => format!("schedule-{}-{}", schedule.id, occurrence.due_at),
         };
-        match self.delivery_queue.check_channel(to) {
-            Ok(()) => {
+        let to = match ResultTarget::find(to, &self.delivery_queue)? {
+            ResultTarget::Endpoint(name) => name,
+            ResultTarget::Channel => {
                 let sending = self.delivery_queue.send(&id, to, text).await;
                 return sending.map(SentResult::Delivering).map_err(|error| error.to_string());
             }
-            // Without a chat this may be an endpoint.
-            Err(AddressError::UnknownPlatform { .. } | AddressError::Malformed(_))
-                if !to.contains(':') => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        let bus = self.bus.as_deref().ok_or("this daemon has no bus")?;
-        let to = EndpointName::new(to).map_err(|error| error.to_string())?;
+        };
+        let bus = self.bus.as_deref().ok_or(NO_BUS)?;
         let body = json!({
             "type": "schedule",
             "text": text,

@@ -76,6 +76,7 @@ fn bus_api_harness(with_bus: bool) -> BusApiHarness {
             incoming: heard,
             clock: Arc::new(CountingClock::default()),
         }),
+        delivery_queue: None,
     };
     BusApiHarness { router: router(Arc::new(state)), published, tasks }
 }

@@ -50,6 +50,7 @@ pub(crate) fn api_state(
         allowed_origins: Vec::new(),
         restarts: angelia_frontends::http::RestartRequests::new().0,
         bus: None,
+        delivery_queue: None,
         models: models.into(),
         recent_requests: RecentRequests::default(),
         caller_limits: CallerLimits::default(),

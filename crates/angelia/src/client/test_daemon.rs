@@ -154,6 +154,7 @@ impl TestDaemon {
             tasks: TaskGroup::new(),
             restarts: angelia_frontends::http::RestartRequests::new().0,
             bus: None,
+            delivery_queue: None,
         });
         let (doors, folder) = (TaskGroup::new(), tempfile::tempdir().unwrap());
         let stage = Self { control: strings, engine, store, folder, _listeners: doors.clone() };

@@ -111,6 +111,27 @@ fn what_cannot_be_scheduled_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_result_is_sent_only_where_something_can_be() {
+    let machine = machine();
+    let add = |to: &str| machine.angelia(&["schedule", "add", "--every", "1h", "--to", to, "x"]);
+    for serving in [false, true] {
+        let _serving = serving.then(|| machine.serve());
+        let refused = add("pigeon:roof");
+        refused.assert_code(2).assert_stderr("there is no platform `pigeon`");
+        refused.assert_stderr("an endpoint");
+        add("web hook:team").assert_code(2).assert_stderr("is not a channel");
+        add(" desk").assert_code(2).assert_stderr("blank");
+        // Nobody listens there, but the bus keeps what comes.
+        add("desk").assert_code(0);
+    }
+    // Only the daemon knows that the webhook is not set up, and which endpoints there are.
+    let _serving = machine.serve();
+    let refused = add("webhook:team");
+    refused.assert_code(2).assert_stderr("none is set up").assert_stderr("the bus knows angelia");
+    assert_eq!(schedules(&machine).len(), 2);
+}
+
+#[test]
 fn an_agent_cannot_schedule_anything() {
     let machine = machine();
     let _serving = machine.serve();

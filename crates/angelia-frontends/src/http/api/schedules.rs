@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        ConnectionSource, HttpError,
+        ApiState, ConnectionSource, HttpError,
         body::{JsonBody, QueryParams},
         resources::{OccurrenceResource, ResourceList, ScheduleResource},
         state::SharedState,
@@ -26,6 +26,7 @@ use super::{
     PathId,
     paging::PageQuery,
 };
+use crate::schedules::check_result_target;
 
 /// How many results of a schedule are shown.
 const MAX_RESULTS: usize = 20;
@@ -83,7 +84,7 @@ impl NewScheduleBody {
             return Err(format!("{at} has passed"));
         }
         if let Some(to) = &self.to {
-            // A channel is checked when its text is sent: what is configured may change.
+            // Which channels there are is known to the daemon.
             EndpointName::check(to).map_err(|error| format!("to: {error}"))?;
         }
         let mut record = ScheduleRecord {
@@ -166,6 +167,11 @@ pub(super) async fn create(
             return Err(HttpError::invalid(format!("profile: there is no profile `{profile}`")));
         }
     }
+    if let (Some(to), Some(queue)) = (&body.to, &state.delivery_queue) {
+        check_result_target(to, queue, state.bus.is_some()).map_err(|error| {
+            HttpError::invalid(format!("to: {error}")).with_hint(list_endpoints(&state))
+        })?;
+    }
     let engine = &state.engine;
     let record = body.into_record(engine.fresh_id(), engine.now()).map_err(HttpError::invalid)?;
     engine.add_schedule(&record).await?;
@@ -173,6 +179,28 @@ pub(super) async fn create(
     engine.record_audit(source.audit_actor().await, AuditAction::Schedule, subject).await;
     let shown = describe(engine, &ScheduleSummary { record, last: None }).await?;
     Ok((StatusCode::CREATED, Json(shown)))
+}
+
+/// How many endpoints of the bus are named to somebody who has named none.
+const MAX_NAMED_ENDPOINTS: usize = 10;
+
+/// Says what a result can be sent to besides channels.
+fn list_endpoints(state: &ApiState) -> String {
+    let Some(api) = &state.bus else {
+        return "a channel is `platform:chat`; there are no endpoints without a bus".to_owned();
+    };
+    let endpoints = api.bus.endpoints();
+    let names: Vec<&str> = endpoints.iter().map(|one| one.name.as_str()).collect();
+    let (shown, rest) = names.split_at(names.len().min(MAX_NAMED_ENDPOINTS));
+    let more = match rest.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let known = match shown {
+        [] => "the bus knows none yet".to_owned(),
+        shown => format!("the bus knows {}{more}", shown.join(", ")),
+    };
+    format!("a channel is `platform:chat`, an endpoint a name without `:`; {known}")
 }
 
 /// Describes what was done to a schedule, for the audit.

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use angelia_backends::file_times::RealFileTimes;
-use angelia_core::{model::Trigger, ports::FileTimes as _};
+use angelia_core::{
+    model::Trigger,
+    ports::{ChannelAddress, FileTimes as _},
+};
 use angelia_frontends::http::{NewScheduleBody, find_zone};
 use clap::Args;
 use jiff::{Timestamp, tz::TimeZone};
@@ -15,6 +18,7 @@ use crate::{
         error::{CommandError, Exit},
         print,
     },
+    hosting::PLATFORMS,
     records::Records,
     resolve,
 };
@@ -86,6 +90,9 @@ pub(super) async fn run(app: &App, records: &Records, args: AddArgs) -> Result<E
     {
         let message = format!("there is no profile `{profile}`");
         return Err(CommandError::usage(message).with_hint("`angelia config show` prints them"));
+    }
+    if let (Records::Store(_), Some(to)) = (records, &args.to) {
+        check_platform(to)?;
     }
     let cwd = args.cwd.as_deref().map(existing_directory).transpose()?;
     let session = match &args.session {
@@ -159,6 +166,26 @@ fn read_trigger(args: &AddArgs, zone: &TimeZone) -> Result<(Trigger, String), Co
         return Err(usage(&format!("--at: {} has passed", args.at.as_deref().unwrap_or_default())));
     }
     Ok((trigger, prompt.clone()))
+}
+
+/// Checks that a daemon could send a result there. Only the daemon knows which channels are set up.
+fn check_platform(to: &str) -> Result<(), CommandError> {
+    if !to.contains(':') {
+        return Ok(());
+    }
+    let hint = "a channel is `platform:chat`, an endpoint of the bus a name without `:`";
+    let channel: ChannelAddress = to
+        .parse()
+        .map_err(|error| CommandError::usage(format!("--to: {error}")).with_hint(hint))?;
+    if PLATFORMS.contains(&&*channel.platform) {
+        return Ok(());
+    }
+    let message = format!(
+        "--to: there is no platform `{}`; there is: {}",
+        channel.platform,
+        PLATFORMS.join(", ")
+    );
+    Err(CommandError::usage(message).with_hint(hint))
 }
 
 fn existing_directory(path: &Path) -> Result<PathBuf, CommandError> {
