@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::workspace::is_of_kernel;
 
 /// A search that takes longer ends with what it has found.
-const MAX_DURATION: Duration = Duration::from_secs(30);
+pub(super) const MAX_DURATION: Duration = Duration::from_secs(30);
 
 const REPOSITORY_FOLDERS: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
@@ -25,23 +25,6 @@ pub(super) enum WalkEnd {
     Enough,
     Cancelled,
     TooLong,
-}
-
-impl WalkEnd {
-    /// A sentence for the model if something may be missing.
-    pub(super) fn remark(self, limit: usize) -> Option<String> {
-        match self {
-            Self::Complete => None,
-            Self::Enough => Some(format!(
-                "(only the first {limit} are shown; narrow the pattern or the path, or raise `limit`)"
-            )),
-            Self::Cancelled => Some("(cancelled; there may be more)".to_owned()),
-            Self::TooLong => Some(format!(
-                "(the search took longer than {} s and was ended; narrow the path)",
-                MAX_DURATION.as_secs()
-            )),
-        }
-    }
 }
 
 /// Calls `visit` for everything below a real path, sorted by path, until it returns `false`.

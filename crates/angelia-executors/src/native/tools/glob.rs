@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     folder_walk::{is_file, path_below, walk_folder},
+    search_text::{EntryLimit, finish_search, has_room},
     tool::{
         CallError, CallIo, CallOutput, CallPlan, PreparedCall, Tool, parse_arguments, run_blocking,
     },
@@ -109,7 +110,7 @@ impl GlobCall {
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
             let is_wanted = is_file(entry) || (is_folder && self.with_folders && entry.depth() > 0);
             if is_wanted && self.matcher.is_match(path_below(&self.root, entry)) {
-                if count == MAX_PATHS {
+                if count == MAX_PATHS || !has_room(&text) {
                     return false;
                 }
                 count += 1;
@@ -119,12 +120,9 @@ impl GlobCall {
             }
             true
         });
-        if count == 0 {
-            text.push_str(
-                "nothing matches; `**/` matches any folders, and ignored files are left out\n",
-            );
-        }
-        text.extend(end.remark(MAX_PATHS));
-        Ok(CallOutput::text(text))
+        let nothing =
+            "nothing matches; `**/` matches any folders, and ignored files are left out\n";
+        let limit = EntryLimit { count: MAX_PATHS, argument: None };
+        Ok(CallOutput::text(finish_search(text, nothing, end, limit)))
     }
 }

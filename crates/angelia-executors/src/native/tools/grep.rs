@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    excerpt::MAX_BYTES,
-    folder_walk::{WalkEnd, is_file, path_below, walk_folder},
+    folder_walk::{is_file, path_below, walk_folder},
     glob::compile_glob,
+    search_text::{EntryLimit, finish_search, has_room},
     tool::{
         CallError, CallIo, CallOutput, CallPlan, PreparedCall, Tool, parse_arguments, run_blocking,
     },
@@ -170,25 +170,10 @@ impl GrepCall {
                 GrepMode::Count => writeln!(result, "{shown}: {}", found.count),
             };
             left -= if self.mode == GrepMode::Content { found.count.min(left) } else { 1 };
-            !found.is_cut && result.len() <= MAX_BYTES
+            !found.is_cut && has_room(&result)
         });
-        Ok(CallOutput::text(self.finish(result, end)))
-    }
-
-    fn finish(&self, mut result: String, end: WalkEnd) -> String {
-        if result.is_empty() {
-            result.push_str("no match\n");
-        }
-        if result.len() > MAX_BYTES {
-            let mut cut = MAX_BYTES;
-            while !result.is_char_boundary(cut) {
-                cut -= 1;
-            }
-            result.truncate(cut);
-            result.push_str(" …\n");
-        }
-        result.extend(end.remark(self.limit));
-        result
+        let limit = EntryLimit { count: self.limit, argument: Some("limit") };
+        Ok(CallOutput::text(finish_search(result, "no match\n", end, limit)))
     }
 }
 

@@ -14,7 +14,7 @@
 //!   means; [`patch`] parses and applies patches. Both are pure.
 //! - `real_file`: opens and replaces files without following links; `text_file`: their byte order
 //!   mark and line ends.
-//! - [`grep`], [`glob`]: searches, on `folder_walk`.
+//! - [`grep`], [`glob`]: searches, on `folder_walk` and `search_text`.
 //! - [`bash`], [`job`]: commands, to their end and in the background ([`jobs`]); [`shell`] starts them.
 //! - `image_type`, `excerpt`, `command_text`: what the model sees. `output_capture` collects the output
 //!   of a command, and [`output_folder`] keeps what is too long.
@@ -39,6 +39,7 @@ pub mod read;
 mod real_file;
 mod replacement;
 pub mod schedule;
+mod search_text;
 pub mod shell;
 mod text_file;
 pub mod todo;

@@ -10,7 +10,7 @@ use super::{
         image::data_url,
         messages::CacheMark,
         quirks::{MaxTokensField, ReasoningEcho},
-        request::{input_schema, marked_messages, to_bytes},
+        request::{marked_messages, to_bytes},
     },
     wire::{
         ChatBody, ChatContent, ChatMessage, ChatPart, ChatTool, ImageUrl, NamedSchema, RequestCall,
@@ -24,14 +24,7 @@ pub(in super::super) const ANSWER_NAME: &str = "answer";
 pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
     let limit_if = |field| settings.max_output_tokens.filter(|_| quirks.max_tokens_field == field);
-    let tools = request.tools.iter().map(|tool| ChatTool {
-        function: ToolFunction {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: input_schema(tool, settings.plain_schemas),
-            strict: quirks.strict.then_some(false),
-        },
-    });
+    let tools = ToolFunction::of_request(request).map(|function| ChatTool { function });
     to_bytes(&ChatBody {
         model: &request.issuer.model,
         stream: true,

@@ -16,4 +16,4 @@ mod wire;
 
 pub use decode::ChatDecoder;
 pub(super) use encode::{ANSWER_NAME, effort_word, encode};
-pub(super) use wire::CachedTokens;
+pub(super) use wire::{CachedTokens, ToolFunction};

@@ -3,7 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::{messages::CacheMark, request::SchemaText};
+use super::super::{
+    ProviderRequest,
+    messages::CacheMark,
+    request::{SchemaText, input_schema},
+};
 use crate::lenient::{BorrowedStr, Lenient};
 
 /// The body of a request. The order of the fields is the order of the bytes: the messages come last.
@@ -53,14 +57,31 @@ pub(super) struct ChatTool<'a> {
     pub(super) function: ToolFunction<'a>,
 }
 
+/// What a tool is, the same in both APIs of its inventor.
 #[derive(Serialize)]
-pub(super) struct ToolFunction<'a> {
-    pub(super) name: &'a str,
+pub(in super::super) struct ToolFunction<'a> {
+    name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) description: &'a str,
-    pub(super) parameters: SchemaText<'a>,
+    description: &'a str,
+    parameters: SchemaText<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) strict: Option<bool>,
+    strict: Option<bool>,
+}
+
+impl<'a> ToolFunction<'a> {
+    /// Describes the tools of a request.
+    pub(in super::super) fn of_request(
+        request: &ProviderRequest<'a>,
+    ) -> impl Iterator<Item = Self> + use<'a> {
+        let plain = request.settings.plain_schemas;
+        let strict = request.quirks.strict.then_some(false);
+        request.tools.iter().map(move |tool| Self {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: input_schema(tool, plain),
+            strict,
+        })
+    }
 }
 
 #[derive(Serialize)]

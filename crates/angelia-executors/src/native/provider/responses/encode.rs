@@ -5,10 +5,10 @@ use angelia_core::model::Content;
 use super::{
     super::{
         AssistantPart, Message, ProviderRequest, Quirks, ReasoningSeal,
-        chat::{ANSWER_NAME, effort_word},
+        chat::{ANSWER_NAME, ToolFunction, effort_word},
         image::data_url,
         quirks::ReasoningEcho,
-        request::{input_schema, to_bytes},
+        request::to_bytes,
     },
     wire::{
         CallOutput, InputItem, InputPart, ReasoningRequest, ResponsesBody, ResponsesTool,
@@ -22,12 +22,7 @@ const SEALED_REASONING: &str = "reasoning.encrypted_content";
 pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
     let echoes = quirks.reasoning_echo == ReasoningEcho::Encrypted;
-    let tools = request.tools.iter().map(|tool| ResponsesTool {
-        name: &tool.name,
-        description: &tool.description,
-        parameters: input_schema(tool, settings.plain_schemas),
-        strict: quirks.strict.then_some(false),
-    });
+    let tools = ToolFunction::of_request(request).map(|function| ResponsesTool { function });
     let reasoning = settings.effort.map(|effort| ReasoningRequest {
         effort: effort_word(effort),
         summary: (effort_word(effort) != "none").then_some("auto"),

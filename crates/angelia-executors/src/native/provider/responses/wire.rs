@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::{chat::CachedTokens, request::SchemaText};
+use super::super::chat::{CachedTokens, ToolFunction};
 use crate::lenient::{BorrowedStr, Lenient};
 
 /// The body of a request. The order of the fields is the order of the bytes: the items come last.
@@ -51,12 +51,8 @@ pub(super) struct ReasoningRequest {
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
 pub(super) struct ResponsesTool<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) description: &'a str,
-    pub(super) parameters: SchemaText<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) strict: Option<bool>,
+    #[serde(flatten)]
+    pub(super) function: ToolFunction<'a>,
 }
 
 #[derive(Serialize)]
