@@ -7,6 +7,7 @@
 //! - [`bus_context`]: runs turns for bus messages.
 //! - [`bus_rules`]: applies `bus-rules.yaml` to messages that have arrived.
 //! - [`chat`]: delivers texts to channels, where people read them.
+//! - `embedded_data`: bytes that clients embed as base64.
 //! - [`event_json`]: the public JSON form of an event.
 //! - [`http`]: `/api` and `/healthz`, over TCP and over the Unix socket of the home.
 //! - [`mcp`]: tools for agents and other MCP clients.
@@ -22,6 +23,7 @@ pub mod bus;
 pub mod bus_context;
 pub mod bus_rules;
 pub mod chat;
+mod embedded_data;
 pub mod event_json;
 pub mod http;
 pub mod mcp;

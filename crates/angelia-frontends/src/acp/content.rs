@@ -6,9 +6,9 @@ use agent_client_protocol_schema::v1::{
     BlobResourceContents, ContentBlock, EmbeddedResourceResource, ResourceLink,
 };
 use angelia_core::model::{Content, TurnOrigin};
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::errors::AcpError;
+use crate::embedded_data::decode_base64;
 
 /// The input of a turn.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,10 +63,9 @@ fn decode_image(media_type: String, data: &str) -> Result<Content, AcpError> {
             format!("`mimeType` of an image is `{media_type}`; use image/png or the like");
         return Err(AcpError::invalid_params(message));
     }
-    let data = BASE64_STANDARD.decode(data);
-    let data =
-        data.map_err(|error| AcpError::invalid_params(format!("an image is not base64: {error}")))?;
-    Ok(Content::Image { media_type: media_type.into(), data: data.into() })
+    let data = decode_base64(data)
+        .map_err(|error| AcpError::invalid_params(format!("an image is not base64: {error}")))?;
+    Ok(Content::Image { media_type: media_type.into(), data })
 }
 
 /// Returns a link as Markdown. Its target is left to the agent, which can open it itself.
@@ -142,6 +141,8 @@ mod tests {
         for json in [
             r#"[{"type":"image","mimeType":"image/png","data":"iVBORw=="}]"#,
             r#"[{"type":"resource","resource":{"uri":"x","mimeType":"image/png","blob":"iVBORw=="}}]"#,
+            // Some clients leave the padding out, and some break lines.
+            r#"[{"type":"image","mimeType":"image/png","data":"iVBO\nRw"}]"#,
         ] {
             let said = read(json).unwrap();
             let [Content::Image { media_type, data }] = &*said.input else { panic!("{said:?}") };

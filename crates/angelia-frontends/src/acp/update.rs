@@ -14,7 +14,6 @@ use angelia_core::model::{
     SessionId, TextChannel, ToolCall, ToolClass, ToolId, ToolResult, TurnEvent, TurnId, Usage,
 };
 use angelia_wire::jsonrpc::{VersionField, encode};
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Serialize;
 
 use super::{
@@ -26,6 +25,7 @@ use super::{
     },
     usage_update::{self, SessionCost},
 };
+use crate::embedded_data::encode_base64;
 
 const RESTART_NOTICE: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
 
@@ -143,7 +143,7 @@ impl UpdateEncoder {
                 Content::Image { media_type, data } => {
                     let image = ContentBlockJson::Image {
                         mime_type: media_type,
-                        data: BASE64_STANDARD.encode(data),
+                        data: encode_base64(data),
                     };
                     self.write_update(&MessageChunk::user(&id, image), out);
                 }

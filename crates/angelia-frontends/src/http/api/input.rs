@@ -3,7 +3,6 @@
 use std::{fmt, sync::Arc};
 
 use angelia_core::model::Content;
-use base64::Engine as _;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -11,7 +10,8 @@ use serde::{
 };
 use serde_json::{Value, json};
 
-use super::super::dialect::content::{BASE64, IMAGE_MEDIA_TYPES, is_blank};
+use super::super::dialect::content::{IMAGE_MEDIA_TYPES, is_blank};
+use crate::embedded_data::{decode_base64, encode_base64};
 
 /// The JSON schema of an input.
 pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -64,7 +64,7 @@ impl Serialize for TurnInput {
             Content::Image { media_type, data } => json!({
                 "type": "image",
                 "media_type": &**media_type,
-                "data": BASE64.encode(data),
+                "data": encode_base64(data),
             }),
         }))
     }
@@ -129,10 +129,9 @@ impl<'de> Deserialize<'de> for InputBlock {
                     let message = format!("`media_type` must be one of {known}");
                     return Err(D::Error::custom(message));
                 }
-                let data = BASE64.decode(data);
-                let data = data
+                let data = decode_base64(&data)
                     .map_err(|error| D::Error::custom(format!("`data` is not base64: {error}")))?;
-                Ok(Self(Content::Image { media_type, data: data.into() }))
+                Ok(Self(Content::Image { media_type, data }))
             }
             ("image", ..) => Err(D::Error::custom(
                 "an image block has `media_type`, `data` in base64, and nothing else",

@@ -4,25 +4,12 @@
 use std::sync::Arc;
 
 use angelia_core::model::Content;
-use base64::{
-    Engine as _,
-    alphabet::STANDARD,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
 
 use super::InvalidRequest;
+use crate::embedded_data;
 
 /// The image types that every agent can be shown.
 pub const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
-/// Accepts base64 with and without padding, and whatever the bits are that the last character has
-/// to spare: callers differ.
-pub const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
 
 /// Decodes an image that is embedded in the request.
 pub fn decode_image(media_type: &str, data: &str) -> Result<Content, InvalidRequest> {
@@ -39,14 +26,10 @@ pub fn decode_image(media_type: &str, data: &str) -> Result<Content, InvalidRequ
     Ok(Content::Image { media_type: media_type.into(), data: decode_base64(data)? })
 }
 
-/// Decodes base64, also if it is broken into lines.
+/// Decodes bytes that are embedded in the request.
 pub fn decode_base64(data: &str) -> Result<Arc<[u8]>, InvalidRequest> {
-    let refused = |error| InvalidRequest::new(format!("this is not base64: {error}"));
-    if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
-        let joined: String = data.split_ascii_whitespace().collect();
-        return Ok(BASE64.decode(joined).map_err(refused)?.into());
-    }
-    Ok(BASE64.decode(data).map_err(refused)?.into())
+    embedded_data::decode_base64(data)
+        .map_err(|error| InvalidRequest::new(format!("this is not base64: {error}")))
 }
 
 /// Decodes an image from a data URL. Other addresses are refused: images are never fetched.
