@@ -280,6 +280,19 @@ impl LocalEngine {
     }
 }
 
+/// Registers a command that has no store as an owner of agents, and prepares what its executors need.
+fn register_host(
+    app: &App,
+    command: &'static str,
+) -> Result<(OwnerLock, ExecutorHost), CommandError> {
+    app.home.prepare()?;
+    let owner = OwnerRegistry::new(app.home.owners_dir())
+        .register(command)
+        .map_err(CommandError::internal)?;
+    let host = executor_host(app, owner.id(), false)?;
+    Ok((owner, host))
+}
+
 /// Executors without an engine, for a command that only looks at agents.
 pub(crate) struct StandaloneExecutors {
     all: Vec<Arc<dyn Executor>>,
@@ -290,11 +303,7 @@ pub(crate) struct StandaloneExecutors {
 
 impl StandaloneExecutors {
     pub(crate) fn start(app: &App, command: &'static str) -> Result<Self, CommandError> {
-        app.home.prepare()?;
-        let owner = OwnerRegistry::new(app.home.owners_dir())
-            .register(command)
-            .map_err(CommandError::internal)?;
-        let host = executor_host(app, owner.id(), false)?;
+        let (owner, host) = register_host(app, command)?;
         Ok(Self { all: build_executors(&host), tasks: host.tasks, _owner: owner })
     }
 
@@ -321,11 +330,7 @@ pub(crate) struct StandaloneHost {
 
 impl StandaloneHost {
     pub(crate) fn start(app: &App, command: &'static str) -> Result<Self, CommandError> {
-        app.home.prepare()?;
-        let owner = OwnerRegistry::new(app.home.owners_dir())
-            .register(command)
-            .map_err(CommandError::internal)?;
-        let host = executor_host(app, owner.id(), false)?;
+        let (owner, host) = register_host(app, command)?;
         let watch = watch_owner(&host);
         Ok(Self { host, _owner: owner, _watch: watch })
     }

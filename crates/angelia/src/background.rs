@@ -99,40 +99,52 @@ pub(crate) enum EndFailure {
     StillRunning,
 }
 
-/// Ends a process with these signals, and waits after each of them for as long as given.
-/// `is_running` says whether the process still holds what it serves; `is_proven` whether the kernel
-/// proves that.
-pub(crate) async fn end_process<P: Future<Output = bool>>(
-    pid: u32,
-    signals: &[(Signal, Duration)],
-    is_running: impl Fn() -> bool,
-    is_proven: impl Fn() -> P,
-) -> Result<(), EndFailure> {
-    // Opened before the check: what is proven then is about the process that gets the signal, and
-    // not about a later one with the same pid.
-    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(ProcessHandle::open);
-    let is_there = || process.as_ref().is_some_and(ProcessHandle::is_current);
-    for (signal, wait) in signals {
-        if !is_running() && !is_there() {
-            return Ok(());
+/// A process that is proven to be the one that is meant.
+pub(crate) struct ProvenProcess {
+    pub(crate) pid: u32,
+    handle: ProcessHandle,
+}
+
+impl ProvenProcess {
+    /// Asks the kernel whether a process is the one that is meant. `is_running` says whether the
+    /// process holds what it serves; `is_proven` whether the kernel proves that. A process that has
+    /// released everything needs no proof, because it gets no signal. `None`: it is gone.
+    pub(crate) async fn prove<P: Future<Output = bool>>(
+        pid: u32,
+        is_running: impl Fn() -> bool,
+        is_proven: impl Fn() -> P,
+    ) -> Result<Option<Self>, EndFailure> {
+        // Opened before the proof: what is proven then is about the process that gets the signal,
+        // and not about a later one with the same pid.
+        let handle = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(ProcessHandle::open);
+        let Some(handle) = handle else { return Ok(None) };
+        if is_running() && !is_proven().await && is_running() {
+            return Err(EndFailure::NotProven);
         }
-        let Some(process) = process.as_ref().filter(|process| process.is_current()) else {
-            break;
-        };
-        // It has released everything already, and is about to end by itself.
-        if is_running() {
-            if !is_proven().await {
-                return Err(EndFailure::NotProven);
+        Ok(Some(Self { pid, handle }))
+    }
+
+    /// Ends the process with these signals, and waits after each of them for as long as given, until
+    /// it has released everything and is gone.
+    pub(crate) async fn end(
+        self,
+        signals: &[(Signal, Duration)],
+        is_running: impl Fn() -> bool,
+    ) -> Result<(), EndFailure> {
+        let has_ended = || !is_running() && !self.handle.is_current();
+        for (signal, wait) in signals {
+            // One that has released everything is about to end by itself.
+            if is_running() {
+                self.handle.signal(*signal);
             }
-            process.signal(*signal);
-        }
-        let deadline = Instant::now() + *wait;
-        while Instant::now() < deadline {
-            if !is_running() && !is_there() {
+            let deadline = Instant::now() + *wait;
+            while self.handle.is_current() && Instant::now() < deadline {
+                sleep(POLL_INTERVAL).await;
+            }
+            if has_ended() {
                 return Ok(());
             }
-            sleep(POLL_INTERVAL).await;
         }
+        if is_running() { Err(EndFailure::StillRunning) } else { Ok(()) }
     }
-    if is_running() { Err(EndFailure::StillRunning) } else { Ok(()) }
 }

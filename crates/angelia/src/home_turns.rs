@@ -29,7 +29,7 @@ pub(crate) struct HomeTurns {
 
 /// What a command does with the turns of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TurnsUse {
+pub(crate) enum TurnsUse {
     /// Begins sessions, with the settings of the command.
     New,
     /// Concerns only sessions and turns that exist, whose settings are recorded.
@@ -76,31 +76,8 @@ impl HomeTurns {
         Ok(Self { service: Arc::clone(&switch) as _, switch })
     }
 
-    /// Opens the turns for the time of some work on sessions and turns that exist.
+    /// Opens the turns for the time of some work.
     pub(crate) async fn with<T, F>(
-        app: &Arc<App>,
-        command: &'static str,
-        work: impl FnOnce(Arc<dyn TurnService>) -> F,
-    ) -> Result<T, CommandError>
-    where
-        F: Future<Output = Result<T, CommandError>>,
-    {
-        Self::with_for(TurnsUse::Existing, app, command, work).await
-    }
-
-    /// Opens the turns for the time of some work that may begin a session.
-    pub(crate) async fn with_new<T, F>(
-        app: &Arc<App>,
-        command: &'static str,
-        work: impl FnOnce(Arc<dyn TurnService>) -> F,
-    ) -> Result<T, CommandError>
-    where
-        F: Future<Output = Result<T, CommandError>>,
-    {
-        Self::with_for(TurnsUse::New, app, command, work).await
-    }
-
-    async fn with_for<T, F>(
         turns_use: TurnsUse,
         app: &Arc<App>,
         command: &'static str,

@@ -2,23 +2,19 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use angelia_executors::process::ProcessHandle;
 use angelia_frontends::bus::listener;
-use rustix::process::{Pid, Signal};
-use tokio::{
-    net::UnixStream,
-    time::{Instant, sleep},
-};
+use rustix::process::Signal;
+use tokio::net::UnixStream;
 
 use super::{hermes_socket, pid_file, sockets::BusSockets};
 use crate::{
     assemble::App,
+    background::ProvenProcess,
     cli::error::{CommandError, Exit},
 };
 
 /// How long a bus may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The process that serves the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,55 +61,28 @@ fn is_served_by(app: &App, pid: u32) -> bool {
     held_files(app).any(|path| pid_file::holder(&path) == Some(pid))
 }
 
-/// A process that is proven to be the bus of this home.
-pub(crate) struct ProvenBus {
-    pub(crate) pid: u32,
-    /// Opened before the proof: what is proven is about the process that gets the signal, and not
-    /// about a later one with the same pid.
-    process: ProcessHandle,
+/// Asks the kernel whether this process holds a lock on a file of the bus, or listens on one of its
+/// sockets. A number in a file proves nothing. `None` if the process is gone or serves no bus.
+pub(crate) async fn prove(app: &App, pid: u32) -> Result<Option<ProvenProcess>, CommandError> {
+    let is_running = || is_served_by(app, pid);
+    let proven = ProvenProcess::prove(pid, is_running, || is_proven_holder(app, pid)).await;
+    match proven {
+        Ok(proven) => Ok(proven.filter(|_| is_running())),
+        Err(_not_proven) => {
+            let what = format!("process {pid} is not proven to be the bus; it gets no signal");
+            Err(CommandError::new(Exit::Failed, what)
+                .with_hint("`angelia bus status` shows what is known; stop it yourself"))
+        }
+    }
 }
 
-impl ProvenBus {
-    /// Asks the kernel whether this process holds a lock on a file of the bus, or listens on one of
-    /// its sockets. A number in a file proves nothing. `None` if the process is gone.
-    pub(crate) async fn prove(app: &App, pid: u32) -> Result<Option<Self>, CommandError> {
-        let process = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(ProcessHandle::open);
-        let Some(process) = process else {
-            return Ok(None);
-        };
-        if is_proven_holder(app, pid).await {
-            return Ok(Some(Self { pid, process }));
-        }
-        if !is_served_by(app, pid) {
-            return Ok(None);
-        }
-        let what = format!("process {pid} is not proven to be the bus; it gets no signal");
-        Err(CommandError::new(Exit::Failed, what)
-            .with_hint("`angelia bus status` shows what is known; stop it yourself"))
-    }
-
-    /// Ends the process with SIGTERM, then with SIGKILL. It has ended when the locks on its files
-    /// are released.
-    pub(crate) async fn end(self, app: &App) -> Result<(), CommandError> {
-        for signal in [Signal::TERM, Signal::KILL] {
-            if !self.process.is_current() {
-                break;
-            }
-            self.process.signal(signal);
-            let deadline = Instant::now() + STOP_TIMEOUT;
-            while Instant::now() < deadline {
-                if !is_served_by(app, self.pid) {
-                    return Ok(());
-                }
-                sleep(POLL_INTERVAL).await;
-            }
-        }
-        if !is_served_by(app, self.pid) {
-            return Ok(());
-        }
-        let what = format!("the bus (process {}) did not stop", self.pid);
-        Err(CommandError::new(Exit::Failed, what))
-    }
+/// Ends a bus with SIGTERM, then with SIGKILL.
+pub(crate) async fn end(app: &App, bus: ProvenProcess) -> Result<(), CommandError> {
+    let pid = bus.pid;
+    let signals = [Signal::TERM, Signal::KILL].map(|signal| (signal, STOP_TIMEOUT));
+    bus.end(&signals, || is_served_by(app, pid)).await.map_err(|_still_running| {
+        CommandError::new(Exit::Failed, format!("the bus (process {pid}) did not stop"))
+    })
 }
 
 async fn is_proven_holder(app: &App, pid: u32) -> bool {

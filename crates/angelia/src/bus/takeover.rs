@@ -5,7 +5,7 @@ use angelia_frontends::bus::listener::{self, BoundSocket};
 
 use super::{
     open::bind_error,
-    process::{self, BusProcess, ProvenBus, listens_on},
+    process::{self, BusProcess, listens_on},
     sockets::BusSockets,
 };
 use crate::{assemble::App, cli::error::CommandError};
@@ -26,7 +26,7 @@ pub(crate) async fn take_over(
     let BusProcess::Ours { pid, inside_serve: false } = process::find(app).await else {
         return Ok(BoundSockets::default());
     };
-    let Some(other) = ProvenBus::prove(app, pid).await? else {
+    let Some(other) = process::prove(app, pid).await? else {
         return Ok(BoundSockets::default());
     };
     let own = listener::replace(&sockets.own).map_err(|error| bind_error(&error))?;
@@ -36,7 +36,7 @@ pub(crate) async fn take_over(
         }
         _ => None,
     };
-    other.end(app).await?;
+    process::end(app, other).await?;
     tracing::info!("took over the bus that process {pid} ran alone");
     Ok(BoundSockets { own: Some(own), hermes })
 }

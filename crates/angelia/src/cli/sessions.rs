@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     assemble::{App, HomeStore},
-    home_turns::HomeTurns,
+    home_turns::{HomeTurns, TurnsUse},
     records::{PAGE_SIZE, Records},
     resolve,
 };
@@ -69,13 +69,10 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
         SessionsCommand::Adopt(args) => adopt::run(app, &args).await,
         SessionsCommand::Fork { id } => {
             let id = resolve::session_id(&Records::open(app).await?, &id).await?;
-            let forked =
-                HomeTurns::with(
-                    app,
-                    "run",
-                    |turns| async move { Ok(turns.fork_session(id).await?) },
-                )
-                .await;
+            let forked = HomeTurns::with(TurnsUse::Existing, app, "run", |turns| async move {
+                Ok(turns.fork_session(id).await?)
+            })
+            .await;
             print::line(&forked?.id.to_string())
         }
         SessionsCommand::Delete { ids } => {
@@ -84,7 +81,7 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
             for id in &ids {
                 sessions.push(resolve::session_id(&records, id).await?);
             }
-            HomeTurns::with(app, "run", |turns| async move {
+            HomeTurns::with(TurnsUse::Existing, app, "run", |turns| async move {
                 for id in sessions {
                     turns.delete_session(id).await?;
                     print::line(&format!("deleted: {id}"))?;

@@ -13,7 +13,12 @@ use super::{
     print, run,
     view::{Style, View, diff_style},
 };
-use crate::{assemble::App, home_turns::HomeTurns, records::Records, resolve};
+use crate::{
+    assemble::App,
+    home_turns::{HomeTurns, TurnsUse},
+    records::Records,
+    resolve,
+};
 
 pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
     match command {
@@ -35,7 +40,8 @@ pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, C
         }
         TurnsCommand::Interrupt { id, kill } => {
             let id = resolve::turn(&Records::open(app).await?, &id).await?;
-            HomeTurns::with(app, "show", |turns| interrupt(turns, id, kill)).await
+            HomeTurns::with(TurnsUse::Existing, app, "show", |turns| interrupt(turns, id, kill))
+                .await
         }
     }
 }

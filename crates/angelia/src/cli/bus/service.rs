@@ -11,7 +11,7 @@ use crate::{
     background,
     bus::{
         pid_file,
-        process::{self, BusProcess, ProvenBus},
+        process::{self, BusProcess},
         sockets::BusSockets,
     },
     cli::{
@@ -122,8 +122,8 @@ pub(super) async fn stop(app: &App) -> Result<Exit, CommandError> {
             Err(CommandError::new(Exit::Failed, what).with_hint("stop that to stop the bus"))
         }
         BusProcess::Ours { pid, .. } => {
-            if let Some(bus) = ProvenBus::prove(app, pid).await? {
-                bus.end(app).await?;
+            if let Some(bus) = process::prove(app, pid).await? {
+                process::end(app, bus).await?;
                 process::remove_stale_files(app).await;
             }
             print::line(&format!("the bus has stopped (process {pid})"))

@@ -33,7 +33,10 @@ use super::{
     print,
     run::{continued_session, signals::StopSignals},
 };
-use crate::{assemble::App, home_turns::HomeTurns};
+use crate::{
+    assemble::App,
+    home_turns::{HomeTurns, TurnsUse},
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
@@ -73,7 +76,7 @@ pub(crate) async fn run(app: &Arc<App>, args: ChatArgs) -> Result<Exit, CommandE
     let continued = continued_session::find(app, &wanted).await?.map(|session| session.id);
     // Without this, a signal at the prompt would leave the terminal as the line editor needs it.
     let _restored = SavedTerminal::save();
-    HomeTurns::with_new(app, "run", |turns| async move {
+    HomeTurns::with(TurnsUse::New, app, "run", |turns| async move {
         let prompt = PromptLine::open(History::open(app.home.chat_history()))?;
         let conversation = Conversation::new(Arc::clone(app), turns, wanted, continued);
         talk(conversation, prompt).await

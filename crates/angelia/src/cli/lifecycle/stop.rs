@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::{
     assemble::App,
-    background::{self, EndFailure},
+    background::{EndFailure, ProvenProcess},
     bus::pid_file,
     cli::{
         error::{CommandError, Exit},
@@ -59,7 +59,13 @@ pub(super) async fn end(
     let signals = if now { vec![end, hurry, kill] } else { vec![end, kill] };
     let is_running = || pid_file::holder(&path) == Some(pid);
     let is_proven = || std::future::ready(pid_file::is_held_by(&path, pid));
-    background::end_process(pid, &signals, is_running, is_proven).await.map_err(|failure| {
+    let ended = match ProvenProcess::prove(pid, is_running, is_proven).await {
+        Ok(Some(daemon)) => daemon.end(&signals, is_running).await,
+        Ok(None) if is_running() => Err(EndFailure::StillRunning),
+        Ok(None) => Ok(()),
+        Err(failure) => Err(failure),
+    };
+    ended.map_err(|failure| {
         let (message, hint) = match failure {
             EndFailure::NotProven => (
                 format!("process {pid} is not proven to be the daemon; it gets no signal"),

@@ -54,7 +54,10 @@ use super::{
     error::{CommandError, Exit},
     print,
 };
-use crate::{assemble::App, home_turns::HomeTurns};
+use crate::{
+    assemble::App,
+    home_turns::{HomeTurns, TurnsUse},
+};
 
 const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
 
@@ -90,7 +93,7 @@ async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandEr
     let keyboard = if asks { Keyboard::open() } else { None };
     let can_ask = keyboard.is_some();
     let continued = continued_session::find(app, &args).await?.map(|session| session.id);
-    HomeTurns::with_new(app, "run", |turns| async move {
+    HomeTurns::with(TurnsUse::New, app, "run", |turns| async move {
         let session = submit::open_session(app, &*turns, &args, continued, can_ask).await?;
         let one_off = continued.is_none() && args.session.is_none();
         let new = submit::NewTurn { session: session.id, input, can_ask, one_off };
@@ -108,7 +111,7 @@ async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandEr
 /// `angelia turns watch`: follows a turn that another client started. Ctrl-C ends only the
 /// watching, never the turn.
 pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Exit, CommandError> {
-    HomeTurns::with(app, "run", |turns| async move {
+    HomeTurns::with(TurnsUse::Existing, app, "run", |turns| async move {
         let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
         let followed = async {
             let turn = RunningTurn::watch(turns, turn).await?;
