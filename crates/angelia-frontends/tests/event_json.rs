@@ -118,11 +118,7 @@ fn every_kind() -> Vec<EventKind> {
         text(TextChannel::Reasoning, true, ""),
         tool_call(ToolClass::Execute, Some(ToolId::new("toolu_0"))),
         tool_call(ToolClass::Other, None),
-        EventKind::ToolResult(ToolResult {
-            id: ToolId::new("toolu_1"),
-            ok: false,
-            output: "no such file".into(),
-        }),
+        EventKind::ToolResult(ToolResult::new(ToolId::new("toolu_1"), false, "no such file")),
         EventKind::Plan(Plan {
             items: [PlanStatus::Completed, PlanStatus::InProgress, PlanStatus::Pending]
                 .map(item)

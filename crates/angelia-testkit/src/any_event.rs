@@ -27,7 +27,7 @@ pub fn any_event() -> BoxedStrategy<EventKind> {
         block.prop_map(|(block, channel, text)| EventKind::Block { block, channel, text }),
         any_tool_call().prop_map(EventKind::ToolCall),
         (any_tool_id(), any::<bool>(), any_text())
-            .prop_map(|(id, ok, output)| EventKind::ToolResult(ToolResult { id, ok, output })),
+            .prop_map(|(id, ok, output)| EventKind::ToolResult(ToolResult::new(id, ok, output))),
         any_plan().prop_map(EventKind::Plan),
         any_approval().prop_map(EventKind::Approval),
         (any_approval_id(), select(&Verdict::ALL[..]), any_text())

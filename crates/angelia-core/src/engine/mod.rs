@@ -77,6 +77,7 @@ mod turn_log;
 mod turn_runner;
 mod turn_span;
 mod turn_statistics;
+mod unasked_edits;
 mod unwritten_end;
 mod watchdog;
 

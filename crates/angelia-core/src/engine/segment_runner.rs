@@ -23,6 +23,7 @@ use super::{
         SHUTDOWN_REASON, SegmentEnd, StopCause, TurnGovernor, interrupted_outcome, store_failure,
         timeout_outcome,
     },
+    unasked_edits::UnaskedEdits,
     watchdog::WatchdogState,
 };
 use crate::{
@@ -56,6 +57,7 @@ pub(super) struct SegmentRun<'a> {
     unsent_controls: VecDeque<TurnControl>,
     cancel: CancellationToken,
     pub(super) approvals: PendingApprovals,
+    pub(super) unasked_edits: UnaskedEdits,
     stop: Option<StopCause>,
     /// When we stop waiting for an agent that was asked to stop.
     abandon_at: Option<Instant>,
@@ -92,6 +94,7 @@ impl SessionActor {
             unsent_controls: VecDeque::new(),
             cancel,
             approvals: PendingApprovals::default(),
+            unasked_edits: UnaskedEdits::default(),
             stop: None,
             abandon_at: None,
             store_error: None,
@@ -272,9 +275,11 @@ impl SessionActor {
         let (mut asked, mut called) = (false, false);
         for emitted in batch {
             match emitted {
-                AgentEvent::Event(kind) => {
-                    if let EventKind::Started(started) = &kind {
-                        self.store_agent_start(started).await;
+                AgentEvent::Event(mut kind) => {
+                    match &mut kind {
+                        EventKind::Started(started) => self.store_agent_start(started).await,
+                        EventKind::ToolResult(result) => drive.unasked_edits.add_to(result),
+                        _ => {}
                     }
                     drive.governor.watchdog.on_event(&kind, now);
                     used_up = used_up.or(drive.governor.meter.on_event(&kind));

@@ -134,8 +134,7 @@ impl TurnTranscript {
                 text: block.open_text.as_str().into(),
             });
         let tools = self.open_tools.iter().map(|id| {
-            let output = UNFINISHED_TOOL_OUTPUT.into();
-            EventKind::ToolResult(ToolResult { id: id.clone(), ok: false, output })
+            EventKind::ToolResult(ToolResult::new(id.clone(), false, UNFINISHED_TOOL_OUTPUT))
         });
         let approvals =
             self.pending_approvals.iter().map(|id| resolution_event(*id, Verdict::Deny, denied_by));

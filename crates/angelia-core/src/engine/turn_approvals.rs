@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     model::{
-        ApprovalId, ApprovalRequest, Decision, EventKind, FileEdit, GrantRule, StoredRule,
-        TurnState, Verdict,
+        ApprovalId, ApprovalRequest, Decision, EventKind, FileEdit, GrantRule, Mode, StoredRule,
+        ToolId, TurnState, Verdict,
     },
     permission::{AccessCheck, AccessPlan, Authority},
     ports::TurnControl,
@@ -23,6 +23,18 @@ use crate::{
 
 /// How long a question waits for its diff.
 const MAX_DIFF_TIME: Duration = Duration::from_secs(3);
+
+/// How long an edit that nobody is asked about waits for its diff. The diff must be made before the
+/// edit, and only shows what was done.
+const MAX_UNASKED_DIFF_TIME: Duration = Duration::from_millis(500);
+
+/// What a call changes, as the agent states it.
+struct StatedEdits {
+    tool: Option<ToolId>,
+    edits: Vec<FileEdit>,
+    /// The call's own directory.
+    cwd: Option<PathBuf>,
+}
 
 impl SessionActor {
     /// Returns the event to record for an approval request, and whether a person must decide it.
@@ -42,38 +54,59 @@ impl SessionActor {
             expires_at: time_after(self.shared.clock.now(), spec.timeouts.approval),
         };
         let key = Arc::clone(&request.key);
-        let edits = std::mem::take(&mut request.edits);
-        let call_cwd = request.access.cwd.clone();
+        let call = StatedEdits {
+            tool: request.tool_id.clone(),
+            edits: std::mem::take(&mut request.edits),
+            cwd: request.access.cwd.clone(),
+        };
         match drive.approvals.request(id, request, context) {
             ApprovalCheck::Proceed => {
+                self.show_unasked(drive, call).await;
                 drive.send_control(TurnControl::Proceed { key });
                 (None, false)
             }
             ApprovalCheck::Decided { decision, notice } => {
+                if decision.verdict.allows() {
+                    self.show_unasked(drive, call).await;
+                }
                 drive.send_control(TurnControl::Decide { key, decision });
                 (notice.map(EventKind::Notice), false)
             }
             ApprovalCheck::Pending(mut approval) => {
-                approval.diff = self.diff_edits(edits, call_cwd).await;
+                if let Some(tool) = &call.tool {
+                    drive.unasked_edits.set_asked(tool.clone());
+                }
+                approval.diff = self.diff_edits(call, MAX_DIFF_TIME).await;
                 self.shared.pending_approvals().insert(id, self.record.id);
                 (Some(EventKind::Approval(approval)), true)
             }
         }
     }
 
-    /// Returns what the edits would change, for the person who decides.
-    async fn diff_edits(
-        &mut self,
-        edits: Vec<FileEdit>,
-        call_cwd: Option<PathBuf>,
-    ) -> Option<Arc<str>> {
-        if edits.is_empty() {
+    /// Keeps what a call is going to change that nobody is asked about, for its result.
+    async fn show_unasked(&mut self, drive: &mut SegmentRun<'_>, call: StatedEdits) {
+        let Some(tool) = call.tool.clone() else { return };
+        let is_shown = !call.edits.is_empty() && self.record.spec.mode == Mode::Agent;
+        if !is_shown || !drive.unasked_edits.is_new(&tool) {
+            return;
+        }
+        if drive.unasked_edits.has_room() {
+            let diff = self.diff_edits(call, MAX_UNASKED_DIFF_TIME).await;
+            drive.unasked_edits.insert(tool, diff);
+        } else {
+            drive.unasked_edits.leave_out(tool);
+        }
+    }
+
+    /// Returns what the edits would change, for people.
+    async fn diff_edits(&mut self, call: StatedEdits, patience: Duration) -> Option<Arc<str>> {
+        if call.edits.is_empty() {
             return None;
         }
         let cwd = &self.record.spec.cwd;
-        let cwd = call_cwd.map_or_else(|| cwd.clone(), |own| cwd.join(own));
-        // A file system that does not answer must not keep the question from the person.
-        timeout(MAX_DIFF_TIME, self.shared.edits.diff(edits, cwd)).await.ok().flatten()
+        let cwd = call.cwd.map_or_else(|| cwd.clone(), |own| cwd.join(own));
+        // A file system that does not answer must hold up neither the person nor the agent.
+        timeout(patience, self.shared.edits.diff(call.edits, cwd)).await.ok().flatten()
     }
 
     /// Applies the permission rules to a request. Also returns the rules that a person can grant.

@@ -44,4 +44,13 @@ pub struct ToolResult {
     pub id: ToolId,
     pub ok: bool,
     pub output: Arc<str>,
+    /// What an edit has changed, as a unified diff, if nobody was asked about it: else its approval
+    /// has the diff. Set by the engine.
+    pub diff: Option<Arc<str>>,
+}
+
+impl ToolResult {
+    pub fn new(id: ToolId, ok: bool, output: impl Into<Arc<str>>) -> Self {
+        Self { id, ok, output: output.into(), diff: None }
+    }
 }

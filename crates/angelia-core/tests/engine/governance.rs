@@ -33,7 +33,7 @@ fn tool(id: &str) -> AgentEvent {
 
 fn tool_result(id: &str) -> AgentEvent {
     let (id, ok) = (ToolId::new(id), true);
-    AgentEvent::Event(EventKind::ToolResult(ToolResult { id, ok, output: "".into() }))
+    AgentEvent::Event(EventKind::ToolResult(ToolResult::new(id, ok, "")))
 }
 
 fn usage_event(output_tokens: u64, cost: f64) -> AgentEvent {

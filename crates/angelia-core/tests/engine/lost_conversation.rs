@@ -40,7 +40,7 @@ fn tool_call(id: &str) -> AgentEvent {
 
 fn tool_result(id: &str) -> AgentEvent {
     let id = ToolId::new(id);
-    AgentEvent::Event(EventKind::ToolResult(ToolResult { id, ok: true, output: "out".into() }))
+    AgentEvent::Event(EventKind::ToolResult(ToolResult::new(id, true, "out")))
 }
 
 async fn answer(run: ManualTurn, text: &str) {

@@ -9,6 +9,7 @@
 mod approvals;
 mod change;
 mod drain;
+mod edit_diffs;
 mod governance;
 mod grants;
 mod harness;

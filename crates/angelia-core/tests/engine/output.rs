@@ -83,7 +83,7 @@ async fn a_turn_at_its_limit_is_not_resumed() {
     let session = stage.session_with(spec).await.id;
     let submitted = stage.submit(session, "go").await;
     let run = stage.control.next_turn().await;
-    let result = ToolResult { id: ToolId::new("t"), ok: true, output: "z".repeat(LIMIT).into() };
+    let result = ToolResult::new(ToolId::new("t"), true, "z".repeat(LIMIT));
     run.emit(vec![AgentEvent::Event(EventKind::ToolResult(result))]).await;
     run.io.cancel.cancelled().await;
     run.end(AgentOutcome::interrupted("stopped"));

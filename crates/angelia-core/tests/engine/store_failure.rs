@@ -68,7 +68,7 @@ fn tool_call(id: &str) -> AgentEvent {
 }
 
 fn tool_result(id: &str) -> AgentEvent {
-    let result = ToolResult { id: ToolId::new(id), ok: true, output: "done".into() };
+    let result = ToolResult::new(ToolId::new(id), true, "done");
     AgentEvent::Event(EventKind::ToolResult(result))
 }
 

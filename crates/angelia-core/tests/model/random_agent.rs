@@ -166,7 +166,7 @@ impl RandomAgent {
 
     async fn finish_tool(&mut self) {
         if let Some(id) = self.tools.pop() {
-            let result = ToolResult { id, ok: true, output: "done".into() };
+            let result = ToolResult::new(id, true, "done");
             self.emit(AgentEvent::Event(EventKind::ToolResult(result))).await;
         }
     }

@@ -186,11 +186,11 @@ fn append(turn: &mut PastTurn, part: Part) {
         }
         Part::ToolResult { tool_use_id, is_error, content } => {
             let output = result_text(content);
-            turn.events.push(EventKind::ToolResult(ToolResult {
-                id: ToolId::new(tool_use_id),
-                ok: !is_error,
+            turn.events.push(EventKind::ToolResult(ToolResult::new(
+                ToolId::new(tool_use_id),
+                !is_error,
                 output,
-            }));
+            )));
         }
         Part::Image { .. } | Part::Other => {}
     }

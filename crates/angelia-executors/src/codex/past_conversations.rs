@@ -192,11 +192,11 @@ fn append(turn: &mut PastTurn, item: Item) {
                 Value::String(text) => text,
                 other => other.to_string(),
             };
-            turn.events.push(EventKind::ToolResult(ToolResult {
-                id: ToolId::new(call_id),
-                ok: true,
-                output: output.into(),
-            }));
+            turn.events.push(EventKind::ToolResult(ToolResult::new(
+                ToolId::new(call_id),
+                true,
+                output,
+            )));
         }
         Item::Message { .. } | Item::Other => {}
     }

@@ -325,7 +325,7 @@ pub(super) fn result_events(id: &ToolId, ok: bool, content: &[Content]) -> Vec<E
         events.push(native_event(RESULT, &ResultRecord { id: id.as_str().into(), content }));
         texts.join("\n").into()
     };
-    events.push(EventKind::ToolResult(ToolResult { id: id.clone(), ok, output }));
+    events.push(EventKind::ToolResult(ToolResult::new(id.clone(), ok, output)));
     events
 }
 

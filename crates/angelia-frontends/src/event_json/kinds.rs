@@ -80,6 +80,8 @@ pub(super) struct ToolResultJson {
     ok: bool,
     #[serde(default)]
     output: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    diff: Option<Arc<str>>,
 }
 
 #[derive(Serialize, Deserialize)]

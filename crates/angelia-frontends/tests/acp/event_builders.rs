@@ -44,7 +44,7 @@ pub(crate) fn call(id: &str, class: ToolClass, input: &str) -> EventKind {
 }
 
 pub(crate) fn result(id: &str, ok: bool, output: &str) -> EventKind {
-    EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok, output: output.into() })
+    EventKind::ToolResult(ToolResult::new(ToolId::new(id), ok, output))
 }
 
 pub(crate) fn resolved(approval: u128, verdict: Verdict) -> EventKind {

@@ -35,7 +35,7 @@ pub(crate) fn call(id: &str, name: &str, class: ToolClass) -> EventKind {
 }
 
 pub(crate) fn result(id: &str, ok: bool) -> EventKind {
-    EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok, output: "out".into() })
+    EventKind::ToolResult(ToolResult::new(ToolId::new(id), ok, "out"))
 }
 
 pub(crate) fn awaiting() -> EventKind {

@@ -335,13 +335,8 @@ pub(crate) async fn next_tool_result(run: &mut ManualTurn) -> String {
         Content::Image { .. } => "<image>".to_owned(),
     });
     let text = texts.collect::<Vec<_>>().join("|");
-    let output = text.as_str().into();
-    run.emit(vec![AgentEvent::Event(EventKind::ToolResult(ToolResult {
-        id: id.clone(),
-        ok,
-        output,
-    }))])
-    .await;
+    let result = ToolResult::new(id.clone(), ok, text.as_str());
+    run.emit(vec![AgentEvent::Event(EventKind::ToolResult(result))]).await;
     format!("{id}: {text}")
 }
 

@@ -4,7 +4,7 @@ mod list;
 
 use std::{fmt::Write as _, io::Write as _, sync::Arc};
 
-use angelia_core::model::{EventKind, TurnId};
+use angelia_core::model::{Approval, EventKind, ToolResult, TurnId};
 use angelia_frontends::{event_json::time::Rfc3339, turn_service::TurnService};
 
 use super::{
@@ -79,15 +79,26 @@ async fn print_diffs(records: &Records, id: TurnId, view: &View) -> Result<Exit,
     let events = records.events(id).await?;
     let mut out = String::new();
     for event in &events {
-        let EventKind::Approval(approval) = &event.kind else { continue };
-        let Some(diff) = &approval.diff else { continue };
-        let verdict = events.iter().find_map(|event| match &event.kind {
-            EventKind::Resolved(resolved) if resolved.id == approval.id => {
-                Some(format!("{} by {}", resolved.verdict.as_str(), resolved.by))
+        let (title, decided, diff) = match &event.kind {
+            EventKind::Approval(Approval { id, title, diff: Some(diff), .. }) => {
+                let verdict = events.iter().find_map(|event| match &event.kind {
+                    EventKind::Resolved(resolved) if resolved.id == *id => {
+                        Some(format!("{} by {}", resolved.verdict.as_str(), resolved.by))
+                    }
+                    _ => None,
+                });
+                (Some(title), verdict.unwrap_or_else(|| "pending".to_owned()), diff)
             }
-            _ => None,
-        });
-        let head = format!("{} · {}", approval.title, verdict.as_deref().unwrap_or("pending"));
+            EventKind::ToolResult(ToolResult { id, diff: Some(diff), .. }) => {
+                let title = events.iter().find_map(|event| match &event.kind {
+                    EventKind::ToolCall(call) if call.id == *id => Some(&call.title),
+                    _ => None,
+                });
+                (title, "nobody was asked".to_owned(), diff)
+            }
+            _ => continue,
+        };
+        let head = format!("{} · {decided}", title.map_or("an edit", |title| &**title));
         // Writing to a string cannot fail.
         let _infallible = writeln!(out, "\n{}", view.rest(Style::Bold, &head, 0));
         for line in diff.lines() {
@@ -95,7 +106,7 @@ async fn print_diffs(records: &Records, id: TurnId, view: &View) -> Result<Exit,
         }
     }
     if out.is_empty() {
-        out.push_str("\nnothing to edit was asked\n");
+        out.push_str("\nno edits; what commands have changed is not shown\n");
     }
     print::styled(&out)
 }

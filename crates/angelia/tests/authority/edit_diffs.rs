@@ -1,8 +1,9 @@
-//! The person who decides about an edit sees its diff, whichever agent asks.
+//! An edit has a diff, whichever agent makes it: the person who decides sees it, and the record has it
+//! if nobody was asked.
 
 use std::fs;
 
-use angelia_core::model::PermissionLevel;
+use angelia_core::model::{EventKind, PermissionLevel};
 use serde_json::{Value, json};
 
 use crate::engine_lab::{EngineLab, RealAgent, prompt};
@@ -44,6 +45,27 @@ async fn real_edits_are_asked_about_with_their_diff() {
         let diff = diff.unwrap_or_else(|| panic!("{:#?}", turn.0));
         assert!(diff.starts_with("--- a/known.txt\n+++ b/known.txt\n@@ -"), "{diff}");
         assert!(diff.contains(" three\n-old\n+new\n"), "{diff}");
+        lab.close().await;
+    }
+}
+
+#[tokio::test]
+async fn real_edits_that_nobody_was_asked_about_are_recorded_with_their_diff() {
+    for agent in RealAgent::all() {
+        let lab = EngineLab::new(&agent);
+        let session = lab.session(lab.spec(PermissionLevel::Edit)).await;
+        let fresh = lab.path("fresh.txt");
+        let write = prompt(&agent.write(fresh.to_str().unwrap()));
+        let turn = lab.turn(session, true, &write).await;
+        assert!(turn.approvals().is_empty(), "{:#?}", turn.0);
+        let diffs = turn.0.iter().filter_map(|event| match &event.kind {
+            EventKind::ToolResult(result) => result.diff.as_deref(),
+            _ => None,
+        });
+        let diffs: Vec<&str> = diffs.collect();
+        let [diff] = diffs[..] else { panic!("{:#?}", turn.0) };
+        assert!(diff.starts_with("--- /dev/null\n+++ b/fresh.txt\n@@ -0,0 +1 @@\n+x\n"), "{diff}");
+        assert_eq!(fs::read_to_string(fresh).unwrap().trim_end(), "x");
         lab.close().await;
     }
 }

@@ -150,6 +150,25 @@ fn the_diff_of_the_last_edit_is_shown_on_request() {
 }
 
 #[test]
+fn an_edit_that_nobody_was_asked_about_is_shown_too() {
+    let machine = Machine::with_shell();
+    machine.configure("profiles:\n  default: {executor: parrot, permissions: edit}\n");
+    let line = "$ANGELIA run '!write notes.txt 50\n!hang'";
+    let terminal = TmuxTerminal::open(&machine, 80, line);
+    terminal.wait_for("✓ Write");
+    assert!(!terminal.text().contains("[q]uit?"));
+    terminal.type_keys(&["d", "Enter"]);
+    terminal.wait_for("+pretended line 50");
+    terminal.type_keys(&["/stop", "Enter"]);
+    terminal.wait_for_end(130);
+    let shown = machine.angelia(&["turns", "show", "--diff", "last"]);
+    shown.assert_code(0).assert_stdout("\nWrite notes.txt · nobody was asked\n--- /dev/null\n");
+    shown.assert_stdout("+pretended line 50\n");
+    machine.angelia(&["run", "hello"]).assert_code(0);
+    machine.angelia(&["turns", "show", "--diff", "last"]).assert_stdout("no edits");
+}
+
+#[test]
 fn an_edit_is_asked_about_with_its_diff() {
     let machine = Machine::with_shell();
     fs::write(machine.work().join("known.txt"), "old line\npretended line 2\n").unwrap();

@@ -54,11 +54,7 @@ impl WatchdogScenario {
     }
 
     fn result(&mut self, id: &str) -> &mut Self {
-        self.event(&EventKind::ToolResult(ToolResult {
-            id: ToolId::new(id),
-            ok: true,
-            output: "".into(),
-        }))
+        self.event(&EventKind::ToolResult(ToolResult::new(ToolId::new(id), true, "")))
     }
 
     fn notice(&mut self) -> &mut Self {

@@ -196,7 +196,7 @@ impl AcpToolCalls {
             };
             words.into()
         });
-        let result = ToolResult { id: tool.id.clone(), ok, output };
+        let result = ToolResult::new(tool.id.clone(), ok, output);
         emit_event(EventKind::ToolResult(result), out);
     }
 }

@@ -264,11 +264,11 @@ impl StreamTranslator {
         if !self.turn.as_mut().is_some_and(|turn| turn.close_tool(&id)) {
             return emit_native("user/tool_result", raw, out);
         }
-        let result = ToolResult {
+        let result = ToolResult::new(
             id,
-            ok: block.is_error.get() != Some(true),
-            output: tool_output_text(block.content).into(),
-        };
+            block.is_error.get() != Some(true),
+            tool_output_text(block.content),
+        );
         emit_event(EventKind::ToolResult(result), out);
     }
 }

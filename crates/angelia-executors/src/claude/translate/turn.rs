@@ -209,6 +209,6 @@ pub(super) fn emit_block(
 }
 
 fn emit_unfinished_tool(id: ToolId, output: &str, out: &mut Vec<AgentEvent>) {
-    let result = ToolResult { id, ok: false, output: output.into() };
+    let result = ToolResult::new(id, false, output);
     emit_event(EventKind::ToolResult(result), out);
 }

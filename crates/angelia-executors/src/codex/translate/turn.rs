@@ -223,8 +223,7 @@ impl RunningToolCall {
 }
 
 fn emit_tool_result(id: ToolId, ok: bool, output: String, out: &mut Vec<AgentEvent>) {
-    let output = output.into();
-    emit_event(EventKind::ToolResult(ToolResult { id, ok, output }), out);
+    emit_event(EventKind::ToolResult(ToolResult::new(id, ok, output)), out);
 }
 
 pub(super) fn emit_block(

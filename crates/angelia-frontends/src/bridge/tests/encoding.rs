@@ -36,7 +36,7 @@ fn call(id: &str, parent: Option<&str>) -> EventKind {
 }
 
 fn result(id: &str) -> EventKind {
-    EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok: true, output: "line\nline".into() })
+    EventKind::ToolResult(ToolResult::new(ToolId::new(id), true, "line\nline"))
 }
 
 fn end(status: TurnStatus, text: &str) -> EventKind {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use angelia_core::{
     engine::{EventBatch, TurnWatch},
-    model::{Approval, EventKind, Seq, TurnEvent, TurnId, TurnState},
+    model::{Approval, EventKind, Seq, ToolResult, TurnEvent, TurnId, TurnState},
     ports::StoreError,
 };
 use angelia_wire::sse::SseEncoder;
@@ -94,12 +94,19 @@ enum EventReader {
 
 impl EventReader {
     fn visible(self, event: &TurnEvent) -> Cow<'_, TurnEvent> {
-        match &event.kind {
-            EventKind::Approval(approval) if self == Self::Agent && approval.diff.is_some() => {
-                let approval = Approval { diff: None, ..approval.clone() };
-                Cow::Owned(TurnEvent { kind: EventKind::Approval(approval), ..event.clone() })
+        let kind = match &event.kind {
+            _ if self == Self::Owner => None,
+            EventKind::Approval(approval) if approval.diff.is_some() => {
+                Some(EventKind::Approval(Approval { diff: None, ..approval.clone() }))
             }
-            _ => Cow::Borrowed(event),
+            EventKind::ToolResult(result) if result.diff.is_some() => {
+                Some(EventKind::ToolResult(ToolResult { diff: None, ..result.clone() }))
+            }
+            _ => None,
+        };
+        match kind {
+            Some(kind) => Cow::Owned(TurnEvent { kind, ..event.clone() }),
+            None => Cow::Borrowed(event),
         }
     }
 }
@@ -152,5 +159,35 @@ fn encode_batch(batch: &EventBatch, reader: EventReader, out: &mut BytesMut) {
             .event(event_type(&event.kind))
             .data(&json)
             .end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use angelia_core::model::{SessionId, ToolId};
+    use jiff::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_reads_no_file_by_editing_it() {
+        let result = ToolResult {
+            diff: Some("-secret\n".into()),
+            ..ToolResult::new(ToolId::new("t"), true, "done")
+        };
+        let event = TurnEvent {
+            turn: TurnId::from_uuid(Uuid::nil()),
+            session: SessionId::from_uuid(Uuid::nil()),
+            seq: 1,
+            at: Timestamp::UNIX_EPOCH,
+            kind: EventKind::ToolResult(result),
+        };
+        let diff = |reader: EventReader| match &reader.visible(&event).kind {
+            EventKind::ToolResult(result) => result.diff.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(diff(EventReader::Owner).as_deref(), Some("-secret\n"));
+        assert_eq!(diff(EventReader::Agent), None);
     }
 }

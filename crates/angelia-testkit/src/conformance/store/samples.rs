@@ -269,11 +269,7 @@ fn full_events() -> Vec<EventKind> {
             title: UNUSUAL_TEXT.into(),
             parent: Some(ToolId::new("t0")),
         }),
-        EventKind::ToolResult(ToolResult {
-            id: ToolId::new("t1"),
-            ok: false,
-            output: UNUSUAL_TEXT.into(),
-        }),
+        EventKind::ToolResult(ToolResult::new(ToolId::new("t1"), false, UNUSUAL_TEXT)),
         EventKind::Plan(Plan {
             items: [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed]
                 .map(|status| PlanItem { text: UNUSUAL_TEXT.into(), status })
@@ -302,7 +298,7 @@ fn bare_events() -> Vec<EventKind> {
             warm: false,
         }),
         EventKind::Block { block: u32::MAX, channel: TextChannel::Answer, text: "".into() },
-        EventKind::ToolResult(ToolResult { id: ToolId::new(""), ok: true, output: "".into() }),
+        EventKind::ToolResult(ToolResult::new(ToolId::new(""), true, "")),
         EventKind::Plan(Plan { items: Vec::new() }),
         EventKind::Approval(Approval { tool_id: None, ..approval(ApprovalKind::Tool) }),
         EventKind::Usage(Usage::default()),

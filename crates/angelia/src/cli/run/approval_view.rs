@@ -51,12 +51,9 @@ pub(crate) fn write_tool<Out: Write, Err: Write>(
 /// Writes the diff of an edit without a limit.
 pub(crate) fn write_whole_diff<Out: Write, Err: Write>(
     screen: &mut Screen<Out, Err>,
-    approval: &Approval,
+    diff: &str,
 ) -> io::Result<()> {
-    match &approval.diff {
-        Some(diff) => write_diff(screen, diff, usize::MAX),
-        None => Ok(()),
-    }
+    write_diff(screen, diff, usize::MAX)
 }
 
 /// Writes a diff that takes at most so many rows of the screen.

@@ -1,8 +1,8 @@
 //! Shows a turn at a terminal to its end, and puts its approvals to the person.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
-use angelia_core::model::{Approval, EventKind, TurnStatus};
+use angelia_core::model::{Approval, EventKind, ToolResult, TurnStatus};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::{
@@ -28,8 +28,8 @@ pub(super) struct RenderedTurn<Out: Write, Err: Write> {
     notifier: Option<DesktopNotifier>,
     /// When somebody who has not answered is told that a question waits.
     notifies_at: Option<Instant>,
-    /// The last edit that the person was asked about.
-    last_edit: Option<Approval>,
+    /// The diff of the last edit, whether the person was asked about it or not.
+    last_edit: Option<Arc<str>>,
 }
 
 impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
@@ -71,10 +71,10 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
                         if self.keyboard.is_some() {
                             self.approvals.update(event);
                         }
-                        if let EventKind::Approval(approval) = &event.kind
-                            && approval.diff.is_some()
+                        if let EventKind::Approval(Approval { diff: Some(diff), .. })
+                        | EventKind::ToolResult(ToolResult { diff: Some(diff), .. }) = &event.kind
                         {
-                            self.last_edit = Some(approval.clone());
+                            self.last_edit = Some(Arc::clone(diff));
                         }
                     }
                     if let Some(outcome) = events.outcome() {
@@ -178,7 +178,9 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
                 self.output.note(approval_view::write_explanation(screen, &prompt.approval));
             }
             PromptStep::ShowDiff => {
-                self.output.note(approval_view::write_whole_diff(screen, &prompt.approval));
+                if let Some(diff) = &prompt.approval.diff {
+                    self.output.note(approval_view::write_whole_diff(screen, diff));
+                }
             }
         }
     }
@@ -192,8 +194,8 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
             "d" | "/diff" => {
                 let screen = &mut self.show.screen;
                 self.output.note(match &self.last_edit {
-                    Some(edit) => approval_view::write_whole_diff(screen, edit),
-                    None => screen.write_line(Tone::Faint, "nothing to edit was asked so far"),
+                    Some(diff) => approval_view::write_whole_diff(screen, diff),
+                    None => screen.write_line(Tone::Faint, "nothing has been edited so far"),
                 });
             }
             _ => {}

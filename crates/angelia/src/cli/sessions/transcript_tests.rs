@@ -41,9 +41,7 @@ fn events() -> Vec<TurnEvent> {
             parent: None,
         })
     };
-    let result = |id: &str, ok| {
-        EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok, output: "…".into() })
-    };
+    let result = |id: &str, ok| EventKind::ToolResult(ToolResult::new(ToolId::new(id), ok, "…"));
     let block = |channel, text: &str| EventKind::Block { block: 0, channel, text: text.into() };
     let kinds = vec![
         block(TextChannel::Reasoning, "hidden thoughts"),

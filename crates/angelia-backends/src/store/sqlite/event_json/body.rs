@@ -93,6 +93,8 @@ pub(super) struct ToolResultBody {
     id: ToolId,
     ok: bool,
     output: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    diff: Option<Arc<str>>,
 }
 
 #[derive(Serialize, Deserialize)]

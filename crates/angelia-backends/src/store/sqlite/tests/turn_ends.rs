@@ -86,7 +86,7 @@ fn steps() -> Vec<AgentEvent> {
         title: "ls".into(),
         parent: None,
     };
-    let result = ToolResult { id: ToolId::new("t"), ok: true, output: long_text(2) };
+    let result = ToolResult::new(ToolId::new("t"), true, long_text(2));
     let kinds =
         [block(0, 0), EventKind::ToolCall(call), EventKind::ToolResult(result), block(1, 3)];
     kinds.map(AgentEvent::Event).into()

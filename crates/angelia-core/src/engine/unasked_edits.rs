@@ -1,0 +1,55 @@
+//! The diffs of edits that nobody was asked about, from the moment their call is allowed until its
+//! result has come. An edit that a person decides has its diff in the approval.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::model::{ToolId, ToolResult};
+
+/// More calls than an agent has open at once.
+const MAX_OPEN_CALLS: usize = 256;
+
+/// What the diffs of one segment of a turn may take. They are stored with the turn.
+const MAX_DIFF_BYTES: usize = 4 << 20;
+
+/// The diff of an edit for which there is no room.
+const LEFT_OUT: &str = "\\ this diff is left out: the diffs of this turn take more than 4 MiB\n";
+
+#[derive(Debug, Default)]
+pub(super) struct UnaskedEdits {
+    /// By call; `None`: the call is not shown, because a person decides it or it changes nothing.
+    diffs: HashMap<ToolId, Option<Arc<str>>>,
+    used_bytes: usize,
+}
+
+impl UnaskedEdits {
+    /// Returns whether the diff of this call must be made. An agent may tell of a call twice.
+    pub(super) fn is_new(&self, call: &ToolId) -> bool {
+        !self.diffs.contains_key(call) && self.diffs.len() < MAX_OPEN_CALLS
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.used_bytes < MAX_DIFF_BYTES
+    }
+
+    /// Keeps the diff of a call that was allowed without a question.
+    pub(super) fn insert(&mut self, call: ToolId, diff: Option<Arc<str>>) {
+        self.used_bytes += diff.as_ref().map_or(0, |diff| diff.len());
+        self.diffs.insert(call, diff);
+    }
+
+    /// Keeps that an edit is not shown, because there is no room.
+    pub(super) fn leave_out(&mut self, call: ToolId) {
+        self.diffs.insert(call, Some(LEFT_OUT.into()));
+    }
+
+    /// Forgets the diff of a call that a person decides.
+    pub(super) fn set_asked(&mut self, call: ToolId) {
+        self.diffs.insert(call, None);
+    }
+
+    /// Adds the diff to the result of its call. A call that has failed has changed nothing.
+    pub(super) fn add_to(&mut self, result: &mut ToolResult) {
+        let diff = self.diffs.remove(&result.id).flatten();
+        result.diff = diff.filter(|_| result.ok);
+    }
+}
