@@ -315,7 +315,9 @@ impl Store for MemoryStore {
         self.run(|kept| {
             let turns = kept.turns.values().map(|turn| &turn.record);
             let theirs = turns.filter(|turn| {
-                turn.options.caller.as_deref() == Some(caller) && turn.created_at >= since
+                let names = [&turn.options.caller, &turn.options.charged_to];
+                let is_theirs = names.iter().any(|name| name.as_deref() == Some(caller));
+                is_theirs && turn.created_at >= since
             });
             Ok(theirs.filter_map(|turn| turn.state.outcome()?.usage.cost_usd).sum())
         })

@@ -101,6 +101,7 @@ pub struct Submission {
     /// Indexes the new turn under this hash ([`Engine::find_by_history`]).
     pub history_hash: Option<[u8; 32]>,
     /// What the caller of the turn may spend. The turn is refused if all of it is spent or reserved.
+    /// Work that is charged to the caller later has the same limit.
     pub spend_limit: Option<SpendLimit>,
     /// The session is not expected to go on, so its agent is released early.
     pub one_off: bool,

@@ -1,8 +1,10 @@
-//! Reserves money for the turns of callers that have a spending limit.
+//! Reserves money for the turns of accounts that have a spending limit.
 //!
 //! The store knows what finished turns have cost. Turns that run at the same time would all see the
 //! same free amount there, so each of them reserves a share before it is accepted. The reservation
 //! grows while the limit has room, and is settled when the turn has ended and its cost is stored.
+//!
+//! An account is a caller with its own turns, and with the turns that its agents have handed on.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -10,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::facade::EngineError;
 use crate::{
-    model::{Failure, FailureKind},
+    model::{Failure, FailureKind, TurnOptions},
     ports::{Clock, Store},
 };
 
@@ -33,15 +35,18 @@ pub struct SpendLimit {
     pub period: Duration,
 }
 
-/// The reservations of all callers.
+/// The reservations of all accounts.
 #[derive(Debug, Default)]
 pub(super) struct SpendLedger {
     accounts: Mutex<HashMap<Arc<str>, SpendAccount>>,
 }
 
-/// The spending of one caller.
+/// The spending of one account.
 #[derive(Debug, Default)]
 struct SpendAccount {
+    /// As the caller itself had it with its last turn. It also applies to work that the caller's
+    /// agents hand on, where nobody states it.
+    limit: Option<SpendLimit>,
     /// Cost of the finished turns: as last read from the store, plus what was settled since.
     spent_usd: f64,
     reserved_usd: f64,
@@ -58,21 +63,35 @@ impl SpendAccount {
 }
 
 impl SpendLedger {
-    /// Reserves money for one turn: `wanted_usd`, or a share of the limit, and at most what is
-    /// free. Fails if nothing is free.
+    /// Reserves money for one turn, if its account has a limit: `wanted_usd`, or a share of the
+    /// limit, and at most what is free. Fails if nothing is free.
     pub(super) async fn reserve(
         self: &Arc<Self>,
         (store, clock): (&dyn Store, &dyn Clock),
-        caller: &Arc<str>,
-        limit: SpendLimit,
+        options: &TurnOptions,
+        stated_limit: Option<SpendLimit>,
         wanted_usd: Option<f64>,
-    ) -> Result<Arc<SpendReservation>, EngineError> {
+    ) -> Result<Option<Arc<SpendReservation>>, EngineError> {
+        let Some(name) = options.account() else {
+            return Ok(None);
+        };
+        let Some(limit) = self.limit_of(name, options, stated_limit) else {
+            return Ok(None);
+        };
+        let share = limit.usd * DEFAULT_SHARE;
+        let wanted_usd = match wanted_usd {
+            // The limit of work that was handed on is all that is left to its sender, which would
+            // leave nothing for others.
+            Some(wanted) if options.charged_to.is_some() => wanted.min(share),
+            Some(wanted) => wanted,
+            None => share,
+        };
         let amount = loop {
-            let settlements = self.settlements(caller);
+            let settlements = self.settlements(name);
             let since = clock.now().checked_sub(limit.period).unwrap_or(jiff::Timestamp::MIN);
-            let spent_usd = store.cost_since(caller, since).await?;
+            let spent_usd = store.cost_since(name, since).await?;
             let mut accounts = self.accounts.lock();
-            let account = accounts.entry(Arc::clone(caller)).or_default();
+            let account = accounts.entry(Arc::clone(name)).or_default();
             if account.settlements != settlements {
                 // A turn has ended between the two reads, so its cost may be in neither.
                 continue;
@@ -82,22 +101,40 @@ impl SpendLedger {
             if free_usd < SMALLEST_USD {
                 return Err(limit_reached(account, limit).into());
             }
-            let amount = wanted_usd.unwrap_or(limit.usd * DEFAULT_SHARE).min(free_usd);
+            let amount = wanted_usd.min(free_usd);
             account.reserved_usd += amount;
             account.open_reservations += 1;
             break amount;
         };
-        Ok(Arc::new(SpendReservation {
+        Ok(Some(Arc::new(SpendReservation {
             ledger: Arc::clone(self),
-            caller: Arc::clone(caller),
+            account: Arc::clone(name),
             limit,
             amounts: Mutex::new(ReservedAmounts { reserved_usd: amount, cost_usd: 0.0 }),
-        }))
+        })))
     }
 
-    /// Number of turns of this caller that have been settled.
-    fn settlements(&self, caller: &Arc<str>) -> u64 {
-        self.accounts.lock().get(caller).map_or(0, |account| account.settlements)
+    /// Returns the limit of a turn: the stated one, or for work that was handed on, the last one of
+    /// the account.
+    fn limit_of(
+        &self,
+        name: &Arc<str>,
+        options: &TurnOptions,
+        stated: Option<SpendLimit>,
+    ) -> Option<SpendLimit> {
+        let mut accounts = self.accounts.lock();
+        if options.charged_to.is_some() {
+            return stated.or_else(|| accounts.get(name)?.limit);
+        }
+        if stated.is_some() || accounts.contains_key(name) {
+            accounts.entry(Arc::clone(name)).or_default().limit = stated;
+        }
+        stated
+    }
+
+    /// Number of turns of this account that have been settled.
+    fn settlements(&self, name: &Arc<str>) -> u64 {
+        self.accounts.lock().get(name).map_or(0, |account| account.settlements)
     }
 }
 
@@ -122,7 +159,7 @@ fn limit_reached(account: &SpendAccount, limit: SpendLimit) -> Failure {
 #[derive(Debug)]
 pub(super) struct SpendReservation {
     ledger: Arc<SpendLedger>,
-    caller: Arc<str>,
+    account: Arc<str>,
     limit: SpendLimit,
     amounts: Mutex<ReservedAmounts>,
 }
@@ -144,7 +181,7 @@ impl SpendReservation {
             return true;
         }
         let mut accounts = self.ledger.accounts.lock();
-        let Some(account) = accounts.get_mut(&self.caller) else {
+        let Some(account) = accounts.get_mut(&self.account) else {
             return false;
         };
         let missing = cost_usd - amounts.reserved_usd;
@@ -159,7 +196,7 @@ impl SpendReservation {
     pub(super) fn spendable_usd(&self) -> f64 {
         let amounts = self.amounts.lock();
         let accounts = self.ledger.accounts.lock();
-        let free = accounts.get(&self.caller).map_or(0.0, |account| account.free_usd(self.limit));
+        let free = accounts.get(&self.account).map_or(0.0, |account| account.free_usd(self.limit));
         amounts.reserved_usd - amounts.cost_usd + free
     }
 }
@@ -168,7 +205,7 @@ impl Drop for SpendReservation {
     fn drop(&mut self) {
         let amounts = self.amounts.get_mut();
         let mut accounts = self.ledger.accounts.lock();
-        let Some(account) = accounts.get_mut(&self.caller) else {
+        let Some(account) = accounts.get_mut(&self.account) else {
             return;
         };
         account.spent_usd += amounts.cost_usd;

@@ -88,19 +88,16 @@ impl SessionActor {
         let _gone = reply.send(accepted);
     }
 
-    /// Reserves money for a turn whose caller has a spending limit.
+    /// Reserves money for a turn whose account has a spending limit.
     async fn reserve_spend(
         &mut self,
         options: &TurnOptions,
         limit: Option<SpendLimit>,
     ) -> Result<Option<Arc<SpendReservation>>, EngineError> {
-        let (Some(caller), Some(limit)) = (&options.caller, limit) else {
-            return Ok(None);
-        };
         let own_limit = lower_limit(self.record.spec.budgets.cost_usd, options.max_cost_usd);
         let EngineState { store, clock, spend, .. } = &*self.shared;
         let ports = (&**store, &**clock);
-        spend.reserve(ports, caller, limit, own_limit).await.map(Some)
+        spend.reserve(ports, options, limit, own_limit).await
     }
 
     async fn is_created(&mut self, turn: TurnId) -> bool {

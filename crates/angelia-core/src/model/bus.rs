@@ -4,4 +4,4 @@ mod endpoint;
 mod message;
 
 pub use endpoint::{EndpointName, EndpointNameError};
-pub use message::{BusMessage, Destination, MessageContent, MessageId};
+pub use message::{BusMessage, Destination, MessageContent, MessageId, SENDER_SESSION_FIELD};

@@ -6,6 +6,9 @@ use jiff::Timestamp;
 
 use super::{Content, Outcome, SessionId, TurnId};
 
+/// The account of the owner.
+pub const OWNER_ACCOUNT: &str = "owner";
+
 /// A turn as an agent gets it.
 #[derive(Clone, Debug)]
 pub struct Turn {
@@ -23,8 +26,11 @@ pub struct TurnOptions {
     /// The turn is parked until the reset when a quota is exhausted. Otherwise it fails and reports
     /// the reset time.
     pub can_park: bool,
-    /// The caller that the cost is counted for; `None`: the owner.
+    /// Who has sent the turn; `None`: the owner.
     pub caller: Option<Arc<str>>,
+    /// Who pays, if that is not the caller. Work that an agent hands on is paid by whoever pays for
+    /// the agent's own turn.
+    pub charged_to: Option<Arc<str>>,
     /// A cost limit of the caller; the lower one of this and the profile's counts.
     pub max_cost_usd: Option<f64>,
 }
@@ -32,7 +38,19 @@ pub struct TurnOptions {
 impl TurnOptions {
     /// Options of an owner's turn without anybody to decide approvals.
     pub const fn new(origin: TurnOrigin) -> Self {
-        Self { origin, can_ask: false, can_park: false, caller: None, max_cost_usd: None }
+        Self {
+            origin,
+            can_ask: false,
+            can_park: false,
+            caller: None,
+            charged_to: None,
+            max_cost_usd: None,
+        }
+    }
+
+    /// Returns who pays for the turn; `None`: the owner.
+    pub fn account(&self) -> Option<&Arc<str>> {
+        self.charged_to.as_ref().or(self.caller.as_ref())
     }
 }
 

@@ -150,7 +150,8 @@ pub trait Store: ScheduleStore + Send + Sync + 'static {
     /// Returns the entries with this hash, newest first.
     fn find_by_history(&self, hash: [u8; 32], limit: usize) -> StoreFuture<'_, Vec<HistoryEntry>>;
 
-    /// Returns the cost of the caller's finished turns that started at or after `since`.
+    /// Returns the cost of the finished turns that this caller has sent or is charged for, and that
+    /// started at or after `since`.
     fn cost_since<'a>(&'a self, caller: &'a str, since: Timestamp) -> StoreFuture<'a, f64>;
 
     /// Adds up what turns used, also unfinished ones and those of deleted sessions. Days and hours

@@ -118,3 +118,44 @@ async fn a_turns_own_limit_still_counts() {
     let ended = outcome(turn.watch).await;
     assert_eq!((ended.status, &*ended.reason), (TurnStatus::Partial, "max_cost_usd"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn work_that_is_handed_on_is_paid_by_the_same_account() {
+    let stage = EngineHarness::new();
+    let (from, to) = (stage.session().await, stage.session().await);
+    let turn = submit(&stage, from.id, None).await.unwrap();
+    let run = stage.control.next_turn().await;
+    // Nobody states the limit of the account again, and all that is left may be spent.
+    let hand_on = async || {
+        let options = TurnOptions {
+            caller: Some(Arc::from("session:from")),
+            charged_to: Some(Arc::from("key:guest")),
+            max_cost_usd: Some(0.9),
+            ..options()
+        };
+        stage.engine.submit(to.id, vec![Content::text("part")], options).await
+    };
+    let part = hand_on().await.unwrap();
+    let part_run = stage.control.next_turn().await;
+    // It has reserved its share, not all of it: the account has something for others.
+    let third = stage.session().await;
+    let third = submit(&stage, third.id, Some(0.2)).await.unwrap();
+    stage.control.next_turn().await.complete("free");
+    outcome(third.watch).await;
+    part_run.emit_started().await;
+    report_cost(&part_run, 0.85).await;
+    assert!(!part_run.io.cancel.is_cancelled());
+    report_cost(&part_run, 0.95).await;
+    end_when_interrupted(part_run).await;
+    let ended = outcome(part.watch).await;
+    assert_eq!(ended.status, TurnStatus::Partial, "{}", ended.reason);
+    let refused = hand_on().await.unwrap_err();
+    assert!(is_spend_failure(&refused), "{refused}");
+    run.complete("done");
+    outcome(turn.watch).await;
+    let last = submit(&stage, from.id, Some(0.2)).await.unwrap();
+    let run = stage.control.next_turn().await;
+    assert!((run.turn.options.max_cost_usd.unwrap() - 0.05).abs() < 1e-9);
+    run.complete("done");
+    outcome(last.watch).await;
+}

@@ -4,8 +4,8 @@
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use angelia_core::model::{
-    EndpointName,
-    bus::{BusMessage, Destination},
+    EndpointName, SessionId,
+    bus::{BusMessage, Destination, SENDER_SESSION_FIELD},
 };
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -34,11 +34,13 @@ pub enum MessageFrame {
     },
 }
 
-/// Decodes a `message` frame and builds its envelope.
+/// Decodes a `message` frame and builds its envelope. `agent` is the session of the agent that sends
+/// it.
 pub fn decode_message(
     frame: &str,
     fields: &FrameFields<'_>,
     sender: &MessageSender,
+    agent: Option<SessionId>,
     now: Timestamp,
 ) -> Result<MessageFrame, MalformedFrame> {
     let mut edits = FrameEdits::new(frame);
@@ -75,8 +77,8 @@ pub fn decode_message(
         }
         MessageSender::Unregistered(verified) => (claimed.map(Into::into), *verified),
     };
-    // `verified` and `redelivered` are ours to say, and a token is a secret: a sender's own values
-    // are corrected.
+    // `verified`, `redelivered` and the session are ours to say, and a token is a secret: a sender's
+    // own values are corrected.
     if let Some(said) = fields.verified {
         edits.correct("verified", said, if verified { "true" } else { "false" });
     }
@@ -85,6 +87,13 @@ pub fn decode_message(
     }
     if let Some(token) = fields.token {
         edits.correct("token", token, "null");
+    }
+    match (agent, fields.sender_session) {
+        (Some(session), said) => {
+            edits.set(SENDER_SESSION_FIELD, said, json_string(&session.to_string()));
+        }
+        (None, Some(said)) => edits.correct(SENDER_SESSION_FIELD, said, "null"),
+        (None, None) => {}
     }
     // What the sender asks of the bus is not for the receiver.
     if let Some(ack) = fields.ack {
@@ -263,7 +272,7 @@ mod tests {
     fn read(frame: &str, sender: &MessageSender) -> BusMessage {
         let fields = FrameFields::parse(frame).unwrap();
         let now = Timestamp::from_microsecond(1_794_765_418_036_115).unwrap();
-        match decode_message(frame, &fields, sender, now).unwrap() {
+        match decode_message(frame, &fields, sender, None, now).unwrap() {
             MessageFrame::Message(message) => message,
             other @ MessageFrame::BadName { .. } => panic!("{other:?}"),
         }
@@ -323,6 +332,25 @@ mod tests {
         let whole = read(r#"{"ack":true,"token":"t","from":"x"}"#, &registered());
         let value: serde_json::Value = serde_json::from_slice(&whole.envelope).unwrap();
         assert_eq!((value.get("ack"), &value["from"]), (None, &"me".into()));
+    }
+
+    #[test]
+    fn only_the_bus_says_whose_agent_sends() {
+        let frame = r#"{"type":"message","id":"1","ts":1,"sender_sess\u0069on":"forged","body":0}"#;
+        let message = read(frame, &MessageSender::Unregistered(false));
+        assert_eq!(
+            envelope(&message),
+            r#"{"type":"message","id":"1","ts":1,"sender_session":null,"body":0}"#
+        );
+        let session = "0198c0de-0000-7000-8000-000000000001".parse().unwrap();
+        for frame in [frame, r#"{"type":"message","id":"1","ts":1,"body":0}"#] {
+            let fields = FrameFields::parse(frame).unwrap();
+            let sender = MessageSender::Unregistered(false);
+            let decoded =
+                decode_message(frame, &fields, &sender, Some(session), Timestamp::UNIX_EPOCH);
+            let Ok(MessageFrame::Message(message)) = decoded else { panic!("{decoded:?}") };
+            assert_eq!(message.content().sender_session, Some(session), "{frame}");
+        }
     }
 
     #[test]

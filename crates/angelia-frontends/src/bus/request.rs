@@ -3,6 +3,7 @@
 
 use std::{borrow::Cow, fmt};
 
+use angelia_core::model::bus::SENDER_SESSION_FIELD;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -23,6 +24,7 @@ pub struct FrameFields<'a> {
     pub token: Option<&'a RawValue>,
     pub verified: Option<&'a RawValue>,
     pub redelivered: Option<&'a RawValue>,
+    pub sender_session: Option<&'a RawValue>,
     pub reason: Option<&'a RawValue>,
     pub position: Option<&'a RawValue>,
     pub limit: Option<&'a RawValue>,
@@ -122,6 +124,7 @@ impl<'a> FrameFields<'a> {
             "token" => &mut self.token,
             "verified" => &mut self.verified,
             "redelivered" => &mut self.redelivered,
+            SENDER_SESSION_FIELD => &mut self.sender_session,
             "reason" => &mut self.reason,
             "position" => &mut self.position,
             "limit" => &mut self.limit,

@@ -135,7 +135,8 @@ impl EndpointHost {
             Some(channel) => ReplyTarget::Channel(Arc::clone(channel)),
             None => ReplyTarget::Sender(Arc::clone(&seen.from)),
         };
-        let name = LaneKey { endpoint, profile, reply_target: reply };
+        let sender_session = seen.sender_session;
+        let name = LaneKey { endpoint, profile, reply_target: reply, sender_session };
         let offer = QueuedMessage {
             id: Arc::clone(&seen.id),
             position: delivery.position,

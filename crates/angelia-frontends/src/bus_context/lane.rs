@@ -5,7 +5,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::{EndpointName, MessageId},
+    model::{EndpointName, MessageId, SessionId},
     ports::bus::BusPosition,
     task::TaskGroup,
 };
@@ -34,12 +34,14 @@ impl Default for LaneLimits {
     }
 }
 
-/// Identifies a lane: the receiver of its messages, and the target of its replies.
+/// Identifies a lane: the receiver of its messages, the target of its replies, and who pays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LaneKey {
     pub(super) endpoint: EndpointName,
     pub(super) profile: Option<Arc<str>>,
     pub(super) reply_target: ReplyTarget,
+    /// The session whose agent has sent the messages; its account is charged.
+    pub(super) sender_session: Option<SessionId>,
 }
 
 impl LaneKey {

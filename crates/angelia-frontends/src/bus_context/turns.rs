@@ -23,7 +23,10 @@ use super::{
     merge::{PromptItem, merge_prompt, source_line},
     reply::{ReplySender, TurnReply},
 };
-use crate::unattended_turn::{StartError, result_text, wait_for_outcome};
+use crate::{
+    mcp::lineage::account_of_session,
+    unattended_turn::{StartError, result_text, wait_for_outcome},
+};
 
 /// The scope of the names that sessions have on the bus.
 const SESSION_NAME_SCOPE: &str = "bus";
@@ -103,8 +106,13 @@ impl LaneTurns {
         let session = self.find_or_create_session(name).await?;
         let items: Vec<PromptItem> = batch.iter().map(|offer| offer.item.clone()).collect();
         let mut text = merge_prompt(&items, &self.zone);
+        let charged_to = match name.sender_session {
+            Some(sender) => Some(account_of_session(&self.engine, sender).await?),
+            None => None,
+        };
+        // Nobody waits at a terminal for a message, so nobody is asked (`can_ask`).
         let options =
-            TurnOptions { can_ask: true, can_park: true, ..TurnOptions::new(TurnOrigin::Remote) };
+            TurnOptions { can_park: true, charged_to, ..TurnOptions::new(TurnOrigin::Remote) };
         let is_new = batch.iter().all(|offer| !offer.redelivered);
         // Only the lane's own turn may be steered: the answer of another lane's turn goes
         // elsewhere. A redelivered message is never steering input, because its turn may exist

@@ -1,5 +1,7 @@
 //! Where the session of an agent may hand work.
 
+use std::sync::Arc;
+
 use angelia_core::{
     model::{Failure, SessionId, SessionSpec},
     ports::BoxFuture,
@@ -23,8 +25,10 @@ pub trait AgentDelegation: Send + Sync + 'static {
 }
 
 /// What a delegated turn may still use of the turn that delegates it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DelegatedTurnLimits {
+    /// Who pays for it.
+    pub charged_to: Arc<str>,
     /// A person can answer its approvals.
     pub can_ask: bool,
     pub max_cost_usd: Option<f64>,

@@ -83,6 +83,12 @@ impl AllowedModels {
     }
 }
 
+/// Returns the name of the key that a principal or an account belongs to.
+pub fn key_name(principal: &str) -> Option<&str> {
+    let (name, _fingerprint) = principal.strip_prefix(KEY_PREFIX)?.rsplit_once('#')?;
+    Some(name)
+}
+
 /// The authenticated sender of a request.
 #[derive(Clone, Debug)]
 pub struct Principal {
@@ -135,9 +141,8 @@ impl Principal {
 
     /// Returns the source of the sessions that this principal begins.
     pub(super) fn session_source(&self) -> SessionSource {
-        let name = self.name.strip_prefix(KEY_PREFIX).and_then(|name| name.rsplit_once('#'));
-        match name {
-            Some((name, _fingerprint)) if !self.is_owner => SessionSource::Key(name.into()),
+        match key_name(&self.name) {
+            Some(name) if !self.is_owner => SessionSource::Key(name.into()),
             _ => SessionSource::Http,
         }
     }

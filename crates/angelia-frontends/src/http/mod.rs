@@ -62,7 +62,7 @@ pub use error::{ErrorBody, ErrorDetail, ErrorKind, HttpError};
 pub use guard::ConnectionSource;
 pub use health::HealthStatus;
 pub use idempotency::KEY_HEADER;
-pub use keys::{AccessKey, AccessKeys, AllowedModels, Grant, Principal};
+pub use keys::{AccessKey, AccessKeys, AllowedModels, Grant, Principal, key_name};
 pub use metrics::Metrics;
 pub use reach::AgentAccess;
 pub use serve::{serve_tcp, serve_unix};

@@ -162,6 +162,11 @@ impl AgentCaller {
         self.sessions.first().copied().ok_or_else(unknown_session)
     }
 
+    /// The session of the outermost agent: no process can change the marks of its ancestors.
+    pub(super) fn outermost_session(&self) -> Option<SessionId> {
+        self.sessions.last().copied()
+    }
+
     /// Checks that a session is the agent's own, or one that it delegated to.
     pub(super) async fn ensure_reaches(&self, session: SessionId) -> Result<(), HttpError> {
         for own in &*self.sessions {

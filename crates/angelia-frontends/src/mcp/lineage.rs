@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use angelia_core::{
-    model::{SessionId, TurnRecord, TurnState},
+    engine::{Engine, EngineError},
+    model::{OWNER_ACCOUNT, SessionId, TurnRecord, TurnState},
     ports::{Page, Store, StoreError},
 };
 
@@ -23,9 +24,9 @@ pub fn caller_name(session: SessionId) -> Arc<str> {
     format!("{CALLER_PREFIX}{session}").into()
 }
 
-fn delegating_session(turn: &TurnRecord) -> Option<SessionId> {
-    let name = turn.options.caller.as_deref()?;
-    name.strip_prefix(CALLER_PREFIX)?.parse().ok()
+/// Returns the session that delegated the turns of this `caller`.
+pub(crate) fn delegating_session(caller: &str) -> Option<SessionId> {
+    caller.strip_prefix(CALLER_PREFIX)?.parse().ok()
 }
 
 /// Returns the running turn of a session, else its latest one.
@@ -33,7 +34,26 @@ pub async fn current_turn(
     store: &dyn Store,
     session: SessionId,
 ) -> Result<Option<TurnRecord>, StoreError> {
-    let turns = store.turns(Some(session), Page::first(MAX_SCANNED_TURNS)).await?;
+    Ok(find_current(store.turns(Some(session), Page::first(MAX_SCANNED_TURNS)).await?))
+}
+
+/// Returns who pays for the work that this session hands on now.
+pub(crate) async fn account_of_session(
+    engine: &Engine,
+    session: SessionId,
+) -> Result<Arc<str>, EngineError> {
+    let turns = engine.turns(Some(session), Page::first(MAX_SCANNED_TURNS)).await?;
+    Ok(account(find_current(turns).as_ref()))
+}
+
+/// Returns who pays for the work that a turn hands on: whoever pays for the turn itself.
+pub fn account(turn: Option<&TurnRecord>) -> Arc<str> {
+    let account = turn.and_then(|turn| turn.options.account());
+    account.cloned().unwrap_or_else(|| OWNER_ACCOUNT.into())
+}
+
+/// Returns the running one of a session's newest turns, else the latest.
+fn find_current(turns: Vec<TurnRecord>) -> Option<TurnRecord> {
     let is_running = |turn: &TurnRecord| {
         !matches!(
             turn.state,
@@ -41,7 +61,7 @@ pub async fn current_turn(
         )
     };
     let running = turns.iter().position(is_running);
-    Ok(turns.into_iter().nth(running.unwrap_or(0)))
+    turns.into_iter().nth(running.unwrap_or(0))
 }
 
 /// Returns the session that delegated the current turn of this one.
@@ -50,7 +70,7 @@ async fn parent_session(
     session: SessionId,
 ) -> Result<Option<SessionId>, StoreError> {
     let turn = current_turn(store, session).await?;
-    Ok(turn.as_ref().and_then(delegating_session))
+    Ok(turn.and_then(|turn| delegating_session(turn.options.caller.as_deref()?)))
 }
 
 /// Returns how many agents stand between this session and a person or program; at most one more

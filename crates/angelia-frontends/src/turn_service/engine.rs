@@ -13,9 +13,12 @@ use angelia_core::{
 use tokio_util::sync::CancellationToken;
 
 use super::{AcceptedTurn, ServiceFuture, TurnEventSource, TurnService, TurnSubmission};
-use crate::http::{
-    IDEMPOTENCY_WINDOW, NewSessionBody, owners_name,
-    resources::{SessionResource, TurnResource},
+use crate::{
+    http::{
+        IDEMPOTENCY_WINDOW, NewSessionBody, owners_name,
+        resources::{SessionResource, TurnResource},
+    },
+    mcp::lineage::{account_of_session, delegating_session},
 };
 
 /// Flags that change the specification of new sessions.
@@ -132,7 +135,10 @@ impl TurnService for EngineTurns {
 
     fn submit(&self, new: TurnSubmission) -> ServiceFuture<'_, AcceptedTurn> {
         Box::pin(async move {
-            let options = new.body.options(new.origin)?;
+            let mut options = new.body.options(new.origin)?;
+            if let Some(from) = options.caller.as_deref().and_then(delegating_session) {
+                options.charged_to = Some(account_of_session(&self.engine, from).await?);
+            }
             let key = new.key.map(|key| RequestKey {
                 caller: "owner".into(),
                 key: key.into(),

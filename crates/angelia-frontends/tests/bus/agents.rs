@@ -104,3 +104,19 @@ async fn every_verb_is_open_to_agents_or_not() {
         assert_eq!(refused, replies[0]["reason"] == "not_granted", "{kind:?}");
     }
 }
+
+/// Whoever pays for the agent pays for the turns of its messages, so the bus says whose agent it is.
+#[tokio::test]
+async fn the_message_of_an_agent_names_its_session() {
+    let stage = SocketHarness::new().await;
+    let mut receiver = stage.connect_with_ack("r").await;
+    let mut sent = message("r", "1");
+    sent["ack"] = json!(true);
+    sent["sender_session"] = json!(OTHER);
+    from_agent(&stage.socket, ONE, json!([sent])).await;
+    assert_eq!(receiver.expect_frame_of_type("message").await["sender_session"], ONE);
+    // Nobody else can say so.
+    sent["id"] = json!("2");
+    stage.connect().await.request(sent).await;
+    assert_eq!(receiver.expect_frame_of_type("message").await["sender_session"], Value::Null);
+}

@@ -27,7 +27,9 @@ pub(crate) fn check(frame: &[u8]) {
         MessageSender::Unregistered(true),
         MessageSender::Unregistered(false),
     ] {
-        if let Ok(MessageFrame::Message(message)) = decode_message(frame, &fields, &sender, now()) {
+        if let Ok(MessageFrame::Message(message)) =
+            decode_message(frame, &fields, &sender, None, now())
+        {
             check_message(frame, &sender, &message);
         }
     }
@@ -53,7 +55,8 @@ fn check_message(frame: &str, sender: &MessageSender, message: &BusMessage) {
     assert!(field(envelope, "token").is_none_or(|token| token == "null"));
     // Passing an envelope on a second time does not change it.
     let fields = FrameFields::parse(envelope).unwrap();
-    let Ok(MessageFrame::Message(again)) = decode_message(envelope, &fields, sender, now()) else {
+    let Ok(MessageFrame::Message(again)) = decode_message(envelope, &fields, sender, None, now())
+    else {
         panic!("not understood again: {envelope}");
     };
     assert_eq!(again.envelope, message.envelope);

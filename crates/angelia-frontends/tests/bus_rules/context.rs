@@ -4,8 +4,8 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use angelia_core::{
-    engine::{Engine, EngineLimits, EngineParts},
-    model::{Content, Failure, FailureKind, SessionSpec, TurnOrigin, bus::BusMessage},
+    engine::{Engine, EngineLimits, EngineParts, NewSession, SpendLimit, Submission},
+    model::{Content, Failure, FailureKind, SessionSpec, TurnOptions, TurnOrigin, bus::BusMessage},
     ports::{
         AgentOutcome, BoxFuture, ProfileRequest, ProfileSummary, Profiles, SendErrorKind,
         TurnControl,
@@ -173,7 +173,9 @@ async fn a_message_becomes_a_turn_and_the_answer_goes_to_its_sender() {
     let first = stage.ask("alice", true, r#"{"type":"ask","text":"one?"}"#).await;
     let run = stage.run().await;
     assert_eq!(prompt_text(&run), format!("{SOURCE_LINE}one?"));
-    assert_eq!(run.turn.options.origin, TurnOrigin::Remote);
+    let options = &run.turn.options;
+    assert_eq!((options.origin, options.can_ask), (TurnOrigin::Remote, false));
+    assert_eq!(options.account(), None);
     run.emit_started().await;
     run.complete("1");
     let reply = stage.reply().await;
@@ -256,6 +258,37 @@ async fn a_message_that_comes_again_finds_its_turn() {
     assert_eq!(stage.settled().await, (again, None));
     let turns = stage.engine.turns(None, angelia_core::ports::Page::first(9)).await.unwrap();
     assert_eq!(turns.len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_pays_for_an_agent_pays_for_its_messages() {
+    let mut stage = context_harness(Duration::ZERO);
+    let spec = SessionSpec::new("puppet", "/project");
+    let new = NewSession { spec, title: None, name: None, source: None };
+    let session = stage.engine.create_session(new).await.unwrap().id;
+    let options =
+        TurnOptions { caller: Some("key:guest".into()), ..TurnOptions::new(TurnOrigin::Remote) };
+    let limit = SpendLimit { usd: 1.0, period: Duration::from_hours(24) };
+    let work = Submission {
+        spend_limit: Some(limit),
+        ..Submission::new(session, vec![Content::text("work")], options)
+    };
+    stage.engine.submit_with(work).await.unwrap();
+    let sender = stage.run().await;
+    let body = r#"{"type":"ask","text":"for the guest"}"#;
+    let of_agent = message("alice", true, body).with_sender_session(session);
+    stage.deliver(of_agent, false).await;
+    let run = stage.run().await;
+    assert_eq!(run.turn.options.account().map(|name| &**name), Some("key:guest"));
+    // It is limited by what its payer may spend, although the message does not say how much.
+    assert!((run.turn.options.max_cost_usd.unwrap() - 0.9).abs() < 1e-9);
+    // A message of somebody else to the same session neither joins it nor is paid by the guest.
+    stage.ask("alice", true, r#"{"type":"ask","text":"mine"}"#).await;
+    run.complete("1");
+    let run = stage.run().await;
+    assert_eq!((prompt_text(&run).as_str(), run.turn.options.account()), ("mine", None));
+    run.complete("2");
+    sender.complete("sent");
 }
 
 #[tokio::test]

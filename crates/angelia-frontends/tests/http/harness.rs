@@ -302,7 +302,11 @@ impl AgentDelegation for ApiAgents {
     }
 
     fn turn_limits(&self, _: SessionId) -> BoxFuture<'_, Result<DelegatedTurnLimits, Failure>> {
-        let limits = DelegatedTurnLimits { can_ask: false, max_cost_usd: Some(0.25) };
+        let limits = DelegatedTurnLimits {
+            charged_to: "key:guest".into(),
+            can_ask: false,
+            max_cost_usd: Some(0.25),
+        };
         Box::pin(std::future::ready(Ok(limits)))
     }
 }

@@ -252,6 +252,7 @@ async fn an_agent_hands_work_only_where_its_session_may_and_within_its_limits() 
     let record = stage.state.engine.turn(turn.parse().unwrap()).await.unwrap();
     let caller = format!("session:{}", family.own.0);
     assert_eq!(record.options.caller.as_deref(), Some(&*caller));
+    assert_eq!(record.options.charged_to.as_deref(), Some("key:guest"));
     assert_eq!(record.options.max_cost_usd, Some(0.25));
     let events = format!("/api/turns/{turn}/events?hold=true");
     let held = call(&stage, own(), Method::GET, &events, Value::Null).await;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use angelia_core::model::{
-    AgentStart, Content, EventKind, SearchMatch, SearchQuery, SessionId, Speaker, TextChannel,
-    Usage, UsageBucket, UsageGroup, UsageQuery, UsageTotals,
+    AgentStart, Content, EventKind, OWNER_ACCOUNT, SearchMatch, SearchQuery, SessionId, Speaker,
+    TextChannel, Usage, UsageBucket, UsageGroup, UsageQuery, UsageTotals,
 };
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -16,7 +16,7 @@ pub(super) struct UsageEntry {
     pub(super) session: Option<SessionId>,
     pub(super) at: Timestamp,
     pub(super) started: AgentStart,
-    pub(super) caller: Option<std::sync::Arc<str>>,
+    pub(super) account: Option<std::sync::Arc<str>>,
     pub(super) usage: Usage,
 }
 
@@ -25,7 +25,7 @@ impl UsageEntry {
         match by {
             UsageGroup::Day => Some(local(self.at, "%Y-%m-%d")),
             UsageGroup::Profile => Some(self.started.profile.to_string()),
-            UsageGroup::Key => Some(self.caller.as_deref().unwrap_or("owner").to_owned()),
+            UsageGroup::Key => Some(self.account.as_deref().unwrap_or(OWNER_ACCOUNT).to_owned()),
             UsageGroup::Session => self.session.map(|id| id.to_string()),
             UsageGroup::Model => self.started.model.as_deref().map(str::to_owned),
             UsageGroup::Executor => Some(self.started.executor.to_string()),

@@ -298,7 +298,7 @@ impl MemoryStoreState {
                         session: Some(turn.record.session),
                         at: turn.record.created_at,
                         started: started.clone(),
-                        caller: turn.record.options.caller.clone(),
+                        account: turn.record.options.account().cloned(),
                         usage: Usage::default(),
                     });
                 }

@@ -34,6 +34,7 @@ pub(crate) const OPTIONS: TurnOptions = TurnOptions {
     origin: TurnOrigin::Owner,
     can_park: false,
     caller: None,
+    charged_to: None,
     max_cost_usd: None,
 };
 

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use angelia_core::model::{Usage, UsageGroup, UsageQuery};
-use angelia_frontends::http::resources::{QuotaResource, UsageResource};
+use angelia_frontends::http::{
+    key_name,
+    resources::{QuotaResource, UsageResource},
+};
 use clap::{Args, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -114,6 +117,9 @@ fn render(report: &UsageReport, by: UsageGroup, view: &View, now: Timestamp) -> 
     let columns: &[(&str, usize)] = if view.width < 60 { &NARROW_COLUMNS } else { &COLUMNS };
     let key = |row: &UsageResource| match (&row.key, by) {
         (Some(id), UsageGroup::Session) if view.is_terminal => short_id(id).to_owned(),
+        (Some(account), UsageGroup::Key) if view.is_terminal => {
+            key_label(account, &report.data).to_owned()
+        }
         (Some(key), _) => key.clone(),
         (None, UsageGroup::Session) => "(deleted)".to_owned(),
         (None, _) => "-".to_owned(),
@@ -148,6 +154,13 @@ fn render(report: &UsageReport, by: UsageGroup, view: &View, now: Timestamp) -> 
     }
     push_quotas(&mut out, &report.quotas, view, now);
     out
+}
+
+/// Returns the name of a key, or the whole account if another key has had the same name.
+fn key_label<'a>(account: &'a str, rows: &[UsageResource]) -> &'a str {
+    let Some(name) = key_name(account) else { return account };
+    let named = |row: &&UsageResource| row.key.as_deref().and_then(key_name) == Some(name);
+    if rows.iter().filter(named).count() == 1 { name } else { account }
 }
 
 fn trim_line(out: &mut String) {

@@ -82,3 +82,15 @@ fn a_line_says_what_was_used() {
     let plain = Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() };
     assert_eq!(format_used(&plain), "7 in · 3 out");
 }
+
+#[test]
+fn a_key_is_shown_by_its_name_if_that_is_clear() {
+    let view = View { width: 80, has_colour: false, is_terminal: true };
+    let bot = || row(Some("key:bot#0011223344556677"), 1, 1, None);
+    let owner = || row(Some("owner"), 1, 1, None);
+    let clear = show(UsageGroup::Key, vec![bot(), owner()], &view);
+    assert!(clear.contains("\nbot  ") && clear.contains("\nowner  "), "{clear}");
+    let again = row(Some("key:bot#8899aabbccddeeff"), 1, 1, None);
+    let unclear = show(UsageGroup::Key, vec![bot(), again], &view);
+    assert!(unclear.contains("\nkey:bot#0011223344556677"), "{unclear}");
+}

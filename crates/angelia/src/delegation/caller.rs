@@ -20,6 +20,8 @@ pub(crate) struct DelegatingSession {
     pub(crate) session: SessionRecord,
     /// A person can answer the approvals of its turn.
     pub(crate) can_ask: bool,
+    /// Who pays for its turn, and so for the work that it hands on.
+    pub(crate) account: Arc<str>,
     pub(crate) depth: usize,
     pub(crate) remaining_cost_usd: Option<f64>,
     pub(crate) deadline: Option<Instant>,
@@ -33,7 +35,9 @@ impl DelegatingSession {
         let depth = lineage::delegation_depth(store, id).await?;
         let turn = lineage::current_turn(store, id).await?;
         let can_ask = turn.as_ref().is_some_and(|turn| turn.options.can_ask);
-        let mut caller = Self { session, can_ask, depth, remaining_cost_usd: None, deadline: None };
+        let account = lineage::account(turn.as_ref());
+        let mut caller =
+            Self { session, can_ask, account, depth, remaining_cost_usd: None, deadline: None };
         if let Some(turn) = turn {
             caller.deadline = caller.turn_deadline(&turn)?;
             caller.remaining_cost_usd = caller.remaining_cost(store, &turn).await?;

@@ -114,8 +114,9 @@ async fn what_is_left_of_the_money_is_what_may_be_handed_on() {
     let book = TestStore::default();
     let mut limited = spec();
     limited.budgets.cost_usd = Some(1.0);
-    let paid_by_key = TurnOptions { max_cost_usd: Some(0.8), ..options() };
-    let begun = book.start_turn(limited, paid_by_key, JUST_NOW).await;
+    let of_key =
+        TurnOptions { caller: Some("key:guest".into()), max_cost_usd: Some(0.8), ..options() };
+    let begun = book.start_turn(limited, of_key, JUST_NOW).await;
     let left = async || {
         let caller = DelegatingSession::load(&book.store, begun.session).await;
         caller.map(|caller| caller.remaining_cost_usd.unwrap())
@@ -139,6 +140,27 @@ async fn what_is_left_of_the_money_is_what_may_be_handed_on() {
             (Err(refused), None) => assert!(refused.message.contains("max_cost_usd")),
             (left, _) => panic!("{left:?}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn whoever_pays_for_a_turn_pays_for_what_it_hands_on() {
+    let book = TestStore::default();
+    let account = async |options| {
+        let begun = book.start_turn(spec(), options, JUST_NOW).await;
+        let caller = DelegatingSession::load(&book.store, begun.session).await.unwrap();
+        (begun.session, caller.account)
+    };
+    let (session, paying) = account(options()).await;
+    assert_eq!(&*paying, "owner");
+    let below = TurnOptions { charged_to: Some(paying), ..delegated_by(session) };
+    assert_eq!(&*account(below).await.1, "owner");
+    let (mut session, mut paying) =
+        account(TurnOptions { caller: Some("key:guest".into()), ..options() }).await;
+    for _ in 0..3 {
+        assert_eq!(&*paying, "key:guest");
+        let below = TurnOptions { charged_to: Some(paying), ..delegated_by(session) };
+        (session, paying) = account(below).await;
     }
 }
 

@@ -103,6 +103,7 @@ impl AgentDelegation for HomeDelegation {
         Box::pin(async move {
             let caller = self.load(from).await?;
             Ok(DelegatedTurnLimits {
+                charged_to: caller.account,
                 can_ask: caller.can_ask,
                 max_cost_usd: caller.remaining_cost_usd,
             })

@@ -27,12 +27,23 @@ pub(crate) fn request_api_with(
     exchange(UnixStream::connect(socket).unwrap(), &request)
 }
 
-/// Sends a request over TCP with an extra header.
+/// Reads over TCP with an extra header.
 pub(crate) fn get_over_tcp(machine: &Machine, path: &str, header: &str) -> PlainResponse {
+    request_over_tcp(machine, "GET", path, &Value::Null, header)
+}
+
+/// Sends a request over TCP with an extra header.
+pub(crate) fn request_over_tcp(
+    machine: &Machine,
+    method: &str,
+    path: &str,
+    body: &Value,
+    header: &str,
+) -> PlainResponse {
     let address = std::fs::read_to_string(machine.home().join("run/http.addr")).unwrap();
     let address = address.trim();
     let headers = format!("host: {address}\r\n{header}");
-    let request = request_text("GET", path, &headers, &Value::Null);
+    let request = request_text(method, path, &headers, body);
     exchange(TcpStream::connect(address).unwrap(), &request)
 }
 

@@ -4,7 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::{http, machine::Machine};
+use crate::{
+    agents::{bind, run_as_agent},
+    http,
+    machine::{Machine, until},
+};
 
 const COMMENTED: &str = "# my own settings
 http:
@@ -135,13 +139,13 @@ fn keys_come_and_go_while_the_daemon_runs() {
     let bearer = format!("authorization: Bearer {key}\r\n");
     let answers = |expected: u16| {
         let status = || http::get_over_tcp(&machine, "/v1/models", &bearer).status;
-        crate::machine::until("the keys are read again", || status() == expected);
+        until("the keys are read again", || status() == expected);
     };
     answers(200);
     // A broken file neither removes nor adds a key.
     let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
     machine.configure("http: [");
-    crate::machine::until("the daemon has seen it", || {
+    until("the daemon has seen it", || {
         let said = serving.running.stderr();
         said.contains("the keys stay as they are")
     });
@@ -149,4 +153,39 @@ fn keys_come_and_go_while_the_daemon_runs() {
     machine.configure(&text);
     machine.angelia(&["keys", "revoke", "late"]).assert_code(0);
     answers(401);
+}
+
+#[test]
+fn what_a_keys_agent_hands_on_is_charged_to_the_key() {
+    let machine = Machine::with_shell();
+    let work = machine.work();
+    let work = work.display();
+    machine.configure(&format!(
+        "http:\n  agent_mode: true\n  keys: []\nprofiles:\n  \
+         worker: {{executor: parrot, cwd: {work}, delegate_to: [helper]}}\n  \
+         helper: {{executor: parrot, cwd: {work}}}\n"
+    ));
+    let rules = "callbacks:\n- {match_type: ask, context: true, profile: helper}\n";
+    fs::write(machine.home().join("bus-rules.yaml"), rules).unwrap();
+    let key = key_of(&machine, &["bot", "--agent-mode"]);
+    let _serving = machine.serve();
+    let bearer = format!("authorization: Bearer {key}\r\n");
+    let body = json!({"model": "worker", "messages": [{"role": "user", "content": "hello"}]});
+    let path = "/v1/chat/completions";
+    let answer = http::request_over_tcp(&machine, "POST", path, &body, &bearer);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let session = machine.list("sessions")[0]["id"].as_str().unwrap().to_owned();
+    let mark = bind(&machine, &session);
+    run_as_agent(&machine, &mark, &["run", "-p", "helper", "hello"]).assert_code(0);
+    let notify = ["notify", "--to", "angelia", "--type", "ask", "hello"];
+    run_as_agent(&machine, &mark, &notify).assert_code(0);
+    let usage = || {
+        let used = machine.angelia(&["usage", "--by", "key", "--json"]);
+        let used: Value = serde_json::from_str(&used.assert_code(0).stdout).unwrap();
+        used["data"].as_array().unwrap().clone()
+    };
+    until("the turn of the message is there", || usage().iter().any(|row| row["turns"] == 3));
+    let rows = usage();
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert!(row["key"].as_str().unwrap().starts_with("key:bot#"), "{row}");
 }

@@ -54,7 +54,10 @@ pub(super) fn total_cost(
     since: Timestamp,
 ) -> Result<f64, SqliteError> {
     let spent = db
-        .prepare_cached("SELECT total(cost_usd) FROM turns WHERE caller = ?1 AND created_at >= ?2")?
+        .prepare_cached(
+            "SELECT total(cost_usd) FROM turns
+             WHERE (caller = ?1 OR charged_to = ?1) AND created_at >= ?2",
+        )?
         .query_row(params![caller, nanoseconds(since)], |row| row.get(0))?;
     Ok(spent)
 }

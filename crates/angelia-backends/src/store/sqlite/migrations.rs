@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_session_lists.sql"),
     include_str!("migrations/0008_usage_and_search.sql"),
     include_str!("migrations/0009_schedules.sql"),
+    include_str!("migrations/0010_charged_to.sql"),
 ];
 
 /// Returns the `user_version` of a database with all migrations.

@@ -31,7 +31,8 @@ fn select_session(rest: &str) -> String {
 
 const SELECT_TURN: &str =
     "SELECT t.id, t.session_id, t.created_at, t.state, t.origin, t.can_ask, i.body,
-        e.at, e.body, l.owner, t.can_park, t.caller, t.max_cost_usd, t.resumes_at
+        e.at, e.body, l.owner, t.can_park, t.caller, t.max_cost_usd, t.resumes_at,
+        t.charged_to
     FROM turns t JOIN inputs i ON i.turn_id = t.id
     JOIN leases l ON l.session_id = t.session_id
     LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq";
@@ -254,6 +255,7 @@ fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
             can_ask: row.get(5)?,
             can_park: row.get(10)?,
             caller: row.get(11)?,
+            charged_to: row.get(14)?,
             max_cost_usd: row.get(12)?,
         },
         created_at: timestamp(row.get(2)?),

@@ -26,7 +26,8 @@ fn insert(db: &Db, event: &TurnEvent, started: &AgentStart) -> Result<(), Sqlite
     db.connection
         .prepare_cached(
             "INSERT INTO usage (turn_id, session_id, at, profile, executor, model, caller)
-             SELECT id, session_id, created_at, ?2, ?3, ?4, caller FROM turns WHERE id = ?1
+             SELECT id, session_id, created_at, ?2, ?3, ?4, coalesce(charged_to, caller)
+                FROM turns WHERE id = ?1
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![

@@ -156,8 +156,8 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
         .connection
         .prepare_cached(
             "INSERT INTO turns (id, session_id, created_at, state, origin, can_ask, can_park,
-                    caller, max_cost_usd, resumes_at, number)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+                    caller, max_cost_usd, resumes_at, charged_to, number)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
                     (SELECT coalesce(max(number), 0) + 1 FROM turns))
              ON CONFLICT DO NOTHING",
         )?
@@ -172,6 +172,7 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
             turn.options.caller,
             turn.options.max_cost_usd,
             resumes_at(&turn.state),
+            turn.options.charged_to,
         ])?;
     if inserted == 0 {
         return Err(StoreError::Conflict.into());

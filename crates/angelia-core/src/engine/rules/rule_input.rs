@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::model::bus::BusMessage;
+use crate::model::{SessionId, bus::BusMessage};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleInput {
@@ -20,6 +20,8 @@ pub struct RuleInput {
     /// Where a reply goes, if not to the sender.
     pub channel: Option<Arc<str>>,
     pub at: Timestamp,
+    /// The session whose agent has sent the message.
+    pub sender_session: Option<SessionId>,
 }
 
 impl RuleInput {
@@ -34,6 +36,7 @@ impl RuleInput {
             text: content.text.into(),
             channel: content.channel.filter(|name| !name.is_empty()).map(Into::into),
             at: parse_unix_seconds(content.ts).unwrap_or(now),
+            sender_session: content.sender_session,
         }
     }
 

@@ -6,6 +6,10 @@ use bytes::Bytes;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::EndpointName;
+use crate::model::SessionId;
+
+/// In an envelope: the session whose agent has sent the message. Only the bus writes it.
+pub const SENDER_SESSION_FIELD: &str = "sender_session";
 
 /// Id chosen by the sender. Messages with the same id, sender, receiver and body are the same
 /// message.
@@ -43,6 +47,8 @@ pub struct MessageContent {
     pub channel: Option<String>,
     /// Unix seconds.
     pub ts: f64,
+    /// The session whose agent has sent the message.
+    pub sender_session: Option<SessionId>,
     /// The whole body.
     pub body: Value,
 }
@@ -75,6 +81,16 @@ impl BusMessage {
         }
     }
 
+    /// Names the session whose agent has sent a composed message.
+    #[must_use]
+    pub fn with_sender_session(self, session: SessionId) -> Self {
+        let fields = self.envelope.strip_suffix(b"}").unwrap_or(&self.envelope);
+        let mut envelope = fields.to_vec();
+        envelope
+            .extend_from_slice(format!(r#","{SENDER_SESSION_FIELD}":"{session}"}}"#).as_bytes());
+        Self { envelope: envelope.into(), ..self }
+    }
+
     /// Parses the envelope, for a reader of the body. The other fields of the message were read
     /// from it when the message came in. Never fails: an envelope that cannot be parsed becomes the
     /// text.
@@ -86,6 +102,7 @@ impl BusMessage {
                 text: String::from_utf8_lossy(&self.envelope).into_owned(),
                 channel: None,
                 ts: 0.0,
+                sender_session: None,
                 body: Value::Null,
             };
         };
@@ -101,6 +118,8 @@ impl BusMessage {
             text,
             channel: field("channel"),
             ts: envelope.get("ts").and_then(Value::as_f64).unwrap_or(0.0),
+            sender_session: (envelope.get(SENDER_SESSION_FIELD).and_then(Value::as_str))
+                .and_then(|id| id.parse().ok()),
             body,
         }
     }
@@ -126,6 +145,10 @@ mod tests {
         assert_eq!(content.kind.as_deref(), Some("ask"));
         assert_eq!(content.channel.as_deref(), Some("x:y"));
         assert_eq!((content.text.as_str(), content.ts), ("hi", 1.5));
+        assert_eq!(content.sender_session, None);
+        let session = "0198c0de-0000-7000-8000-000000000001".parse().unwrap();
+        let of_agent = message.with_sender_session(session).content();
+        assert_eq!(of_agent, MessageContent { sender_session: Some(session), ..content });
     }
 
     #[test]

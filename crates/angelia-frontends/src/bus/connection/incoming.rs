@@ -100,7 +100,7 @@ impl BusConnection {
             return Ok(Ok(()));
         }
         match kind {
-            FrameKind::Message => self.handle_message(frame, &fields, messages)?,
+            FrameKind::Message => self.handle_message(frame, &fields, messages).await?,
             FrameKind::Ack => self.collect_acks(&fields, acknowledged)?,
             FrameKind::Refuse => self.refuse_message(&fields)?,
             FrameKind::Ping => {
@@ -199,7 +199,7 @@ impl BusConnection {
         }
     }
 
-    fn handle_message(
+    async fn handle_message(
         &mut self,
         frame: &str,
         fields: &FrameFields<'_>,
@@ -210,7 +210,12 @@ impl BusConnection {
             Some(name) => MessageSender::Registered(name.clone(), self.is_proven),
             None => MessageSender::Unregistered(self.proves_sender(fields)?),
         };
-        match envelope::decode_message(frame, fields, &sender, self.context.clock.now())? {
+        let agent = match find_claimant(&self.peer, &*self.context.agents).await {
+            Some(Claimant::Agent(session)) => session.parse().ok(),
+            Some(Claimant::Owner | Claimant::Host) | None => None,
+        };
+        let now = self.context.clock.now();
+        match envelope::decode_message(frame, fields, &sender, agent, now)? {
             MessageFrame::Message(message) => {
                 if self.context.message_feed.receiver_count() > 0 {
                     let _nobody_listens = self.context.message_feed.send(message.clone());

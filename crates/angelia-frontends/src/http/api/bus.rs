@@ -14,7 +14,7 @@ use angelia_core::{
 };
 use angelia_wire::sse::SseEncoder;
 use axum::{
-    Json,
+    Extension, Json,
     body::{Body, Bytes},
     extract::State,
     http::StatusCode,
@@ -29,8 +29,8 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
 use super::super::{
-    ApiState, ErrorKind, HttpError, body::JsonBody, resources::ResourceList, sse,
-    state::SharedState,
+    ApiState, ErrorKind, HttpError, body::JsonBody, reach::AgentCaller, resources::ResourceList,
+    sse, state::SharedState,
 };
 
 /// The sender if the request names none.
@@ -89,10 +89,14 @@ pub(in crate::http) struct BusAccepted {
 
 pub(super) async fn send(
     State(state): SharedState,
+    agent: Option<Extension<AgentCaller>>,
     JsonBody(body): JsonBody<BusMessageBody>,
 ) -> Result<(StatusCode, Json<BusAccepted>), HttpError> {
     let bus = require_bus(&state)?;
-    let message = compose_message(bus, body)?;
+    let mut message = compose_message(bus, body)?;
+    if let Some(session) = agent.and_then(|Extension(agent)| agent.outermost_session()) {
+        message = message.with_sender_session(session);
+    }
     // It is fine if nobody follows the messages.
     let _nobody = bus.incoming.send(message.clone());
     let receipts = bus.bus.publish(vec![message], None).await.await;

@@ -126,6 +126,7 @@ async fn delegate(
 ) -> Result<(), HttpError> {
     let (from, limits) = agent.delegate_turn(state, to).await?;
     options.caller = Some(caller_name(from));
+    options.charged_to = Some(limits.charged_to);
     options.can_ask &= limits.can_ask;
     let costs = [options.max_cost_usd, limits.max_cost_usd];
     options.max_cost_usd = costs.into_iter().flatten().reduce(f64::min);

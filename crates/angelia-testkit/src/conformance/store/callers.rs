@@ -50,9 +50,10 @@ pub async fn a_history_belongs_to_a_turn(fixture: &impl StoreFixture) {
 pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
-    let paid = async |caller: Option<&str>, created_at, cost_usd| {
+    let paid = async |caller: Option<&str>, charged_to: Option<&str>, created_at, cost_usd| {
         let mut turn = plain_turn(lease.session);
         turn.options.caller = caller.map(Into::into);
+        turn.options.charged_to = charged_to.map(Into::into);
         turn.options.max_cost_usd = cost_usd;
         turn.created_at = timestamp(created_at);
         create_turn(&*store, &lease, &turn).await;
@@ -64,14 +65,23 @@ pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
         let append = store.append(&lease, vec![last]).await.unwrap();
         append.await.unwrap();
     };
-    paid(Some("a"), 10, Some(0.5)).await;
-    paid(Some("a"), 20, Some(0.25)).await;
-    paid(Some("a"), 21, None).await;
-    paid(Some("b"), 20, Some(8.0)).await;
-    paid(None, 20, Some(16.0)).await;
-    for (caller, since, expected) in
-        [("a", 0, 0.75), ("a", 20, 0.25), ("a", 22, 0.0), ("b", 0, 8.0), ("nobody", 0, 0.0)]
-    {
+    paid(Some("a"), None, 10, Some(0.5)).await;
+    paid(Some("a"), None, 20, Some(0.25)).await;
+    paid(Some("a"), None, 21, None).await;
+    paid(Some("b"), None, 20, Some(8.0)).await;
+    paid(None, None, 20, Some(16.0)).await;
+    // Handed on by a session whose turn is paid by `a`, and by the bus without a caller.
+    paid(Some("session"), Some("a"), 30, Some(2.0)).await;
+    paid(None, Some("a"), 31, Some(4.0)).await;
+    for (caller, since, expected) in [
+        ("a", 0, 6.75),
+        ("a", 20, 6.25),
+        ("a", 31, 4.0),
+        ("a", 32, 0.0),
+        ("session", 0, 2.0),
+        ("b", 0, 8.0),
+        ("nobody", 0, 0.0),
+    ] {
         let spent = store.cost_since(caller, timestamp(since)).await.unwrap();
         assert!((spent - expected).abs() < 1e-9, "{caller} {since}: {spent}");
     }

@@ -51,9 +51,10 @@ pub async fn what_turns_used_adds_up(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
     // An hour apart, so that every time zone has them in different hours.
-    let turn = async |caller: Option<&str>, at, kinds| {
+    let turn = async |charged_to: Option<&str>, at, kinds| {
         let mut turn = plain_turn(lease.session);
-        turn.options.caller = caller.map(Into::into);
+        turn.options.caller = charged_to.map(|_| "session".into());
+        turn.options.charged_to = charged_to.map(Into::into);
         turn.created_at = timestamp(at);
         create_turn(&*store, &lease, &turn).await;
         append(&*store, &lease, &turn, kinds).await;
