@@ -80,7 +80,7 @@ pub(super) async fn resumes_in_a_new_process(agent: &dyn CheckedAgent) -> CheckR
     let Some(mut session) = CheckedSession::resume(agent, &conversation).await? else {
         ensure!(!agent.must_resume(), "it no longer has the conversation");
         return Ok(CheckOutcome::NotApplicable(
-            "it forgets conversations, so Angelia tells them again from its own record",
+            "a new process no longer had the conversation; Angelia then tells it again from its own record",
         ));
     };
     let second = session.prompt(agent.say_prompt("said in the second")).await?;
