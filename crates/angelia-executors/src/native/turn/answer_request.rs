@@ -111,7 +111,7 @@ impl TurnRun<'_> {
             }
             Ok(Err(error)) => return Err(dropped(no_reply(error.causes))),
             Ok(Ok(Reply::Error(error))) => {
-                return Err(FailedAttempt { fault: AttemptFault::Error(error), drop: None });
+                return Err(FailedAttempt { fault: self.error_fault(error), drop: None });
             }
             Ok(Ok(Reply::Answer(head, bytes))) => (head, bytes),
         };
@@ -138,9 +138,15 @@ impl TurnRun<'_> {
             AnswerOutcome::Whole => Ok(()),
             AnswerOutcome::Dropped(drop) => Err(dropped(drop)),
             AnswerOutcome::Failed(error, drop) => {
-                Err(FailedAttempt { fault: AttemptFault::Error(error), drop: Some(drop) })
+                Err(FailedAttempt { fault: self.error_fault(error), drop: Some(drop) })
             }
         }
+    }
+
+    /// Masks secrets in the words of a provider, which may quote the key.
+    fn error_fault(&self, mut error: ProviderError) -> AttemptFault {
+        error.message = self.setup.host.redactor.redact(&error.message).into();
+        AttemptFault::Error(error)
     }
 
     async fn report_usage(&mut self, answer: &Answer, link: &EngineLink) {
