@@ -15,10 +15,11 @@ use crate::{
 /// - `hosts`: the cost of the bridge and of ACP, beside claude-agent-acp.
 /// - `bus`: the cost of a message, beside hermes-bus.
 /// - `search`: the time of a search over 10,000 sessions, and the cost of indexing.
-const NAMES: [&str; 5] = ["turn", "http", "hosts", "bus", "search"];
+/// - `native`: the cost of our own loop and its answers to faults, beside the programs of vendors.
+const NAMES: [&str; 6] = ["turn", "http", "hosts", "bus", "search", "native"];
 
 /// The programs that a benchmark compares with and that nothing else needs, by their folder.
-const PEERS: [(&str, &str); 1] = [("http", "bench-python/litellm")];
+const PEERS: [(&str, &str); 2] = [("http", "bench-python/litellm"), ("native", "bench-npm/pi")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let known = NAMES.join(", ");

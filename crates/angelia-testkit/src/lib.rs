@@ -21,6 +21,7 @@ pub mod plain_server;
 pub mod process_table;
 pub mod programs;
 pub mod real;
+pub mod scripted_provider;
 pub mod stream_json;
 pub mod turn_output;
 pub mod unreliable_store;

@@ -31,6 +31,11 @@ def main():
     params.port = free_port()
     params.n_ctx = int(sys.argv[1])
     params.n_parallel = 1
+    # Between two batches, the server notices that nobody waits for the answer any more.
+    params.n_batch = 128
+    # Two threads wait for each other by spinning, which is slow where other tests run.
+    params.cpuparams.n_threads = 1
+    params.cpuparams_batch.n_threads = 1
     # The same request must get the same answer.
     params.sampling.temp = 0.0
     params.sampling.seed = 1

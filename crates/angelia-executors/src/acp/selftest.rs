@@ -30,6 +30,15 @@ pub fn gemini_login(base_url: &str) -> [(&'static str, String); 2] {
     [("GEMINI_API_KEY", "dummy".to_owned()), ("GOOGLE_GEMINI_BASE_URL", base_url.to_owned())]
 }
 
+/// Variables that keep `OpenCode` from using the network for anything but its model, set to 1.
+pub const OPENCODE_SWITCHES: [&str; 5] = [
+    "OPENCODE_DISABLE_AUTOUPDATE",
+    "OPENCODE_DISABLE_MODELS_FETCH",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+    "DO_NOT_TRACK",
+];
+
 /// Returns variables that make `OpenCode` use a provider at `base_url` that speaks the Messages dialect.
 pub fn opencode_variables(base_url: &str) -> Vec<(&'static str, String)> {
     let limit = json!({"context": 100_000, "output": 4096});
@@ -43,15 +52,8 @@ pub fn opencode_variables(base_url: &str) -> Vec<(&'static str, String)> {
             "models": {"m1": model("M1"), "m2": model("M2")},
         }},
     });
-    let switches = [
-        "OPENCODE_DISABLE_AUTOUPDATE",
-        "OPENCODE_DISABLE_MODELS_FETCH",
-        "OPENCODE_DISABLE_LSP_DOWNLOAD",
-        "OPENCODE_DISABLE_DEFAULT_PLUGINS",
-        "DO_NOT_TRACK",
-    ];
     let mut variables = vec![("OPENCODE_CONFIG_CONTENT", config.to_string())];
-    variables.extend(switches.map(|name| (name, "1".to_owned())));
+    variables.extend(OPENCODE_SWITCHES.map(|name| (name, "1".to_owned())));
     variables
 }
 

@@ -1,7 +1,6 @@
 //! Our own loop on the scripted model, in each of its APIs.
 
 use std::{
-    collections::BTreeMap,
     io,
     path::Path,
     sync::{
@@ -18,13 +17,16 @@ use angelia_core::{
 use angelia_executors::{
     native::{
         self,
-        provider::{Api, QuirkOverrides},
+        provider::Api,
         providers::{KeySource, Provider, ProviderCatalog},
     },
     scripted_model::{ModelServer, directive::tool_call_directive},
     selftest::CheckedAgent,
 };
-use angelia_testkit::conformance::executor::{ExecutorFixture, LongTool};
+use angelia_testkit::{
+    conformance::executor::{ExecutorFixture, LongTool},
+    scripted_provider,
+};
 use serde_json::{Value, json};
 
 use crate::{isolated_executor::IsolatedExecutor, recorded::RecordedExecutor};
@@ -37,19 +39,7 @@ pub(crate) struct NativeFixture {
 }
 
 fn provider(name: &str, api: Api, server: &ModelServer) -> Provider {
-    let base_url = match api {
-        Api::Messages => server.base_url(),
-        Api::Chat | Api::Responses => server.openai_base_url(),
-    };
-    Provider {
-        name: name.into(),
-        api,
-        base_url: base_url.into(),
-        keys: Vec::new(),
-        headers: BTreeMap::default(),
-        quirks: QuirkOverrides::default(),
-        models: BTreeMap::default(),
-    }
+    Provider { name: name.into(), ..scripted_provider::provider(server, api) }
 }
 
 impl NativeFixture {

@@ -14,6 +14,12 @@ impl SampleSeries {
         self.0.insert(at, sample);
     }
 
+    pub fn add_all(&mut self, samples: impl IntoIterator<Item = Duration>) {
+        for sample in samples {
+            self.add(sample);
+        }
+    }
+
     pub fn count(&self) -> usize {
         self.0.len()
     }

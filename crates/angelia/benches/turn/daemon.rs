@@ -34,7 +34,11 @@ impl SocketDaemon {
 
     pub(crate) fn start_with(place: &BenchHome, profiles: &serde_json::Value) -> Result<Self> {
         let config = json!({"listen": "127.0.0.1:0", "profiles": profiles});
-        let mut command = place.configured_command(PROGRAM, "daemon", &config)?;
+        Self::start_configured(place, &config)
+    }
+
+    pub(crate) fn start_configured(place: &BenchHome, config: &serde_json::Value) -> Result<Self> {
+        let mut command = place.configured_command(PROGRAM, "daemon", config)?;
         let home = place.angelia_home("daemon");
         let log = fs::File::create(home.join("serve.log"))?;
         let socket = home.join("run/angelia.sock");

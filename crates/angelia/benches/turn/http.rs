@@ -54,6 +54,14 @@ impl SocketClient {
         self.turn_since(Instant::now(), session, prompt)
     }
 
+    /// Submits a turn without waiting for it, and returns its id.
+    pub(crate) fn submit(&mut self, session: &str, prompt: &str) -> Result<String> {
+        let path = format!("/api/sessions/{session}/turns");
+        let accepted = self.request("POST", &path, Some(&json!({"input": prompt})))?;
+        let turn = accepted["turn_id"].as_str().or_else(|| accepted["id"].as_str());
+        Ok(turn.with_context(|| format!("no turn: {accepted}"))?.to_owned())
+    }
+
     /// Submits a turn and follows its events; the timing starts at `begun`.
     pub(crate) fn turn_since(
         &mut self,
@@ -61,10 +69,7 @@ impl SocketClient {
         session: &str,
         prompt: &str,
     ) -> Result<Timing> {
-        let path = format!("/api/sessions/{session}/turns");
-        let accepted = self.request("POST", &path, Some(&json!({"input": prompt})))?;
-        let turn = accepted["turn_id"].as_str().or_else(|| accepted["id"].as_str());
-        let turn = turn.with_context(|| format!("no turn: {accepted}"))?;
+        let turn = self.submit(session, prompt)?;
         self.send("GET", &format!("/api/turns/{turn}/events"), None)?;
         let (status, length) = self.head()?;
         ensure!(status == 200 && matches!(length, BodyFraming::Chunked), "no events: {status}");
@@ -95,7 +100,12 @@ impl SocketClient {
         })
     }
 
-    fn request(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value> {
         self.send(method, path, body)?;
         let (status, length) = self.head()?;
         match length {

@@ -1,0 +1,20 @@
+//! Our own loop against the scripted model, in all three APIs: every fault that a server can make, and
+//! what must come of it. Nothing is lost, and nothing is run twice.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod batches;
+mod dropped_streams;
+mod endings;
+mod interrupts;
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "../isolated_executor/mod.rs"]
+mod isolated_executor;
+mod loop_lab;
+mod prefixes;
+mod reasoning;
+mod redaction;
+mod refusals;
+mod repairs;
+mod sanitisation;
+mod steering;

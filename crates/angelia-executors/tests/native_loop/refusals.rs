@@ -1,0 +1,131 @@
+//! E28: which errors are waited out, which are told at once, and in whose words.
+
+use std::time::{Duration, SystemTime};
+
+use angelia_core::model::FailureKind;
+use angelia_executors::scripted_model::{ApiError, Reply};
+use jiff::{Timestamp, fmt::rfc2822};
+
+use crate::loop_lab::{calls, in_each_api, run_call};
+
+#[tokio::test]
+async fn e28_a_server_that_is_overloaded_is_asked_again_with_growing_waits() {
+    in_each_api(async |lab| {
+        let output = lab.turn([Reply::status(529), Reply::status(503), Reply::text("done")]).await;
+        assert_eq!(output.answer(), "done");
+        let pauses = lab.pauses();
+        // Half a second and then a whole one, each at most a quarter shorter.
+        assert!(pauses[0] >= Duration::from_millis(375), "{pauses:?}");
+        assert!(pauses[1] >= Duration::from_millis(750), "{pauses:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn e28_a_wait_that_the_provider_asks_for_is_kept() {
+    in_each_api(async |lab| {
+        let seconds = Reply::status(429).with_header("retry-after", "1");
+        let output = lab.turn([seconds, Reply::text("done")]).await;
+        assert_eq!(output.answer(), "done");
+        assert!(lab.pauses()[0] >= Duration::from_secs(1), "{:?}", lab.pauses());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn e28_a_wait_may_be_a_date_or_milliseconds() {
+    in_each_api(async |lab| {
+        let at = Timestamp::try_from(SystemTime::now() + Duration::from_secs(3)).unwrap();
+        let at = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at).unwrap();
+        let date = Reply::status(429).with_header("retry-after", at);
+        let exact = Reply::status(500).with_header("retry-after-ms", "40");
+        let output = lab.turn([date, exact, Reply::text("done")]).await;
+        assert_eq!(output.answer(), "done");
+        let pauses = lab.pauses();
+        // A date has whole seconds.
+        assert!(pauses[0] >= Duration::from_millis(1_500), "{pauses:?}");
+        assert!(pauses[1] >= Duration::from_millis(40), "{pauses:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn e28_what_the_provider_calls_final_is_final() {
+    in_each_api(async |lab| {
+        let reply = Reply::status_with(500, "this will not get better");
+        let output = lab.turn([reply.with_header("x-should-retry", "false")]).await;
+        let failure = output.failure();
+        assert!(failure.message.contains("this will not get better"), "{failure:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn e28_a_server_that_stays_down_is_given_up_after_five_more_attempts() {
+    in_each_api(async |lab| {
+        let down = || Reply::status(500).with_header("retry-after-ms", "5");
+        let output = lab.turn((0..6).map(|_| down())).await;
+        assert_eq!(output.failure().kind, FailureKind::Unavailable, "{output:#?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn e27_errors_of_the_account_are_told_at_once_and_in_the_providers_words() {
+    in_each_api(async |lab| {
+        let table = [
+            (Reply::error(ApiError::InsufficientQuota), FailureKind::Refused, ""),
+            (Reply::status_with(401, "that key is not known"), FailureKind::Auth, "not known"),
+            (Reply::status_with(403, "not in your plan"), FailureKind::Refused, "in your plan"),
+            (Reply::status_with(404, "no model m here"), FailureKind::Invalid, "no model m"),
+        ];
+        for (reply, kind, words) in table {
+            let output = lab.turn([reply]).await;
+            let failure = output.failure();
+            assert_eq!(failure.kind, kind, "{failure:?}");
+            assert!(failure.message.contains(words), "{failure:?}");
+        }
+    })
+    .await;
+}
+
+/// A long wait is not sat out inside a turn.
+#[tokio::test]
+async fn e28_a_limit_that_lasts_longer_than_a_minute_ends_the_turn() {
+    in_each_api(async |lab| {
+        let output = lab.turn([Reply::status(429).with_header("retry-after", "3600")]).await;
+        let failure = output.failure();
+        assert_eq!(failure.kind, FailureKind::RateLimited, "{failure:?}");
+        assert_eq!(failure.retry_after, Some(Duration::from_hours(1)), "{failure:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn e28_an_overflow_is_told_as_such_and_what_was_done_stays_done() {
+    in_each_api(async |lab| {
+        let overflow = Reply::error(ApiError::Overflow { window: 4_096 });
+        let output = lab.turn([calls([run_call()]), overflow]).await;
+        let failure = output.failure();
+        assert!(failure.message.contains("4096"), "{failure:?}");
+        assert!(failure.hint.is_some(), "what to do is said: {failure:?}");
+        assert_eq!(lab.runs(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn e28_a_limit_of_output_that_is_too_high_is_lowered() {
+    in_each_api(async |lab| {
+        let mut spec = lab.spec();
+        spec.native.max_output_tokens = Some(9_000);
+        let cap = Reply::error(ApiError::OutputCap { limit: 777 });
+        let output = lab.turn_with(&spec, [cap, Reply::text("done")]).await;
+        assert_eq!(output.answer(), "done");
+        let body = lab.last_request().body;
+        let fields = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+        let limit = fields.iter().find_map(|field| body[*field].as_u64());
+        assert_eq!(limit, Some(777), "{body}");
+    })
+    .await;
+}

@@ -1,0 +1,44 @@
+//! The scripted model as a provider of our own loop.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use angelia_executors::{
+    native::{
+        provider::{Api, QuirkOverrides},
+        providers::{ModelSettings, Provider, ProviderCatalog},
+    },
+    scripted_model::ModelServer,
+};
+
+/// The provider's name.
+pub const NAME: &str = "scripted";
+
+/// The model of a session, as `PROVIDER/MODEL`.
+pub const MODEL: &str = "scripted/m";
+
+/// Returns the address that a client of this API expects.
+pub fn base_url(server: &ModelServer, api: Api) -> String {
+    match api {
+        Api::Messages => server.base_url(),
+        Api::Chat | Api::Responses => server.openai_base_url(),
+    }
+}
+
+/// Returns a provider without a key, whose one model has a large window.
+pub fn provider(server: &ModelServer, api: Api) -> Provider {
+    let settings = ModelSettings { context: Some(200_000), ..ModelSettings::default() };
+    Provider {
+        name: NAME.into(),
+        api,
+        base_url: base_url(server, api).into(),
+        keys: Vec::new(),
+        headers: BTreeMap::new(),
+        quirks: QuirkOverrides::default(),
+        models: BTreeMap::from([("m".into(), settings)]),
+    }
+}
+
+/// Returns a catalogue with this provider on a machine without any key.
+pub fn catalog(provider: Provider) -> Arc<ProviderCatalog> {
+    Arc::new(ProviderCatalog::new([provider], &BTreeMap::new()))
+}

@@ -1,0 +1,128 @@
+//! A real model: llama.cpp's server with `SmolLM2`, in each API. The model is too small to call tools;
+//! what it can show is streaming, caching, overflow, slow reading of a prompt, and the record.
+
+use std::time::{Duration, Instant};
+
+use angelia_executors::native::provider::Api;
+use angelia_testkit::llama_server::LlamaServer;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{
+    machine::{Machine, RunningCommand, until},
+    provider_config::configuration,
+    transcript::Transcript,
+};
+
+fn base_url(server: &LlamaServer, api: Api) -> String {
+    match api {
+        Api::Messages => server.base_url(),
+        Api::Chat | Api::Responses => server.openai_base_url(),
+    }
+}
+
+/// The model writes ten tokens a second on a quiet machine, and much fewer on a busy one.
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// A machine whose profile has no tools and short answers. An answer at the limit of output is
+/// continued three times.
+fn machine(server: &LlamaServer, api: Api) -> Machine {
+    let machine = Machine::with_shell();
+    let settings = json!({"mode": "model", "max_output_tokens": 4,
+        "first_event_timeout": "10m", "inter_event_silence_timeout": "10m"});
+    machine.configure(&configuration(api, &base_url(server, api), &settings));
+    machine
+}
+
+fn run(machine: &Machine, arguments: &[&str]) -> Transcript {
+    let running = machine.start(&[&["run", "--json"], arguments].concat());
+    Transcript::read(&running.wait_within(LIMIT).stdout)
+}
+
+fn usage(turn: &Transcript) -> &Value {
+    &turn.end()["usage"]
+}
+
+#[test]
+fn it_answers_in_every_api_and_what_it_has_read_is_cached() {
+    let server = LlamaServer::start(2048).unwrap();
+    for api in Api::ALL {
+        let machine = machine(&server, api);
+        let first = run(&machine, &["Name the three primary colours, one per line."]);
+        let deltas = first.of_type("text.delta");
+        assert!(deltas.len() > 1, "{api:?}: it is streamed: {first:#?}");
+        assert!(!first.text().trim().is_empty(), "{api:?}: {first:#?}");
+        assert!(usage(&first)["output_tokens"].as_u64().unwrap() > 0, "{api:?}: {first:#?}");
+        assert_eq!(usage(&first)["lane"], "local", "{api:?}: {first:#?}");
+
+        let second = run(&machine, &["-s", first.session(), "And one more colour?"]);
+        let cached = usage(&second)["cache_read_tokens"].as_u64().unwrap();
+        assert!(cached > 10, "{api:?}: the server had read it before: {:#}", usage(&second));
+    }
+}
+
+#[test]
+fn a_conversation_that_is_too_long_is_told_as_such() {
+    let server = LlamaServer::start(256).unwrap();
+    for api in Api::ALL {
+        let machine = machine(&server, api);
+        let long = "every word counts ".repeat(400);
+        let ran = machine.angelia(&["run", "--json", &long]);
+        let turn = Transcript::read(&ran.stdout);
+        let failure = turn.failed("invalid");
+        let words = failure["message"].as_str().unwrap();
+        assert!(words.contains("256") && words.contains("context"), "{api:?}: {failure:#}");
+        assert_ne!(ran.status.code(), Some(0), "{api:?}");
+    }
+}
+
+#[test]
+fn it_is_interrupted_while_it_reads_the_prompt() {
+    let server = LlamaServer::start(2048).unwrap();
+    let machine = machine(&server, Api::Chat);
+    let long = "every word counts ".repeat(500);
+    let running = machine.start(&["run", "--json", &long]);
+    running.wait_for_stdout("turn.started");
+    until("the server reads the prompt", || is_reading(&server));
+    let begun = Instant::now();
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    let took = begun.elapsed();
+    let turn = Transcript::read(&ended.stdout);
+    assert_eq!(turn.end()["status"], "interrupted", "{turn:#?}");
+    assert!(took < Duration::from_secs(5), "it took {took:?}");
+    // The server notices that nobody waits for the answer, and is free for the next one.
+    let next = run(&machine, &["Say yes."]);
+    assert!(!next.text().trim().is_empty(), "{next:#?}");
+}
+
+/// Reports whether the server is busy with a request.
+fn is_reading(server: &LlamaServer) -> bool {
+    let slots = server.get("/slots").unwrap();
+    slots
+        .body
+        .as_array()
+        .is_some_and(|slots| slots.iter().any(|slot| slot["is_processing"] == true))
+}
+
+#[test]
+fn a_session_goes_on_after_a_kill() {
+    let server = LlamaServer::start(2048).unwrap();
+    let machine = machine(&server, Api::Chat);
+    let first = run(&machine, &["My name is Ada. Greet me."]);
+    let session = first.session();
+    let arguments = ["run", "--json", "-s", session, "Now tell a long story about the sea."];
+    let running: RunningCommand = machine.start(&arguments);
+    running.wait_for_stdout("text.delta");
+    running.signal(Signal::KILL);
+    running.wait();
+
+    let third = run(&machine, &["-s", session, "What is my name?"]);
+    assert!(!third.text().trim().is_empty(), "{third:#?}");
+    let cached = usage(&third)["cache_read_tokens"].as_u64().unwrap();
+    assert!(cached > 20, "the conversation is the same to the byte: {:#}", usage(&third));
+    let turns = machine.export(session);
+    assert_eq!(turns.len(), 3);
+    turns.iter().for_each(Transcript::ends_once);
+    assert_eq!(turns[1].end()["status"], "failed", "{:#?}", turns[1]);
+}
