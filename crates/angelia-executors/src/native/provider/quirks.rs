@@ -122,11 +122,8 @@ const HOSTS: &[(&str, QuirkChange)] = &[
         quirks.foreign_call_extra =
             Some(r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#);
     }),
-    ("api.mistral.ai", |quirks| {
-        quirks.tool_result_name = true;
-        quirks.stream_options = false;
-    }),
-    ("api.x.ai", |quirks| quirks.cache_key = true),
+    // Answers 422 to a key that it does not know.
+    ("api.mistral.ai", |quirks| quirks.stream_options = false),
     // Servers at home: their templates often demand that roles alternate.
     ("localhost", local),
     ("127.0.0.1", local),
