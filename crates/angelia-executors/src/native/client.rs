@@ -1,5 +1,6 @@
-//! Sends requests to providers over HTTP. This is the only file that does: everything before it makes
-//! the bytes of a request, and everything after it reads the bytes of an answer.
+//! Sends requests to models over HTTP. Everything before it makes the bytes of a request, and
+//! everything after it reads the bytes of an answer. What asks no model is in
+//! `providers/short_request.rs`.
 
 use std::{error::Error as _, time::Duration};
 
@@ -86,6 +87,10 @@ impl Endpoint {
             all.insert(name, value);
         }
         Ok(Self { url, headers: all })
+    }
+
+    pub(in crate::native) const fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use angelia_core::{
@@ -12,7 +12,7 @@ use angelia_core::{
     permission::PrivateFiles,
     ports::{
         Agent, BoxFuture, ConversationError, Executor, ExecutorCapabilities, ExecutorHealth,
-        InstalledAgent, KnownPlaces, LoginState, OpenRequest,
+        KnownPlaces, OpenRequest,
     },
 };
 use sha2::{Digest as _, Sha256};
@@ -27,7 +27,7 @@ use super::{
         AssistantPart, Conversation, Issuer, Message, ProviderRequest, RequestSettings,
         encode_request, window::ModelLimits,
     },
-    providers::{Provider, WindowSource, load_key},
+    providers::{Provider, WindowSource, load_key, provider_health},
     record::ConversationLog,
     sandbox::{SandboxPlaces, SandboxSettings, plan_sandbox},
     tools::{EditStyle, OutputFolder, Shell, Toolkit, ToolkitSetup, Workspace},
@@ -48,12 +48,14 @@ const CLOCK_SHARE: f64 = 0.9;
 #[derive(Debug)]
 pub(super) struct NativeExecutor {
     host: ExecutorHost,
-    client: Result<ProviderClient, Failure>,
+    /// Made when it is first needed: it reads the certificates of the system, and most commands ask no
+    /// model.
+    client: OnceLock<Result<ProviderClient, Failure>>,
 }
 
 impl NativeExecutor {
     pub(super) fn new(host: ExecutorHost) -> Self {
-        Self { host, client: ProviderClient::new() }
+        Self { host, client: OnceLock::new() }
     }
 
     fn find_model(&self, spec: &SessionSpec) -> Result<(Arc<Provider>, Arc<str>), Failure> {
@@ -87,7 +89,7 @@ impl NativeExecutor {
 
     async fn open_agent(&self, opening: OpenRequest<'_>) -> Result<NativeAgent, Failure> {
         let spec = opening.spec;
-        let client = self.client.clone()?;
+        let client = self.client.get_or_init(ProviderClient::new).clone()?;
         let model = self.session_model(spec).await?;
         let (cwd, toolkit) = if has_own_tools(spec) {
             let cwd = real_cwd(&spec.cwd)?;
@@ -195,27 +197,6 @@ impl NativeExecutor {
             edit_style: edit_style(&model.issuer.model),
         }))
     }
-
-    async fn health(&self, spec: &SessionSpec) -> ExecutorHealth {
-        let installation = InstalledAgent {
-            path: self.host.current_exe.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-        };
-        let found = self.find_model(spec);
-        let login = match &found {
-            Err(_) => Ok(LoginState::Unknown),
-            Ok((provider, _)) => match load_key(&provider.keys, &self.host).await {
-                Ok(None) => Ok(LoginState::NotNeeded),
-                Ok(Some(_)) => Ok(LoginState::LoggedIn { lane: Some(provider.lane().into()) }),
-                Err(failure) => Err(failure),
-            },
-        };
-        let (login, problem) = match login {
-            Ok(login) => (login, found.err()),
-            Err(failure) => (LoginState::LoggedOut, Some(failure)),
-        };
-        ExecutorHealth { installation: Some(installation), login, problem }
-    }
 }
 
 const BILLING_HINTS: BillingHints = BillingHints {
@@ -245,7 +226,11 @@ impl Executor for NativeExecutor {
     }
 
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
-        Box::pin(self.health(spec))
+        Box::pin(provider_health(spec, &self.host, true))
+    }
+
+    fn inspect<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
+        Box::pin(provider_health(spec, &self.host, false))
     }
 
     fn open<'a>(

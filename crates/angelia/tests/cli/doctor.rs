@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use angelia_testkit::programs;
+use angelia_testkit::{
+    plain_server::{PlainAnswer, PlainServer},
+    programs,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -143,4 +146,41 @@ fn it_never_denies_a_daemon_that_runs() {
     serving.stop().assert_code(0);
     machine.configure("");
     machine.angelia(&["doctor"]).assert_stdout("- daemon   not running");
+}
+
+#[test]
+fn it_looks_at_the_providers_of_profiles_and_asks_them_only_when_it_is_deep() {
+    let mut machine = Machine::new();
+    let lines = doctor(&machine, 1);
+    let native = lines.iter().position(|line| line.starts_with("- native")).unwrap();
+    assert!(lines[native + 1].contains("no profile uses it"), "{lines:?}");
+
+    let refusal = r#"{"error":{"message":"that key is wrong"}}"#.to_owned();
+    let server = PlainServer::start([("GET /v1/models", PlainAnswer::Json(401, refusal))]);
+    machine.configure(&format!(
+        "\
+providers: {{home: {{api: chat, base_url: '{}/v1', keys: [{{env: HOME_KEY}}]}}}}
+profiles: {{default: {{executor: native, model: home/m}}, local: {{executor: native, model: ollama/m}}}}
+",
+        server.address()
+    ));
+    let lines = doctor(&machine, 0);
+    let home = lines.iter().position(|line| line.contains("home (chat)")).unwrap();
+    assert!(lines[home].starts_with('✗') && lines[home].contains("profile `default`"), "{lines:?}");
+    assert!(lines[home + 1].contains("the variable `HOME_KEY` is not set"), "{lines:?}");
+    let local = lines.iter().find(|line| line.contains("ollama (chat)")).unwrap();
+    assert!(local.starts_with('✓') && local.contains("local"), "{local}");
+    assert_eq!(
+        lines.last().unwrap(),
+        "Ready: profile `local` (native). Try `angelia run -p local \"…\"`."
+    );
+
+    machine.set("HOME_KEY", "the-key-of-this-test");
+    let lines = doctor(&machine, 0);
+    assert!(lines.iter().any(|line| line.starts_with('✓') && line.contains("home (chat)")));
+    assert!(server.requests().is_empty());
+    let deep = machine.angelia(&["doctor", "--deep"]);
+    deep.assert_stdout("that key is wrong");
+    assert_eq!(server.requests().len(), 1);
+    assert!(!deep.stdout.contains("the-key-of-this-test"), "{}", deep.stdout);
 }

@@ -5,7 +5,7 @@ use std::{error::Error as _, time::Duration};
 use reqwest::{Client, Method, redirect};
 
 use super::{key::ProviderKey, provider::Provider};
-use crate::native::provider::Api;
+use crate::native::{client::Endpoint, provider::Api};
 
 /// How long a provider may take for all of it.
 pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -67,19 +67,11 @@ pub(super) async fn ask(
 ) -> Result<ShortAnswer, String> {
     let (url, body) = question.request(provider);
     let method = if body.is_some() { Method::POST } else { Method::GET };
-    let mut request = client(provider)?.request(method, url);
-    if provider.api == Api::Messages {
-        request = request.header("anthropic-version", "2023-06-01");
-    }
-    if let Some(key) = key {
-        request = match provider.api {
-            Api::Messages => request.header("x-api-key", key.expose()),
-            Api::Chat | Api::Responses => request.bearer_auth(key.expose()),
-        };
-    }
-    for (name, value) in &provider.headers {
-        request = request.header(&**name, &**value);
-    }
+    let key = key.map(|key| (provider.quirks_of("").key_header, key.expose()));
+    let headers = provider.headers.iter().map(|(name, value)| (&**name, &**value));
+    let endpoint = Endpoint::new(provider.api, &provider.base_url, key, headers)
+        .map_err(|failure| failure.message.to_string())?;
+    let mut request = client(provider)?.request(method, url).headers(endpoint.headers().clone());
     if let Some(body) = body {
         request = request.header("content-type", "application/json").body(body);
     }
