@@ -1,4 +1,5 @@
-//! E21: a provider's key reaches the provider's server and nothing else.
+//! E21 and E33: a provider's key reaches the provider's server and nothing else; a server that needs
+//! none gets none.
 
 use std::fs;
 
@@ -48,6 +49,20 @@ async fn e21_shapes_of_secrets_are_not_masked_for_the_model() {
         let replies = [calls([bash("cat settings")]), Reply::text("done")];
         lab.turn(replies).await;
         assert!(lab.last_request().results().concat().contains(text));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn e33_a_server_that_needs_no_key_gets_none() {
+    in_each_api(async |lab| {
+        let output = lab.turn([Reply::text("done")]).await;
+        assert_eq!(output.answer(), "done");
+        assert_eq!(output.usage().lane.as_deref(), Some("local"));
+        let sent = lab.server.model_requests();
+        for name in ["authorization", "x-api-key", "api-key"] {
+            assert_eq!(sent[0].header(name), None, "{name}");
+        }
     })
     .await;
 }

@@ -4,6 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     io::{Read, Write as _},
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
@@ -121,10 +122,14 @@ impl Machine {
     pub(crate) fn serve_with(&self, arguments: &[&str]) -> RunningDaemon {
         let running = self.start(&[&["serve"], arguments].concat());
         let address = self.home().join("run/http.addr");
+        let socket = self.home().join("run/angelia.sock");
         let pid = running.pid();
         let is_ready = || {
             let ours = fs::read_to_string(self.home().join("run/angelia.pid"));
-            ours.is_ok_and(|text| text.trim() == pid.to_string()) && address.exists()
+            // A daemon that was killed has left its files, so the new one must also answer.
+            ours.is_ok_and(|text| text.trim() == pid.to_string())
+                && address.exists()
+                && UnixStream::connect(&socket).is_ok()
         };
         let mut running = running;
         until("the daemon is ready", || {
@@ -133,7 +138,7 @@ impl Machine {
             }
             is_ready()
         });
-        RunningDaemon { running, socket: self.home().join("run/angelia.sock") }
+        RunningDaemon { running, socket }
     }
 
     /// Returns every event of a session, turn by turn.
