@@ -1,7 +1,7 @@
 //! Converts the configuration to the settings of the model APIs: keys, aliases, and which model ids
 //! mean which agent.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use angelia_frontends::http::{
     AccessKey, AllowedModels, Grant,
@@ -20,7 +20,7 @@ pub(crate) fn model_settings(config: &Config) -> ModelSettings {
         utility_profile: http.utility_profile.as_deref().map(Into::into),
         disconnect_grace: http.disconnect_grace.duration(),
         idempotency_window: http.idempotency_window.duration(),
-        families: model_families(),
+        families: model_families(config),
     }
 }
 
@@ -46,16 +46,31 @@ fn to_key(ApiKey(key): &ApiKey) -> AccessKey {
     }
 }
 
-fn model_families() -> Vec<ModelFamily> {
+fn model_families(config: &Config) -> Vec<ModelFamily> {
     let words = |words: &[&str]| words.iter().map(|word| Arc::from(*word)).collect();
+    let configured: Vec<Arc<str>> = configured_models(config).into_iter().collect();
     let kinds = angelia_executors::EXECUTORS.iter();
     kinds
         .map(|kind| ModelFamily {
             executor: kind.name.into(),
             bare_prefixes: words(kind.model_ids.vendor_prefixes),
             agent_aliases: words(kind.model_ids.agent_aliases),
-            models: words(kind.model_ids.listed_models),
+            models: if kind.model_ids.by_provider {
+                configured.clone()
+            } else {
+                words(kind.model_ids.listed_models)
+            },
             by_provider: kind.model_ids.by_provider,
         })
         .collect()
+}
+
+/// Returns the models of providers that the configuration names, as `PROVIDER/MODEL`.
+fn configured_models(config: &Config) -> BTreeSet<Arc<str>> {
+    let mut models: BTreeSet<Arc<str>> = config.native_models().map(Into::into).collect();
+    for provider in config.providers(None) {
+        let ids = provider.models.keys();
+        models.extend(ids.map(|id| Arc::from(format!("{}/{id}", provider.name))));
+    }
+    models
 }

@@ -5,10 +5,11 @@ use std::{
     collections::HashSet,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use angelia_core::{
-    model::{AgentStart, Failure, FailureKind, Mode, NativeSessionId, SessionSpec},
+    model::{AgentStart, Failure, FailureKind, Mode, NativeSessionId, SessionSpec, TurnTimeouts},
     permission::PrivateFiles,
     ports::{
         Agent, BoxFuture, ConversationError, Executor, ExecutorCapabilities, ExecutorHealth,
@@ -43,6 +44,9 @@ pub(super) const NAME: &str = "native";
 
 /// Our clocks ring before those of the engine, which would end the turn instead of asking again.
 const CLOCK_SHARE: f64 = 0.9;
+
+/// A server at home may read a long prompt for minutes before it says anything.
+const LOCAL_FIRST_EVENT: Duration = Duration::from_mins(10);
 
 /// Our own loop as an executor.
 #[derive(Debug)]
@@ -133,7 +137,7 @@ impl NativeExecutor {
                 warm: false,
             },
             prefix_sha256: prefix_sha256(&model, &tools, &state),
-            clocks: clocks(spec),
+            clocks: clocks(spec, model.provider.is_local()),
             max_iterations: spec.native.max_iterations,
             max_cost_usd: spec.budgets.cost_usd,
             host: self.host.clone(),
@@ -291,8 +295,12 @@ fn real_or_stated(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-fn clocks(spec: &SessionSpec) -> AnswerClocks {
-    let (first, silence) = (spec.timeouts.first_event, spec.timeouts.silence);
+fn clocks(spec: &SessionSpec, is_local: bool) -> AnswerClocks {
+    let (mut first, silence) = (spec.timeouts.first_event, spec.timeouts.silence);
+    // A limit that the owner has set holds.
+    if is_local && first == TurnTimeouts::default().first_event {
+        first = LOCAL_FIRST_EVENT;
+    }
     AnswerClocks {
         first_event: first.mul_f64(CLOCK_SHARE),
         silence: silence.mul_f64(CLOCK_SHARE),

@@ -26,6 +26,7 @@ mod lifecycle;
 mod limits;
 mod machine;
 mod names;
+mod native;
 mod once;
 mod picture;
 mod providers;

@@ -2,14 +2,14 @@
 //!
 //! [`retry`]: crate::native::retry
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use angelia_core::{
     model::{EventKind, Failure, FailureKind, Notice, NoticeLevel},
     ports::{Activity, AgentEvent, EventSender},
 };
 use bytes::Bytes;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     CONTINUE_NOTE, TurnRun, TurnStop, answer_collector::Answer, drop_notice,
@@ -28,6 +28,9 @@ use crate::{
     },
     turn_driver::is_delta,
 };
+
+/// How often the engine is told that a slow server is waited for; less than any of its clocks.
+const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// About as many bytes of a request are one token; a little more than there are, so that nothing is told
 /// without need.
@@ -101,7 +104,8 @@ impl TurnRun<'_> {
         };
         let dropped = |drop| FailedAttempt { fault: AttemptFault::Dropped, drop: Some(drop) };
         let sent = setup.client.post(&self.endpoint, body, &*setup.host.clock);
-        let (head, bytes) = match timeout(setup.clocks.first_event, sent).await {
+        let sent = timeout(setup.clocks.first_event, sent);
+        let (head, bytes) = match self.wait_patiently(sent, sender).await {
             Err(_) => {
                 return Err(dropped(no_reply(vec!["the server did not answer in time".into()])));
             }
@@ -119,7 +123,13 @@ impl TurnRun<'_> {
         let decoder = AnswerDecoder::new(setup.model.issuer.api, place);
         let mut reader = AnswerReader::new(bytes, decoder, head, setup.clocks);
         let mut has_spoken = false;
-        while let Some(events) = reader.next().await {
+        loop {
+            let events = if has_spoken {
+                reader.next().await
+            } else {
+                self.wait_patiently(reader.next(), sender).await
+            };
+            let Some(events) = events else { break };
             let mut out = Vec::new();
             for event in events {
                 self.collector.take(event, &mut out);
@@ -147,6 +157,23 @@ impl TurnRun<'_> {
     fn error_fault(&self, mut error: ProviderError) -> AttemptFault {
         error.message = self.setup.host.redactor.redact(&error.message).into();
         AttemptFault::Error(error)
+    }
+
+    /// Waits for a server that may read its prompt for minutes, and keeps the engine's clock, which
+    /// knows nothing of that, from ringing before ours does.
+    async fn wait_patiently<T>(&self, work: impl Future<Output = T>, sender: &EventSender) -> T {
+        if !self.setup.model.provider.is_local() {
+            return work.await;
+        }
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = sleep(SIGN_OF_LIFE_INTERVAL) => {
+                    sender.send(vec![AgentEvent::Activity(Activity::WaitingForModel)]).await;
+                }
+            }
+        }
     }
 
     async fn report_usage(&mut self, answer: &Answer, link: &EngineLink) {
