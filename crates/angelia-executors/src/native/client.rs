@@ -117,15 +117,16 @@ pub struct ConnectionError {
 }
 
 impl ProviderClient {
-    pub fn new() -> Result<Self, Failure> {
+    /// `is_local`: for servers of this machine and its own network, which no proxy reaches.
+    pub fn new(is_local: bool) -> Result<Self, Failure> {
         // An error means that this process has installed a provider already, which is as good.
         let _chosen = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             // A redirect would carry the key to another address.
-            .redirect(redirect::Policy::none())
-            .build();
-        let client = client.map_err(|error| {
+            .redirect(redirect::Policy::none());
+        let client = if is_local { client.no_proxy() } else { client };
+        let client = client.build().map_err(|error| {
             let causes = cause_chain(&error).join(": ");
             Failure::new(FailureKind::Internal, format!("no HTTP client: {causes}"))
         })?;

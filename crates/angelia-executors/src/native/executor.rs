@@ -48,18 +48,32 @@ const CLOCK_SHARE: f64 = 0.9;
 /// A server at home may read a long prompt for minutes before it says anything.
 const LOCAL_FIRST_EVENT: Duration = Duration::from_mins(10);
 
+/// The HTTP clients, made when they are first needed: it takes some milliseconds.
+#[derive(Debug, Default)]
+struct Clients {
+    local: OnceLock<Result<ProviderClient, Failure>>,
+    remote: OnceLock<Result<ProviderClient, Failure>>,
+}
+
+impl Clients {
+    fn get(&self, is_local: bool) -> Result<ProviderClient, Failure> {
+        let client = if is_local { &self.local } else { &self.remote };
+        client.get_or_init(|| ProviderClient::new(is_local)).clone()
+    }
+}
+
 /// Our own loop as an executor.
 #[derive(Debug)]
 pub(super) struct NativeExecutor {
     host: ExecutorHost,
     /// Made when it is first needed: it reads the certificates of the system, and most commands ask no
     /// model.
-    client: OnceLock<Result<ProviderClient, Failure>>,
+    clients: Clients,
 }
 
 impl NativeExecutor {
     pub(super) fn new(host: ExecutorHost) -> Self {
-        Self { host, client: OnceLock::new() }
+        Self { host, clients: Clients::default() }
     }
 
     fn find_model(&self, spec: &SessionSpec) -> Result<(Arc<Provider>, Arc<str>), Failure> {
@@ -93,8 +107,8 @@ impl NativeExecutor {
 
     async fn open_agent(&self, opening: OpenRequest<'_>) -> Result<NativeAgent, Failure> {
         let spec = opening.spec;
-        let client = self.client.get_or_init(ProviderClient::new).clone()?;
         let model = self.session_model(spec).await?;
+        let client = self.clients.get(model.provider.is_local())?;
         let (cwd, toolkit) = if has_own_tools(spec) {
             let cwd = real_cwd(&spec.cwd)?;
             let toolkit = self.toolkit(&opening, &cwd, &model)?;

@@ -55,6 +55,7 @@ impl ResolvedRequest {
         }
         conversation.check()?;
         let (spec, capabilities) = session_spec::session_spec(&state, &body, target).await?;
+        target::check_resolved(&spec, &state.models.current(), &principal)?;
         if conversation.has_images() && !capabilities.images {
             let message = format!("`{}` cannot be shown images", body.model);
             return Err(InvalidRequest::new(message).into());

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::Mode,
+    model::{Mode, SessionSpec},
     ports::{ExecutorTarget, ProfileRequest, ProfileSummary},
 };
 
@@ -173,15 +173,7 @@ fn check_grant(
         );
     }
     if let Some(provider) = &target.provider {
-        // A key that names a profile may use it, with the provider that the profile names.
-        let is_named_profile = target.profile.profile.is_some()
-            && matches!(principal.grant.profiles, AllowedModels::Only(_));
-        if !is_named_profile && !principal.grant.providers.includes(provider) {
-            return refused(
-                format!("this key does not allow the provider `{provider}`, which is paid for"),
-                "the owner can add it to the key's `providers` in http.keys",
-            );
-        }
+        check_provider(provider, target.profile.profile.is_some(), principal)?;
     }
     if target.mode == Mode::Model {
         return Ok(());
@@ -214,6 +206,36 @@ pub(in crate::http) fn granted_mode(
     let target = resolve_model(id, &settings, &state.profiles.list())?;
     check_grant(&target, &settings, principal).ok()?;
     Some(target.mode)
+}
+
+/// Checks that a specification which the profile has only now chosen is one that the caller may use:
+/// `executor: auto` may have ended at a provider.
+pub(super) fn check_resolved(
+    spec: &SessionSpec,
+    settings: &ModelSettings,
+    principal: &Principal,
+) -> Result<(), HttpError> {
+    let family = settings.families.iter().find(|family| family.executor == spec.executor);
+    let provider = family.and_then(|family| family.provider_of(spec.model.as_deref()?));
+    match provider {
+        Some(provider) => check_provider(&provider, true, principal),
+        None => Ok(()),
+    }
+}
+
+/// A key that names a profile may use it, with the provider that the profile names.
+fn check_provider(
+    provider: &str,
+    is_profile: bool,
+    principal: &Principal,
+) -> Result<(), HttpError> {
+    let is_named = is_profile && matches!(principal.grant.profiles, AllowedModels::Only(_));
+    if is_named || principal.grant.providers.includes(provider) {
+        return Ok(());
+    }
+    let message = format!("this key does not allow the provider `{provider}`, which is paid for");
+    Err(HttpError::new(ErrorKind::NotGranted, message)
+        .with_hint("the owner can add it to the key's `providers` in http.keys"))
 }
 
 pub(in crate::http) fn unknown_model_error(id: &str) -> HttpError {
@@ -342,5 +364,28 @@ mod tests {
         assert_eq!(says("alpha/large", &AllowedModels::All, &[]), Ok(()));
         let target = resolve_model("gamma/shop/large", &settings, &self::profiles()).unwrap();
         assert!(check_grant(&target, &settings, &Principal::owner()).is_ok());
+    }
+
+    #[test]
+    fn a_profile_that_ends_at_a_provider_needs_it_too() {
+        let settings = settings();
+        let mut spec = SessionSpec::new("gamma", "/");
+        spec.model = Some("shop/large".into());
+        let may_use = |spec: &SessionSpec, profiles: AllowedModels, providers: &[&str]| {
+            let providers = providers.iter().map(|name| Arc::from(*name)).collect();
+            let grant = Grant {
+                profiles,
+                providers: AllowedModels::Only(providers),
+                agent_mode: false,
+                max_cost_usd_per_day: None,
+            };
+            let key = Principal { grant: Arc::new(grant), is_owner: false, ..Principal::owner() };
+            check_resolved(spec, &settings, &key).is_ok()
+        };
+        assert!(!may_use(&spec, AllowedModels::All, &[]));
+        assert!(may_use(&spec, AllowedModels::All, &["shop"]));
+        assert!(may_use(&spec, AllowedModels::Only(vec!["mine".into()]), &[]));
+        assert!(may_use(&SessionSpec::new("alpha", "/"), AllowedModels::All, &[]));
+        assert!(check_resolved(&spec, &settings, &Principal::owner()).is_ok());
     }
 }
