@@ -20,6 +20,7 @@ libfuzzer_sys::fuzz_target!(|data: &str| {
         text: text.into(),
         channel: None,
         at: Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH),
+        sender_session: None,
     };
     let render = |seen: &RuleInput| Template::parse(template).render(seen, &TimeZone::UTC, ColourMode::Colour);
     let rendered = render(&seen(from, text));
