@@ -24,11 +24,11 @@ use crate::{
 /// How long a question waits for its diff.
 const MAX_DIFF_TIME: Duration = Duration::from_secs(3);
 
-/// How long an edit that nobody is asked about waits for its diff. The diff must be made before the
+/// The longest time that an edit which nobody is asked about waits for its diff. The diff must be made before the
 /// edit, and only shows what was done.
 const MAX_UNASKED_DIFF_TIME: Duration = Duration::from_millis(500);
 
-/// What a call changes, as the agent states it.
+/// The changes of a call, as the agent states them.
 struct StatedEdits {
     tool: Option<ToolId>,
     edits: Vec<FileEdit>,

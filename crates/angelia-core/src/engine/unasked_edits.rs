@@ -8,7 +8,7 @@ use crate::model::{ToolId, ToolResult};
 /// More calls than an agent has open at once.
 const MAX_OPEN_CALLS: usize = 256;
 
-/// What the diffs of one segment of a turn may take. They are stored with the turn.
+/// The space for the diffs of one segment of a turn. They are stored with the turn.
 const MAX_DIFF_BYTES: usize = 4 << 20;
 
 /// The diff of an edit for which there is no room.

@@ -254,6 +254,21 @@ pub struct ExecutorCapabilities {
     pub model_mode: bool,
 }
 
+impl ExecutorCapabilities {
+    pub const ALL: Self = Self {
+        replace_prompt: true,
+        append_prompt: true,
+        carry_history: true,
+        caller_tools: true,
+        output_schema: true,
+        images: true,
+        steer: true,
+        fork: true,
+        resume: true,
+        model_mode: true,
+    };
+}
+
 /// The result of a probe, as `doctor` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorHealth {

@@ -96,18 +96,7 @@ impl StreamProgram for Claude {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities {
-            replace_prompt: true,
-            append_prompt: true,
-            carry_history: true,
-            caller_tools: true,
-            output_schema: true,
-            images: true,
-            steer: true,
-            fork: true,
-            resume: true,
-            model_mode: true,
-        }
+        ExecutorCapabilities::ALL
     }
 
     fn installation<'a>(

@@ -65,18 +65,7 @@ impl Executor for CodexExecutor {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities {
-            replace_prompt: true,
-            append_prompt: true,
-            carry_history: true,
-            caller_tools: true,
-            output_schema: true,
-            images: true,
-            steer: true,
-            fork: true,
-            resume: true,
-            model_mode: true,
-        }
+        ExecutorCapabilities::ALL
     }
 
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {

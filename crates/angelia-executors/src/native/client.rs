@@ -10,7 +10,7 @@ use angelia_core::{
 };
 use bytes::Bytes;
 use reqwest::{
-    Client, Response, Url,
+    Client, ClientBuilder, Response, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
@@ -116,16 +116,20 @@ pub struct ConnectionError {
     pub is_certificate: bool,
 }
 
+/// Begins a client for providers: those of this machine and its own network, or all others.
+pub(in crate::native) fn client_builder(is_local: bool) -> ClientBuilder {
+    // An error means that this process has installed a provider already, which is as good.
+    let _chosen = rustls::crypto::ring::default_provider().install_default();
+    // A redirect would carry the key to another address.
+    let builder = Client::builder().redirect(redirect::Policy::none());
+    // A proxy cannot reach what is at home.
+    if is_local { builder.no_proxy() } else { builder }
+}
+
 impl ProviderClient {
-    /// `is_local`: for servers of this machine and its own network, which no proxy reaches.
+    /// `is_local`: for servers of this machine and its own network.
     pub fn new(is_local: bool) -> Result<Self, Failure> {
-        // An error means that this process has installed a provider already, which is as good.
-        let _chosen = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            // A redirect would carry the key to another address.
-            .redirect(redirect::Policy::none());
-        let client = if is_local { client.no_proxy() } else { client };
+        let client = client_builder(is_local).connect_timeout(CONNECT_TIMEOUT);
         let client = client.build().map_err(|error| {
             let causes = cause_chain(&error).join(": ");
             Failure::new(FailureKind::Internal, format!("no HTTP client: {causes}"))

@@ -48,7 +48,8 @@ const CLOCK_SHARE: f64 = 0.9;
 /// A server at home may read a long prompt for minutes before it says anything.
 const LOCAL_FIRST_EVENT: Duration = Duration::from_mins(10);
 
-/// The HTTP clients, made when they are first needed: it takes some milliseconds.
+/// The HTTP clients, made when they are first needed: a client reads the certificates of the system, and
+/// most commands ask no model.
 #[derive(Debug, Default)]
 struct Clients {
     local: OnceLock<Result<ProviderClient, Failure>>,
@@ -66,8 +67,6 @@ impl Clients {
 #[derive(Debug)]
 pub(super) struct NativeExecutor {
     host: ExecutorHost,
-    /// Made when it is first needed: it reads the certificates of the system, and most commands ask no
-    /// model.
     clients: Clients,
 }
 
@@ -229,18 +228,7 @@ impl Executor for NativeExecutor {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities {
-            replace_prompt: true,
-            append_prompt: true,
-            carry_history: true,
-            caller_tools: true,
-            output_schema: true,
-            images: true,
-            steer: true,
-            fork: true,
-            resume: true,
-            model_mode: true,
-        }
+        ExecutorCapabilities::ALL
     }
 
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {

@@ -2,10 +2,13 @@
 
 use std::{error::Error as _, time::Duration};
 
-use reqwest::{Client, Method, redirect};
+use reqwest::{Client, Method};
 
 use super::{key::ProviderKey, provider::Provider};
-use crate::native::{client::Endpoint, provider::Api};
+use crate::native::{
+    client::{Endpoint, client_builder},
+    provider::Api,
+};
 
 /// How long a provider may take for all of it.
 pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -88,12 +91,7 @@ pub(super) async fn ask(
 }
 
 fn client(provider: &Provider) -> Result<Client, String> {
-    // An error means that this process has installed a provider already, which is as good.
-    let _chosen = rustls::crypto::ring::default_provider().install_default();
-    // A redirect would carry the key to another address.
-    let client = Client::builder().timeout(SHORT_TIMEOUT).redirect(redirect::Policy::none());
-    // A proxy cannot reach what is at home.
-    let client = if provider.is_local() { client.no_proxy() } else { client };
+    let client = client_builder(provider.is_local()).timeout(SHORT_TIMEOUT);
     client.build().map_err(|error| describe(&error))
 }
 

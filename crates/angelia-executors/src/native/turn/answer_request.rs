@@ -189,9 +189,12 @@ impl TurnRun<'_> {
     /// conversation that is too long, and do not say so.
     fn truncation_notice(&mut self, tokens: ReportedTokens) -> Option<Notice> {
         let sent = self.request_bytes / BYTES_PER_TOKEN;
-        let has_images = self.state.log.has_images();
         let is_cut = self.setup.model.provider.is_local() && tokens.prompt() * 2 < sent;
-        if !is_cut || has_images || std::mem::replace(&mut self.told_truncation, true) {
+        // Images are many bytes and few tokens.
+        if !is_cut
+            || self.state.log.has_images()
+            || std::mem::replace(&mut self.told_truncation, true)
+        {
             return None;
         }
         let text = format!(

@@ -72,17 +72,26 @@ impl EngineLink {
     pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Interrupted> {
         let mut work = pin!(work);
         loop {
-            let control = tokio::select! {
+            tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Err(Interrupted),
-                control = next_control(&mut self.control) => control,
+                taken = self.take_next() => taken?,
                 done = &mut work => return Ok(done),
-            };
-            match control {
-                Some(control) => self.take(control),
-                None => self.control = None,
             }
         }
+    }
+
+    /// Waits for the engine's next message and takes it. Cancel-safe.
+    async fn take_next(&mut self) -> Result<(), Interrupted> {
+        let control = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => return Err(Interrupted),
+            control = next_control(&mut self.control) => control,
+        };
+        match control {
+            Some(control) => self.take(control),
+            None => self.control = None,
+        }
+        Ok(())
     }
 
     pub(super) async fn sleep(&mut self, time: Duration) -> Result<(), Interrupted> {
@@ -116,15 +125,7 @@ impl EngineLink {
             if let Some(result) = self.caller_results.remove(id) {
                 return Ok(result);
             }
-            let control = tokio::select! {
-                biased;
-                () = self.cancel.cancelled() => return Err(Interrupted),
-                control = next_control(&mut self.control) => control,
-            };
-            match control {
-                Some(control) => self.take(control),
-                None => self.control = None,
-            }
+            self.take_next().await?;
         }
     }
 
