@@ -138,11 +138,13 @@ impl ProvenProcess {
                 self.handle.signal(*signal);
             }
             let deadline = Instant::now() + *wait;
-            while self.handle.is_current() && Instant::now() < deadline {
+            // The kernel releases the locks of a killed process a moment after the process is gone,
+            // so both are waited for.
+            while Instant::now() < deadline {
+                if has_ended() {
+                    return Ok(());
+                }
                 sleep(POLL_INTERVAL).await;
-            }
-            if has_ended() {
-                return Ok(());
             }
         }
         if is_running() { Err(EndFailure::StillRunning) } else { Ok(()) }
