@@ -25,8 +25,8 @@ use super::{
     instructions::Instructions,
     prompt::system_prompt,
     provider::{
-        AssistantPart, Conversation, Issuer, Message, ProviderRequest, RequestSettings,
-        encode_request, window::ModelLimits,
+        AssistantPart, Conversation, EncodedHistory, Issuer, Message, ProviderRequest,
+        RequestSettings, encode_request, window::ModelLimits,
     },
     providers::{Provider, WindowSource, load_key, provider_health},
     record::ConversationLog,
@@ -139,7 +139,13 @@ impl NativeExecutor {
             without_images: facts.images == Some(false),
             ..RequestSettings::default()
         };
-        let state = LoopState { call_ids: call_ids(&log), log, request, instructions };
+        let state = LoopState {
+            call_ids: call_ids(&log),
+            log,
+            encoded: EncodedHistory::default(),
+            request,
+            instructions,
+        };
         let setup = LoopSetup {
             start: AgentStart {
                 profile: Arc::clone(&spec.profile),
@@ -324,8 +330,10 @@ fn call_ids(log: &ConversationLog) -> HashSet<Arc<str>> {
 
 /// Returns the hash of a request of this session without any message.
 fn prefix_sha256(model: &SessionModel, tools: &SessionTools, state: &LoopState) -> Arc<str> {
-    let conversation =
-        Conversation { system: Arc::clone(&state.log.conversation().system), messages: Vec::new() };
+    let conversation = Conversation {
+        system: Arc::clone(&state.log.conversation().system),
+        ..Conversation::default()
+    };
     let body = encode_request(&ProviderRequest {
         issuer: &model.issuer,
         conversation: &conversation,

@@ -139,7 +139,7 @@ proptest! {
         merge_user_turns in any::<bool>(),
     ) {
         let issuer = issuer(api, "m");
-        let target = WireTarget { issuer: &issuer, images, reasoning: true, merge_user_turns };
+        let target = WireTarget { issuer, images, reasoning: true, merge_user_turns };
         let normal = normalise(&messages, &target);
         check(&normal, api, images);
         if merge_user_turns {
@@ -165,7 +165,6 @@ fn what_an_interrupt_leaves_is_closed() {
         user("and now?"),
     ];
     let issuer = issuer(api, "m");
-    let target =
-        WireTarget { issuer: &issuer, images: true, reasoning: true, merge_user_turns: false };
+    let target = WireTarget { issuer, images: true, reasoning: true, merge_user_turns: false };
     insta::assert_debug_snapshot!(normalise(&history, &target));
 }

@@ -1,28 +1,46 @@
 //! A request begins with the bytes of the one before, so that a provider's cache is used.
 
 use angelia_executors::native::provider::{
-    Api, AssistantMessage, AssistantPart, Conversation, Message, ProviderRequest, QuirkOverrides,
-    Quirks, RequestSettings, ResultBatch, encode_request,
+    Api, AssistantMessage, AssistantPart, Conversation, EncodedHistory, Issuer, Message,
+    ProviderRequest, QuirkOverrides, Quirks, RequestSettings, ResultBatch, encode_request,
 };
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*};
 
 use crate::histories::{any_messages, call, issuer, result, user};
 
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
+/// Everything of a request but its conversation.
+struct RequestForm {
+    issuer: Issuer,
+    quirks: Quirks,
+    settings: RequestSettings,
+}
+
+impl RequestForm {
+    fn new(api: Api, host: &str, overrides: &QuirkOverrides) -> Self {
+        let quirks = Quirks::for_endpoint(api, host, "m").with(overrides);
+        Self { issuer: issuer(api, "m"), quirks, settings: RequestSettings::default() }
+    }
+
+    fn request<'a>(&'a self, conversation: &'a Conversation) -> ProviderRequest<'a> {
+        ProviderRequest {
+            issuer: &self.issuer,
+            conversation,
+            tools: &[],
+            settings: &self.settings,
+            quirks: &self.quirks,
+        }
+    }
+}
+
+fn conversation(messages: &[Message]) -> Conversation {
+    Conversation { system: "Be brief.".into(), messages: messages.to_vec(), revision: 0 }
+}
+
 fn encoded(api: Api, host: &str, overrides: &QuirkOverrides, messages: &[Message]) -> String {
-    let issuer = issuer(api, "m");
-    let quirks = Quirks::for_endpoint(api, host, "m").with(overrides);
-    let conversation = Conversation { system: "Be brief.".into(), messages: messages.to_vec() };
-    let settings = RequestSettings::default();
-    let request = ProviderRequest {
-        issuer: &issuer,
-        conversation: &conversation,
-        tools: &[],
-        settings: &settings,
-        quirks: &quirks,
-    };
-    String::from_utf8(encode_request(&request)).unwrap()
+    let form = RequestForm::new(api, host, overrides);
+    String::from_utf8(encode_request(&form.request(&conversation(messages)))).unwrap()
 }
 
 /// A history that a request can have ended with: it begins with the user, and no call is open.
@@ -52,6 +70,64 @@ proptest! {
         let open = first.strip_suffix("]}").unwrap();
         prop_assert!(second.starts_with(open), "\n{}\n{}", open, second);
     }
+
+    /// A conversation that is encoded while it grows has the bytes of one that is encoded at once,
+    /// whatever happens on the way: a last message that grows or is taken back, another model, images
+    /// refused, messages replaced.
+    #[test]
+    fn a_growing_conversation_is_encoded_as_a_whole_one(
+        (api, messages) in prop::sample::select(&Api::ALL[..])
+            .prop_flat_map(|api| (Just(api), any_messages(api))),
+        host in prop::sample::select(&["api.anthropic.com", "openrouter.ai", "example.com"][..]),
+        merge_user_turns in any::<bool>(),
+        changes in vec((0..8_usize, 0..4_u8), 0..3),
+    ) {
+        let overrides = QuirkOverrides {
+            merge_user_turns: Some(merge_user_turns),
+            ..QuirkOverrides::default()
+        };
+        let mut form = RequestForm::new(api, host, &overrides);
+        let mut conversation = conversation(&[]);
+        let mut history = EncodedHistory::default();
+        for (place, message) in messages.into_iter().enumerate() {
+            for (_, change) in changes.iter().filter(|(at, _)| *at == place) {
+                match change {
+                    0 => form.issuer = issuer(api, "other"),
+                    1 => form.settings.without_images = true,
+                    2 => form.settings.without_reasoning = true,
+                    _ => {
+                        conversation.messages = vec![user("replaced")];
+                        conversation.revision += 1;
+                    }
+                }
+            }
+            // Sent, and then taken back.
+            conversation.messages.push(user("never answered"));
+            check_growth(&mut history, &form, &conversation)?;
+            conversation.messages.pop();
+            // The last message grows.
+            if let Message::Results(batch) = &message {
+                let begun = ResultBatch { results: vec![], steering: batch.steering.clone() };
+                conversation.messages.push(Message::Results(begun));
+                check_growth(&mut history, &form, &conversation)?;
+                conversation.messages.pop();
+            }
+            conversation.messages.push(message);
+            check_growth(&mut history, &form, &conversation)?;
+        }
+    }
+}
+
+fn check_growth(
+    history: &mut EncodedHistory,
+    form: &RequestForm,
+    conversation: &Conversation,
+) -> Result<(), TestCaseError> {
+    let request = form.request(conversation);
+    let grown = String::from_utf8(history.encode(&request)).unwrap();
+    let whole = String::from_utf8(encode_request(&request)).unwrap();
+    prop_assert_eq!(grown, whole);
+    Ok(())
 }
 
 #[test]
@@ -75,5 +151,8 @@ fn marks_stand_on_the_system_prompt_and_the_last_two_messages_of_the_user() {
     for api in [Api::Chat, Api::Responses] {
         assert!(!encoded(api, "example.com", &none, &messages).contains("cache_control"));
     }
-    assert_eq!(encoded(Api::Chat, "openrouter.ai", &none, &[user("go")]).matches(MARK).count(), 2);
+    // There, a tool's result cannot carry a mark, so the last words of the user keep theirs.
+    for messages in [&messages[..1], &messages] {
+        assert_eq!(encoded(Api::Chat, "openrouter.ai", &none, messages).matches(MARK).count(), 2);
+    }
 }

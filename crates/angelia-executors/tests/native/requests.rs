@@ -39,6 +39,7 @@ fn conversation(issuer: &Issuer, seals: [ReasoningSeal; 2]) -> Conversation {
         extra: Some(raw(r#"{"vendor":{"signature":"S"}}"#)),
     });
     Conversation {
+        revision: 0,
         system: "You are terse.".into(),
         messages: vec![
             Message::User(vec![Content::text("Compare"), image]),
@@ -163,7 +164,7 @@ fn rejected_reasoning_and_foreign_calls() {
 #[test]
 fn a_small_conversation_has_a_small_body() {
     let issuer = issuer(Api::Chat, "m");
-    let conversation = Conversation { system: "".into(), messages: vec![user("hi")] };
+    let conversation = Conversation { messages: vec![user("hi")], ..Conversation::default() };
     let quirks = Quirks::for_endpoint(Api::Chat, "example.com", "m");
     let settings = RequestSettings::default();
     let request = ProviderRequest {

@@ -12,6 +12,8 @@ pub struct Conversation {
     /// The system prompt; empty if there is none.
     pub system: Arc<str>,
     pub messages: Vec<Message>,
+    /// Changes when messages are replaced; otherwise they only grow at their end.
+    pub revision: u64,
 }
 
 #[derive(Clone, Debug)]

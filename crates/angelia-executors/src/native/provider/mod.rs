@@ -4,6 +4,8 @@
 //! - [`conversation`]: what the model knows: content, parts of answers, results of tools.
 //! - [`normalise`]: makes any conversation acceptable to an API.
 //! - [`request`]: the settings of a request, and its encoding in any of the APIs.
+//! - [`encoded_history`]: the same for a conversation that grows: each message is encoded once.
+//! - `element_list`: the encoded messages, and where cache marks can stand.
 //! - [`stream`]: the bytes of an answer in any of the APIs, as events.
 //! - [`event`]: those events.
 //! - [`messages`], [`chat`], [`responses`]: one API each, with `wire`, `encode` and `decode`.
@@ -15,6 +17,8 @@
 
 pub mod chat;
 pub mod conversation;
+mod element_list;
+pub mod encoded_history;
 pub mod error;
 pub mod event;
 mod frame_json;
@@ -31,6 +35,7 @@ pub use conversation::{
     AssistantMessage, AssistantPart, CallResult, Conversation, Issuer, Message, ModelCall,
     Reasoning, ReasoningSeal, ResultBatch,
 };
+pub use encoded_history::EncodedHistory;
 pub use error::{ErrorClass, ErrorReply, ProviderError};
 pub use event::{AnswerPart, ProviderEvent, ReceivedCall, ReportedTokens, StopReason};
 pub use normalise::{WireTarget, normalise};

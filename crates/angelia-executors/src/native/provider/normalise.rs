@@ -22,9 +22,9 @@ const NO_RESULT: &str = "The tool was not run: the turn ended before.";
 const NO_OUTPUT: &str = "(no output)";
 
 /// What a request is prepared for.
-#[derive(Clone, Copy, Debug)]
-pub struct WireTarget<'a> {
-    pub issuer: &'a Issuer,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireTarget {
+    pub issuer: Issuer,
     /// The model takes images.
     pub images: bool,
     /// The model takes its own reasoning back.
@@ -33,31 +33,16 @@ pub struct WireTarget<'a> {
     pub merge_user_turns: bool,
 }
 
-pub fn normalise(messages: &[Message], target: &WireTarget<'_>) -> Vec<Message> {
-    let mut normal = Normaliser {
-        target,
-        ids: CallIds { limit: target.issuer.api.max_call_id_chars(), used: HashSet::new() },
-        open_calls: Vec::new(),
-        out: Vec::with_capacity(messages.len()),
-    };
+pub fn normalise(messages: &[Message], target: &WireTarget) -> Vec<Message> {
+    let mut normaliser = Normaliser::new(target.clone());
     for message in messages {
-        match message {
-            Message::User(content) => {
-                normal.close_calls();
-                normal.push_user(content);
-            }
-            Message::Assistant(answer) => {
-                normal.close_calls();
-                normal.push_assistant(answer);
-            }
-            Message::Results(batch) => normal.push_results(batch),
-        }
+        normaliser.push(message);
     }
-    normal.close_calls();
-    normal.out
+    normaliser.finish()
 }
 
 /// A call whose results have not come yet.
+#[derive(Clone, Debug)]
 struct OpenCall {
     /// The id in the history.
     id: Arc<str>,
@@ -65,14 +50,52 @@ struct OpenCall {
     name: Arc<str>,
 }
 
-struct Normaliser<'a> {
-    target: &'a WireTarget<'a>,
+/// Normalises a conversation message by message.
+#[derive(Clone, Debug)]
+pub(super) struct Normaliser {
+    target: WireTarget,
     ids: CallIds,
     open_calls: Vec<OpenCall>,
     out: Vec<Message>,
 }
 
-impl Normaliser<'_> {
+impl Normaliser {
+    pub(super) fn new(target: WireTarget) -> Self {
+        let ids = CallIds { limit: target.issuer.api.max_call_id_chars(), used: HashSet::new() };
+        Self { target, ids, open_calls: Vec::new(), out: Vec::new() }
+    }
+
+    pub(super) const fn target(&self) -> &WireTarget {
+        &self.target
+    }
+
+    pub(super) fn push(&mut self, message: &Message) {
+        match message {
+            Message::User(content) => {
+                self.close_calls();
+                self.push_user(content);
+            }
+            Message::Assistant(answer) => {
+                self.close_calls();
+                self.push_assistant(answer);
+            }
+            Message::Results(batch) => self.push_results(batch),
+        }
+    }
+
+    /// Takes the messages that nothing pushed later can change: all but the last, which may be merged
+    /// with the next.
+    pub(super) fn take_final(&mut self) -> Vec<Message> {
+        let last = self.out.pop();
+        std::mem::replace(&mut self.out, last.into_iter().collect())
+    }
+
+    /// Ends the conversation here, and returns what was not taken yet.
+    pub(super) fn finish(mut self) -> Vec<Message> {
+        self.close_calls();
+        self.out
+    }
+
     fn push_user(&mut self, content: &[Content]) {
         let content = self.clean(content);
         if content.is_empty() {
@@ -88,7 +111,7 @@ impl Normaliser<'_> {
     }
 
     fn push_assistant(&mut self, answer: &AssistantMessage) {
-        let own = self.target.reasoning && answer.issuer == *self.target.issuer;
+        let own = self.target.reasoning && answer.issuer == self.target.issuer;
         let mut parts = Vec::with_capacity(answer.parts.len());
         for part in &answer.parts {
             match part {
@@ -179,6 +202,7 @@ fn missing_result(call: OpenCall) -> CallResult {
 
 /// Gives each call an id that the API accepts. Depends only on the ids before, so it gives the same
 /// ids again.
+#[derive(Clone, Debug)]
 struct CallIds {
     limit: usize,
     used: HashSet<Arc<str>>,

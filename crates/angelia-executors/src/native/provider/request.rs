@@ -6,7 +6,8 @@ use angelia_core::model::{CallerTool, RawJson, ReasoningEffort};
 use serde::Serialize;
 
 use super::{
-    Api, Conversation, Issuer, Message, Quirks, WireTarget, chat, messages, normalise, responses,
+    Api, Conversation, EncodedHistory, Issuer, Message, Quirks, WireTarget, chat,
+    element_list::ElementList, messages, responses,
 };
 
 /// Everything that the body of a request is made from.
@@ -36,25 +37,40 @@ pub struct RequestSettings {
     pub plain_schemas: bool,
 }
 
-/// Returns the body of a request. Request *n* of a conversation, without its closing brackets and
-/// cache marks, is a prefix of request *n + 1*.
-pub fn encode_request(request: &ProviderRequest<'_>) -> Vec<u8> {
-    let conversation = &request.conversation.messages;
-    let messages = normalise(conversation, &wire_target(request));
-    match request.issuer.api {
-        Api::Messages => messages::encode(request, &messages),
-        Api::Chat => chat::encode(request, &messages),
-        Api::Responses => responses::encode(request, &messages),
+impl ProviderRequest<'_> {
+    pub(super) fn wire_target(&self) -> WireTarget {
+        WireTarget {
+            issuer: self.issuer.clone(),
+            images: !self.settings.without_images,
+            reasoning: !self.settings.without_reasoning,
+            merge_user_turns: self.quirks.merge_user_turns,
+        }
+    }
+
+    /// Returns the body without any message. It ends with the array that the messages belong into, which
+    /// may already have a system prompt.
+    pub(super) fn head(&self) -> Vec<u8> {
+        match self.issuer.api {
+            Api::Messages => messages::encode_head(self),
+            Api::Chat => chat::encode_head(self),
+            Api::Responses => responses::encode_head(self),
+        }
+    }
+
+    /// Encodes a message of a normalised conversation.
+    pub(super) fn push_message(&self, message: &Message, out: &mut ElementList) {
+        match self.issuer.api {
+            Api::Messages => messages::push_message(message, self.quirks, out),
+            Api::Chat => chat::push_message(message, self, out),
+            Api::Responses => responses::push_message(message, self.quirks, out),
+        }
     }
 }
 
-fn wire_target<'a>(request: &ProviderRequest<'a>) -> WireTarget<'a> {
-    WireTarget {
-        issuer: request.issuer,
-        images: !request.settings.without_images,
-        reasoning: !request.settings.without_reasoning,
-        merge_user_turns: request.quirks.merge_user_turns,
-    }
+/// Returns the body of a request. Request *n* of a conversation, without its closing brackets and
+/// cache marks, is a prefix of request *n + 1*.
+pub fn encode_request(request: &ProviderRequest<'_>) -> Vec<u8> {
+    EncodedHistory::default().encode(request)
 }
 
 /// Serialises a body. Its types have string keys and no failing parts, so nothing can go wrong.
@@ -94,11 +110,4 @@ fn remove_keywords(schema: &mut serde_json::Value) {
         serde_json::Value::Array(items) => items.iter_mut().for_each(remove_keywords),
         _ => {}
     }
-}
-
-/// Returns the places of the last two messages of the user's side, which get cache marks.
-pub(super) fn marked_messages(messages: &[Message]) -> [Option<usize>; 2] {
-    let user_side = |(_, message): &(usize, &Message)| !matches!(message, Message::Assistant(_));
-    let mut places = messages.iter().enumerate().filter(user_side).map(|(place, _)| place).rev();
-    [places.next(), places.next()]
 }

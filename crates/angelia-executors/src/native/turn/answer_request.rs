@@ -19,10 +19,7 @@ use crate::{
     native::{
         answer_reader::{AnswerOutcome, AnswerReader, StreamDrop},
         client::Reply,
-        provider::{
-            AnswerDecoder, ErrorClass, ProviderError, ProviderRequest, ReportedTokens,
-            encode_request,
-        },
+        provider::{AnswerDecoder, ErrorClass, ProviderError, ProviderRequest, ReportedTokens},
         record::answer_event,
         retry::{AttemptFault, MAX_RETRIES, RefusedPart, RetryState, RetryStep},
     },
@@ -81,7 +78,7 @@ impl TurnRun<'_> {
 
     fn encode(&mut self) -> Bytes {
         let model = &self.setup.model;
-        let body = encode_request(&ProviderRequest {
+        let body = self.state.encoded.encode(&ProviderRequest {
             issuer: &model.issuer,
             conversation: self.state.log.conversation(),
             tools: &self.setup.tools.definitions,

@@ -45,7 +45,7 @@ use super::{
     client::Endpoint,
     ending::{AnswerEnd, is_finished},
     instructions::Instructions,
-    provider::{ReportedTokens, RequestSettings, StopReason},
+    provider::{EncodedHistory, ReportedTokens, RequestSettings, StopReason},
     record::{ConversationLog, answer_event, result_events, user_event},
     text_calls::find_calls,
 };
@@ -90,6 +90,8 @@ impl From<Failure> for TurnStop {
 #[derive(Debug, Default)]
 pub(super) struct LoopState {
     pub(super) log: ConversationLog,
+    /// The messages that were sent, as they were sent.
+    pub(super) encoded: EncodedHistory,
     /// With what the provider has refused so far.
     pub(super) request: RequestSettings,
     /// Ids of calls in the conversation; some servers use an id twice.

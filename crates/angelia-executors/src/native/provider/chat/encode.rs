@@ -7,10 +7,11 @@ use super::{
     super::{
         AssistantMessage, AssistantPart, Message, ModelCall, ProviderRequest, Quirks,
         ReasoningSeal, ResultBatch,
+        element_list::ElementList,
         image::data_url,
         messages::CacheMark,
         quirks::{MaxTokensField, ReasoningEcho},
-        request::{marked_messages, to_bytes},
+        request::to_bytes,
     },
     wire::{
         ChatBody, ChatContent, ChatMessage, ChatPart, ChatTool, ImageUrl, NamedSchema, RequestCall,
@@ -21,7 +22,8 @@ use super::{
 /// The name that the schema of an answer must have.
 pub(in super::super) const ANSWER_NAME: &str = "answer";
 
-pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
+/// Encodes everything but the messages; the system prompt is one of them, and the first.
+pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
     let limit_if = |field| settings.max_output_tokens.filter(|_| quirks.max_tokens_field == field);
     let tools = ToolFunction::of_request(request).map(|function| ChatTool { function });
@@ -38,7 +40,7 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
         }),
         prompt_cache_key: settings.cache_key.as_deref().filter(|_| quirks.cache_key),
         tools: tools.collect(),
-        messages: encode_messages(request, messages),
+        messages: system_message(request).into_iter().collect(),
     })
 }
 
@@ -53,51 +55,51 @@ pub(in super::super) const fn effort_word(effort: ReasoningEffort) -> &'static s
     }
 }
 
-fn encode_messages<'a>(
-    request: &ProviderRequest<'a>,
-    messages: &'a [Message],
-) -> Vec<ChatMessage<'a>> {
-    let quirks = request.quirks;
-    let mut out = Vec::with_capacity(messages.len() + 1);
-    let system = &*request.conversation.system;
-    if !system.trim().is_empty() {
-        let content = text_content(system, quirks, cache_mark(quirks, true));
-        out.push(if quirks.developer_role {
-            ChatMessage::Developer { content }
-        } else {
-            ChatMessage::System { content }
-        });
+fn system_message<'a>(request: &ProviderRequest<'a>) -> Option<ChatMessage<'a>> {
+    let (system, quirks) = (&*request.conversation.system, request.quirks);
+    if system.trim().is_empty() {
+        return None;
     }
-    let marked = marked_messages(messages);
-    for (place, message) in messages.iter().enumerate() {
-        let mark = cache_mark(quirks, marked.contains(&Some(place)));
-        match message {
-            Message::User(content) => out.push(user_message(content, quirks, mark)),
-            Message::Assistant(answer) => out.push(assistant_message(answer, request)),
-            Message::Results(batch) => push_results(batch, quirks, mark, &mut out),
-        }
-    }
-    out
+    let content = if quirks.list_content {
+        ChatContent::Parts(vec![ChatPart::Text { text: system, cache_control: cache_mark(quirks) }])
+    } else {
+        ChatContent::Text(system.to_owned())
+    };
+    Some(if quirks.developer_role {
+        ChatMessage::Developer { content }
+    } else {
+        ChatMessage::System { content }
+    })
 }
 
-fn cache_mark(quirks: &Quirks, here: bool) -> Option<CacheMark> {
-    (quirks.cache_marks && quirks.list_content && here).then_some(CacheMark {})
-}
-
-fn user_message<'a>(
-    content: &'a [Content],
-    quirks: &Quirks,
-    mark: Option<CacheMark>,
-) -> ChatMessage<'a> {
-    ChatMessage::User { content: encode_content(content, quirks, mark) }
-}
-
-fn push_results<'a>(
-    batch: &'a ResultBatch,
-    quirks: &Quirks,
-    mark: Option<CacheMark>,
-    out: &mut Vec<ChatMessage<'a>>,
+pub(in super::super) fn push_message(
+    message: &Message,
+    request: &ProviderRequest<'_>,
+    out: &mut ElementList,
 ) {
+    match message {
+        Message::User(content) => push_user(encode_content(content, request.quirks), request, out),
+        Message::Assistant(answer) => out.push(&assistant_message(answer, request)),
+        Message::Results(batch) => push_results(batch, request, out),
+    }
+}
+
+/// The mark of a server that takes marks, which must be on a part of a list.
+fn cache_mark(quirks: &Quirks) -> Option<CacheMark> {
+    (quirks.cache_marks && quirks.list_content).then_some(CacheMark {})
+}
+
+fn push_user(content: ChatContent<'_>, request: &ProviderRequest<'_>, out: &mut ElementList) {
+    let message = ChatMessage::User { content };
+    if cache_mark(request.quirks).is_some() {
+        out.push_marked(&message);
+    } else {
+        out.push(&message);
+    }
+}
+
+fn push_results(batch: &ResultBatch, request: &ProviderRequest<'_>, out: &mut ElementList) {
+    let quirks = request.quirks;
     let mut images = Vec::new();
     for result in &batch.results {
         // A string is the form that every server takes; images follow as the user's.
@@ -112,17 +114,17 @@ fn push_results<'a>(
         if text.is_empty() {
             text.push_str("(the image follows)");
         }
-        out.push(ChatMessage::Tool {
+        out.push(&ChatMessage::Tool {
             tool_call_id: &result.id,
             name: quirks.tool_result_name.then_some(&*result.name),
             content: ChatContent::Text(text),
         });
     }
     if !images.is_empty() {
-        images.extend(parts(&batch.steering, mark));
-        out.push(ChatMessage::User { content: ChatContent::Parts(images) });
+        images.extend(parts(&batch.steering, quirks));
+        push_user(ChatContent::Parts(images), request, out);
     } else if !batch.steering.is_empty() {
-        out.push(user_message(&batch.steering, quirks, mark));
+        push_user(encode_content(&batch.steering, quirks), request, out);
     }
 }
 
@@ -173,11 +175,7 @@ fn request_call(call: &ModelCall) -> RequestCall<'_> {
 }
 
 /// Encodes content as a string, if it is text and the server does not want a list.
-fn encode_content<'a>(
-    content: &'a [Content],
-    quirks: &Quirks,
-    mark: Option<CacheMark>,
-) -> ChatContent<'a> {
+fn encode_content<'a>(content: &'a [Content], quirks: &Quirks) -> ChatContent<'a> {
     let text_of = |part: &'a Content| match part {
         Content::Text(text) => Some(&**text),
         Content::Image { .. } => None,
@@ -185,20 +183,13 @@ fn encode_content<'a>(
     let texts: Option<Vec<&str>> = content.iter().map(text_of).collect();
     match texts {
         Some(texts) if !quirks.list_content => ChatContent::Text(texts.join("\n\n")),
-        _ => ChatContent::Parts(parts(content, mark)),
-    }
-}
-
-fn text_content<'a>(text: &'a str, quirks: &Quirks, mark: Option<CacheMark>) -> ChatContent<'a> {
-    if quirks.list_content {
-        ChatContent::Parts(vec![ChatPart::Text { text, cache_control: mark }])
-    } else {
-        ChatContent::Text(text.to_owned())
+        _ => ChatContent::Parts(parts(content, quirks)),
     }
 }
 
 /// Encodes content as parts; the last text gets the mark.
-fn parts<'a>(content: &'a [Content], mark: Option<CacheMark>) -> Vec<ChatPart<'a>> {
+fn parts<'a>(content: &'a [Content], quirks: &Quirks) -> Vec<ChatPart<'a>> {
+    let mark = cache_mark(quirks);
     let last_text = content.iter().rposition(|part| matches!(part, Content::Text(_)));
     let part = |(place, part): (usize, &'a Content)| match part {
         Content::Text(text) => {

@@ -15,5 +15,5 @@ mod think_tags;
 mod wire;
 
 pub use decode::ChatDecoder;
-pub(super) use encode::{ANSWER_NAME, effort_word, encode};
+pub(super) use encode::{ANSWER_NAME, effort_word, encode_head, push_message};
 pub(super) use wire::{CachedTokens, ToolFunction};

@@ -31,6 +31,7 @@ pub(super) struct ChatBody<'a> {
     pub(super) prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<ChatTool<'a>>,
+    /// Only the system prompt; the messages are encoded by themselves and put after it.
     pub(super) messages: Vec<ChatMessage<'a>>,
 }
 

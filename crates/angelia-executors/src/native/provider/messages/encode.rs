@@ -5,9 +5,10 @@ use angelia_core::model::{Content, ReasoningEffort};
 use super::{
     super::{
         AssistantPart, Message, ProviderRequest, Quirks, ReasoningSeal,
+        element_list::ElementList,
         image::base64_of,
         quirks::{ReasoningEcho, ThinkingForm},
-        request::{input_schema, marked_messages, to_bytes},
+        request::{input_schema, to_bytes},
     },
     wire::{
         CacheMark, ImageSource, MessagesBody, MessagesTool, OutputConfig, OutputFormat,
@@ -21,7 +22,8 @@ const DEFAULT_MAX_TOKENS: u64 = 16_384;
 /// The smallest budget for thinking that the API accepts.
 const MIN_THINKING_TOKENS: u64 = 1_024;
 
-pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
+/// Encodes everything but the messages.
+pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
     let max_tokens = settings.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
     let mark = quirks.cache_marks.then_some(CacheMark {});
@@ -46,14 +48,6 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
         settings.output_schema.as_deref().map(|schema| OutputFormat::JsonSchema { schema });
     let output_config =
         (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format });
-    let marked = marked_messages(messages);
-    let messages = messages.iter().enumerate().map(|(place, message)| {
-        let mut message = encode_message(message, quirks);
-        if marked.contains(&Some(place)) {
-            mark_last_block(&mut message.content, mark);
-        }
-        message
-    });
     to_bytes(&MessagesBody {
         model: &request.issuer.model,
         max_tokens,
@@ -62,8 +56,40 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
         output_config,
         tools,
         system: system.into_iter().collect(),
-        messages: messages.collect(),
+        messages: [],
     })
+}
+
+pub(in super::super) fn push_message(message: &Message, quirks: &Quirks, out: &mut ElementList) {
+    match message {
+        Message::User(content) => {
+            push_user_side(blocks(content), quirks, out);
+        }
+        Message::Assistant(answer) => {
+            let content = answer.parts.iter().filter_map(|part| assistant_block(part, quirks));
+            out.push(&RequestMessage { role: "assistant", content: content.collect() });
+        }
+        Message::Results(batch) => {
+            let results = batch.results.iter().map(|result| RequestBlock::ToolResult {
+                tool_use_id: &result.id,
+                content: blocks(&result.content),
+                is_error: !result.ok,
+                cache_control: None,
+            });
+            // Results come first, whatever the person said meanwhile.
+            let content = results.chain(blocks(&batch.steering)).collect();
+            push_user_side(content, quirks, out);
+        }
+    }
+}
+
+fn push_user_side(mut content: Vec<RequestBlock<'_>>, quirks: &Quirks, out: &mut ElementList) {
+    if quirks.cache_marks {
+        mark_last_block(&mut content);
+        out.push_marked(&RequestMessage { role: "user", content });
+    } else {
+        out.push(&RequestMessage { role: "user", content });
+    }
 }
 
 fn thinking(
@@ -88,27 +114,6 @@ fn thinking(
             let budget_tokens = budget.min(max_tokens / 2);
             let fits = budget_tokens >= MIN_THINKING_TOKENS;
             (fits.then_some(Thinking::Enabled { budget_tokens }), None)
-        }
-    }
-}
-
-fn encode_message<'a>(message: &'a Message, quirks: &Quirks) -> RequestMessage<'a> {
-    match message {
-        Message::User(content) => RequestMessage { role: "user", content: blocks(content) },
-        Message::Assistant(answer) => {
-            let content = answer.parts.iter().filter_map(|part| assistant_block(part, quirks));
-            RequestMessage { role: "assistant", content: content.collect() }
-        }
-        Message::Results(batch) => {
-            let results = batch.results.iter().map(|result| RequestBlock::ToolResult {
-                tool_use_id: &result.id,
-                content: blocks(&result.content),
-                is_error: !result.ok,
-                cache_control: None,
-            });
-            // Results come first, whatever the person said meanwhile.
-            let content = results.chain(blocks(&batch.steering)).collect();
-            RequestMessage { role: "user", content }
         }
     }
 }
@@ -141,13 +146,13 @@ fn blocks<'a>(content: &'a [Content]) -> Vec<RequestBlock<'a>> {
     content.iter().map(block).collect()
 }
 
-fn mark_last_block(content: &mut [RequestBlock<'_>], mark: Option<CacheMark>) {
+fn mark_last_block(content: &mut [RequestBlock<'_>]) {
     if let Some(
         RequestBlock::Text { cache_control, .. }
         | RequestBlock::Image { cache_control, .. }
         | RequestBlock::ToolResult { cache_control, .. },
     ) = content.last_mut()
     {
-        *cache_control = mark;
+        *cache_control = Some(CacheMark {});
     }
 }

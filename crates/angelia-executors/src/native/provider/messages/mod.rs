@@ -9,5 +9,5 @@ mod encode;
 mod wire;
 
 pub use decode::MessagesDecoder;
-pub(super) use encode::encode;
+pub(super) use encode::{encode_head, push_message};
 pub(super) use wire::CacheMark;

@@ -20,7 +20,8 @@ pub(super) struct MessagesBody<'a> {
     pub(super) tools: Vec<MessagesTool<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) system: Vec<RequestBlock<'a>>,
-    pub(super) messages: Vec<RequestMessage<'a>>,
+    /// The messages are encoded by themselves and put here.
+    pub(super) messages: [RequestMessage<'a>; 0],
 }
 
 #[derive(Serialize)]
@@ -106,6 +107,12 @@ pub(super) struct ImageSource<'a> {
 #[derive(Clone, Copy, Serialize)]
 #[serde(tag = "type", rename = "ephemeral")]
 pub(in super::super) struct CacheMark {}
+
+impl CacheMark {
+    /// The bytes of a mark in an object that has other fields before it. No string of JSON contains them,
+    /// because its quotes are escaped.
+    pub(in super::super) const FIELD: &'static str = r#","cache_control":{"type":"ephemeral"}"#;
+}
 
 /// Any frame of an answer.
 #[derive(Deserialize)]

@@ -6,6 +6,7 @@ use super::{
     super::{
         AssistantPart, Message, ProviderRequest, Quirks, ReasoningSeal,
         chat::{ANSWER_NAME, ToolFunction, effort_word},
+        element_list::ElementList,
         image::data_url,
         quirks::ReasoningEcho,
         request::to_bytes,
@@ -19,7 +20,8 @@ use super::{
 /// Asks for reasoning in a form that can be sent back, because the provider keeps nothing.
 const SEALED_REASONING: &str = "reasoning.encrypted_content";
 
-pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Message]) -> Vec<u8> {
+/// Encodes everything but the items.
+pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
     let echoes = quirks.reasoning_echo == ReasoningEcho::Encrypted;
     let tools = ToolFunction::of_request(request).map(|function| ResponsesTool { function });
@@ -27,10 +29,6 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
         effort: effort_word(effort),
         summary: (effort_word(effort) != "none").then_some("auto"),
     });
-    let mut input = Vec::with_capacity(messages.len());
-    for message in messages {
-        push_items(message, quirks, &mut input);
-    }
     to_bytes(&ResponsesBody {
         model: &request.issuer.model,
         stream: true,
@@ -44,25 +42,25 @@ pub(in super::super) fn encode(request: &ProviderRequest<'_>, messages: &[Messag
         prompt_cache_key: settings.cache_key.as_deref().filter(|_| quirks.cache_key),
         instructions: request.conversation.system.trim(),
         tools: tools.collect(),
-        input,
+        input: [],
     })
 }
 
-fn push_items<'a>(message: &'a Message, quirks: &Quirks, out: &mut Vec<InputItem<'a>>) {
+pub(in super::super) fn push_message(message: &Message, quirks: &Quirks, out: &mut ElementList) {
     match message {
-        Message::User(content) => out.push(user_item(content)),
+        Message::User(content) => out.push(&user_item(content)),
         Message::Assistant(answer) => {
-            let items = answer.parts.iter().filter_map(|part| assistant_item(part, quirks));
-            out.extend(items);
+            for item in answer.parts.iter().filter_map(|part| assistant_item(part, quirks)) {
+                out.push(&item);
+            }
         }
         Message::Results(batch) => {
-            let results = batch.results.iter().map(|result| InputItem::FunctionCallOutput {
-                call_id: &result.id,
-                output: call_output(&result.content),
-            });
-            out.extend(results);
+            for result in &batch.results {
+                let output = call_output(&result.content);
+                out.push(&InputItem::FunctionCallOutput { call_id: &result.id, output });
+            }
             if !batch.steering.is_empty() {
-                out.push(user_item(&batch.steering));
+                out.push(&user_item(&batch.steering));
             }
         }
     }

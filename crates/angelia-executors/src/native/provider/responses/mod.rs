@@ -11,4 +11,4 @@ mod items;
 mod wire;
 
 pub use decode::ResponsesDecoder;
-pub(super) use encode::encode;
+pub(super) use encode::{encode_head, push_message};

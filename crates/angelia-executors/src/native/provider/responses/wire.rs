@@ -27,7 +27,8 @@ pub(super) struct ResponsesBody<'a> {
     pub(super) instructions: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<ResponsesTool<'a>>,
-    pub(super) input: Vec<InputItem<'a>>,
+    /// The items are encoded by themselves and put here.
+    pub(super) input: [InputItem<'a>; 0],
 }
 
 #[derive(Serialize)]
