@@ -156,6 +156,18 @@ impl HomeStore {
         Ok(Self { owner, store: Arc::new(store) })
     }
 
+    /// Opens the store for a command that reads, and may write now and then: see
+    /// [`SqliteStore::open_for_reading`].
+    pub(crate) fn open_for_reading(
+        app: &App,
+        command: &'static str,
+    ) -> Result<Arc<dyn Store>, CommandError> {
+        app.home.prepare()?;
+        let owners = OwnerRegistry::new(app.home.owners_dir());
+        let store = SqliteStore::open_for_reading(&app.home.state_db(), &owners, command);
+        Ok(Arc::new(store.map_err(CommandError::internal)?))
+    }
+
     /// Adds a row to the audit for something that the owner has done with a command. What has been
     /// done stays done, so a row that cannot be written is only reported.
     pub(crate) async fn record_audit(home: &Home, action: AuditAction, subject: String) {

@@ -48,7 +48,7 @@ impl Records {
             return Ok(Self::Daemon(daemon));
         }
         ensure_owner_works_alone(&app.environment)?;
-        Ok(Self::Store(HomeStore::open(app, "show")?.store))
+        Ok(Self::Store(HomeStore::open_for_reading(app, "show")?))
     }
 
     /// Returns the turns that any process of the owner can decide: those of the daemon.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::home::TempHome;
 
-fn copy_of_baseline() -> TempHome {
+pub(crate) fn copy_of_baseline() -> TempHome {
     let home = TempHome::new();
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/baseline-0.1.0");
     fs::copy(fixture.join("state.db"), home.database_path()).unwrap();

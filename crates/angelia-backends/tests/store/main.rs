@@ -7,3 +7,4 @@ mod conformance;
 mod files;
 mod home;
 mod processes;
+mod reading;

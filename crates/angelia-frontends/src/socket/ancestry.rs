@@ -54,7 +54,10 @@ fn find_mark(environ: &[u8]) -> Option<String> {
 mod system {
     //! Linux: reads the environments and parents of processes from `/proc`.
 
-    use std::{fs, io};
+    use std::{
+        fs::File,
+        io::{self, Read as _},
+    };
 
     use super::{LocalCaller, find_mark};
 
@@ -110,13 +113,21 @@ mod system {
     }
 
     fn read_environ(pid: u32) -> io::Result<Vec<u8>> {
-        fs::read(format!("/proc/{pid}/environ"))
+        read_file(&format!("/proc/{pid}/environ"))
+    }
+
+    /// Reads a file whose size the kernel does not tell in advance. `fs::read` would begin with a
+    /// few bytes, and so take many reads for every process on the way.
+    fn read_file(path: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(8192);
+        File::open(path)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// Returns the parent's pid, the fourth field of `stat`. The second field is a name in
     /// parentheses that may contain anything, so the fields are counted after the last parenthesis.
     fn parent(pid: u32) -> Option<u32> {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let stat = read_file(&format!("/proc/{pid}/stat")).ok()?;
         let name_end = stat.iter().rposition(|byte| *byte == b')')?;
         let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
         rest.split_ascii_whitespace().nth(1)?.parse().ok()

@@ -48,13 +48,13 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
         }
         SessionsCommand::Export { id, md, .. } => {
             if md {
-                let records = Records::Store(HomeStore::open(app, "show")?.store);
+                let records = Records::Store(HomeStore::open_for_reading(app, "show")?);
                 let id = resolve::session_id(&records, &id).await?;
                 let text = Transcript::read(&records, id).await?.markdown();
                 return print::bytes(text.as_bytes());
             }
             // A daemon has no end of a running turn's events to offer, but its store is this file.
-            let store = HomeStore::open(app, "show")?.store;
+            let store = HomeStore::open_for_reading(app, "show")?;
             let id = resolve::session_id(&Records::Store(Arc::clone(&store)), &id).await?;
             export(&store, id).await
         }

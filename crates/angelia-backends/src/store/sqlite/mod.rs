@@ -1,7 +1,7 @@
 //! The store in one SQLite file that several processes may open.
 //!
 //! All writes of a process go through one thread, which commits everything that is queued in one
-//! transaction; reads use a few connections of their own. Ownership of a session is a row that
+//! transaction; reads use a few connections of their own. A process that only reads has no such thread. Ownership of a session is a row that
 //! names an [owner](crate::owners) and an epoch; it is checked in the same transaction as the
 //! owner's writes.
 //!
@@ -62,12 +62,11 @@ use jiff::Timestamp;
 
 pub use self::open::OpenStoreError;
 use self::{readers::Readers, writer::Writer};
-use crate::owners::OwnerLock;
+use crate::owners::{OwnerLock, OwnerRegistry};
 
 /// Sessions, turns and events in one SQLite file; one value per process.
 #[derive(Debug)]
 pub struct SqliteStore {
-    owner: Arc<OwnerLock>,
     readers: Readers,
     writer: Writer,
 }
@@ -79,8 +78,24 @@ impl SqliteStore {
     pub fn open(path: &Path, owner: Arc<OwnerLock>) -> Result<Self, OpenStoreError> {
         let path: Arc<Path> = path.into();
         let connection = open::open_writable(&path)?;
-        let writer = Writer::start(connection, &path, Arc::clone(&owner))?;
-        Ok(Self { owner, readers: Readers::new(path), writer })
+        let writer = Writer::start(connection, &path, owner)?;
+        Ok(Self { readers: Readers::new(path), writer })
+    }
+
+    /// Opens the file for a process that will hardly write: as long as it writes nothing, it has
+    /// one connection, no thread, and is no owner. Its first write makes it an owner, whom
+    /// `command` names. A file that must be created or migrated is opened for writing at once.
+    pub fn open_for_reading(
+        path: &Path,
+        owners: &OwnerRegistry,
+        command: &'static str,
+    ) -> Result<Self, OpenStoreError> {
+        let path: Arc<Path> = path.into();
+        let Some(connection) = open::open_up_to_date(&path) else {
+            return Self::open(&path, Arc::new(owners.register(command)?));
+        };
+        let writer = Writer::with_first_job(&path, owners, command);
+        Ok(Self { readers: Readers::with_idle(path, vec![connection]), writer })
     }
 }
 
@@ -286,8 +301,8 @@ impl Store for SqliteStore {
     }
 
     fn lost_turns(&self) -> StoreFuture<'_, Vec<TurnRecord>> {
-        let owner = Arc::clone(&self.owner);
-        Box::pin(self.readers.read(move |db| read::lost_turns(db, owner.registry())))
+        let owners = self.writer.owners().clone();
+        Box::pin(self.readers.read(move |db| read::lost_turns(db, &owners)))
     }
 
     fn stale_sessions(&self, before: Timestamp) -> StoreFuture<'_, Vec<SessionRecord>> {

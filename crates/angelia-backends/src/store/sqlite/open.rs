@@ -13,6 +13,7 @@ use super::{
     error::{describe_error, is_busy},
     migrations::{self, MigrateError},
 };
+use crate::owners::RegisterError;
 
 /// How long to wait for another process that is writing.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,6 +44,8 @@ pub enum OpenStoreError {
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("could not start the thread that writes {path}: {source}")]
     Thread { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Owner(#[from] RegisterError),
 }
 
 /// Opens the writer's connection; creates or migrates the file where needed.
@@ -85,11 +88,20 @@ pub(super) fn open_writable(path: &Path) -> Result<Connection, OpenStoreError> {
     }
 }
 
-/// Opens a read-only connection to a file that [`open_writable`] has prepared.
+/// Opens a read-only connection to a file that exists.
 pub(super) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open_existing(path)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
+}
+
+/// Opens a read-only connection if the file is there and its schema up to date. Otherwise
+/// [`open_writable`] creates or migrates it, or says why it cannot be used.
+pub(super) fn open_up_to_date(path: &Path) -> Option<Connection> {
+    let connection = open_read_only(path).ok()?;
+    // A migration commits the new version together with the new schema.
+    let version = migrations::check_version(&connection).ok()?;
+    (version == migrations::latest_version()).then_some(connection)
 }
 
 /// Opens another connection that may write.

@@ -28,7 +28,13 @@ pub(super) struct Readers {
 
 impl Readers {
     pub(super) fn new(path: Arc<Path>) -> Self {
-        Self { path, permits: Arc::new(Semaphore::new(MAX_BLOCKING_READS)), idle: Arc::default() }
+        Self::with_idle(path, Vec::new())
+    }
+
+    /// Starts with connections that are open already.
+    pub(super) fn with_idle(path: Arc<Path>, idle: Vec<Connection>) -> Self {
+        let permits = Arc::new(Semaphore::new(MAX_BLOCKING_READS));
+        Self { path, permits, idle: Arc::new(Mutex::new(idle)) }
     }
 
     /// Runs a query on a blocking thread.

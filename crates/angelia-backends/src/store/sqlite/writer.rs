@@ -3,6 +3,9 @@
 //!
 //! Every job has a savepoint of its own, so that a job that fails does not affect the others. When
 //! SQLite rolls back the whole transaction (a full disk), the jobs are tried again one by one.
+//!
+//! A process that mostly reads starts the thread with its first job: opening the file for writing
+//! takes longer than most reads.
 
 use std::{
     cell::RefCell,
@@ -13,16 +16,15 @@ use std::{
 };
 
 use angelia_core::ports::{PendingCommit, StoreError};
-use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use super::{
     checkpoint::Checkpointer,
     error::{SqliteError, describe_error, is_busy},
-    open::OpenStoreError,
+    open::{self, OpenStoreError},
 };
-use crate::owners::OwnerLock;
+use crate::owners::{OwnerLock, OwnerRegistry, RegisterError};
 
 /// How many jobs may wait; further callers wait for room.
 const MAX_QUEUED_JOBS: usize = 256;
@@ -39,8 +41,24 @@ pub(super) struct Db {
 }
 
 pub(super) struct Writer {
+    path: Arc<Path>,
+    owner: WriterOwner,
+    thread: OnceCell<WriterThread>,
+}
+
+/// In whose name sessions are held.
+enum WriterOwner {
+    Registered(Arc<OwnerLock>),
+    /// This process becomes an owner with its first job; `command` names it to people.
+    WithFirstJob {
+        owners: OwnerRegistry,
+        command: &'static str,
+    },
+}
+
+struct WriterThread {
     commands: mpsc::Sender<WriterCommand>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 enum WriterCommand {
@@ -93,13 +111,30 @@ impl Writer {
         path: &Arc<Path>,
         owner: Arc<OwnerLock>,
     ) -> Result<Self, OpenStoreError> {
-        let (sender, receiver) = mpsc::channel(MAX_QUEUED_JOBS);
-        let db = Db { connection, owner, scratch: RefCell::default(), path: Arc::clone(path) };
-        let thread = thread::Builder::new()
-            .name("store-writer".to_owned())
-            .spawn(move || run(db, receiver))
-            .map_err(|source| OpenStoreError::Thread { path: path.to_path_buf(), source })?;
-        Ok(Self { commands: sender, thread: Mutex::new(Some(thread)) })
+        let thread = WriterThread::start(connection, path, Arc::clone(&owner))?;
+        Ok(Self {
+            path: Arc::clone(path),
+            owner: WriterOwner::Registered(owner),
+            thread: OnceCell::new_with(Some(thread)),
+        })
+    }
+
+    /// Returns a writer that opens the file with its first job.
+    pub(super) fn with_first_job(
+        path: &Arc<Path>,
+        owners: &OwnerRegistry,
+        command: &'static str,
+    ) -> Self {
+        Self {
+            path: Arc::clone(path),
+            owner: WriterOwner::WithFirstJob { owners: owners.clone(), command },
+            thread: OnceCell::new(),
+        }
+    }
+
+    /// Returns the registry in which the owners of sessions are found.
+    pub(super) fn owners(&self) -> &OwnerRegistry {
+        self.owner.registry()
     }
 
     /// Queues a job. The returned [`Committed`] resolves when the job is committed.
@@ -118,10 +153,19 @@ impl Writer {
         reply: oneshot::Sender<Result<T, StoreError>>,
     ) -> Result<(), StoreError> {
         let task = WriteJob { work, result: None, reply };
-        self.commands
+        let started = self.thread.get_or_try_init(|| async { self.start_thread() }).await;
+        let thread = started.map_err(|error| StoreError::Failed { message: error.to_string() })?;
+        thread
+            .commands
             .send(WriterCommand::Job(Box::new(task)))
             .await
             .map_err(|_closed| closed_error())
+    }
+
+    /// Opens the file for writing and starts the thread.
+    fn start_thread(&self) -> Result<WriterThread, OpenStoreError> {
+        let owner = self.owner.register()?;
+        WriterThread::start(open::open_writable(&self.path)?, &self.path, owner)
     }
 
     /// Queues a job and waits for its commit.
@@ -135,20 +179,59 @@ impl Writer {
     }
 
     pub(super) async fn close(&self) {
+        // A thread that has not been started by now never is.
+        let thread = self.thread.get_or_init(|| async { WriterThread::ended() }).await;
         let (reply, closed) = oneshot::channel();
-        if self.commands.send(WriterCommand::Close(reply)).await.is_ok() {
+        if thread.commands.send(WriterCommand::Close(reply)).await.is_ok() {
             let _writer_gone = closed.await;
         }
     }
 }
 
-impl Drop for Writer {
+impl WriterOwner {
+    fn registry(&self) -> &OwnerRegistry {
+        match self {
+            Self::Registered(owner) => owner.registry(),
+            Self::WithFirstJob { owners, .. } => owners,
+        }
+    }
+
+    fn register(&self) -> Result<Arc<OwnerLock>, RegisterError> {
+        match self {
+            Self::Registered(owner) => Ok(Arc::clone(owner)),
+            Self::WithFirstJob { owners, command } => owners.register(command).map(Arc::new),
+        }
+    }
+}
+
+impl WriterThread {
+    fn start(
+        connection: Connection,
+        path: &Arc<Path>,
+        owner: Arc<OwnerLock>,
+    ) -> Result<Self, OpenStoreError> {
+        let (commands, receiver) = mpsc::channel(MAX_QUEUED_JOBS);
+        let db = Db { connection, owner, scratch: RefCell::default(), path: Arc::clone(path) };
+        let thread = thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || run(db, receiver))
+            .map_err(|source| OpenStoreError::Thread { path: path.to_path_buf(), source })?;
+        Ok(Self { commands, thread: Some(thread) })
+    }
+
+    /// Returns a thread that takes no jobs.
+    fn ended() -> Self {
+        let (commands, _) = mpsc::channel(1);
+        Self { commands, thread: None }
+    }
+}
+
+impl Drop for WriterThread {
     fn drop(&mut self) {
         // Dropping the sender ends the thread, which works off the queue first.
         let (nowhere, _) = mpsc::channel(1);
         self.commands = nowhere;
-        let thread = self.thread.get_mut().take();
-        if let Some(thread) = thread {
+        if let Some(thread) = self.thread.take() {
             let _panicked = thread.join();
         }
     }

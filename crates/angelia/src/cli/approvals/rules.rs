@@ -25,7 +25,7 @@ use crate::{
 const MIN_PREFIX: usize = 4;
 
 pub(super) async fn run(app: &App, command: RulesCommand) -> Result<Exit, CommandError> {
-    let store = HomeStore::open(app, "approvals")?.store;
+    let store = HomeStore::open_for_reading(app, "approvals")?;
     match command {
         RulesCommand::List { json } => {
             let listed = list(&*store, json).await?;
