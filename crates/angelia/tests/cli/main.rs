@@ -24,6 +24,7 @@ mod keys;
 mod killed;
 mod lifecycle;
 mod limits;
+mod long_lists;
 mod machine;
 mod names;
 mod native;
