@@ -88,3 +88,13 @@ fn a_session_goes_on_with_another_model() {
         }
     }
 }
+
+#[test]
+fn a_current_directory_that_is_gone_is_named() {
+    let machine = Machine::with_shell();
+    let gone = "mkdir gone; cd gone; rmdir ../gone; $ANGELIA run";
+    let refused = machine.shell(&format!("{gone} hello"));
+    refused.assert_code(1).assert_stderr("the current directory cannot be used");
+    refused.assert_stderr("name one with --cwd");
+    machine.shell(&format!("{gone} --cwd / hello")).assert_code(0);
+}

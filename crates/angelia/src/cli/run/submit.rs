@@ -79,10 +79,11 @@ async fn create_session(
     args: &RunArgs,
     at_terminal: bool,
 ) -> Result<SessionResource, CommandError> {
+    let here = std::env::current_dir();
     let new = NewSessionBody {
         profile: args.profile.as_deref().map(Into::into),
         cwd: args.cwd.as_deref().map(continued_session::absolute).transpose()?,
-        caller_cwd: std::env::current_dir().ok(),
+        caller_cwd: here.as_ref().ok().cloned(),
         model: args.model.as_deref().map(Into::into),
         title: None,
         name: args.session.clone(),
@@ -93,7 +94,15 @@ async fn create_session(
         // the configuration.
         let chose = args.profile.is_some() || args.cwd.is_some() || args.model.is_some();
         let is_usage = chose && error.kind == TurnErrorKind::Failed(FailureKind::Invalid);
-        let error = CommandError::from(error);
+        let mut error = CommandError::from(error);
+        if let Err(reason) = here.as_ref()
+            && args.cwd.is_none()
+        {
+            error = error.with_hint(format!(
+                "the current directory cannot be used ({reason}): change to another one, or name \
+                 one with --cwd"
+            ));
+        }
         if is_usage { CommandError { exit: Exit::Usage, ..error } } else { error }
     })
 }

@@ -1,4 +1,5 @@
-//! The agent of launchd. Written from its documentation; untested on a real macOS.
+//! The agent of launchd. Written from its documentation: a parser of property lists reads it, but no
+//! macOS has run it.
 
 use std::path::Path;
 
@@ -70,7 +71,50 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use angelia_executors::process::system_tool::run_tool;
+    use angelia_testkit::programs::workspace_root;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    /// Reads a property list with Python's parser, which follows Apple's format.
+    fn parse(plist: &str) -> Value {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("org.angelia.daemon.plist");
+        std::fs::write(&file, plist).unwrap();
+        let python = workspace_root().join("target/python/clients/bin/python");
+        assert!(python.is_file(), "`cargo xtask setup` installs {}", python.display());
+        let script = "import json, plistlib, sys\n\
+            with open(sys.argv[1], 'rb') as file: print(json.dumps(plistlib.load(file)))";
+        let arguments = ["-I", "-c", script, file.to_str().unwrap()].map(str::to_owned);
+        let ran = run_tool(python.to_str().unwrap(), &arguments, []).unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        serde_json::from_slice(&ran.stdout).unwrap()
+    }
+
+    #[test]
+    fn real_parser_reads_what_was_meant() {
+        let plan = ServicePlan {
+            program: "/Applications/A & B/angelia".into(),
+            home: "/srv/<me> \"and\" 'you' ]]> ü 世".into(),
+            config: Some("/srv/&amp;/config.yaml".into()),
+            path: "/usr/bin:/opt/a&b".into(),
+        };
+        let expected = json!({
+            "Label": LABEL,
+            "ProgramArguments":
+                ["/Applications/A & B/angelia", "serve", "--config", "/srv/&amp;/config.yaml"],
+            "EnvironmentVariables": {
+                "ANGELIA_HOME": "/srv/<me> \"and\" 'you' ]]> ü 世",
+                "PATH": "/usr/bin:/opt/a&b",
+            },
+            "RunAtLoad": true,
+            "KeepAlive": {"SuccessfulExit": false},
+            "ExitTimeOut": 120,
+            "ProcessType": "Interactive",
+        });
+        assert_eq!(parse(&plist(&plan)), expected);
+    }
 
     #[test]
     fn odd_characters_are_escaped() {

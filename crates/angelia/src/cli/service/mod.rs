@@ -1,6 +1,6 @@
 //! `angelia service`: lets the system start the daemon at login, and again when it fails.
 //!
-//! - [`systemd`]: the user unit of Linux. [`launchd`]: the agent of macOS; untested.
+//! - [`systemd`]: the user unit of Linux. [`launchd`]: the agent of macOS, never tried there.
 
 mod launchd;
 mod supervisor;
@@ -13,7 +13,7 @@ use clap::Subcommand;
 use self::supervisor::{Supervisor, SupervisorCall};
 use super::{
     error::{CommandError, Exit},
-    print,
+    print::{self, show_controls},
 };
 use crate::{
     assemble::App,
@@ -58,12 +58,15 @@ impl ServicePlan {
         Ok(plan)
     }
 
-    /// A service file is lines of text.
+    /// A service file is lines of text; that of launchd is XML, which has no control characters.
     fn check(&self) -> Result<(), CommandError> {
-        let texts = [Some(&self.program), Some(&self.home), self.config.as_ref()];
+        let path = Path::new(&self.path);
+        let texts = [Some(&*self.program), Some(&*self.home), self.config.as_deref(), Some(path)];
         for path in texts.into_iter().flatten() {
-            if path.to_str().is_none_or(|text| text.contains(['\n', '\r'])) {
-                let message = format!("{} cannot be written to a service file", path.display());
+            if path.to_str().is_none_or(|text| text.chars().any(char::is_control)) {
+                let text = path.to_string_lossy();
+                let shown = show_controls(&text);
+                let message = format!("{shown} cannot be written to a service file");
                 return Err(
                     CommandError::usage(message).with_hint("use a path of plain characters")
                 );
