@@ -11,6 +11,7 @@ mod codex;
 #[expect(dead_code, reason = "shared with the tests of other executors")]
 #[path = "../isolated_executor/mod.rs"]
 mod isolated_executor;
+mod long_tools;
 mod native;
 mod parrot;
 #[path = "../parrot_program/mod.rs"]

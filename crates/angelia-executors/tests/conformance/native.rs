@@ -1,14 +1,6 @@
 //! Our own loop on the scripted model, in each of its APIs.
 
-use std::{
-    io,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{NativeSessionId, SessionSpec},
@@ -29,13 +21,15 @@ use angelia_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::{isolated_executor::IsolatedExecutor, recorded::RecordedExecutor};
+use crate::{
+    isolated_executor::IsolatedExecutor, long_tools::LongTools, recorded::RecordedExecutor,
+};
 
 pub(crate) struct NativeFixture {
     place: IsolatedExecutor,
     executor: Arc<dyn Executor>,
     server: ModelServer,
-    tools: AtomicU32,
+    tools: LongTools,
 }
 
 fn provider(name: &str, api: Api, server: &ModelServer) -> Provider {
@@ -54,17 +48,8 @@ impl NativeFixture {
             host.providers = Arc::new(ProviderCatalog::new(providers, &host.environment));
         });
         let executor = Arc::new(RecordedExecutor::new(Arc::clone(&place.executor)));
-        Self { place, executor, server, tools: AtomicU32::new(0) }
-    }
-
-    /// Returns a tool call whose command creates a new file when it runs.
-    fn tool(&self, command: impl FnOnce(&str) -> String) -> LongTool {
-        let number = self.tools.fetch_add(1, Ordering::Relaxed);
-        let running = format!("running-{number}");
-        LongTool {
-            prompt: CheckedAgent::approval_prompt(self, &command(&running)),
-            running: Some(self.place.isolated.work_dir().join(running)),
-        }
+        let tools = LongTools::new(place.isolated.work_dir());
+        Self { place, executor, server, tools }
     }
 }
 
@@ -132,11 +117,11 @@ impl ExecutorFixture for NativeFixture {
     }
 
     fn long_tool(&self) -> LongTool {
-        self.tool(|running| format!("touch {running}; exec sleep 60"))
+        self.tools.in_group(self)
     }
 
     fn escaped_tool(&self) -> LongTool {
-        self.tool(|running| format!("setsid sh -c 'touch {running}; exec sleep 60'"))
+        self.tools.escaped(self)
     }
 
     fn hang_prompt(&self) -> String {

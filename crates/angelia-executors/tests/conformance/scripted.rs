@@ -1,8 +1,6 @@
 //! The fixture of every real program: an isolated home and the scripted model on loopback. The
 //! differences between programs are in [`ScriptedProgram`].
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use angelia_core::model::{NativeSessionId, SessionSpec};
 use angelia_executors::{
     Registration,
@@ -14,7 +12,7 @@ use angelia_testkit::{
 };
 use serde_json::Value;
 
-use crate::isolated_executor::IsolatedExecutor;
+use crate::{isolated_executor::IsolatedExecutor, long_tools::LongTools};
 
 pub(crate) trait ScriptedProgram: Sync {
     fn registration(&self) -> &'static Registration;
@@ -52,7 +50,7 @@ pub(crate) struct RealFixture<P> {
     program: P,
     agent: ScriptedFixture,
     place: IsolatedExecutor,
-    tools: AtomicU32,
+    tools: LongTools,
 }
 
 impl<P: ScriptedProgram> RealFixture<P> {
@@ -66,17 +64,8 @@ impl<P: ScriptedProgram> RealFixture<P> {
             place.isolated.clone(),
         );
         program.prepare(&place.isolated);
-        Self { program, agent: agent.unwrap(), place, tools: AtomicU32::new(0) }
-    }
-
-    /// Returns a tool call whose command creates a new file when it runs.
-    fn tool(&self, command: impl FnOnce(&str) -> String) -> LongTool {
-        let number = self.tools.fetch_add(1, Ordering::Relaxed);
-        let running = format!("running-{number}");
-        LongTool {
-            prompt: self.agent.approval_prompt(&command(&running)),
-            running: Some(self.place.isolated.work_dir().join(running)),
-        }
+        let tools = LongTools::new(place.isolated.work_dir());
+        Self { program, agent: agent.unwrap(), place, tools }
     }
 }
 
@@ -98,11 +87,11 @@ impl<P: ScriptedProgram> ExecutorFixture for RealFixture<P> {
     }
 
     fn long_tool(&self) -> LongTool {
-        self.tool(|running| format!("touch {running}; exec sleep 60"))
+        self.tools.in_group(&self.agent)
     }
 
     fn escaped_tool(&self) -> LongTool {
-        self.tool(|running| format!("setsid sh -c 'touch {running}; exec sleep 60'"))
+        self.tools.escaped(&self.agent)
     }
 
     fn hang_prompt(&self) -> String {
