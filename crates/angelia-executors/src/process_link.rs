@@ -136,23 +136,9 @@ impl ProcessLink {
             .with_hint("send the message again; the session continues where it was")
     }
 
-    /// Describes for people how the program exited, with the end of its stderr. To be called after
-    /// the output has ended.
+    /// Describes for people how the program exited. To be called after the output has ended.
     pub(crate) async fn describe_exit(&mut self, redactor: &Redactor) -> String {
-        let status = timeout(EXIT_TIMEOUT, self.child.wait_exit()).await;
-        let mut words = match status {
-            Err(_) => "it closed its output".to_owned(),
-            Ok(status) => status.to_string(),
-        };
-        // The last lines of stderr may still be in the pipe.
-        let _held_open = timeout(EXIT_TIMEOUT, self.child.wait_stderr_closed()).await;
-        let stderr = self.child.stderr().tail(|text| redactor.redact(text));
-        let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
-        for line in &lines[lines.len().saturating_sub(MAX_QUOTED_LINES)..] {
-            words.push_str("; ");
-            words.extend(line.trim().chars().take(MAX_QUOTED_CHARS));
-        }
-        words
+        describe_exit(&mut self.child, redactor).await
     }
 
     /// Stops the program and every process that it started.
@@ -161,6 +147,25 @@ impl ProcessLink {
         self.child.stdout = self.output.pipe.take();
         terminate(self.child, &StopTimeouts::with_grace(grace), |_| {}).await;
     }
+}
+
+/// Describes for people how a child exited, with the end of its stderr. To be called after its output
+/// has ended.
+pub(crate) async fn describe_exit(child: &mut Child, redactor: &Redactor) -> String {
+    let status = timeout(EXIT_TIMEOUT, child.wait_exit()).await;
+    let mut words = match status {
+        Err(_) => "it closed its output".to_owned(),
+        Ok(status) => status.to_string(),
+    };
+    // The last lines of stderr may still be in the pipe.
+    let _held_open = timeout(EXIT_TIMEOUT, child.wait_stderr_closed()).await;
+    let stderr = child.stderr().tail(|text| redactor.redact(text));
+    let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    for line in &lines[lines.len().saturating_sub(MAX_QUOTED_LINES)..] {
+        words.push_str("; ");
+        words.extend(line.trim().chars().take(MAX_QUOTED_CHARS));
+    }
+    words
 }
 
 impl StdinQueue {

@@ -2,10 +2,7 @@
 //! xtask setup` installs them, in a process of its own. It speaks all three APIs of our own loop.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
     net::{SocketAddr, TcpStream},
-    path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -13,9 +10,8 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
 use crate::{
-    isolated_home::IsolatedHome,
     plain_http::{self, PlainResponse},
-    programs,
+    python_server::PythonServer,
 };
 
 /// The name of the model in requests; the server has only one and takes any name.
@@ -27,58 +23,15 @@ const READY_TIMEOUT: Duration = Duration::from_mins(1);
 /// The running server. Dropping it ends its process.
 #[derive(Debug)]
 pub struct LlamaServer {
-    child: Child,
-    /// The process ends by itself when this is closed, also if the test is killed.
-    _stdin: Option<ChildStdin>,
+    process: PythonServer,
     address: SocketAddr,
-    _home: IsolatedHome,
 }
 
 impl LlamaServer {
     /// Starts the server with a window of `window` tokens and waits until the model is loaded.
-    #[expect(clippy::disallowed_methods, reason = "starting the server is this module's purpose")]
     pub fn start(window: u32) -> Result<Self> {
-        let python = programs::workspace_root().join("target/python/llama/bin/python");
-        if !python.is_file() {
-            bail!("{} is not installed; run `cargo xtask setup`", python.display());
-        }
-        let home = IsolatedHome::new()?;
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/llama_server.py");
-        let mut child = Command::new(python)
-            .arg(script)
-            .arg(window.to_string())
-            .env_clear()
-            .envs(home.environment())
-            .current_dir(home.work_dir())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot start llama.cpp's server")?;
-        let stdin = child.stdin.take();
-        let mut stdout = BufReader::new(child.stdout.take().context("no stdout")?);
-        let mut stderr = child.stderr.take().context("no stderr")?;
-        // Its log must be read, or the server stops at a full pipe.
-        let log = std::thread::spawn(move || {
-            let mut log = Vec::new();
-            let _ended = stderr.read_to_end(&mut log);
-            String::from_utf8_lossy(&log).into_owned()
-        });
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
-            if stdout.read_line(&mut line)? == 0 {
-                child.wait()?;
-                bail!("llama.cpp's server did not start: {}", log.join().unwrap_or_default());
-            }
-            if let Some(address) = line.trim().strip_prefix("http://") {
-                break address.parse().context("not an address")?;
-            }
-        };
-        std::thread::spawn(move || {
-            let _ended = std::io::copy(&mut stdout, &mut std::io::sink());
-        });
-        let this = Self { child, _stdin: stdin, address, _home: home };
+        let process = PythonServer::start("llama", "llama_server.py", [window.to_string()])?;
+        let this = Self { address: process.address(), process };
         this.wait_until_ready()?;
         Ok(this)
     }
@@ -114,7 +67,7 @@ impl LlamaServer {
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.pid()
     }
 
     /// Returns the base URL for clients that add the version themselves (Messages).
@@ -125,13 +78,5 @@ impl LlamaServer {
     /// Returns the base URL for clients that expect the version in it (Chat and Responses).
     pub fn openai_base_url(&self) -> String {
         format!("http://{}/v1", self.address)
-    }
-}
-
-impl Drop for LlamaServer {
-    fn drop(&mut self) {
-        // The process has nothing to save, and it may have ended already.
-        let _ended = self.child.kill();
-        let _waited = self.child.wait();
     }
 }

@@ -1,5 +1,5 @@
-//! An agent of our own loop: one conversation with one model, and the tools of one session. There is no
-//! process: it costs nothing but its memory while nobody talks to it.
+//! An agent of our own loop: one conversation with one model, and the tools of one session. Without MCP
+//! servers there is no process: it costs nothing but its memory while nobody talks to it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,7 +10,8 @@ use std::{
 
 use angelia_core::{
     model::{
-        AgentStart, CallerTool, Failure, Mode, SessionSpec, TokenPrice, ToolSet, Turn, TurnId,
+        AgentStart, CallerTool, Failure, Mode, Notice, RawJson, SessionSpec, TokenPrice, ToolSet,
+        Turn, TurnId,
     },
     ports::{Agent, AgentOutcome, BoxFuture, TurnIo},
 };
@@ -19,9 +20,10 @@ use serde_json::Value;
 use super::{
     answer_reader::AnswerClocks,
     client::{Endpoint, ProviderClient},
+    mcp::McpServers,
     provider::{Issuer, Quirks, window::ModelLimits},
     providers::{KeySource, Provider, forget_key, load_key},
-    tools::Toolkit,
+    tools::{CallError, PreparedTool, Toolkit},
     turn::{LoopState, run_turn},
 };
 use crate::host::ExecutorHost;
@@ -72,13 +74,19 @@ pub(super) struct SessionTools {
     pub(super) definitions: Vec<CallerTool>,
     /// Our own; `None` if the session has none.
     toolkit: Option<Toolkit>,
-    /// The schemas of our own tools, by name.
+    /// Those of MCP servers; `None` if the session has no servers.
+    servers: Option<McpServers>,
+    /// The schemas of all tools that we run, by name.
     own: HashMap<Arc<str>, Value>,
 }
 
 impl SessionTools {
-    /// Our own tools that the specification selects, and then the caller's.
-    pub(super) fn new(spec: &SessionSpec, toolkit: Option<Toolkit>) -> Self {
+    /// Our own tools that the specification selects, those of the MCP servers, and then the caller's.
+    pub(super) fn new(
+        spec: &SessionSpec,
+        toolkit: Option<Toolkit>,
+        servers: Option<McpServers>,
+    ) -> Self {
         let is_selected = |name: &str| match &spec.tools {
             ToolSet::Default | ToolSet::All => true,
             ToolSet::None => false,
@@ -88,29 +96,75 @@ impl SessionTools {
         let own = own.into_iter().filter(|tool| {
             is_selected(&tool.name) && spec.permissions.denial_reason(&tool.name).is_none()
         });
-        let own: Vec<CallerTool> = own.collect();
-        let schemas = own.iter().map(|tool| {
-            let schema = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
-            (Arc::clone(&tool.name), schema)
-        });
-        let schemas: HashMap<_, _> = schemas.collect();
+        let mut own: Vec<CallerTool> = own.collect();
+        let schemas = own.iter().map(|tool| (Arc::clone(&tool.name), tool.input_schema.clone()));
+        let mut schemas: Vec<(Arc<str>, RawJson)> = schemas.collect();
+        if let Some(servers) = &servers {
+            own.extend(servers.definitions());
+            schemas.extend(servers.schemas());
+        }
         // A caller's tool has the name that the caller gave it, so ours gives way.
         let callers: HashSet<&str> = spec.caller_tools.iter().map(|tool| &*tool.name).collect();
         let mut definitions: Vec<_> =
             own.into_iter().filter(|tool| !callers.contains(&*tool.name)).collect();
         definitions.extend(spec.caller_tools.iter().cloned());
         let schemas = schemas.into_iter().filter(|(name, _)| !callers.contains(&**name));
-        Self { definitions, toolkit, own: schemas.collect() }
+        let schemas = schemas
+            .map(|(name, schema)| (name, serde_json::from_str(schema.get()).unwrap_or_default()));
+        Self { definitions, toolkit, servers, own: schemas.collect() }
     }
 
-    /// The schema of one of our own tools.
+    /// The names of everything that can be called, also of tools that requests do not describe.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        let described = self.definitions.iter().map(|tool| &*tool.name);
+        let is_described = |name: &&str| self.definitions.iter().any(|tool| &*tool.name == *name);
+        let others = self.own.keys().map(|name| &**name).filter(move |name| !is_described(name));
+        described.chain(others)
+    }
+
+    /// The schema of a tool that we run.
     pub(super) fn schema_of_own(&self, name: &str) -> Option<&Value> {
         self.own.get(name)
     }
 
-    /// Our own tools, if this is one of them; `None`: the caller runs it.
-    pub(super) fn toolkit_for(&self, name: &str) -> Option<&Toolkit> {
-        self.toolkit.as_ref().filter(|_| self.own.contains_key(name))
+    /// Prepares a call; `None`: the caller runs it.
+    pub(super) async fn prepare(
+        &self,
+        name: &str,
+        arguments: &RawJson,
+    ) -> Option<Result<PreparedTool, CallError>> {
+        if !self.own.contains_key(name) {
+            return None;
+        }
+        if let Some(call) = self.servers.as_ref().and_then(|it| it.prepare(name, arguments)) {
+            return Some(call);
+        }
+        Some(self.toolkit.as_ref()?.prepare(name, arguments.clone()).await)
+    }
+
+    /// The MCP servers of the session.
+    pub(super) fn servers(&self) -> Option<&McpServers> {
+        self.servers.as_ref()
+    }
+
+    /// Returns what there is to tell about the MCP servers.
+    pub(super) fn take_notices(&self) -> Vec<Notice> {
+        self.servers.as_ref().map(McpServers::take_notices).unwrap_or_default()
+    }
+
+    /// Ends everything that runs for the session.
+    async fn close(&self, grace: Duration) {
+        let toolkit = async {
+            if let Some(toolkit) = &self.toolkit {
+                toolkit.close(grace).await;
+            }
+        };
+        let servers = async {
+            if let Some(servers) = &self.servers {
+                servers.close(grace).await;
+            }
+        };
+        tokio::join!(toolkit, servers);
     }
 }
 
@@ -182,11 +236,7 @@ impl Agent for NativeAgent {
     }
 
     fn close(self: Box<Self>, grace: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            if let Some(toolkit) = &self.setup.tools.toolkit {
-                toolkit.close(grace).await;
-            }
-        })
+        Box::pin(async move { self.setup.tools.close(grace).await })
     }
 }
 

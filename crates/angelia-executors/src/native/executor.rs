@@ -9,7 +9,10 @@ use std::{
 };
 
 use angelia_core::{
-    model::{AgentStart, Failure, FailureKind, Mode, NativeSessionId, SessionSpec, TurnTimeouts},
+    model::{
+        AgentStart, Failure, FailureKind, Mode, NativeSessionId, SessionId, SessionSpec,
+        TurnTimeouts,
+    },
     permission::PrivateFiles,
     ports::{
         Agent, BoxFuture, ConversationError, Executor, ExecutorCapabilities, ExecutorHealth,
@@ -23,6 +26,7 @@ use super::{
     answer_reader::AnswerClocks,
     client::ProviderClient,
     instructions::Instructions,
+    mcp::{McpServers, ServerPlace},
     prompt::system_prompt,
     provider::{
         AssistantPart, Conversation, EncodedHistory, Issuer, Message, ProviderRequest,
@@ -47,6 +51,9 @@ const CLOCK_SHARE: f64 = 0.9;
 
 /// A server at home may read a long prompt for minutes before it says anything.
 const LOCAL_FIRST_EVENT: Duration = Duration::from_mins(10);
+
+/// The folder of a session with outputs that are too long for the model.
+const OUTPUT: &str = "output";
 
 /// The HTTP clients, made when they are first needed: a client reads the certificates of the system, and
 /// most commands ask no model.
@@ -115,7 +122,14 @@ impl NativeExecutor {
         } else {
             (real_or_stated(&spec.cwd), None)
         };
-        let tools = SessionTools::new(spec, toolkit);
+        let servers = McpServers::start(ServerPlace {
+            host: self.host.clone(),
+            session: opening.session,
+            spec: spec.clone(),
+            cwd: cwd.clone(),
+            output: Arc::new(OutputFolder::new(self.session_folder(opening.session).join(OUTPUT))),
+        });
+        let tools = SessionTools::new(spec, toolkit, servers.await);
         let native = opening.native.filter(|_| spec.resume);
         let mut instructions = (spec.trust && spec.mode == Mode::Agent).then(Instructions::default);
         let project = instructions.as_mut().and_then(|found| found.from_root(&cwd));
@@ -168,6 +182,16 @@ impl NativeExecutor {
         Ok(NativeAgent::new(setup, state, last_turn))
     }
 
+    fn angelia_home(&self) -> PathBuf {
+        let work_dir = &self.host.work_dir;
+        real_or_stated(work_dir.parent().unwrap_or(work_dir))
+    }
+
+    /// The folder with the files of a session.
+    fn session_folder(&self, session: SessionId) -> PathBuf {
+        self.angelia_home().join("sessions").join(session.to_string())
+    }
+
     fn toolkit(
         &self,
         opening: &OpenRequest<'_>,
@@ -176,10 +200,10 @@ impl NativeExecutor {
     ) -> Result<Toolkit, Failure> {
         let (host, spec) = (&self.host, opening.spec);
         let invalid = |text: String| Failure::new(FailureKind::Invalid, text);
-        let angelia_home = real_or_stated(host.work_dir.parent().unwrap_or(&host.work_dir));
+        let angelia_home = self.angelia_home();
         let user_home = real_or_stated(&host.home_of(spec));
-        let own = angelia_home.join("sessions").join(opening.session.to_string());
-        let output = own.join("output");
+        let own = self.session_folder(opening.session);
+        let output = own.join(OUTPUT);
         let settings = SandboxSettings {
             mode: spec.native.sandbox,
             read: spec.native.sandbox_read.clone(),

@@ -15,6 +15,7 @@
 //! - [`text_calls`]: tool calls in the text of an answer. Pure.
 //! - [`tools`]: what a model can do on this machine (`docs/design/0030-native-tools.md`).
 //! - [`sandbox`]: the limits of the commands that a model runs.
+//! - [`mcp`]: the MCP servers of a session and their tools (`docs/design/0033-mcp-client.md`).
 
 mod agent;
 pub mod answer_reader;
@@ -23,6 +24,7 @@ pub mod client;
 pub mod ending;
 mod executor;
 pub mod instructions;
+pub mod mcp;
 mod prompt;
 pub mod provider;
 pub mod providers;

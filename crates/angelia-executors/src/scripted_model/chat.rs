@@ -172,7 +172,7 @@ mod tests {
 
     fn context(wants_usage: bool) -> ReplyContext<'static> {
         let usage = ReplyUsage::default();
-        ReplyContext { model: "m", stream: true, wants_usage, usage, id: 3 }
+        ReplyContext { model: "m", stream: true, wants_usage, usage, id: 3, request: b"" }
     }
 
     fn message(reply: Reply) -> ReplyMessage {

@@ -198,7 +198,7 @@ mod tests {
 
     fn context(stream: bool) -> ReplyContext<'static> {
         let usage = ReplyUsage::default();
-        ReplyContext { model: "m", stream, wants_usage: false, usage, id: 7 }
+        ReplyContext { model: "m", stream, wants_usage: false, usage, id: 7, request: b"" }
     }
 
     #[test]

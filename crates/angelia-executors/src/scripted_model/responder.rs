@@ -52,6 +52,8 @@ pub(super) struct ReplyContext<'a> {
     pub(super) usage: ReplyUsage,
     /// Unique per answer; ids of messages and tool calls are made from it.
     pub(super) id: u64,
+    /// The body of the request.
+    pub(super) request: &'a [u8],
 }
 
 impl fmt::Debug for Responder {
@@ -114,7 +116,14 @@ impl Responder {
         let (reply, usage) = self.choose_reply(request);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let RequestHead { model, stream, wants_usage } = &head;
-        let context = ReplyContext { model, stream: *stream, wants_usage: *wants_usage, usage, id };
+        let context = ReplyContext {
+            model,
+            stream: *stream,
+            wants_usage: *wants_usage,
+            usage,
+            id,
+            request: &request.body,
+        };
         let mut response = dialect::encode::<D>(&reply.body, &context);
         response.wait = reply.wait;
         response.headers = reply.headers;

@@ -195,9 +195,13 @@ fn item(
                 "name": name, "input": input, "status": "completed"})
         }
         ReplyBlock::Tool { name, .. } | ReplyBlock::RawTool { name, .. } => {
-            // An MCP server's tool is called by the server's name (`namespace`) and its own name.
+            // An MCP server's tool is called by the server's name (`namespace`) and its own name,
+            // unless the client has one name for both.
+            let is_one_name = memchr::memmem::find(context.request, name.as_bytes()).is_some();
             let (namespace, name) = match name.rsplit_once("__") {
-                Some((server, tool)) if server.starts_with("mcp__") => (Some(server), tool),
+                Some((server, tool)) if server.starts_with("mcp__") && !is_one_name => {
+                    (Some(server), tool)
+                }
                 _ => (None, name.as_str()),
             };
             let mut call = json!({"id": format!("fc_test{id:04}_{index}"), "type": "function_call",
@@ -279,7 +283,14 @@ mod tests {
             panic!("a message")
         };
         let usage = ReplyUsage::default();
-        let context = ReplyContext { model: "m", stream: true, wants_usage: false, usage, id: 1 };
+        let context = ReplyContext {
+            model: "m",
+            stream: true,
+            wants_usage: false,
+            usage,
+            id: 1,
+            request: b"",
+        };
         let text = ResponsesDialect::frames(&message, &context).into_frames().concat();
         let text = String::from_utf8(text).unwrap();
         let events: Vec<Value> = text

@@ -6,7 +6,7 @@ use std::{
 };
 
 use angelia_core::{
-    model::{Content, EventKind, TurnStatus},
+    model::{Content, EventKind, SessionSpec, TurnStatus},
     ports::{AgentEvent, TurnControl},
 };
 use angelia_executors::scripted_model::{Fault, Reply};
@@ -24,9 +24,19 @@ async fn interrupt_when(
     reply: Reply,
     condition: impl Fn(&LoopLab) -> bool + Send,
 ) -> TurnOutput {
+    interrupt_session_when(lab, &lab.spec(), reply, condition).await
+}
+
+/// Like [`interrupt_when`], in a session with this specification.
+pub(crate) async fn interrupt_session_when(
+    lab: &LoopLab,
+    spec: &SessionSpec,
+    reply: Reply,
+    condition: impl Fn(&LoopLab) -> bool + Send,
+) -> TurnOutput {
     let asked = lab.server.model_requests().len();
     lab.server.script([reply]);
-    let mut session = lab.open().await;
+    let mut session = lab.open_with(spec).await;
     let hands: Arc<OnceLock<TurnHandle>> = Arc::default();
     let known = Arc::clone(&hands);
     let watch = move |_: &AgentEvent, hands: &TurnHandle| {

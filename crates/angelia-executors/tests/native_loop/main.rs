@@ -11,6 +11,9 @@ mod interrupts;
 #[path = "../isolated_executor/mod.rs"]
 mod isolated_executor;
 mod loop_lab;
+mod mcp_faults;
+mod mcp_lab;
+mod mcp_tools;
 mod prefixes;
 mod reasoning;
 mod redaction;

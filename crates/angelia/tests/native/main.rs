@@ -8,6 +8,7 @@ mod http;
 #[path = "../cli/machine.rs"]
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 mod machine;
+mod mcp_servers;
 mod provider_config;
 mod real_model;
 mod record;

@@ -58,6 +58,11 @@ fn port_of(authority: &str) -> Option<Result<u16, std::num::ParseIntError>> {
     after_v6.rsplit_once(':').map(|(_, port)| port.parse())
 }
 
+/// Returns whether an address is at this machine or in a private network.
+pub(in crate::native) fn is_local_address(address: &str) -> bool {
+    is_local(host_of(address))
+}
+
 /// Returns whether a host is this machine or in a private network.
 pub(super) fn is_local(host: &str) -> bool {
     match host.parse::<IpAddr>() {

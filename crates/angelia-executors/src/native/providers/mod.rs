@@ -20,6 +20,7 @@ mod prices;
 pub mod provider;
 mod short_request;
 
+pub(super) use address::is_local_address;
 pub use address::{AddressError, check_address};
 pub use built_in::BuiltInProvider;
 pub use catalog::ProviderCatalog;

@@ -158,7 +158,7 @@ impl BashCall {
         let mut running = self.shell.start(&self.command).await?;
         drop(running.child.stdin.take());
         let helper_words = running.child.stderr();
-        let mut capture = OutputCapture::new(Arc::clone(&self.output));
+        let mut capture = OutputCapture::new(Arc::clone(&self.output), "bash");
         let stop = async {
             tokio::select! {
                 () = io.cancel.cancelled() => CommandStop::Cancelled,

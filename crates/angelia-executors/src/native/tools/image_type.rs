@@ -1,10 +1,10 @@
 //! Recognises the images that models can see, by their first bytes.
 
 /// Larger images are refused by the APIs.
-pub(super) const MAX_IMAGE_BYTES: usize = 3_750_000;
+pub(in crate::native) const MAX_IMAGE_BYTES: usize = 3_750_000;
 
 /// Returns the media type of an image.
-pub(super) fn image_type(bytes: &[u8]) -> Option<&'static str> {
+pub(in crate::native) fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),

@@ -48,9 +48,12 @@ pub mod toolkit;
 pub mod workspace;
 pub mod write;
 
+pub(super) use image_type::{MAX_IMAGE_BYTES, image_type};
+pub(super) use output_capture::OutputCapture;
 pub use output_folder::OutputFolder;
 pub use schedule::{CallScope, plan_waves};
 pub use shell::Shell;
 pub use tool::{CallError, CallIo, CallOutput, CallPlan, PreparedCall, Tool};
+pub(super) use tool::{parse_arguments, raw_json};
 pub use toolkit::{EditStyle, PreparedTool, Toolkit, ToolkitSetup};
 pub use workspace::Workspace;

@@ -1,5 +1,5 @@
-//! Collects the output of a command: a bounded part in memory, and all of it in a file once it is
-//! longer than that.
+//! Collects the output of a command or of a foreign tool: a bounded part in memory, and all of it in a
+//! file once it is longer than that.
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
@@ -13,8 +13,9 @@ const HEAD_BYTES: usize = 64 * 1024;
 const TAIL_BYTES: usize = 96 * 1024;
 
 #[derive(Debug)]
-pub(super) struct OutputCapture {
+pub(in crate::native) struct OutputCapture {
     folder: Arc<OutputFolder>,
+    file_name: &'static str,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
@@ -24,16 +25,18 @@ pub(super) struct OutputCapture {
 
 /// The output of a command for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CapturedText {
-    pub(super) text: String,
+pub(in crate::native) struct CapturedText {
+    pub(in crate::native) text: String,
     /// The file with the whole output, if `text` is not all of it.
     pub(super) file: Option<PathBuf>,
 }
 
 impl OutputCapture {
-    pub(super) fn new(folder: Arc<OutputFolder>) -> Self {
+    /// `file_name`: the beginning of the name of the file.
+    pub(in crate::native) fn new(folder: Arc<OutputFolder>, file_name: &'static str) -> Self {
         Self {
             folder,
+            file_name,
             head: Vec::new(),
             tail: VecDeque::new(),
             total: 0,
@@ -42,7 +45,7 @@ impl OutputCapture {
         }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(in crate::native) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (first, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES - self.head.len()));
         self.head.extend_from_slice(first);
@@ -64,7 +67,7 @@ impl OutputCapture {
         if self.file_failed {
             return;
         }
-        match self.folder.create("bash") {
+        match self.folder.create(self.file_name) {
             Ok(mut file) => {
                 file.push(&self.head);
                 self.file = Some(file);
@@ -78,7 +81,7 @@ impl OutputCapture {
     }
 
     /// Returns what the model sees.
-    pub(super) fn finish(mut self) -> CapturedText {
+    pub(in crate::native) fn finish(mut self) -> CapturedText {
         let kept = (self.head.len() + self.tail.len()) as u64;
         let head = std::mem::take(&mut self.head);
         let tail: Vec<u8> = self.tail.drain(..).collect();
@@ -131,7 +134,7 @@ mod tests {
     fn capture(chunks: &[Vec<u8>]) -> (CapturedText, Option<Vec<u8>>, tempfile::TempDir) {
         let place = tempfile::tempdir().unwrap();
         let folder = Arc::new(OutputFolder::new(place.path().join("output")));
-        let mut capture = OutputCapture::new(folder);
+        let mut capture = OutputCapture::new(folder, "bash");
         for chunk in chunks {
             capture.push(chunk);
         }

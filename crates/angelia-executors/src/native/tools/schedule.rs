@@ -34,6 +34,10 @@ impl CallScope {
         match plan.class {
             ToolClass::Read => Self::Read(plan.access.reads.clone()),
             ToolClass::Edit => Self::Edit(plan.access.writes.clone()),
+            // It may read any file, so it runs beside other reads and not beside edits.
+            ToolClass::Execute | ToolClass::Other if plan.read_only_hint => {
+                Self::Read(vec![PathBuf::from("/")])
+            }
             ToolClass::Execute | ToolClass::Other => Self::Alone,
         }
     }

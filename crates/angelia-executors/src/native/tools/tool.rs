@@ -58,31 +58,42 @@ pub struct CallPlan {
     pub title: Arc<str>,
     /// Why a person must be asked about the call at every level.
     pub must_ask: Option<Arc<str>>,
+    /// A foreign tool says that it changes nothing. Decides about the order of calls, never about
+    /// permission.
+    pub read_only_hint: bool,
 }
 
 impl CallPlan {
+    fn new(class: ToolClass, access: ToolAccess, title: impl Into<Arc<str>>) -> Self {
+        Self { class, access, title: title.into(), must_ask: None, read_only_hint: false }
+    }
+
     /// A call that touches nothing of this machine.
     pub fn free(title: impl Into<Arc<str>>) -> Self {
-        let access = ToolAccess::default();
-        Self { class: ToolClass::Other, access, title: title.into(), must_ask: None }
+        Self::new(ToolClass::Other, ToolAccess::default(), title)
+    }
+
+    /// A call of somebody else's tool, of which nobody knows what it touches.
+    pub fn external(title: impl Into<Arc<str>>, read_only_hint: bool) -> Self {
+        Self { read_only_hint, ..Self::free(title) }
     }
 
     /// A call that reads below these paths.
     pub fn reads(title: impl Into<Arc<str>>, paths: Vec<PathBuf>) -> Self {
         let access = ToolAccess { reads: paths, ..ToolAccess::default() };
-        Self { class: ToolClass::Read, access, title: title.into(), must_ask: None }
+        Self::new(ToolClass::Read, access, title)
     }
 
     /// A call that changes these files.
     pub fn edits(title: impl Into<Arc<str>>, paths: Vec<PathBuf>) -> Self {
         let access = ToolAccess { writes: paths, ..ToolAccess::default() };
-        Self { class: ToolClass::Edit, access, title: title.into(), must_ask: None }
+        Self::new(ToolClass::Edit, access, title)
     }
 
     /// A call that runs a command.
     pub fn executes(title: impl Into<Arc<str>>, command: Option<CommandAccess>) -> Self {
         let access = ToolAccess { command, ..ToolAccess::default() };
-        Self { class: ToolClass::Execute, access, title: title.into(), must_ask: None }
+        Self::new(ToolClass::Execute, access, title)
     }
 }
 
@@ -139,7 +150,9 @@ impl CallError {
 }
 
 /// Reads the arguments of a call.
-pub(super) fn parse_arguments<T: DeserializeOwned>(arguments: &RawValue) -> Result<T, CallError> {
+pub(in crate::native) fn parse_arguments<T: DeserializeOwned>(
+    arguments: &RawValue,
+) -> Result<T, CallError> {
     serde_json::from_str(arguments.get()).map_err(|error| {
         CallError::new(format!("the arguments do not fit the tool's schema: {error}"))
     })
@@ -156,6 +169,6 @@ pub(super) fn run_blocking(
 }
 
 /// Shares a schema, which is JSON because a test checks it.
-pub(super) fn raw_json(text: &str) -> RawJson {
+pub(in crate::native) fn raw_json(text: &str) -> RawJson {
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
 }

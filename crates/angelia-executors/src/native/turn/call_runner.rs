@@ -104,6 +104,9 @@ impl TurnRun<'_> {
         link: &mut EngineLink,
     ) -> Result<(), TurnStop> {
         let calls = self.understand_calls(answer, link).await;
+        // The record has what the model wrote; people and permissions see what it means.
+        let tools = &self.setup.tools;
+        let calls: Vec<_> = calls.into_iter().map(|call| call.meant(tools)).collect();
         let mut ready = Vec::with_capacity(calls.len());
         for understood in &calls {
             ready.push(self.prepare(understood, is_last).await);
@@ -165,10 +168,10 @@ impl TurnRun<'_> {
         if let Some(words) = self.guard.objection(&call.name, call.arguments.get()) {
             return ReadyCall::Refused(words);
         }
-        let Some(toolkit) = self.setup.tools.toolkit_for(&call.name) else {
+        let Some(prepared) = self.setup.tools.prepare(&call.name, &call.arguments).await else {
             return ReadyCall::Caller;
         };
-        match toolkit.prepare(&call.name, call.arguments.clone()).await {
+        match prepared {
             Ok(PreparedTool::Call(call)) => ReadyCall::Own(call),
             Ok(PreparedTool::Plan(plan)) => ReadyCall::Plan(plan),
             Ok(PreparedTool::Question(question)) => ReadyCall::Question(question),
@@ -193,6 +196,7 @@ impl TurnRun<'_> {
             self.add_instructions(&mut output, &paths);
             self.record_output(&understood.call, &output, &mut out);
         }
+        self.tell_notices(&mut out);
         link.send(out).await;
         Ok(())
     }

@@ -156,7 +156,14 @@ impl TurnRun<'_> {
         } else {
             self.state.log.begin_turn(turn.input.clone());
         }
+        self.tell_notices(&mut out);
         link.send(out).await;
+    }
+
+    /// Adds what there is to tell about the MCP servers.
+    fn tell_notices(&self, out: &mut Vec<AgentEvent>) {
+        let notices = self.setup.tools.take_notices().into_iter();
+        out.extend(notices.map(|notice| AgentEvent::Event(EventKind::Notice(notice))));
     }
 
     /// Asks until there is an answer without calls. Returns how the turn ended.
@@ -226,7 +233,7 @@ impl TurnRun<'_> {
         if !self.setup.model.quirks.text_tools || answer.calls().next().is_some() {
             return;
         }
-        let known = self.setup.tools.definitions.iter().map(|tool| &*tool.name);
+        let known = self.setup.tools.names();
         let is_tool = |name: &str| find_tool(name, known.clone()).is_ok();
         let calls = find_calls(&answer.text, is_tool);
         let place = self.state.log.conversation().messages.len();

@@ -28,6 +28,29 @@ pub(super) struct UnderstoodCall {
     pub(super) refusal: Option<String>,
 }
 
+impl UnderstoodCall {
+    /// Returns the call of the tool that is meant, if this one only says which tool to call.
+    pub(super) fn meant(self, tools: &SessionTools) -> Self {
+        let meant = tools.servers().and_then(|servers| {
+            let call = &self.call;
+            servers.meant_tool(&call.name, &call.arguments)
+        });
+        let meant = match meant.filter(|_| self.refusal.is_none()) {
+            None => return self,
+            Some(Err(words)) => Err(words),
+            Some(Ok((name, arguments))) => {
+                read_arguments(arguments.get(), false, &name, tools).map(|read| (name, read.0))
+            }
+        };
+        match meant {
+            Ok((name, arguments)) => {
+                Self { call: ModelCall { name, arguments, ..self.call }, refusal: None }
+            }
+            Err(words) => Self { refusal: Some(words), ..self },
+        }
+    }
+}
+
 /// Reads a call. `was_cut`: the answer ended in it. `id`: its id in this conversation.
 pub(super) fn understand(
     received: &ReceivedCall,
@@ -35,8 +58,7 @@ pub(super) fn understand(
     was_cut: bool,
     tools: &SessionTools,
 ) -> (UnderstoodCall, Option<Notice>) {
-    let known = tools.definitions.iter().map(|tool| &*tool.name);
-    let tool = find_tool(&received.name, known);
+    let tool = find_tool(&received.name, tools.names());
     let name = tool.as_ref().map_or_else(|_| Arc::clone(&received.name), |name| (*name).into());
     let (arguments, kinds, refusal) = match tool {
         Err(unknown) => (empty_object(), Vec::new(), Some(unknown.to_string())),

@@ -1,0 +1,321 @@
+//! All MCP servers of a session, and their tools. The list of tools is made once, when the session is
+//! opened: every request begins with it, and a provider caches that beginning.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use angelia_core::model::{
+    CallerTool, Failure, Mode, Notice, NoticeLevel, RawJson, SessionId, SessionSpec,
+};
+use futures_util::{StreamExt as _, future::join_all, stream};
+use serde_json::{Value, json, value::to_raw_value};
+
+use super::{
+    call::McpCall,
+    connection::MAX_LISTED_TOOLS,
+    definition::{ServerAddress, read_definition},
+    names::{ServerPart, ToolNames},
+    project_file::read_project_servers,
+    search::{CALL_TOOL, FoundTools, SEARCH_TOOL, search_definitions},
+    server::{McpServer, server_notice},
+};
+use crate::{
+    host::ExecutorHost,
+    native::tools::{CallError, OutputFolder, PreparedCall, PreparedTool},
+    truncation::truncate_chars,
+};
+
+/// How many servers start at the same time.
+const MAX_STARTING: usize = 8;
+
+/// With more tools than this, every request would be mostly tools; then they are found by a search.
+const MAX_DIRECT_TOOLS: usize = 40;
+
+/// Longer descriptions are cut: they cost tokens with every request.
+const MAX_DESCRIPTION_CHARS: usize = 2000;
+
+/// A tool with a larger schema is left out.
+const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+
+/// What the servers of a session work with.
+#[derive(Debug)]
+pub(in crate::native) struct ServerPlace {
+    pub(in crate::native) host: ExecutorHost,
+    pub(in crate::native) session: SessionId,
+    pub(in crate::native) spec: SessionSpec,
+    /// The session's directory as a real path.
+    pub(in crate::native) cwd: PathBuf,
+    pub(in crate::native) output: Arc<OutputFolder>,
+}
+
+impl ServerPlace {
+    pub(super) fn redact(&self, text: &str) -> String {
+        self.host.redactor.redact(text).into_owned()
+    }
+}
+
+/// Notices that wait for a turn which can tell them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NoticeQueue(Arc<Mutex<Vec<Notice>>>);
+
+impl NoticeQueue {
+    pub(super) fn push(&self, notice: Notice) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+    }
+
+    fn take(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A tool of a server.
+#[derive(Debug)]
+pub(super) struct McpTool {
+    /// The name for the model and for the permissions.
+    pub(super) name: Arc<str>,
+    /// The server's own name for it.
+    pub(super) remote_name: Arc<str>,
+    pub(super) description: Arc<str>,
+    pub(super) schema: RawJson,
+    /// The server says that it changes nothing.
+    pub(super) is_read_only: bool,
+    pub(super) server: Arc<McpServer>,
+}
+
+/// The servers of a session.
+#[derive(Debug)]
+pub(in crate::native) struct McpServers {
+    servers: Vec<Arc<McpServer>>,
+    tools: BTreeMap<Arc<str>, Arc<McpTool>>,
+    notices: NoticeQueue,
+    place: Arc<ServerPlace>,
+}
+
+/// A server that is configured.
+struct ServerEntry {
+    name: Arc<str>,
+    part: ServerPart,
+    address: Result<ServerAddress, String>,
+}
+
+impl McpServers {
+    /// Starts the servers of a session; `None` if it has none. One that fails is only reported.
+    pub(in crate::native) async fn start(place: ServerPlace) -> Option<Self> {
+        if place.spec.mode == Mode::Model {
+            return None;
+        }
+        let place = Arc::new(place);
+        let notices = NoticeQueue::default();
+        let mut names = ToolNames::default();
+        let entries = configured_servers(&place, &mut names, &notices);
+        let starting = entries.into_iter().map(|entry| start_server(entry, &place, &notices));
+        // In the order of the configuration, so that the list does not depend on who is faster.
+        let started: Vec<_> = stream::iter(starting).buffered(MAX_STARTING).collect().await;
+        let mut servers = Vec::new();
+        let mut tools = BTreeMap::new();
+        for (part, server, listed) in started.into_iter().flatten() {
+            let server = Arc::new(server);
+            for tool in listed {
+                let name = names.tool(&part, &tool.name);
+                if place.spec.permissions.denial_reason(&name).is_some() {
+                    continue;
+                }
+                match usable_tool(name, &tool, &server) {
+                    Ok(tool) => drop(tools.insert(Arc::clone(&tool.name), Arc::new(tool))),
+                    Err(text) => {
+                        let notice =
+                            server_notice(NoticeLevel::Warning, "mcp_failed", text, &server.name);
+                        notices.push(notice);
+                    }
+                }
+            }
+            servers.push(server);
+        }
+        let this = Self { servers, tools, notices, place };
+        (!this.servers.is_empty() || this.has_notices()).then_some(this)
+    }
+
+    fn has_notices(&self) -> bool {
+        !self.notices.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn is_searched(&self) -> bool {
+        self.tools.len() > MAX_DIRECT_TOOLS
+    }
+
+    /// The tools as every request of the session describes them, always in the same order.
+    pub(in crate::native) fn definitions(&self) -> Vec<CallerTool> {
+        if self.is_searched() {
+            let servers = self.servers.iter().map(|server| {
+                let of_server = |tool: &&Arc<McpTool>| Arc::ptr_eq(&tool.server, server);
+                (&*server.name, self.tools.values().filter(of_server).count())
+            });
+            return search_definitions(&servers.collect::<Vec<_>>());
+        }
+        self.tools.values().map(|tool| tool.definition()).collect()
+    }
+
+    /// The schemas of everything that can be called, by name.
+    pub(in crate::native) fn schemas(&self) -> Vec<(Arc<str>, RawJson)> {
+        let tools = self.tools.values().map(|tool| tool.definition());
+        let definitions = if self.is_searched() { self.definitions() } else { Vec::new() };
+        tools.chain(definitions).map(|tool| (tool.name, tool.input_schema)).collect()
+    }
+
+    /// Prepares a call; `None` if this is no tool of a server.
+    pub(in crate::native) fn prepare(
+        &self,
+        name: &str,
+        arguments: &RawJson,
+    ) -> Option<Result<PreparedTool, CallError>> {
+        let call: Box<dyn PreparedCall> = if name == SEARCH_TOOL && self.is_searched() {
+            match FoundTools::search(arguments, self.tools.values()) {
+                Ok(found) => Box::new(found),
+                Err(error) => return Some(Err(error)),
+            }
+        } else {
+            let tool = self.tools.get(name)?;
+            match McpCall::new(tool, arguments, &self.place) {
+                Ok(call) => Box::new(call),
+                Err(error) => return Some(Err(error)),
+            }
+        };
+        Some(Ok(PreparedTool::Call(call)))
+    }
+
+    /// Returns the tool that a call of [`CALL_TOOL`] means, with its arguments; `None` if it is no
+    /// such call.
+    pub(in crate::native) fn meant_tool(
+        &self,
+        name: &str,
+        arguments: &RawJson,
+    ) -> Option<Result<(Arc<str>, RawJson), String>> {
+        (name == CALL_TOOL && self.is_searched())
+            .then(|| super::search::meant_tool(arguments, self.tools.keys()))
+    }
+
+    /// Returns what there is to tell about the servers.
+    pub(in crate::native) fn take_notices(&self) -> Vec<Notice> {
+        for server in &self.servers {
+            server.note_changed_tools();
+        }
+        self.notices.take()
+    }
+
+    /// Ends all servers.
+    pub(in crate::native) async fn close(&self, grace: Duration) {
+        join_all(self.servers.iter().map(|server| server.close(grace))).await;
+    }
+}
+
+impl McpTool {
+    fn definition(&self) -> CallerTool {
+        CallerTool {
+            name: Arc::clone(&self.name),
+            description: Arc::clone(&self.description),
+            input_schema: self.schema.clone(),
+        }
+    }
+}
+
+/// Lists the servers of the profile, and those of a trusted project whose names are still free.
+fn configured_servers(
+    place: &ServerPlace,
+    names: &mut ToolNames,
+    notices: &NoticeQueue,
+) -> Vec<ServerEntry> {
+    let spec = &place.spec;
+    let project = if spec.trust { read_project_servers(&place.cwd) } else { Ok(BTreeMap::new()) };
+    let project = project.unwrap_or_else(|error| {
+        notices.push(Notice::new(NoticeLevel::Warning, "mcp_failed", error.to_string()));
+        BTreeMap::new()
+    });
+    if spec.mcp_servers.is_empty() && project.is_empty() {
+        return Vec::new();
+    }
+    let variables = place
+        .host
+        .fresh_mark()
+        .and_then(|mark| place.host.child_environment(spec, &[], &mark))
+        .map_err(|failure: Failure| failure.to_string());
+    let address = |definition: &RawJson| match &variables {
+        Ok(variables) => read_definition(definition, variables).map_err(|error| error.to_string()),
+        Err(error) => Err(error.clone()),
+    };
+    let owners = spec.mcp_servers.iter().map(|(name, definition)| ServerEntry {
+        name: Arc::clone(name),
+        part: names.owners_server(name),
+        address: address(definition),
+    });
+    let mut entries: Vec<ServerEntry> = owners.collect();
+    let free = project.iter().filter(|(name, _)| !spec.mcp_servers.contains_key(*name));
+    entries.extend(free.map(|(name, definition)| ServerEntry {
+        name: Arc::clone(name),
+        part: names.projects_server(name),
+        address: address(definition),
+    }));
+    entries
+}
+
+async fn start_server(
+    entry: ServerEntry,
+    place: &Arc<ServerPlace>,
+    notices: &NoticeQueue,
+) -> Option<(ServerPart, McpServer, Vec<rmcp::model::Tool>)> {
+    let ServerEntry { name, part, address } = entry;
+    let started = match address {
+        Ok(address) => {
+            let (name, place) = (Arc::clone(&name), Arc::clone(place));
+            McpServer::start(name, address, place, notices.clone()).await
+        }
+        Err(error) => Err(error),
+    };
+    match started {
+        Ok((server, tools)) => {
+            let count = tools.len();
+            let more = if count == MAX_LISTED_TOOLS { " (more are left out)" } else { "" };
+            let text = format!("the MCP server `{name}` offers {count} tools{more}");
+            notices.push(server_notice(NoticeLevel::Info, "mcp_started", text, &name));
+            Some((part, server, tools))
+        }
+        Err(error) => {
+            let text = format!("the MCP server `{name}` did not start: {error}");
+            notices.push(server_notice(NoticeLevel::Warning, "mcp_failed", text, &name));
+            None
+        }
+    }
+}
+
+/// Takes a tool over as the server describes it, or says why it is left out.
+fn usable_tool(
+    name: Arc<str>,
+    tool: &rmcp::model::Tool,
+    server: &Arc<McpServer>,
+) -> Result<McpTool, String> {
+    let mut schema = (*tool.input_schema).clone();
+    // Model APIs want an object with properties, also where a server leaves that out.
+    schema.entry("type").or_insert_with(|| json!("object"));
+    schema.entry("properties").or_insert_with(|| json!({}));
+    let schema = to_raw_value(&Value::Object(schema)).map_err(|error| error.to_string())?;
+    if schema.get().len() > MAX_SCHEMA_BYTES {
+        return Err(format!(
+            "the tool `{}` of the MCP server `{}` is left out: its schema has {} bytes",
+            tool.name,
+            server.name,
+            schema.get().len()
+        ));
+    }
+    let description = tool.description.as_deref().unwrap_or_default();
+    Ok(McpTool {
+        name,
+        remote_name: (*tool.name).into(),
+        description: truncate_chars(description, MAX_DESCRIPTION_CHARS).into(),
+        schema: schema.into(),
+        is_read_only: tool.annotations.as_ref().and_then(|it| it.read_only_hint) == Some(true),
+        server: Arc::clone(server),
+    })
+}

@@ -1,0 +1,45 @@
+//! MCP servers as `mcp_servers` defines them: the official reference servers, as `cargo xtask setup`
+//! installs them, and one on the official library for Python that a test can watch and break.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::{
+    python_server::{PythonServer, python_of, script},
+    real::require_installed,
+};
+
+/// The folder of `tests/python` with the official library.
+const PYTHON_GROUP: &str = "mcp-servers";
+const SCRIPT: &str = "mcp_server.py";
+
+/// Returns the reference server that has a tool for every feature of the protocol.
+pub fn everything() -> Result<Value> {
+    let script = reference_server("server-everything")?;
+    Ok(json!({"type": "stdio", "command": "node", "args": [script, "stdio"]}))
+}
+
+/// Returns the reference server for the files below a folder.
+pub fn filesystem(folder: &Path) -> Result<Value> {
+    Ok(json!({"command": "node", "args": [reference_server("server-filesystem")?, folder]}))
+}
+
+fn reference_server(package: &str) -> Result<Value> {
+    let path = format!("mcp-servers/node_modules/@modelcontextprotocol/{package}/dist/index.js");
+    Ok(json!(require_installed(&path)?))
+}
+
+/// Returns the server that notes in a folder what happens to it, with `many` more tools.
+pub fn watched(folder: &Path, many: usize) -> Result<Value> {
+    let python = python_of(PYTHON_GROUP)?;
+    let args = json!([script(SCRIPT), folder, "--many", many.to_string()]);
+    Ok(json!({"command": python, "args": args}))
+}
+
+/// Starts the same server on loopback. It wants the header `x-test-key: open`.
+pub fn watched_over_http(folder: &Path) -> Result<PythonServer> {
+    let folder = folder.as_os_str().to_owned();
+    PythonServer::start(PYTHON_GROUP, SCRIPT, [folder, "--http".into()])
+}
