@@ -410,20 +410,35 @@ impl Reader {
     fn read_backquotes(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), Unparsed> {
         self.position += 1;
         let mut inner = String::new();
+        // dash and bash remove a backslash with a newline before they look at the script between the
+        // backquotes, even where that script quotes them. POSIX leaves them to the script. Both
+        // readings count.
+        let mut joined = String::new();
         loop {
-            match self.next_raw() {
+            let (first, second) = match self.next_raw() {
                 None => return Err("a backquote is not closed"),
                 Some('`') => break,
                 Some('\\') => match self.next_raw() {
-                    Some(c @ ('$' | '`' | '\\')) => inner.push(c),
-                    Some('"') if in_quotes => inner.push('"'),
-                    Some(c) => inner.extend(['\\', c]),
+                    Some(c @ ('$' | '`' | '\\')) => (c, None),
+                    Some('"') if in_quotes => ('"', None),
+                    Some('\n') => {
+                        inner.push_str("\\\n");
+                        continue;
+                    }
+                    Some(c) => ('\\', Some(c)),
                     None => return Err("a backquote is not closed"),
                 },
-                Some(c) => inner.push(c),
+                Some(c) => (c, None),
+            };
+            for text in [&mut inner, &mut joined] {
+                text.push(first);
+                text.extend(second);
             }
         }
         self.include(&inner)?;
+        if joined != inner {
+            self.include(&joined)?;
+        }
         word.push_hole(in_quotes, false);
         Ok(())
     }

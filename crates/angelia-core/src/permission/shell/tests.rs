@@ -32,6 +32,9 @@ pub(crate) const SPELLINGS: &[&str] = &[
     "env \\A=1 rm x",
     "env A\"=\"1 rm x",
     "echo `cat <<'E\\\n'\ntext\nE\nrm x`",
+    // dash and bash join lines before they look between the backquotes.
+    "echo `r\\\\\\\nm\\\n `",
+    "echo `r'\\\n'm x`",
     "/bin/rm x",
     "r\\m x",
     "'rm' x",
