@@ -169,12 +169,14 @@ impl Executor for ManualExecutor {
             append_prompt: true,
             carry_history: true,
             caller_tools: true,
+            tool_choice: false,
             output_schema: true,
             images: true,
             steer: true,
             fork: true,
             resume: true,
             model_mode: true,
+            iterations: false,
         }
     }
 

@@ -26,15 +26,21 @@ pub fn base_url(server: &ModelServer, api: Api) -> String {
 
 /// Returns a provider without a key, whose one model has a large window.
 pub fn provider(server: &ModelServer, api: Api) -> Provider {
+    provider_at(&base_url(server, api), api)
+}
+
+/// Like [`provider`], at any address.
+pub fn provider_at(base_url: &str, api: Api) -> Provider {
     let settings = ModelSettings { context: Some(200_000), ..ModelSettings::default() };
     Provider {
         name: NAME.into(),
         api,
-        base_url: base_url(server, api).into(),
+        base_url: base_url.into(),
         keys: Vec::new(),
         headers: BTreeMap::new(),
         quirks: QuirkOverrides::default(),
         models: BTreeMap::from([("m".into(), settings)]),
+        dump_failed_requests: false,
     }
 }
 

@@ -60,7 +60,7 @@ fn model_families(config: &Config) -> Vec<ModelFamily> {
             } else {
                 words(kind.model_ids.listed_models)
             },
-            by_provider: kind.model_ids.by_provider,
+            providers: kind.model_ids.by_provider.then(|| config.provider_names()),
         })
         .collect()
 }

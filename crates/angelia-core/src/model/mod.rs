@@ -63,7 +63,7 @@ pub use search::{Excerpt, SearchMatch, SearchQuery, SearchTerms, Speaker};
 pub use session::{ExternalName, SessionRecord, SessionSource, SessionSummary, UnknownSource};
 pub use spec::{Billing, CallerTool, Mode, SessionSpec, SystemPrompt, ToolSet};
 pub use tool::{ToolCall, ToolClass, ToolResult};
-pub use turn::{OWNER_ACCOUNT, Turn, TurnOptions, TurnOrigin, TurnRecord, TurnState};
+pub use turn::{OWNER_ACCOUNT, ToolChoice, Turn, TurnOptions, TurnOrigin, TurnRecord, TurnState};
 pub use usage::{ContextWindow, TokenPrice, Usage};
 pub use usage_totals::{UsageBucket, UsageGroup, UsageQuery, UsageTotals};
 

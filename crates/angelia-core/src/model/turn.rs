@@ -33,6 +33,19 @@ pub struct TurnOptions {
     pub charged_to: Option<Arc<str>>,
     /// A cost limit of the caller; the lower one of this and the profile's counts.
     pub max_cost_usd: Option<f64>,
+    /// Which of the caller's tools the agent must call, if it can be told. Not recorded: it is a
+    /// matter between the caller, who waits for the answer, and this one turn.
+    pub tool_choice: ToolChoice,
+}
+
+/// Whether the model may or must call one of the caller's tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    None,
+    Required,
+    Named(Arc<str>),
 }
 
 impl TurnOptions {
@@ -45,6 +58,7 @@ impl TurnOptions {
             caller: None,
             charged_to: None,
             max_cost_usd: None,
+            tool_choice: ToolChoice::Auto,
         }
     }
 

@@ -244,6 +244,8 @@ pub struct ExecutorCapabilities {
     /// Can start with a history that has roles.
     pub carry_history: bool,
     pub caller_tools: bool,
+    /// Can be told whether to call one of the caller's tools, and which.
+    pub tool_choice: bool,
     pub output_schema: bool,
     pub images: bool,
     /// Can take text during a turn.
@@ -252,6 +254,9 @@ pub struct ExecutorCapabilities {
     pub resume: bool,
     /// Has a mode in which nothing on this machine can be read or changed.
     pub model_mode: bool,
+    /// Counts its own requests to the model, and keeps the limit of
+    /// [`NativeSettings::max_iterations`](crate::model::NativeSettings).
+    pub iterations: bool,
 }
 
 impl ExecutorCapabilities {
@@ -260,12 +265,14 @@ impl ExecutorCapabilities {
         append_prompt: true,
         carry_history: true,
         caller_tools: true,
+        tool_choice: true,
         output_schema: true,
         images: true,
         steer: true,
         fork: true,
         resume: true,
         model_mode: true,
+        iterations: true,
     };
 }
 

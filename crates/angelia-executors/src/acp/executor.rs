@@ -49,12 +49,14 @@ impl Executor for AcpExecutor {
             append_prompt: true,
             carry_history: true,
             caller_tools: false,
+            tool_choice: false,
             output_schema: false,
             images: true,
             steer: false,
             fork: false,
             resume: true,
             model_mode: false,
+            iterations: false,
         }
     }
 

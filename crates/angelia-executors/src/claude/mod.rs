@@ -96,7 +96,7 @@ impl StreamProgram for Claude {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities::ALL
+        ExecutorCapabilities { tool_choice: false, iterations: false, ..ExecutorCapabilities::ALL }
     }
 
     fn installation<'a>(

@@ -65,7 +65,7 @@ impl Executor for CodexExecutor {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities::ALL
+        ExecutorCapabilities { tool_choice: false, iterations: false, ..ExecutorCapabilities::ALL }
     }
 
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {

@@ -23,6 +23,7 @@ use super::{
     mcp::McpServers,
     provider::{Issuer, Quirks, window::ModelLimits},
     providers::{KeySource, Provider, forget_key, load_key},
+    request_dump::DumpFolder,
     tools::{CallError, PreparedTool, Toolkit},
     turn::{LoopState, run_turn},
 };
@@ -181,6 +182,8 @@ pub(super) struct LoopSetup {
     /// The session's directory as a real path.
     pub(super) cwd: PathBuf,
     pub(super) start: AgentStart,
+    /// Where requests that failed are written, if they are.
+    pub(super) dumps: Option<DumpFolder>,
     pub(super) prefix_sha256: Arc<str>,
 }
 

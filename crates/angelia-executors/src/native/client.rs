@@ -2,11 +2,11 @@
 //! everything after it reads the bytes of an answer. What asks no model is in
 //! `providers/short_request.rs`.
 
-use std::{error::Error as _, time::Duration};
+use std::{error::Error as _, fmt, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Failure, FailureKind},
-    ports::Clock,
+    ports::{BoxFuture, Clock},
 };
 use bytes::Bytes;
 use reqwest::{
@@ -40,8 +40,8 @@ pub struct Endpoint {
 }
 
 /// Omits the headers because they hold the key.
-impl std::fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("url", &self.url.as_str()).finish_non_exhaustive()
     }
 }
@@ -89,15 +89,45 @@ impl Endpoint {
         Ok(Self { url, headers: all })
     }
 
-    pub(in crate::native) const fn headers(&self) -> &HeaderMap {
+    pub(crate) const fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(crate) const fn headers(&self) -> &HeaderMap {
         &self.headers
     }
+}
+
+/// Carries one request to a server and the bytes of its reply back. There is one over HTTP; tests of
+/// the loop's clocks have one without a connection, so that their time can stand still.
+pub trait Transport: Send + Sync + fmt::Debug {
+    /// Sends a request and waits for the head of the reply. Dropping the future ends the exchange.
+    fn send<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<TransportReply, ConnectionError>>;
+}
+
+/// The head of a reply, and where the rest comes from.
+#[derive(Debug)]
+pub struct TransportReply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub bytes: Box<dyn ReplyBytes>,
+}
+
+/// The bytes of a reply.
+pub trait ReplyBytes: Send + fmt::Debug {
+    /// Returns the next bytes, or `None` at the end. The error is the chain of causes, outermost
+    /// first. Must be cancel-safe.
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, Vec<String>>>;
 }
 
 /// Sends requests. Cheap to clone; all clones share their connections.
 #[derive(Clone, Debug)]
 pub struct ProviderClient {
-    client: Client,
+    transport: Arc<dyn Transport>,
 }
 
 /// What came back before the first byte of an answer.
@@ -134,7 +164,11 @@ impl ProviderClient {
             let causes = cause_chain(&error).join(": ");
             Failure::new(FailureKind::Internal, format!("no HTTP client: {causes}"))
         })?;
-        Ok(Self { client })
+        Ok(Self::over(Arc::new(client)))
+    }
+
+    pub fn over(transport: Arc<dyn Transport>) -> Self {
+        Self { transport }
     }
 
     /// Sends a request and waits for the head of its answer. Dropping the future closes the
@@ -145,22 +179,44 @@ impl ProviderClient {
         body: Bytes,
         clock: &dyn Clock,
     ) -> Result<Reply, ConnectionError> {
+        let reply = self.transport.send(endpoint, body).await?;
+        if !(200..300).contains(&reply.status) {
+            return Ok(Reply::Error(read_error(reply, clock).await));
+        }
+        let is_document = header(&reply, "content-type")
+            .is_some_and(|kind| kind.trim_start().starts_with("application/json"));
+        let request_id = REQUEST_IDS.iter().find_map(|name| header(&reply, name));
+        let request_id = request_id.map(str::to_owned);
+        let head = AnswerHead { status: reply.status, request_id, is_document };
+        Ok(Reply::Answer(head, AnswerBytes(reply.bytes)))
+    }
+}
+
+impl Transport for Client {
+    fn send<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<TransportReply, ConnectionError>> {
         let request = self
-            .client
             .post(endpoint.url.clone())
             .headers(endpoint.headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .body(body);
-        let response = request.send().await.map_err(|error| ConnectionError::of(&error))?;
-        if !response.status().is_success() {
-            return Ok(Reply::Error(read_error(response, clock).await));
-        }
-        let is_document = header(&response, "content-type")
-            .is_some_and(|kind| kind.trim_start().starts_with("application/json"));
-        let request_id = REQUEST_IDS.iter().find_map(|name| header(&response, name));
-        let status = response.status().as_u16();
-        let head = AnswerHead { status, request_id: request_id.map(str::to_owned), is_document };
-        Ok(Reply::Answer(head, AnswerBytes(response)))
+        Box::pin(async move {
+            let response = request.send().await.map_err(|error| ConnectionError::of(&error))?;
+            Ok(TransportReply {
+                status: response.status().as_u16(),
+                headers: response.headers().clone(),
+                bytes: Box::new(response),
+            })
+        })
+    }
+}
+
+impl ReplyBytes for Response {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, Vec<String>>> {
+        Box::pin(async move { self.chunk().await.map_err(|error| cause_chain(&error)) })
     }
 }
 
@@ -172,24 +228,24 @@ impl ConnectionError {
     }
 }
 
-fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
-    response.headers().get(name)?.to_str().ok()
+fn header<'r>(reply: &'r TransportReply, name: &str) -> Option<&'r str> {
+    reply.headers.get(name)?.to_str().ok()
 }
 
-async fn read_error(mut response: Response, clock: &dyn Clock) -> ProviderError {
+async fn read_error(mut reply: TransportReply, clock: &dyn Clock) -> ProviderError {
     let mut body = Vec::new();
     // What has come counts, if the connection breaks off.
-    while let Ok(Some(bytes)) = response.chunk().await {
+    while let Ok(Some(bytes)) = reply.bytes.next().await {
         body.extend_from_slice(&bytes);
         if body.len() >= MAX_ERROR_BYTES {
             break;
         }
     }
-    let headers = response.headers().iter();
+    let headers = reply.headers.iter();
     let headers: Vec<(&str, &str)> =
         headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
     ProviderError::from_reply(&ErrorReply {
-        status: response.status().as_u16(),
+        status: reply.status,
         headers: &headers,
         body: &String::from_utf8_lossy(&body),
         now: clock.now(),
@@ -198,11 +254,11 @@ async fn read_error(mut response: Response, clock: &dyn Clock) -> ProviderError 
 
 /// The bytes of an answer.
 #[derive(Debug)]
-pub struct AnswerBytes(Response);
+pub struct AnswerBytes(Box<dyn ReplyBytes>);
 
 impl ByteSource for AnswerBytes {
     async fn next_bytes(&mut self) -> Result<Option<Bytes>, Vec<String>> {
-        self.0.chunk().await.map_err(|error| cause_chain(&error))
+        self.0.next().await
     }
 }
 

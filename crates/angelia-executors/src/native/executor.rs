@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     agent::{LoopSetup, NativeAgent, SessionModel, SessionTools, has_own_tools},
     answer_reader::AnswerClocks,
-    client::ProviderClient,
+    client::{ProviderClient, Transport},
     instructions::Instructions,
     mcp::{McpServers, ServerPlace},
     prompt::system_prompt,
@@ -34,6 +34,7 @@ use super::{
     },
     providers::{Provider, WindowSource, load_key, provider_health},
     record::ConversationLog,
+    request_dump::DumpFolder,
     sandbox::{SandboxPlaces, SandboxSettings, plan_sandbox},
     tools::{EditStyle, OutputFolder, Shell, Toolkit, ToolkitSetup, Workspace},
     turn::LoopState,
@@ -82,6 +83,12 @@ impl NativeExecutor {
         Self { host, clients: Clients::default() }
     }
 
+    /// Every request goes over this transport.
+    pub(super) fn over(host: ExecutorHost, transport: Arc<dyn Transport>) -> Self {
+        let client = OnceLock::from(Ok(ProviderClient::over(transport)));
+        Self { host, clients: Clients { local: client.clone(), remote: client } }
+    }
+
     fn find_model(&self, spec: &SessionSpec) -> Result<(Arc<Provider>, Arc<str>), Failure> {
         let Some(model) = spec.model.as_deref() else {
             let message = "a profile with `executor: native` needs a model";
@@ -115,21 +122,29 @@ impl NativeExecutor {
         let spec = opening.spec;
         let model = self.session_model(spec).await?;
         let client = self.clients.get(model.provider.is_local())?;
-        let (cwd, toolkit) = if has_own_tools(spec) {
+        let facts = model.provider.model(&model.issuer.model);
+        let takes_tools = facts.tools != Some(false);
+        let (cwd, toolkit) = if takes_tools && has_own_tools(spec) {
             let cwd = real_cwd(&spec.cwd)?;
             let toolkit = self.toolkit(&opening, &cwd, &model)?;
             (cwd, Some(toolkit))
         } else {
             (real_or_stated(&spec.cwd), None)
         };
-        let servers = McpServers::start(ServerPlace {
-            host: self.host.clone(),
-            session: opening.session,
-            spec: spec.clone(),
-            cwd: cwd.clone(),
-            output: Arc::new(OutputFolder::new(self.session_folder(opening.session).join(OUTPUT))),
-        });
-        let tools = SessionTools::new(spec, toolkit, servers.await);
+        let tools = if takes_tools {
+            let servers = McpServers::start(ServerPlace {
+                host: self.host.clone(),
+                session: opening.session,
+                spec: spec.clone(),
+                cwd: cwd.clone(),
+                output: Arc::new(OutputFolder::new(
+                    self.session_folder(opening.session).join(OUTPUT),
+                )),
+            });
+            SessionTools::new(spec, toolkit, servers.await)
+        } else {
+            SessionTools::default()
+        };
         let native = opening.native.filter(|_| spec.resume);
         let mut instructions = (spec.trust && spec.mode == Mode::Agent).then(Instructions::default);
         let project = instructions.as_mut().and_then(|found| found.from_root(&cwd));
@@ -143,7 +158,6 @@ impl NativeExecutor {
             }
         }
         let fresh = || NativeSessionId::new(self.host.clock.fresh_uuid().to_string());
-        let facts = model.provider.model(&model.issuer.model);
         let reasoning = spec.native.reasoning.filter(|_| facts.reasoning != Some(false));
         let request = RequestSettings {
             max_output_tokens: spec.native.max_output_tokens.or(model.limits.output),
@@ -171,6 +185,8 @@ impl NativeExecutor {
             },
             prefix_sha256: prefix_sha256(&model, &tools, &state),
             clocks: clocks(spec, model.provider.is_local()),
+            dumps: (model.provider.dump_failed_requests)
+                .then(|| DumpFolder::below(&self.session_folder(opening.session))),
             max_iterations: spec.native.max_iterations,
             max_cost_usd: spec.budgets.cost_usd,
             host: self.host.clone(),

@@ -11,6 +11,7 @@
 //! - [`arguments`]: repairs the arguments and the names of tool calls. Pure.
 //! - [`retry`]: what to do after a request has failed. Pure.
 //! - [`answer_reader`]: reads one answer, within its clocks, and describes one that broke off.
+//! - `request_dump`: the last request of a turn that failed, in a file, where the owner wants it.
 //! - [`ending`]: whether an answer is finished. Pure.
 //! - [`text_calls`]: tool calls in the text of an answer. Pure.
 //! - [`tools`]: what a model can do on this machine (`docs/design/0030-native-tools.md`).
@@ -29,6 +30,7 @@ mod prompt;
 pub mod provider;
 pub mod providers;
 pub mod record;
+mod request_dump;
 pub mod retry;
 pub mod sandbox;
 pub mod text_calls;
@@ -39,7 +41,13 @@ use std::sync::Arc;
 
 use angelia_core::ports::Executor;
 
-use crate::Registration;
+use self::client::Transport;
+use crate::{ExecutorHost, Registration};
+
+/// Builds the executor on another transport than HTTP, for tests of its clocks.
+pub fn executor_over(host: ExecutorHost, transport: Arc<dyn Transport>) -> Arc<dyn Executor> {
+    Arc::new(executor::NativeExecutor::over(host, transport))
+}
 
 pub const REGISTRATION: Registration = Registration {
     agent_files: &[],

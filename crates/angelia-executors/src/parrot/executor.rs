@@ -69,12 +69,14 @@ impl StreamProgram for ParrotProgram {
             append_prompt: true,
             carry_history: false,
             caller_tools: false,
+            tool_choice: false,
             output_schema: false,
             images: true,
             steer: false,
             fork: true,
             resume: true,
             model_mode: true,
+            iterations: false,
         }
     }
 

@@ -9,6 +9,8 @@
 //! A request is answered by the first of these that has an answer: the next [`Reply`] of
 //! [`ModelServer::script`], the function given to [`ModelServer::respond_with`], the directives in
 //! the prompt ([`directive`]), the default text.
+//!
+//! [`InProcessModel`] answers in the same way, without a server.
 
 mod acp_gemini;
 mod chat;
@@ -18,6 +20,7 @@ pub mod directive;
 mod encoded_response;
 pub mod fault;
 mod http_wire;
+mod in_process;
 mod messages;
 mod openai_error;
 mod prompt;
@@ -39,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     fault::{ApiError, Fault, StreamBreak, WireQuirk},
+    in_process::InProcessModel,
     reply::{Reply, ReplyBlock, ReplyMessage, ReplyStop, ReplyUsage},
     request_log::{RecordedRequest, SharedRequest},
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{CallerTool, Content, ReasoningEffort};
+use angelia_core::model::{CallerTool, Content, ReasoningEffort, ToolChoice};
 use angelia_executors::native::provider::{
     Api, AssistantMessage, AssistantPart, Conversation, Issuer, Message, ModelCall,
     ProviderRequest, QuirkOverrides, Quirks, Reasoning, ReasoningSeal, RequestSettings,
@@ -124,6 +124,45 @@ fn a_correction_of_the_owner_changes_the_body() {
     .unwrap();
     let settings = RequestSettings { without_images: true, plain_schemas: true, ..settings() };
     insta::assert_snapshot!(body(Api::Chat, "example.com", &settings, &overrides));
+}
+
+#[test]
+fn a_choice_of_tools_is_in_the_words_of_each_api() {
+    let none = QuirkOverrides::default();
+    let mut all = Vec::new();
+    for api in Api::ALL {
+        let choices = [
+            ToolChoice::Auto,
+            ToolChoice::None,
+            ToolChoice::Required,
+            ToolChoice::Named("grep".into()),
+        ];
+        for tool_choice in choices {
+            let settings = RequestSettings { tool_choice, ..settings() };
+            let body: serde_json::Value =
+                serde_json::from_str(&self::body(api, "api.anthropic.com", &settings, &none))
+                    .unwrap();
+            let thinks = body.get("thinking").is_some();
+            let choice = body.get("tool_choice").map(ToString::to_string);
+            all.push(format!("{} {} {thinks}", api.as_str(), choice.unwrap_or_default()));
+        }
+    }
+    insta::assert_snapshot!(all.join("\n"));
+    // Servers refuse a choice among no tools.
+    for api in Api::ALL {
+        let settings = RequestSettings { tool_choice: ToolChoice::Required, ..settings() };
+        let issuer = issuer(api, "m");
+        let conversation = Conversation { messages: vec![user("hi")], ..Conversation::default() };
+        let quirks = Quirks::for_endpoint(api, "example.com", "m");
+        let body = encode_request(&ProviderRequest {
+            issuer: &issuer,
+            conversation: &conversation,
+            tools: &[],
+            settings: &settings,
+            quirks: &quirks,
+        });
+        assert!(!String::from_utf8(body).unwrap().contains("tool_choice"), "{api:?}");
+    }
 }
 
 #[test]

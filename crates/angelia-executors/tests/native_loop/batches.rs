@@ -1,9 +1,12 @@
 //! E25: several calls in one answer, whatever the server does to their indices and ids.
 
-use angelia_executors::scripted_model::{Reply, WireQuirk};
+use angelia_executors::{
+    native::{provider::Api, providers::Provider},
+    scripted_model::{Reply, WireQuirk},
+};
 use serde_json::json;
 
-use crate::loop_lab::{bash, call, calls, in_each_api};
+use crate::loop_lab::{LoopLab, bash, call, calls, in_each_api, in_each_api_with};
 
 #[tokio::test]
 async fn e25_two_calls_are_both_run_once_with_any_mistake_of_the_server() {
@@ -89,14 +92,28 @@ async fn e25_a_call_that_fails_affects_only_itself() {
     .await;
 }
 
+/// One API after the other: so much takes a program that is not optimised some seconds.
 #[tokio::test]
-async fn e25_an_argument_of_megabytes_arrives_whole() {
-    in_each_api(async |lab| {
-        let content = "0123456789abcde\n".repeat(128 * 1024);
+async fn e25_an_argument_of_sixteen_megabytes_arrives_whole() {
+    for api in Api::ALL {
+        let lab = LoopLab::new(api, |_| {});
+        let content = "0123456789abcde\n".repeat(1024 * 1024);
         let write = call("write", json!({"path": "large", "content": content}));
         let output = lab.turn([calls([write]), Reply::text("done")]).await;
         assert_eq!(output.answer(), "done");
         assert!(lab.read("large") == content, "it is not the same");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_calls_no_tools_is_offered_none() {
+    let toolless = |provider: &mut Provider| {
+        provider.models.values_mut().for_each(|model| model.tools = Some(false));
+    };
+    in_each_api_with(toolless, async |lab| {
+        let output = lab.turn([Reply::text("done")]).await;
+        assert_eq!(output.answer(), "done");
+        assert!(lab.last_request().body.get("tools").is_none(), "{:?}", lab.last_request());
     })
     .await;
 }

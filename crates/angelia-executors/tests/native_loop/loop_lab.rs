@@ -47,12 +47,7 @@ impl LoopLab {
     }
 
     pub(crate) fn spec(&self) -> SessionSpec {
-        let mut spec = SessionSpec::new("native", self.place.isolated.work_dir());
-        spec.model = Some(scripted_provider::MODEL.into());
-        spec.permissions.level = PermissionLevel::Unattended;
-        // What commands do in the sandbox has tests of its own.
-        spec.native.sandbox = SandboxMode::Off;
-        spec
+        spec_in(&self.place)
     }
 
     pub(crate) async fn open(&self) -> DirectSession {
@@ -120,10 +115,19 @@ impl LoopLab {
     }
 }
 
+pub(crate) fn spec_in(place: &IsolatedExecutor) -> SessionSpec {
+    let mut spec = SessionSpec::new("native", place.isolated.work_dir());
+    spec.model = Some(scripted_provider::MODEL.into());
+    spec.permissions.level = PermissionLevel::Unattended;
+    // What commands do in the sandbox has tests of its own.
+    spec.native.sandbox = SandboxMode::Off;
+    spec
+}
+
 /// The body of a request, in any of the APIs.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    api: Api,
+    pub(crate) api: Api,
     pub(crate) body: Value,
 }
 

@@ -4,16 +4,20 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod batches;
+mod clocks;
 mod dropped_streams;
+mod dumps;
 mod endings;
 mod interrupts;
 #[expect(dead_code, reason = "shared with the tests of other executors")]
 #[path = "../isolated_executor/mod.rs"]
 mod isolated_executor;
+mod keys;
 mod loop_lab;
 mod mcp_faults;
 mod mcp_lab;
 mod mcp_tools;
+mod paused_lab;
 mod prefixes;
 mod reasoning;
 mod redaction;

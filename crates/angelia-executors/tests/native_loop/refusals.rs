@@ -1,53 +1,11 @@
-//! E28: which errors are waited out, which are told at once, and in whose words.
+//! E28: which errors are told at once, and in whose words; `clocks` has those that are waited out.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use angelia_core::model::FailureKind;
 use angelia_executors::scripted_model::{ApiError, Reply};
-use jiff::{Timestamp, fmt::rfc2822};
 
 use crate::loop_lab::{calls, in_each_api, run_call};
-
-#[tokio::test]
-async fn e28_a_server_that_is_overloaded_is_asked_again_with_growing_waits() {
-    in_each_api(async |lab| {
-        let output = lab.turn([Reply::status(529), Reply::status(503), Reply::text("done")]).await;
-        assert_eq!(output.answer(), "done");
-        let pauses = lab.pauses();
-        // Half a second and then a whole one, each at most a quarter shorter.
-        assert!(pauses[0] >= Duration::from_millis(375), "{pauses:?}");
-        assert!(pauses[1] >= Duration::from_millis(750), "{pauses:?}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn e28_a_wait_that_the_provider_asks_for_is_kept() {
-    in_each_api(async |lab| {
-        let seconds = Reply::status(429).with_header("retry-after", "1");
-        let output = lab.turn([seconds, Reply::text("done")]).await;
-        assert_eq!(output.answer(), "done");
-        assert!(lab.pauses()[0] >= Duration::from_secs(1), "{:?}", lab.pauses());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn e28_a_wait_may_be_a_date_or_milliseconds() {
-    in_each_api(async |lab| {
-        let at = Timestamp::try_from(SystemTime::now() + Duration::from_secs(3)).unwrap();
-        let at = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at).unwrap();
-        let date = Reply::status(429).with_header("retry-after", at);
-        let exact = Reply::status(500).with_header("retry-after-ms", "40");
-        let output = lab.turn([date, exact, Reply::text("done")]).await;
-        assert_eq!(output.answer(), "done");
-        let pauses = lab.pauses();
-        // A date has whole seconds.
-        assert!(pauses[0] >= Duration::from_millis(1_500), "{pauses:?}");
-        assert!(pauses[1] >= Duration::from_millis(40), "{pauses:?}");
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn e28_what_the_provider_calls_final_is_final() {
@@ -56,16 +14,6 @@ async fn e28_what_the_provider_calls_final_is_final() {
         let output = lab.turn([reply.with_header("x-should-retry", "false")]).await;
         let failure = output.failure();
         assert!(failure.message.contains("this will not get better"), "{failure:?}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn e28_a_server_that_stays_down_is_given_up_after_five_more_attempts() {
-    in_each_api(async |lab| {
-        let down = || Reply::status(500).with_header("retry-after-ms", "5");
-        let output = lab.turn((0..6).map(|_| down())).await;
-        assert_eq!(output.failure().kind, FailureKind::Unavailable, "{output:#?}");
     })
     .await;
 }

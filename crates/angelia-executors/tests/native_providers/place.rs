@@ -83,5 +83,6 @@ pub(crate) fn provider(api: Api, base_url: String, keys: Vec<KeySource>) -> Prov
         headers: BTreeMap::from([("x-team".into(), "blue".into())]),
         quirks: QuirkOverrides::default(),
         models: BTreeMap::new(),
+        dump_failed_requests: false,
     }
 }

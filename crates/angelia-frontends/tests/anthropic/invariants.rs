@@ -1,10 +1,10 @@
 //! The invariants for any body; the fuzz target checks the same.
 
-use angelia_core::model::{Content, HistoryMessage, MessagePart, Role};
+use angelia_core::model::{Content, HistoryMessage, MessagePart, Role, ToolChoice};
 use angelia_frontends::http::{
     ErrorKind, HttpError,
     anthropic::{MessagesDialect, count_tokens, decode},
-    dialect::{Dialect, ModelRequest, ToolChoice},
+    dialect::{Dialect, ModelRequest},
 };
 
 /// Asserts that a body is either refused with a reason or a request that can be served.

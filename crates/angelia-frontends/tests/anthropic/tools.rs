@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use angelia_frontends::http::dialect::ToolChoice;
+use angelia_core::model::ToolChoice;
 use serde_json::{Value, json};
 
 use crate::decode::{decode, refused, request};

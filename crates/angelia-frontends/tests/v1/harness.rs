@@ -70,7 +70,7 @@ impl ModelApiHarness {
                 bare_prefixes: vec!["wood-".into()],
                 agent_aliases: vec!["puppet-cli".into()],
                 models: vec!["wood".into(), "oak".into()],
-                by_provider: false,
+                providers: None,
             }],
             disconnect_grace: Duration::from_millis(50),
             ..ModelSettings::default()

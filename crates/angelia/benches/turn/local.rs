@@ -10,7 +10,9 @@ use std::{
 use angelia_backends::{owners::OwnerRegistry, store::SqliteStore};
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts, NewSession, RequestKey, Submission, TurnWatch},
-    model::{Content, EventKind, SessionId, SessionSpec, TurnOptions, TurnOrigin, TurnStatus},
+    model::{
+        Content, EventKind, SessionId, SessionSpec, ToolChoice, TurnOptions, TurnOrigin, TurnStatus,
+    },
     ports::{Clock, Store},
     redact::Redactor,
     task::TaskGroup,
@@ -36,6 +38,7 @@ pub(crate) const OPTIONS: TurnOptions = TurnOptions {
     caller: None,
     charged_to: None,
     max_cost_usd: None,
+    tool_choice: ToolChoice::Auto,
 };
 
 pub(crate) struct InProcessEngine {

@@ -1,7 +1,11 @@
 //! The providers of the configuration, and the checks of what depends on them: complete providers,
 //! profiles of `native` with a model of one, and keys that are for `native` only.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
 
 use angelia_executors::native::{
     provider::QuirkOverrides,
@@ -41,6 +45,15 @@ impl Config {
     pub(crate) fn providers(&self, home: Option<&Path>) -> Vec<Provider> {
         let providers = self.effective.providers.iter();
         providers.filter_map(|(name, fields)| complete(name, fields, home)).collect()
+    }
+
+    /// Returns the names of all providers that can be used: the owner's, and the built-in ones.
+    pub(crate) fn provider_names(&self) -> Vec<Arc<str>> {
+        let own = self.effective.providers.keys().map(|name| Arc::clone(&name.0));
+        let built_in = BUILT_IN.iter().filter(|known| known.base_url.is_some());
+        let names: BTreeSet<Arc<str>> =
+            own.chain(built_in.map(|known| known.name.into())).collect();
+        names.into_iter().collect()
     }
 
     /// Returns the models that profiles use on our own loop, as `PROVIDER/MODEL`.
@@ -217,6 +230,7 @@ fn complete(name: &ProviderName, fields: &ProviderFields, home: Option<&Path>) -
         headers: headers.map(|(name, value)| (name.0.clone(), value.0.clone())).collect(),
         quirks: QuirkOverrides::from(&fields.quirks),
         models: models.map(|(id, model)| (id.0.clone(), model_settings(model))).collect(),
+        dump_failed_requests: fields.dump_failed_requests,
     })
 }
 

@@ -93,7 +93,7 @@ impl<'a> ValueCursor<'a> {
     }
 
     /// Returns whether the value comes from a variable or a flag.
-    fn is_untyped(&self) -> bool {
+    pub(crate) fn is_untyped(&self) -> bool {
         matches!(&self.node.value, NodeValue::Scalar(scalar) if scalar.kind == ScalarKind::Untyped)
     }
 

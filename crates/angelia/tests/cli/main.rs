@@ -28,6 +28,7 @@ mod long_lists;
 mod machine;
 mod names;
 mod native;
+mod native_gateway;
 mod once;
 mod picture;
 mod providers;

@@ -2,8 +2,8 @@
 
 use angelia_core::{
     model::{
-        ExternalName, NativeSessionId, Seq, SessionId, SessionRecord, TurnEvent, TurnId,
-        TurnOptions, TurnRecord, TurnState,
+        ExternalName, NativeSessionId, Seq, SessionId, SessionRecord, ToolChoice, TurnEvent,
+        TurnId, TurnOptions, TurnRecord, TurnState,
     },
     ports::{Page, TurnFilter},
 };
@@ -257,6 +257,7 @@ fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
             caller: row.get(11)?,
             charged_to: row.get(14)?,
             max_cost_usd: row.get(12)?,
+            tool_choice: ToolChoice::Auto,
         },
         created_at: timestamp(row.get(2)?),
         state,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{CallerTool, RawJson, ReasoningEffort};
+use angelia_core::model::{CallerTool, RawJson, ReasoningEffort, ToolChoice};
 use serde::Serialize;
 
 use super::{
@@ -27,6 +27,8 @@ pub struct RequestSettings {
     pub effort: Option<ReasoningEffort>,
     /// The schema of the answer's text.
     pub output_schema: Option<RawJson>,
+    /// Whether the model may or must call a tool; sent only where there are tools.
+    pub tool_choice: ToolChoice,
     /// The same for all requests of a session, so that a provider finds its cache.
     pub cache_key: Option<Arc<str>>,
     /// The model takes no images, or has refused one.

@@ -74,6 +74,7 @@ impl BuiltInProvider {
             headers: BTreeMap::new(),
             quirks: QuirkOverrides::default(),
             models: BTreeMap::new(),
+            dump_failed_requests: false,
         })
     }
 }

@@ -35,6 +35,8 @@ pub struct Provider {
     pub quirks: QuirkOverrides,
     /// What the owner says about models, by id.
     pub models: BTreeMap<Arc<str>, ModelSettings>,
+    /// The last request of a turn that failed is written to a file.
+    pub dump_failed_requests: bool,
 }
 
 /// What the owner says about a model.
@@ -127,6 +129,7 @@ impl fmt::Debug for Provider {
             .field("headers", &self.headers.keys())
             .field("quirks", &self.quirks)
             .field("models", &self.models)
+            .field("dump_failed_requests", &self.dump_failed_requests)
             .finish()
     }
 }
@@ -147,6 +150,7 @@ mod tests {
             headers: BTreeMap::from([("x-team".into(), "a-secret-of-the-team".into())]),
             quirks: QuirkOverrides::default(),
             models: BTreeMap::new(),
+            dump_failed_requests: false,
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{
         client::Reply,
         provider::{AnswerDecoder, ErrorClass, ProviderError, ProviderRequest, ReportedTokens},
         record::answer_event,
+        request_dump::FailedRequest,
         retry::{AttemptFault, MAX_RETRIES, RefusedPart, RetryState, RetryStep},
     },
     turn_driver::is_delta,
@@ -56,6 +57,7 @@ impl TurnRun<'_> {
             attempts += 1;
             link.send(vec![AgentEvent::Activity(Activity::WaitingForModel)]).await;
             let body = self.encode();
+            let dumped = self.setup.dumps.is_some().then(|| body.clone());
             let sender = link.sender();
             let failed = match link.run(self.attempt(body, &sender)).await? {
                 Ok(()) => {
@@ -72,8 +74,36 @@ impl TurnRun<'_> {
                 self.endpoint = endpoint;
                 continue;
             }
-            self.prepare_next(failed, attempts, &mut retry, link).await?;
+            if let Err(stop) = self.prepare_next(failed, attempts, &mut retry, link).await {
+                if let Some(body) = dumped {
+                    self.dump(&body, &stop, link).await;
+                }
+                return Err(stop);
+            }
         }
+    }
+
+    /// Writes a request to a file after which the turn fails.
+    async fn dump(&self, body: &Bytes, stop: &TurnStop, link: &EngineLink) {
+        let setup = self.setup;
+        let (Some(dumps), TurnStop::Failed(failure) | TurnStop::UnknownModel(failure)) =
+            (&setup.dumps, stop)
+        else {
+            return;
+        };
+        let request = FailedRequest {
+            turn: self.turn,
+            at: setup.host.clock.now(),
+            endpoint: &self.endpoint,
+            failure,
+            body,
+        };
+        let text = match dumps.write(&request, &setup.host.redactor) {
+            Ok(path) => format!("the request that failed is in {}", path.display()),
+            Err(error) => format!("the request that failed could not be written: {error}"),
+        };
+        let notice = Notice::new(NoticeLevel::Info, "request_dumped", text);
+        link.send(vec![AgentEvent::Event(EventKind::Notice(notice))]).await;
     }
 
     fn encode(&mut self) -> Bytes {

@@ -12,7 +12,7 @@ use std::{
 use angelia_core::{
     model::{
         ApprovalKind, ApprovalRequest, ApprovalStage, CommandLine, Content, Decision, EventKind,
-        FileEdit, Plan, Question, ToolAccess, ToolCall, ToolClass, ToolId, Verdict,
+        FileEdit, Plan, Question, ToolAccess, ToolCall, ToolChoice, ToolClass, ToolId, Verdict,
     },
     ports::{Activity, AgentEvent},
 };
@@ -38,6 +38,7 @@ use crate::native::{
 const TOOL_STOP_LIMIT: Duration = Duration::from_secs(2);
 
 const OUT_OF_STEPS: &str = "not run: the number of steps is used up; answer without tools";
+const NO_CALLS: &str = "not run: no tool may be called now; answer without tools";
 
 /// A call that is ready to be decided.
 enum ReadyCall {
@@ -164,6 +165,9 @@ impl TurnRun<'_> {
         }
         if is_last {
             return ReadyCall::Refused(OUT_OF_STEPS.to_owned());
+        }
+        if self.state.request.tool_choice == ToolChoice::None {
+            return ReadyCall::Refused(NO_CALLS.to_owned());
         }
         if let Some(words) = self.guard.objection(&call.name, call.arguments.get()) {
             return ReadyCall::Refused(words);

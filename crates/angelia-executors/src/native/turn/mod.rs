@@ -27,8 +27,8 @@ use std::{collections::HashSet, sync::Arc};
 
 use angelia_core::{
     model::{
-        Content, ContextWindow, EventKind, Failure, FailureKind, Notice, NoticeLevel, ToolId, Turn,
-        TurnStatus, Usage,
+        Content, ContextWindow, EventKind, Failure, FailureKind, Notice, NoticeLevel, ToolChoice,
+        ToolId, Turn, TurnId, TurnStatus, Usage,
     },
     ports::{AgentEvent, AgentOutcome, TurnIo},
 };
@@ -102,6 +102,7 @@ pub(super) struct LoopState {
 
 /// A running turn.
 struct TurnRun<'a> {
+    turn: TurnId,
     setup: &'a LoopSetup,
     state: &'a mut LoopState,
     endpoint: Endpoint,
@@ -127,6 +128,7 @@ pub(super) async fn run_turn(
 ) -> AgentOutcome {
     let mut link = EngineLink::new(io);
     let mut run = TurnRun {
+        turn: turn.id,
         setup,
         state,
         endpoint,
@@ -149,6 +151,7 @@ pub(super) async fn run_turn(
 
 impl TurnRun<'_> {
     async fn begin(&mut self, turn: &Turn, is_continued: bool, link: &EngineLink) {
+        self.state.request.tool_choice.clone_from(&turn.options.tool_choice);
         let mut out = vec![AgentEvent::Event(EventKind::Started(self.setup.start.clone()))];
         if is_continued {
             // The record has one input for the turn, and this is a further one.
@@ -186,6 +189,7 @@ impl TurnRun<'_> {
             }
             if answer.calls().next().is_some() {
                 self.text.clear();
+                self.release_tool_choice();
                 self.run_calls(&answer, is_last, link).await?;
                 if !is_last {
                     self.steer(link).await;
@@ -238,6 +242,14 @@ impl TurnRun<'_> {
         let calls = find_calls(&answer.text, is_tool);
         let place = self.state.log.conversation().messages.len();
         answer.add_text_calls(calls, place);
+    }
+
+    /// After the call that the caller demanded, the model chooses again: it would call for ever.
+    fn release_tool_choice(&mut self) {
+        let choice = &mut self.state.request.tool_choice;
+        if *choice != ToolChoice::None {
+            *choice = ToolChoice::Auto;
+        }
     }
 
     fn outcome(&self, status: TurnStatus, reason: &str) -> AgentOutcome {

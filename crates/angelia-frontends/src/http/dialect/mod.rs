@@ -25,7 +25,7 @@ pub use answer::{
 pub(super) use answer::{RecordedAnswer, load_recorded_answer};
 pub use matching::RecentRequests;
 pub use request::{
-    InvalidRequest, LiveModels, ModelFamily, ModelRequest, ModelSettings, OutputFormat, ToolChoice,
+    InvalidRequest, LiveModels, ModelFamily, ModelRequest, ModelSettings, OutputFormat,
     check_stop_words, content, json,
 };
 pub(super) use request::{granted_mode, unknown_model_error};

@@ -3,12 +3,12 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use angelia_core::model::{CallerTool, RawJson};
+use angelia_core::model::{CallerTool, RawJson, ToolChoice};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::dialect::{InvalidRequest, ToolChoice, json},
+    super::dialect::{InvalidRequest, json},
     contents::TypeTag,
 };
 

@@ -42,6 +42,9 @@ settings! {
         /// What you know about its models, by their ids. A model that is not here can be used all the
         /// same.
         models: BTreeMap<ModelId, ModelFields> = BTreeMap::new(),
+        /// Whether the last request of a turn that failed is written to a file of its session, with the
+        /// known secrets masked; the five newest are kept. For finding out what a server does not like.
+        dump_failed_requests: bool = false,
     }
 }
 
@@ -230,6 +233,10 @@ impl Setting for KeySetting {
 
     fn read(place: &ValueCursor<'_>) -> Option<Self> {
         const KEYS: [&str; 3] = ["env", "file", "command"];
+        // A flag has no structure: it names a variable.
+        if place.is_untyped() {
+            return VariableName::read(place).map(Self::Env);
+        }
         let [entry] = place.node.entries() else {
             return place.mismatch(&Self::expects());
         };

@@ -15,7 +15,7 @@ use super::{
     },
     wire::{
         ChatBody, ChatContent, ChatMessage, ChatPart, ChatTool, ImageUrl, NamedSchema, RequestCall,
-        RequestFunction, ResponseFormat, StreamOptions, ToolFunction,
+        RequestFunction, ResponseFormat, StreamOptions, ToolFunction, tool_choice,
     },
 };
 
@@ -40,6 +40,7 @@ pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
         }),
         prompt_cache_key: settings.cache_key.as_deref().filter(|_| quirks.cache_key),
         tools: tools.collect(),
+        tool_choice: tool_choice(request, |function| ChatTool { function }),
         messages: system_message(request).into_iter().collect(),
     })
 }

@@ -16,4 +16,4 @@ mod wire;
 
 pub use decode::ChatDecoder;
 pub(super) use encode::{ANSWER_NAME, effort_word, encode_head, push_message};
-pub(super) use wire::{CachedTokens, ToolFunction};
+pub(super) use wire::{CachedTokens, ChoiceName, ChoiceWord, ToolFunction, tool_choice};

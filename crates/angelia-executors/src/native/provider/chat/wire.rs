@@ -1,5 +1,6 @@
 //! The JSON types of the Chat Completions API, as far as we use them.
 
+use angelia_core::model::ToolChoice;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -30,7 +31,9 @@ pub(super) struct ChatBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<ChatTool<'a>>,
+    pub(super) tools: Vec<ChatTool<ToolFunction<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<ChoiceWord<ChatTool<ChoiceName<'a>>>>,
     /// Only the system prompt; the messages are encoded by themselves and put after it.
     pub(super) messages: Vec<ChatMessage<'a>>,
 }
@@ -54,8 +57,38 @@ pub(super) struct StreamOptions {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
-pub(super) struct ChatTool<'a> {
-    pub(super) function: ToolFunction<'a>,
+pub(super) struct ChatTool<F> {
+    pub(super) function: F,
+}
+
+/// The choice of a tool: a word, or the tool.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(in super::super) enum ChoiceWord<T> {
+    Word(&'static str),
+    Tool(T),
+}
+
+#[derive(Serialize)]
+pub(in super::super) struct ChoiceName<'a> {
+    name: &'a str,
+}
+
+/// Returns the choice of a request in the words of both APIs of their inventor, which differ only in
+/// how they write a tool. `None`: the model chooses, which is what every server does by itself.
+pub(in super::super) fn tool_choice<'a, T>(
+    request: &ProviderRequest<'a>,
+    tool: impl FnOnce(ChoiceName<'a>) -> T,
+) -> Option<ChoiceWord<T>> {
+    if request.tools.is_empty() {
+        return None;
+    }
+    match &request.settings.tool_choice {
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some(ChoiceWord::Word("none")),
+        ToolChoice::Required => Some(ChoiceWord::Word("required")),
+        ToolChoice::Named(name) => Some(ChoiceWord::Tool(tool(ChoiceName { name }))),
+    }
 }
 
 /// What a tool is, the same in both APIs of its inventor.

@@ -1,6 +1,6 @@
 //! A conversation as the body of a Messages request.
 
-use angelia_core::model::{Content, ReasoningEffort};
+use angelia_core::model::{Content, ReasoningEffort, ToolChoice};
 
 use super::{
     super::{
@@ -11,7 +11,7 @@ use super::{
         request::{input_schema, to_bytes},
     },
     wire::{
-        CacheMark, ImageSource, MessagesBody, MessagesTool, OutputConfig, OutputFormat,
+        CacheMark, ChosenTool, ImageSource, MessagesBody, MessagesTool, OutputConfig, OutputFormat,
         RequestBlock, RequestMessage, Thinking,
     },
 };
@@ -43,7 +43,11 @@ pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     let system = &*request.conversation.system;
     let system = (!system.trim().is_empty())
         .then_some(RequestBlock::Text { text: system, cache_control: mark });
-    let (thinking, effort) = thinking(settings.effort, max_tokens, quirks);
+    let tool_choice = tool_choice(request);
+    // The API refuses thoughts before a call that it is told to make.
+    let is_forced = matches!(tool_choice, Some(ChosenTool::Any | ChosenTool::Tool { .. }));
+    let effort = settings.effort.filter(|_| !is_forced);
+    let (thinking, effort) = thinking(effort, max_tokens, quirks);
     let format =
         settings.output_schema.as_deref().map(|schema| OutputFormat::JsonSchema { schema });
     let output_config =
@@ -55,6 +59,7 @@ pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
         thinking,
         output_config,
         tools,
+        tool_choice,
         system: system.into_iter().collect(),
         messages: [],
     })
@@ -89,6 +94,17 @@ fn push_user_side(mut content: Vec<RequestBlock<'_>>, quirks: &Quirks, out: &mut
         out.push_marked(&RequestMessage { role: "user", content });
     } else {
         out.push(&RequestMessage { role: "user", content });
+    }
+}
+
+/// Returns the choice of a request. `None`: the model chooses, which it does by itself.
+fn tool_choice<'a>(request: &ProviderRequest<'a>) -> Option<ChosenTool<'a>> {
+    match &request.settings.tool_choice {
+        _ if request.tools.is_empty() => None,
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some(ChosenTool::None),
+        ToolChoice::Required => Some(ChosenTool::Any),
+        ToolChoice::Named(name) => Some(ChosenTool::Tool { name }),
     }
 }
 

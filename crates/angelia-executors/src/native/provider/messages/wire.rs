@@ -18,6 +18,8 @@ pub(super) struct MessagesBody<'a> {
     pub(super) output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<MessagesTool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<ChosenTool<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) system: Vec<RequestBlock<'a>>,
     /// The messages are encoded by themselves and put here.
@@ -53,6 +55,14 @@ pub(super) struct MessagesTool<'a> {
     pub(super) input_schema: SchemaText<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cache_control: Option<CacheMark>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ChosenTool<'a> {
+    None,
+    Any,
+    Tool { name: &'a str },
 }
 
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use angelia_core::model::Content;
 use super::{
     super::{
         AssistantPart, Message, ProviderRequest, Quirks, ReasoningSeal,
-        chat::{ANSWER_NAME, ToolFunction, effort_word},
+        chat::{ANSWER_NAME, ToolFunction, effort_word, tool_choice},
         element_list::ElementList,
         image::data_url,
         quirks::ReasoningEcho,
@@ -42,6 +42,7 @@ pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
         prompt_cache_key: settings.cache_key.as_deref().filter(|_| quirks.cache_key),
         instructions: request.conversation.system.trim(),
         tools: tools.collect(),
+        tool_choice: tool_choice(request, |function| ResponsesTool { function }),
         input: [],
     })
 }

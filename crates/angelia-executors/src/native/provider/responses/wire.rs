@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::chat::{CachedTokens, ToolFunction};
+use super::super::chat::{CachedTokens, ChoiceName, ChoiceWord, ToolFunction};
 use crate::lenient::{BorrowedStr, Lenient};
 
 /// The body of a request. The order of the fields is the order of the bytes: the items come last.
@@ -26,7 +26,9 @@ pub(super) struct ResponsesBody<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) instructions: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<ResponsesTool<'a>>,
+    pub(super) tools: Vec<ResponsesTool<ToolFunction<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<ChoiceWord<ResponsesTool<ChoiceName<'a>>>>,
     /// The items are encoded by themselves and put here.
     pub(super) input: [InputItem<'a>; 0],
 }
@@ -51,9 +53,9 @@ pub(super) struct ReasoningRequest {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
-pub(super) struct ResponsesTool<'a> {
+pub(super) struct ResponsesTool<F> {
     #[serde(flatten)]
-    pub(super) function: ToolFunction<'a>,
+    pub(super) function: F,
 }
 
 #[derive(Serialize)]

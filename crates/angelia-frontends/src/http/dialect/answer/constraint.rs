@@ -3,13 +3,13 @@
 
 use std::{fmt, sync::Arc};
 
-use angelia_core::model::{Content, RawJson};
+use angelia_core::model::{Content, RawJson, ToolChoice};
 use serde_json::Value;
 
 use super::{AnswerBlock, StopReason};
 use crate::http::{
     ErrorKind, HttpError,
-    dialect::{InvalidRequest, ModelRequest, ToolChoice, request::output_schema},
+    dialect::{InvalidRequest, ModelRequest, request::output_schema},
 };
 
 /// The maximum number of schema errors reported to the model at once.

@@ -53,8 +53,7 @@ pub(in crate::http) async fn attach(request: &ResolvedRequest) -> Result<Attache
             start_session(request, history, None).await
         }
         SessionMatch::AwaitsToolResults(session, turn, seq) => {
-            if request.is_same_agent(&session.spec)
-                && request.fits(&session.spec)
+            if request.goes_on_in_turn(&session.spec)
                 && let Some(turn) = deliver_tool_outputs(request, &session, turn, seq).await?
             {
                 return Ok(turn);
@@ -137,7 +136,7 @@ async fn continue_session(
         Some(last) if last.role == Role::Assistant => vec![Content::text(CONTINUE_PROMPT)],
         _ => request.conversation.input(),
     };
-    input.extend(request.constraint.instruction());
+    input.extend(request.instruction());
     submit(request, session.id, input, None).await
 }
 
@@ -242,6 +241,6 @@ fn spec_with_history(
     } else if !history.is_empty() {
         input.insert(0, Content::Text(render_history(&history)));
     }
-    input.extend(request.constraint.instruction());
+    input.extend(request.instruction());
     Ok((spec, input))
 }

@@ -24,7 +24,7 @@ mod target;
 pub(super) use conversation::{RequestConversation, render_history};
 pub(super) use hints::RequestHints;
 pub use live_models::LiveModels;
-pub use model_request::{InvalidRequest, ModelRequest, OutputFormat, ToolChoice, check_stop_words};
+pub use model_request::{InvalidRequest, ModelRequest, OutputFormat, check_stop_words};
 pub(super) use resolved::ResolvedRequest;
 pub(super) use session_spec::output_schema;
 pub use target::{ModelFamily, ModelSettings};

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use angelia_core::model::{CallerTool, HistoryMessage, RawJson, TurnId};
+use angelia_core::model::{CallerTool, HistoryMessage, RawJson, ToolChoice, TurnId};
 
 use crate::http::{ErrorKind, HttpError};
 
@@ -32,16 +32,6 @@ pub struct ModelRequest {
     /// The client wants a title, a tag or a summary for its own window; the request is not part of
     /// any conversation.
     pub is_utility: bool,
-}
-
-/// Whether the model may or must call one of the caller's tools.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ToolChoice {
-    #[default]
-    Auto,
-    None,
-    Required,
-    Named(Arc<str>),
 }
 
 /// The format the answer must have.

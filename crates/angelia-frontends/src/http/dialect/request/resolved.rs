@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use angelia_core::{
-    model::{LaunchFingerprint, SessionSpec, TurnOptions, TurnOrigin},
+    model::{Content, LaunchFingerprint, SessionSpec, ToolChoice, TurnOptions, TurnOrigin},
     ports::ExecutorCapabilities,
 };
 use axum::http::HeaderMap;
@@ -61,8 +61,10 @@ impl ResolvedRequest {
             return Err(InvalidRequest::new(message).into());
         }
         let constraint = AnswerConstraint::from_request(&body)?;
+        let is_told = session_spec::takes_tool_choice(&spec, capabilities);
         let options = TurnOptions {
             caller: principal.recorded_name(),
+            tool_choice: if is_told { body.tool_choice.clone() } else { ToolChoice::Auto },
             ..TurnOptions::new(TurnOrigin::Remote)
         };
         Ok(Self {
@@ -94,6 +96,21 @@ impl ResolvedRequest {
             tracing::debug!(component, "the session needs a new process");
         }
         difference.is_none()
+    }
+
+    /// Returns what is added to the input so that the answer becomes what the request demands. A model
+    /// that is told its choice of tools needs no words about it.
+    pub(in crate::http) fn instruction(&self) -> Option<Content> {
+        let is_told = self.options.tool_choice != ToolChoice::Auto;
+        (!is_told).then(|| self.constraint.instruction()).flatten()
+    }
+
+    /// Returns whether a turn that waits for tool results can go on with this request. Its model may
+    /// call tools, and cannot be told in the middle of a turn that it no longer may.
+    pub(in crate::http) fn goes_on_in_turn(&self, session: &SessionSpec) -> bool {
+        self.options.tool_choice != ToolChoice::None
+            && self.is_same_agent(session)
+            && self.fits(session)
     }
 
     /// Returns whether it is the same agent in the same directory, whatever its prompt and tools

@@ -5,11 +5,11 @@ use std::{fmt::Write as _, sync::Arc};
 
 use angelia_core::{
     engine::EngineError,
-    model::{Mode, RawJson, SessionSpec, SystemPrompt},
+    model::{Mode, RawJson, SessionSpec, SystemPrompt, ToolChoice},
     ports::ExecutorCapabilities,
 };
 
-use super::{InvalidRequest, ModelRequest, OutputFormat, ToolChoice, json, target::ModelTarget};
+use super::{InvalidRequest, ModelRequest, OutputFormat, json, target::ModelTarget};
 use crate::http::{ApiState, ErrorKind, HttpError};
 
 /// Builds the specification of a session for this request, and returns what its executor can do.
@@ -24,7 +24,8 @@ pub(super) async fn session_spec(
         let message = format!("`{}` has no model mode", spec.executor);
         return Err(InvalidRequest::new(message).at("model").into());
     }
-    if body.tool_choice != ToolChoice::None && capabilities.caller_tools {
+    let may_call = body.tool_choice != ToolChoice::None || takes_tool_choice(&spec, capabilities);
+    if may_call && capabilities.caller_tools {
         spec.caller_tools.clone_from(&body.tools);
     }
     let must_call = matches!(body.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
@@ -52,6 +53,12 @@ pub(super) async fn session_spec(
         spec.system = earlier.system;
     }
     Ok((spec, capabilities))
+}
+
+/// Returns whether the model itself is told which tool to call. An agent has tools besides the
+/// caller's, so it is only asked to.
+pub(super) fn takes_tool_choice(spec: &SessionSpec, capabilities: ExecutorCapabilities) -> bool {
+    capabilities.tool_choice && spec.mode == Mode::Model
 }
 
 /// Returns the specification of the session whose answer the request continues. It does not check

@@ -53,15 +53,15 @@ pub struct ModelFamily {
     pub agent_aliases: Vec<Arc<str>>,
     /// The models shown in lists.
     pub models: Vec<Arc<str>>,
-    /// A model is `PROVIDER/MODEL`, and a key must allow its provider.
-    pub by_provider: bool,
+    /// The providers there are, if a model is `PROVIDER/MODEL`. A key must allow the provider.
+    pub providers: Option<Vec<Arc<str>>>,
 }
 
 impl ModelFamily {
     /// Returns the provider of a model that a key must allow.
     fn provider_of(&self, model: &str) -> Option<Arc<str>> {
         let (provider, _) = model.split_once('/').unwrap_or((model, ""));
-        self.by_provider.then(|| provider.into())
+        self.providers.is_some().then(|| provider.into())
     }
 
     /// Returns the name of its agent mode before the `/`.
@@ -95,6 +95,7 @@ pub(super) async fn resolve_granted(
     let target = resolve_model(id, settings, &state.profiles.list())
         .ok_or_else(|| unknown_model_error(&body.model))?;
     check_grant(&target, settings, principal)?;
+    check_existence(&target, settings, principal)?;
     if target.mode == Mode::Agent {
         // An agent hands work on by `delegate`, which compares what both may do.
         principal.ensure_no_agent().await?;
@@ -196,6 +197,38 @@ fn check_grant(
     Ok(())
 }
 
+/// Checks that there is the provider of `EXECUTOR/PROVIDER/MODEL`, and that a model is named. A profile
+/// was checked when the configuration was read.
+fn check_existence(
+    target: &ModelTarget,
+    settings: &ModelSettings,
+    principal: &Principal,
+) -> Result<(), HttpError> {
+    let Some(wanted) = &target.profile.target else { return Ok(()) };
+    let family = settings.families.iter().find(|family| family.executor == wanted.executor);
+    let Some((known, provider)) =
+        family.and_then(|family| family.providers.as_ref()).zip(target.provider.as_ref())
+    else {
+        return Ok(());
+    };
+    let model = target.profile.model.as_deref().and_then(|model| model.split_once('/'));
+    let message = if !known.contains(provider) {
+        format!("there is no provider `{provider}`")
+    } else if model.is_none_or(|(_, model)| model.is_empty()) {
+        format!("no model of the provider `{provider}` is named")
+    } else {
+        return Ok(());
+    };
+    let may_use = |name: &&Arc<str>| principal.grant.providers.includes(name);
+    let names: Vec<&str> = known.iter().filter(may_use).map(|name| &**name).collect();
+    let hint = format!(
+        "write {}/PROVIDER/MODEL, with one of these providers: {}",
+        target.grant_name,
+        names.join(", ")
+    );
+    Err(HttpError::new(ErrorKind::UnknownModel, message).with_hint(hint))
+}
+
 /// Returns the mode of a model id, if it is known and the caller may use it.
 pub(in crate::http) fn granted_mode(
     state: &ApiState,
@@ -205,6 +238,7 @@ pub(in crate::http) fn granted_mode(
     let settings = state.models.current();
     let target = resolve_model(id, &settings, &state.profiles.list())?;
     check_grant(&target, &settings, principal).ok()?;
+    check_existence(&target, &settings, principal).ok()?;
     Some(target.mode)
 }
 
@@ -254,7 +288,7 @@ mod tests {
             bare_prefixes: vec![bare.into()],
             agent_aliases: vec![format!("{name}-cli").into()],
             models: vec!["large".into()],
-            by_provider: name == "gamma",
+            providers: (name == "gamma").then(|| vec!["shop".into(), "stall".into()]),
         };
         ModelSettings {
             families: vec![family("alpha", "alpha-"), family("beta", "b-"), family("gamma", "g-")],
@@ -364,6 +398,40 @@ mod tests {
         assert_eq!(says("alpha/large", &AllowedModels::All, &[]), Ok(()));
         let target = resolve_model("gamma/shop/large", &settings, &self::profiles()).unwrap();
         assert!(check_grant(&target, &settings, &Principal::owner()).is_ok());
+    }
+
+    #[test]
+    fn a_provider_that_does_not_exist_is_an_unknown_model() {
+        let settings = settings();
+        let says = |id: &str, principal: &Principal| {
+            let target = resolve_model(id, &settings, &self::profiles()).unwrap();
+            check_existence(&target, &settings, principal)
+                .map_err(|error| (error.kind, error.to_string()))
+        };
+        let owner = Principal::owner();
+        for id in ["gamma/shop/large", "gamma/shop/a/b", "gamma-agent/stall/x", "paid", "work"] {
+            assert_eq!(says(id, &owner), Ok(()), "{id}");
+        }
+        for (id, words) in [
+            ("gamma/nope/large", "there is no provider `nope`"),
+            ("gamma/nope", "there is no provider `nope`"),
+            ("gamma/default", "there is no provider `default`"),
+            ("gamma/shop", "no model of the provider `shop` is named"),
+            ("gamma/shop/", "no model of the provider `shop` is named"),
+        ] {
+            let (kind, said) = says(id, &owner).unwrap_err();
+            assert_eq!(kind, ErrorKind::UnknownModel, "{id}");
+            assert!(said.contains(words) && said.contains("shop, stall"), "{id}: {said}");
+        }
+        let grant = Grant {
+            profiles: AllowedModels::All,
+            providers: AllowedModels::Only(vec!["stall".into(), "nope".into()]),
+            agent_mode: false,
+            max_cost_usd_per_day: None,
+        };
+        let key = Principal { grant: Arc::new(grant), is_owner: false, ..Principal::owner() };
+        let (_, said) = says("gamma/nope/x", &key).unwrap_err();
+        assert!(said.ends_with("providers: stall"), "a key is told what it may use: {said}");
     }
 
     #[test]

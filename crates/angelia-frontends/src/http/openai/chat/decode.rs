@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{CallerTool, Content, HistoryMessage, MessagePart, Role, ToolId};
+use angelia_core::model::{
+    CallerTool, Content, HistoryMessage, MessagePart, Role, ToolChoice, ToolId,
+};
 use serde_json::value::RawValue;
 
 use super::{
     super::{
-        super::dialect::{
-            InvalidRequest, ModelRequest, OutputFormat, ToolChoice, check_stop_words, json,
-        },
+        super::dialect::{InvalidRequest, ModelRequest, OutputFormat, check_stop_words, json},
         contents::contents,
         conversation::{ConversationBuilder, parse_arguments, wrap_in_object},
         schema, tools,
