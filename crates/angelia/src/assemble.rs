@@ -115,6 +115,11 @@ impl App {
         self.config.source_sha256(&self.live_config.source().path())
     }
 
+    /// Returns whether flags of this command set something that its daemon does not know.
+    pub(crate) fn has_flags(&self) -> bool {
+        !self.live_config.source().flags.is_empty()
+    }
+
     /// Returns whether this command was given settings of its own, by a file or by variables.
     pub(crate) fn has_own_settings(&self) -> bool {
         self.config_file.is_some() || self.config.has_variables()

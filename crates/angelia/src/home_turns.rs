@@ -259,6 +259,9 @@ pub(crate) async fn running_daemon(app: &App) -> Option<DaemonClient> {
 /// Returns the daemon of this home for new sessions. A command that was given settings of its own,
 /// which the daemon does not have, works without it.
 pub(crate) async fn find_daemon(app: &App) -> Option<DaemonClient> {
+    if app.has_flags() {
+        return None;
+    }
     let (daemon, hello) = greet_daemon(app).await?;
     let own = app.config_source_sha256();
     let is_same = hello.as_ref().and_then(|hello| hello.config_sha256.as_deref()) == Some(&*own);

@@ -10,6 +10,9 @@ use crate::http::resources::SessionResource;
 pub struct RunDefaults {
     pub profile: Option<Arc<str>>,
     pub model: Option<Arc<str>>,
+    /// The provider of this bridge's own profile: it is put before the model of a request that names
+    /// no other profile.
+    pub provider: Option<Arc<str>>,
     /// The directory of new sessions; `None`: the profile's, else the one the bridge was started
     /// in.
     pub cwd: Option<PathBuf>,
@@ -81,6 +84,11 @@ impl RunDefaults {
             native_stream: request.native_stream,
             native_assistant_delta: request.native_assistant_delta,
         };
+        if request.profile.is_none()
+            && let (Some(provider), Some(model)) = (&self.provider, &request.model)
+        {
+            request.model = Some(format!("{provider}/{model}").into());
+        }
         let base = self.cwd.as_ref().or(self.caller_cwd.as_ref());
         request.cwd = request.cwd.map(|cwd| match base {
             Some(base) => base.join(cwd),

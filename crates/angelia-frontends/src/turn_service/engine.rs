@@ -8,7 +8,7 @@ use angelia_core::{
         ApprovalId, AuditAction, AuditActor, Decision, SessionId, SessionSpec, ToolPattern,
         ToolSet, TurnId,
     },
-    ports::Profiles,
+    ports::{Executor, Profiles},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +24,9 @@ use crate::{
 /// Flags that change the specification of new sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecOverrides {
-    /// A turn that reaches this many tool calls ends as `partial` and is not resumed automatically.
-    pub max_tools: Option<u32>,
+    /// A turn that reaches this many requests to the model, or tool calls where only these can be
+    /// counted, ends as `partial` and is not resumed automatically.
+    pub max_iterations: Option<u32>,
     pub tools: Option<ToolSet>,
     /// Added to the profile's disallowed tools.
     pub disallowed: Vec<ToolPattern>,
@@ -35,10 +36,16 @@ pub struct SpecOverrides {
 }
 
 impl SpecOverrides {
-    fn apply(&self, spec: &mut SessionSpec) {
-        if let Some(count) = self.max_tools {
-            spec.budgets.tools = Some(count);
-            spec.budgets.resumes = 0;
+    /// `executors`: all of them, of which the specification names one.
+    fn apply(&self, spec: &mut SessionSpec, executors: &[Arc<dyn Executor>]) {
+        if let Some(count) = self.max_iterations {
+            let executor = executors.iter().find(|one| one.name() == &*spec.executor);
+            if executor.is_some_and(|executor| executor.capabilities().iterations) {
+                spec.native.max_iterations = count;
+            } else {
+                spec.budgets.tools = Some(count);
+                spec.budgets.resumes = 0;
+            }
         }
         if let Some(tools) = &self.tools {
             spec.tools.clone_from(tools);
@@ -51,7 +58,7 @@ impl SpecOverrides {
         set(&mut spec.timeouts.first_event, self.first_event_timeout);
         set(&mut spec.timeouts.silence, self.silence_timeout);
         if let Some(fallback) = &mut spec.fallback {
-            self.apply(fallback);
+            self.apply(fallback, executors);
         }
     }
 }
@@ -106,7 +113,7 @@ impl TurnService for EngineTurns {
             let source = new.session_source().ok();
             let (wanted, title, name) = new.into_parts(at_terminal);
             let mut spec = self.profiles.resolve(wanted).await?;
-            self.overrides.apply(&mut spec);
+            self.overrides.apply(&mut spec, self.engine.executors());
             let new = NewSession { spec, title, name, source };
             let session = self.engine.create_session(new).await?;
             Ok((&session).into())

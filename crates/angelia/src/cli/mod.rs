@@ -207,11 +207,9 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     if let Command::Service(command) = command {
         return service::run(&environment, cli.config.as_deref(), command);
     }
-    let listen = match &command {
-        Command::Serve(args) => args.listen.clone(),
-        _ => None,
-    };
-    let flags: Vec<(&str, &str)> = listen.iter().map(|addr| ("listen", addr.as_str())).collect();
+    let (environment, flags) = take_settings(&command, environment)?;
+    let flags: Vec<(&str, &str)> =
+        flags.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
     let app = if asks_daemon(&command) {
         App::load_for_daemon(environment, cli.config.as_deref(), &flags)?
     } else {
@@ -264,6 +262,22 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     // the runtime's threads could hang.
     runtime.shutdown_background();
     exit
+}
+
+/// Returns the settings that flags of the command stand for, by their paths, and the environment with
+/// the keys that they name.
+fn take_settings(
+    command: &Command,
+    mut environment: Environment,
+) -> Result<(Environment, Vec<(String, String)>), CommandError> {
+    let settings = match command {
+        Command::Serve(args) => {
+            args.listen.iter().map(|address| ("listen".to_owned(), address.clone())).collect()
+        }
+        Command::Bridge(args) => args.own_settings(&mut environment)?,
+        _ => Vec::new(),
+    };
+    Ok((environment, settings))
 }
 
 /// Returns whether the daemon does the work of this command, if one runs: it then does not matter

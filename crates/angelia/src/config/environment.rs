@@ -40,6 +40,11 @@ impl Environment {
         self.get(name).filter(|value| !value.is_empty())
     }
 
+    /// Sets a variable for this process; programs that it starts do not see it.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.vars.insert(name.into(), value.into());
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.vars.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }

@@ -20,6 +20,7 @@ mod machine;
 mod much;
 mod once;
 mod order;
+mod own_model;
 mod owners;
 mod real_claude;
 #[expect(dead_code, reason = "shared with the tests of the commands")]

@@ -1,5 +1,4 @@
-//! The flags of `angelia bridge` and their meaning here. Flags of other bridges that have no
-//! meaning here are recognized, and refused with a reason.
+//! The flags of `angelia bridge` and their meaning here.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,6 +9,7 @@ use angelia_frontends::{
 };
 use clap::Args;
 
+use super::own_model::OWN_NAME;
 use crate::{cli::error::CommandError, config::Period};
 
 /// The default for `--assistant-delta-chunk-size`: how many characters of a finished text one chunk
@@ -20,11 +20,12 @@ const DEFAULT_CHUNK_CHARS: u32 = 32;
 pub(crate) struct BridgeArgs {
     /// The profile of new sessions; `default` when none is named. A request may name another.
     #[arg(short, long)]
-    profile: Option<String>,
+    pub(super) profile: Option<String>,
 
-    /// The model of new sessions, as the agent's own CLI calls it. A request may name another.
+    /// The model of new sessions, as the agent's own CLI calls it, or the server at --base-url. A
+    /// request may name another.
     #[arg(short, long)]
-    model: Option<String>,
+    pub(super) model: Option<String>,
 
     /// The directory of new sessions; by default the profile's, or the current directory. A request
     /// may name another.
@@ -55,7 +56,8 @@ pub(crate) struct BridgeArgs {
     #[arg(long)]
     native_stream: bool,
 
-    /// After that many tool calls a run ends with the answer it has, as `partial`.
+    /// After that many requests to the model a run ends with the answer it has, as `partial`; tool
+    /// calls are counted where an agent does not show its requests.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_iterations: Option<u32>,
 
@@ -81,14 +83,15 @@ pub(crate) struct BridgeArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_timeout, alias = "inter-event-silence-timeout")]
     stream_timeout: Option<Duration>,
 
-    /// Not supported: agents use their own login. Set the agent's variable under `env` of a
-    /// profile.
+    /// The address of a server that speaks Chat Completions, with its `/v1`. The runs of this bridge
+    /// then use Angelia's own loop with --model of that server, instead of an agent.
     #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
+    pub(super) base_url: Option<String>,
 
-    /// Not supported: agents use their own login, and a key here would be visible to every program.
+    /// The key for --base-url. Every program on this machine can read a command line: rather set
+    /// the variable `ANGELIA_API_KEY`.
     #[arg(long, value_name = "KEY")]
-    api_key: Option<String>,
+    pub(super) api_key: Option<String>,
 
     /// Print the JSON schema of requests and events, and exit.
     #[arg(long)]
@@ -105,22 +108,19 @@ pub(super) struct BridgeSettings {
 
 impl BridgeArgs {
     pub(super) fn into_settings(self) -> Result<BridgeSettings, CommandError> {
-        // Some hosts always pass these flags, with empty values.
-        let given =
-            |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
-        if given(&self.base_url) {
-            return Err(unsupported_flag_error("--base-url"));
-        }
-        if given(&self.api_key) {
-            return Err(unsupported_flag_error("--api-key"));
-        }
+        let has_own_model = self.own_base_url().is_some();
         let caller_cwd = std::env::current_dir().ok();
         let cwd = self.cwd.as_ref().map(std::path::absolute).transpose();
         let cwd = cwd.map_err(|error| CommandError::usage(format!("cannot use --cwd: {error}")))?;
         let on = |flag: bool| flag.then_some(true);
         let defaults = RunDefaults {
-            profile: self.profile.map(Into::into),
-            model: self.model.map(Into::into),
+            profile: match self.profile {
+                None if has_own_model => Some(OWN_NAME.into()),
+                named => named.map(Into::into),
+            },
+            // The profile of an own model has the model.
+            model: self.model.filter(|_| !has_own_model).map(Into::into),
+            provider: has_own_model.then(|| OWN_NAME.into()),
             cwd,
             caller_cwd,
             delta_flags: DeltaFlags {
@@ -131,7 +131,7 @@ impl BridgeArgs {
             chunk_chars: self.assistant_delta_chunk_size as usize,
         };
         let overrides = SpecOverrides {
-            max_tools: self.max_iterations,
+            max_iterations: self.max_iterations,
             tools: self.toolsets.as_deref().map(parse_tool_set),
             disallowed: parse_patterns(self.disabled_toolsets.as_deref().unwrap_or_default())?,
             timeout: self.timeout,
@@ -140,16 +140,6 @@ impl BridgeArgs {
         };
         Ok(BridgeSettings { once: self.once, defaults, overrides })
     }
-}
-
-fn unsupported_flag_error(flag: &str) -> CommandError {
-    CommandError::usage(format!(
-        "{flag} is not supported: angelia drives the agent's own program, which has its own login and address"
-    ))
-    .with_hint(
-        "set the variable that the agent reads for it under `env` of a profile in config.yaml, and name \
-         that profile with --profile",
-    )
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {

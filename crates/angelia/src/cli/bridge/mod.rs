@@ -1,8 +1,9 @@
 //! `angelia bridge`: JSONL over stdin and stdout, for host applications.
 //!
-//! - [`args`]: the flags and their meaning here.
+//! - [`args`]: the flags and their meaning here; [`own_model`]: those that name a model.
 
 mod args;
+mod own_model;
 
 use std::{io, sync::Arc, time::Duration};
 
