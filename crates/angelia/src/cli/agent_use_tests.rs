@@ -8,7 +8,7 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 77] = [
+const CLASSES: [(&str, &str, AgentUse); 79] = [
     ("run", "", AgentUse::ThroughDaemon),
     ("chat", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
@@ -84,6 +84,8 @@ const CLASSES: [(&str, &str, AgentUse); 77] = [
     ("setup zed", "--write", AgentUse::Refused),
     ("setup neovim", "--write", AgentUse::Refused),
     ("setup jetbrains", "--write", AgentUse::Refused),
+    ("setup ollama", "--write", AgentUse::Refused),
+    ("setup llamacpp", "--write", AgentUse::Refused),
     ("setup hermes", "--write", AgentUse::Refused),
     ("package-files", "DIR", AgentUse::Free),
 ];
@@ -118,7 +120,7 @@ fn every_command_is_classified() {
 
 #[test]
 fn an_agent_may_look_at_what_setup_would_do_but_not_do_it() {
-    for tool in ["hermes", "aider", "zed"] {
+    for tool in ["hermes", "aider", "zed", "ollama"] {
         for (flag, class) in
             [("", AgentUse::Free), ("--write", AgentUse::Refused), ("--undo", AgentUse::Refused)]
         {

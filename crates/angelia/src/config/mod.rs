@@ -63,4 +63,4 @@ pub(crate) use types::{
     LiveAgentLimit, Period, is_key_name,
 };
 pub(crate) use yaml::parse_yaml;
-pub(crate) use yaml_edit::{add_key, remove_key};
+pub(crate) use yaml_edit::{YamlBlock, add_key, remove_key};

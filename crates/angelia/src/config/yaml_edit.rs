@@ -1,6 +1,6 @@
-//! Adds and removes API keys in `config.yaml`, the file that its owner keeps: comments, order and
-//! everything else stay as they are. A file that cannot be edited this way is refused with a
-//! message.
+//! Adds and removes API keys in `config.yaml`, the file that its owner keeps, and finds its blocks:
+//! comments, order and everything else stay as they are. A file that cannot be edited this way is
+//! refused with a message.
 
 /// The file is written in a style that cannot be edited line by line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +67,31 @@ pub(crate) fn remove_key(text: &str, name: &str) -> Result<Option<String>, YamlE
         lines[keys] = format!("{}keys: []", " ".repeat(indent));
     }
     Ok(Some(join_lines(&lines)))
+}
+
+/// A block of the file: the value of a key at the top, on lines of its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct YamlBlock {
+    /// Where the line after the key begins, in bytes.
+    pub(crate) first_line: usize,
+    /// The indentation of its keys.
+    pub(crate) indent: usize,
+}
+
+impl YamlBlock {
+    /// Finds a block; `None` if the file has no such key.
+    pub(crate) fn find(text: &str, key: &'static str) -> Result<Option<Self>, YamlEditError> {
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let Some(place) = find_top_level(&lines, key) else { return Ok(None) };
+        let before: Vec<&str> = text.split_inclusive('\n').take(place + 1).collect();
+        let is_whole = before.last().is_some_and(|line| line.ends_with('\n'));
+        if !is_whole || !opens_block(&lines[place], key)? {
+            return Err(YamlEditError(key));
+        }
+        let first_line = before.iter().map(|line| line.len()).sum();
+        let indent = block_lines(&lines, place).indent.unwrap_or(2);
+        Ok(Some(Self { first_line, indent }))
+    }
 }
 
 fn insert(mut lines: Vec<String>, at: usize, indent: usize, item: &[String]) -> String {

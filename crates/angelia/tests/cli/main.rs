@@ -47,6 +47,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod setup_clients;
+mod setup_servers;
 mod status;
 mod stopping;
 mod terminal;

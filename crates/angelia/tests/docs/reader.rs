@@ -1,6 +1,6 @@
 //! A machine on which a page is followed. It has the programs that the pages name, a home of its
 //! own, and no coding agent for Angelia: the demo agent answers, also for `claude/sonnet`. The daemon
-//! has a free port, which stands for the one in the pages.
+//! has a free port, which stands for the one in the pages, and so has a server of models.
 
 use std::{
     fmt::Write as _,
@@ -11,7 +11,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use angelia_testkit::{isolated_home::IsolatedHome, programs::workspace_root, real::RealClaude};
+use angelia_testkit::{
+    isolated_home::IsolatedHome, model_server::ModelServer, programs::workspace_root,
+    real::RealClaude,
+};
 
 use crate::page::{Page, Step};
 
@@ -59,13 +62,16 @@ http:
 pub(crate) struct Reader {
     place: IsolatedHome,
     address: String,
+    /// Stands for the server that a person has started to follow a page about local models.
+    models: ModelServer,
 }
 
 impl Reader {
     pub(crate) fn new() -> Self {
         let place = IsolatedHome::new().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let reader = Self { place, address };
+        let models = ModelServer::start().unwrap();
+        let reader = Self { place, address, models };
         fs::create_dir_all(reader.bin()).unwrap();
         fs::create_dir_all(reader.logs()).unwrap();
         let config = format!("listen: {}\n{CONFIG}", reader.address);
@@ -92,8 +98,10 @@ impl Reader {
              PATH=/usr/local/bin:/usr/bin:/bin\n\
              unset ANTHROPIC_BASE_URL ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN\n\
              if [ \"$1\" = serve ]; then shift; set -- serve --listen {} \"$@\"; fi\n\
+             if [ \"$1 $2\" = 'setup ollama' ]; then set -- \"$@\" --url {}; fi\n\
              exec {} \"$@\"\n",
             self.address,
+            self.models.base_url(),
             env!("CARGO_BIN_EXE_angelia")
         );
         fs::write(&angelia, script).unwrap();

@@ -126,3 +126,25 @@ fn a_session_goes_on_after_a_kill() {
     turns.iter().for_each(Transcript::ends_once);
     assert_eq!(turns[1].end()["status"], "failed", "{:#?}", turns[1]);
 }
+
+#[test]
+fn its_server_is_set_up_and_answers() {
+    let server = LlamaServer::start(2048).unwrap();
+    let machine = Machine::with_shell();
+    let setup = ["setup", "llamacpp", "--url", &server.base_url()];
+    machine.angelia(&setup).assert_code(0).assert_stdout("2048").assert_stdout("executor: native");
+    let written = machine.angelia(&[&setup[..], &["--write"]].concat());
+    written.assert_code(0).assert_stdout("written").assert_stderr("-p llamacpp");
+    let checked = machine.angelia(&["providers", "check", "llamacpp"]);
+    checked.assert_code(0).assert_stdout("2048 tokens, as it says");
+    // The prompt of a plain profile with its tools is longer than this window.
+    let config = std::fs::read_to_string(machine.home().join("config.yaml")).unwrap();
+    let small = "executor: native\n    mode: model\n    max_output_tokens: 4";
+    machine.configure(&config.replace("executor: native", small));
+    let turn = run(&machine, &["-p", "llamacpp", "Say hello."]);
+    assert!(!turn.text().trim().is_empty(), "{turn:#?}");
+    assert_eq!(usage(&turn)["lane"], "local", "{turn:#?}");
+    machine.configure(&config);
+    machine.angelia(&["setup", "llamacpp", "--undo"]).assert_code(0);
+    assert!(!machine.home().join("config.yaml").exists(), "it was Angelia's own file");
+}

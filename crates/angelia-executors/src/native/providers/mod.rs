@@ -8,6 +8,7 @@
 //! - [`key`]: where a key comes from, and the key itself; `command_keys`: keys that a command prints.
 //! - [`model_window`]: how much models take; `short_request`: how their servers are asked.
 //! - `prices`: what models cost.
+//! - [`served_models`]: what a server at home has.
 
 mod address;
 pub mod built_in;
@@ -18,6 +19,7 @@ pub mod key;
 pub mod model_window;
 mod prices;
 pub mod provider;
+pub mod served_models;
 mod short_request;
 
 pub(super) use address::is_local_address;
@@ -28,3 +30,4 @@ pub use check::{KeyState, ProviderCheck, check_provider, provider_health};
 pub use key::{KeySource, ProviderKey, forget_key, load_key};
 pub use model_window::{ModelWindow, WindowSource};
 pub use provider::{ModelSettings, Provider};
+pub use served_models::{ServedModel, list_models};

@@ -55,12 +55,19 @@ impl<'a> ClientSetup<'a> {
             url: String::new(),
             key: KEY_PLACEHOLDER.to_owned(),
             model: model.map_or_else(default_model, str::to_owned),
+            calls_tools: true,
             key_file: clients.join(codex::KEY_FILE),
             acp: ProgramCall::find(environment, keys.home(), config_file, "acp")?,
         };
-        let folders = Folders::new(environment, clients)?;
+        let folders = Folders::new(environment, clients, keys.path().to_owned())?;
         let files = (client.files)(&folders)?;
         Ok(Self { client, keys, config, folders, files, connection })
+    }
+
+    /// Connects Angelia with a model of a server, instead of a client with Angelia.
+    pub(super) fn with_model(mut self, url: String, model: String, calls_tools: bool) -> Self {
+        self.connection = Connection { url, model, calls_tools, ..self.connection };
+        self
     }
 
     /// Prints what `--write` would write.
@@ -163,7 +170,10 @@ impl<'a> ClientSetup<'a> {
         } else {
             (None, file.path.clone())
         };
-        git_tracking::ensure_untracked(&path, self.client.name, environment)?;
+        // What our own configuration gets is no secret, and its owner may keep it in a repository.
+        if file.path != self.folders.config_file {
+            git_tracking::ensure_untracked(&path, self.client.name, environment)?;
+        }
         Ok(text)
     }
 

@@ -70,10 +70,12 @@ pub(super) enum EditRefusal {
 /// What a client needs to know to reach Angelia.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// The address without `/v1`.
+    /// The address of Angelia without `/v1`; for a server of models, that of its API.
     pub(super) url: String,
     pub(super) key: String,
     pub(super) model: String,
+    /// Whether the model calls tools.
+    pub(super) calls_tools: bool,
     /// Where the key is, for a client that reads it from a file.
     pub(super) key_file: PathBuf,
     /// The command line of `angelia acp`.
@@ -94,18 +96,21 @@ pub(super) struct Folders<'a> {
     pub(super) home: PathBuf,
     /// Files of ours for clients, in Angelia's home.
     pub(super) clients: PathBuf,
+    /// Angelia's own configuration.
+    pub(super) config_file: PathBuf,
 }
 
 impl<'a> Folders<'a> {
     pub(super) fn new(
         environment: &'a Environment,
         clients: PathBuf,
+        config_file: PathBuf,
     ) -> Result<Self, CommandError> {
         let home = environment.home().ok_or_else(|| {
             CommandError::new(Exit::Config, "cannot find the files of clients: HOME is not set")
                 .with_hint("set HOME")
         })?;
-        Ok(Self { environment, home, clients })
+        Ok(Self { environment, home, clients, config_file })
     }
 
     /// `$XDG_CONFIG_HOME`, else `~/.config`.
@@ -128,6 +133,7 @@ impl Connection {
             url: "http://127.0.0.1:4376".to_owned(),
             key: format!("angelia-{}", "0".repeat(64)),
             model: "claude/sonnet".to_owned(),
+            calls_tools: true,
             key_file: "/home/you/.angelia/clients/codex.key".into(),
             acp: ProgramCall {
                 program: "/usr/bin/angelia".into(),

@@ -31,7 +31,7 @@ pub(super) fn with_block(
     let open_line = !text.is_empty() && !text.ends_with('\n');
     let mut begin = format!(
         "{}: ours down to `<<<`, changes in it are lost; `angelia setup {tool} --undo` takes it away",
-        begin_prefix(tool)
+        begin_line(tool)
     );
     if base.is_none() {
         begin = format!("{begin} {NEW_FILE_FLAG}");
@@ -56,7 +56,7 @@ pub(super) fn with_block(
 
 /// Returns the text without the block of this tool.
 pub(super) fn without_block(text: &str, tool: &str) -> Result<Removal, EditRefusal> {
-    let Some(start) = find_line(text, &begin_prefix(tool), 0) else {
+    let Some(start) = find_line(text, &begin_line(tool), 0) else {
         return Ok(Removal { text: Some(text.to_owned()), mode: None });
     };
     let end = find_line(text, &end_line(tool), start).ok_or_else(|| {
@@ -87,11 +87,13 @@ pub(super) fn newline_of(text: &str) -> &'static str {
     }
 }
 
-fn begin_prefix(tool: &str) -> String {
+/// Returns how the line before a block begins.
+pub(super) fn begin_line(tool: &str) -> String {
     format!("# >>> angelia setup {tool}")
 }
 
-fn end_line(tool: &str) -> String {
+/// Returns the line after a block.
+pub(super) fn end_line(tool: &str) -> String {
     format!("# <<< angelia setup {tool}")
 }
 

@@ -4,7 +4,9 @@
 //!
 //! - [`client`]: what `setup` knows about a client; one file per client beside it.
 //! - [`apply`]: shows, writes and takes back; [`key_pickup`], [`git_tracking`]: what it checks.
-//! - [`marked_block`], [`json_entry`] (by [`json_text`]), [`own_file`]: how files are edited. Pure.
+//! - [`local_server`]: servers of models, which become a profile of ours; one file per server.
+//! - [`marked_block`], [`config_entries`], [`json_entry`] (by [`json_text`]), [`own_file`]: how files are
+//!   edited. Pure.
 //! - [`hermes`]: the names of Hermes' bus programs.
 
 mod aider;
@@ -12,15 +14,19 @@ mod apply;
 mod claude;
 mod client;
 mod codex;
+mod config_entries;
 mod git_tracking;
 pub(crate) mod hermes;
 mod jetbrains;
 mod json_entry;
 mod json_text;
 mod key_pickup;
+mod llamacpp;
 mod llm;
+mod local_server;
 mod marked_block;
 mod neovim;
+mod ollama;
 mod open_webui;
 mod own_file;
 #[cfg(test)]
@@ -53,6 +59,10 @@ pub(crate) enum SetupCommand {
     Neovim(ClientArgs),
     #[command(about = "JetBrains' IDEs: Angelia as an agent")]
     Jetbrains(ClientArgs),
+    /// Ollama: a profile of ours for one of its models.
+    Ollama(local_server::ServerArgs),
+    #[command(about = "llama.cpp: a profile of ours for its model")]
+    Llamacpp(local_server::ServerArgs),
     /// Make the programs of hermes-bus available under their own names, as links to Angelia.
     Hermes(hermes::HermesArgs),
 }
@@ -101,6 +111,7 @@ impl SetupCommand {
             | Self::Neovim(args)
             | Self::Jetbrains(args) => &args.change,
             Self::Codex(args) | Self::Aider(args) | Self::Llm(args) => &args.change,
+            Self::Ollama(args) | Self::Llamacpp(args) => &args.change,
         }
     }
 }
@@ -113,6 +124,12 @@ pub(crate) fn run(
 ) -> Result<Exit, CommandError> {
     let (client, model) = match command {
         SetupCommand::Hermes(args) => return hermes::run(args, environment),
+        SetupCommand::Ollama(args) => {
+            return local_server::run(&ollama::SERVER, args, environment, file);
+        }
+        SetupCommand::Llamacpp(args) => {
+            return local_server::run(&llamacpp::SERVER, args, environment, file);
+        }
         SetupCommand::Claude(_) => (&claude::CLIENT, None),
         SetupCommand::Codex(args) => (&codex::CLIENT, args.model.as_deref()),
         SetupCommand::Aider(args) => (&aider::CLIENT, args.model.as_deref()),

@@ -10,7 +10,7 @@ use super::{
 use crate::config::Environment;
 
 /// Every client. A new one is missing in the snapshot below.
-const CLIENTS: [&Client; 8] = [
+const CLIENTS: [&Client; 10] = [
     &super::claude::CLIENT,
     &super::codex::CLIENT,
     &aider::CLIENT,
@@ -19,6 +19,8 @@ const CLIENTS: [&Client; 8] = [
     &super::zed::CLIENT,
     &super::neovim::CLIENT,
     &super::jetbrains::CLIENT,
+    &super::ollama::SERVER.client,
+    &super::llamacpp::SERVER.client,
 ];
 
 fn environment() -> Environment {
@@ -27,7 +29,8 @@ fn environment() -> Environment {
 }
 
 fn folders(environment: &Environment) -> Folders<'_> {
-    Folders::new(environment, PathBuf::from("/home/you/.angelia/clients")).unwrap()
+    let home = PathBuf::from("/home/you/.angelia");
+    Folders::new(environment, home.join("clients"), home.join("config.yaml")).unwrap()
 }
 
 fn with(client: &Client, text: Option<&str>) -> Result<String, EditRefusal> {
