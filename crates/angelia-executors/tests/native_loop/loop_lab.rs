@@ -1,6 +1,6 @@
 //! The loop in an isolated home with one scripted provider, and its requests in one form for all APIs.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use angelia_core::model::{PermissionLevel, SandboxMode, SessionSpec};
 use angelia_executors::{
@@ -106,12 +106,6 @@ impl LoopLab {
 
     pub(crate) fn last_request(&self) -> RequestBody {
         self.requests().pop().unwrap()
-    }
-
-    /// Returns the pauses between the requests.
-    pub(crate) fn pauses(&self) -> Vec<Duration> {
-        let requests = self.server.model_requests();
-        requests.windows(2).map(|pair| pair[1].at - pair[0].at).collect()
     }
 }
 
