@@ -6,13 +6,14 @@
 //! or what a listed command starts by itself.
 //!
 //! - `word.rs`: words, and which parts of them are known before the script runs.
-//! - `reader.rs`: reads words, quotes, expansions and here-documents.
+//! - `reader.rs`: reads words, quotes and expansions; `here_documents.rs`: the texts after a line.
 //! - `parser.rs`: reads commands and the constructs around them.
 //! - `assignment.rs`: finds assignments among words.
 //! - `wrappers.rs`: the table of commands that run other commands.
 //! - `invocations.rs`: follows wrappers and nested shells to the programs that are started.
 
 mod assignment;
+mod here_documents;
 mod invocations;
 mod parser;
 mod reader;

@@ -4,7 +4,8 @@
 use super::{
     Unparsed,
     assignment::{is_array_assignment, split_assignment},
-    reader::{AwaitedDocument, Reader, WordPlace},
+    here_documents::AwaitedDocument,
+    reader::{Reader, WordPlace},
     word::{Assignment, Piece, Redirect, RedirectKind, Script, SimpleCommand, Word},
 };
 

@@ -1,9 +1,10 @@
-//! Reads the words of a script: quotes, expansions, substitutions and here-documents.
+//! Reads the words of a script: quotes, expansions and substitutions.
 
 use super::{
     Unparsed,
+    here_documents::AwaitedDocument,
     parser::End,
-    word::{Piece, Script, Word},
+    word::{Script, Word},
 };
 
 /// Scripts beyond this are not parsed.
@@ -21,13 +22,6 @@ pub(super) struct Reader {
     /// An enclosing construct awaits a here-document, so a newline in here would be ambiguous.
     pub(super) newline_is_ambiguous: bool,
     pub(super) script: Script,
-}
-
-pub(super) struct AwaitedDocument {
-    pub(super) index: usize,
-    pub(super) delimiter: String,
-    pub(super) quoted: bool,
-    pub(super) strips_tabs: bool,
 }
 
 /// Where a word stands: some characters end a word only in commands.
@@ -81,7 +75,7 @@ impl Reader {
     }
 
     /// The next character as it is, also a backslash before a newline.
-    fn next_raw(&mut self) -> Option<char> {
+    pub(super) fn next_raw(&mut self) -> Option<char> {
         let c = self.source.get(self.position).copied()?;
         self.position += 1;
         Some(c)
@@ -168,7 +162,11 @@ impl Reader {
     }
 
     /// Reads what stands in double quotes, or the rest of a here-document.
-    fn read_quoted_text(&mut self, word: &mut Word, end: Option<char>) -> Result<(), Unparsed> {
+    pub(super) fn read_quoted_text(
+        &mut self,
+        word: &mut Word,
+        end: Option<char>,
+    ) -> Result<(), Unparsed> {
         loop {
             match self.peek() {
                 None if end.is_none() => return Ok(()),
@@ -451,7 +449,7 @@ impl Reader {
         Ok(())
     }
 
-    fn absorb(&mut self, inner: Script) {
+    pub(super) fn absorb(&mut self, inner: Script) {
         let first = self.script.here_documents.len();
         self.script.here_documents.extend(inner.here_documents);
         self.script.commands.extend(inner.commands.into_iter().map(|mut command| {
@@ -460,51 +458,5 @@ impl Reader {
         }));
         self.script.arithmetic_names.extend(inner.arithmetic_names);
         self.script.text_names.extend(inner.text_names);
-    }
-
-    /// Reads the texts of the awaited here-documents. Called after a newline.
-    pub(super) fn read_here_documents(&mut self) -> Result<(), Unparsed> {
-        if self.newline_is_ambiguous {
-            return Err("a here-document starts inside a substitution");
-        }
-        for awaited in std::mem::take(&mut self.awaited) {
-            let mut text = String::new();
-            while let Some(line) = self.read_line() {
-                let stripped = line.trim_start_matches('\t');
-                let compared = if awaited.strips_tabs { stripped } else { &line };
-                if compared == awaited.delimiter {
-                    break;
-                }
-                if !awaited.quoted && line.ends_with('\\') {
-                    return Err("a line of a here-document ends with a backslash");
-                }
-                text.push_str(compared);
-                text.push('\n');
-            }
-            self.script.here_documents[awaited.index] = if awaited.quoted {
-                Some(text)
-            } else {
-                let mut inner = Self::new(&text, self.depth + 1)?;
-                let mut word = Word::default();
-                inner.read_quoted_text(&mut word, None)?;
-                self.absorb(inner.script);
-                let is_known = !word.pieces.iter().any(|piece| matches!(piece, Piece::Hole { .. }));
-                is_known.then_some(word.plain_text().unwrap_or_default())
-            };
-        }
-        Ok(())
-    }
-
-    fn read_line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let mut found = false;
-        while let Some(c) = self.next_raw() {
-            found = true;
-            if c == '\n' {
-                break;
-            }
-            line.push(c);
-        }
-        found.then_some(line)
     }
 }
