@@ -197,7 +197,8 @@ fn item(
         ReplyBlock::Tool { name, .. } | ReplyBlock::RawTool { name, .. } => {
             // An MCP server's tool is called by the server's name (`namespace`) and its own name,
             // unless the client has one name for both.
-            let is_one_name = memchr::memmem::find(context.request, name.as_bytes()).is_some();
+            let tool = format!(r#""name":"{name}""#);
+            let is_one_name = memchr::memmem::find(context.request, tool.as_bytes()).is_some();
             let (namespace, name) = match name.rsplit_once("__") {
                 Some((server, tool)) if server.starts_with("mcp__") && !is_one_name => {
                     (Some(server), tool)

@@ -384,6 +384,10 @@ impl Reader {
                 }
                 Some('$') => self.read_dollar(&mut unused, quoted)?,
                 Some('`') => self.read_backquotes(&mut unused, quoted)?,
+                Some('<' | '>') if self.peek_second() == Some('(') => {
+                    self.position += 1;
+                    self.read_substitution()?;
+                }
                 Some(_) => self.position += 1,
             }
         }

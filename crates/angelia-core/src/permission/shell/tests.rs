@@ -35,6 +35,8 @@ pub(crate) const SPELLINGS: &[&str] = &[
     // dash and bash join lines before they look between the backquotes.
     "echo `r\\\\\\\nm\\\n `",
     "echo `r'\\\n'm x`",
+    "echo ${y->(rm x)}",
+    "echo ${y-$>(nice rm x)}",
     "/bin/rm x",
     "r\\m x",
     "'rm' x",
