@@ -88,7 +88,7 @@ async fn e28_the_clock_of_silence_rings_whatever_the_connection_does() {
             let output = lab.turn([Reply::fault(fault), Reply::text("done")]).await;
             assert_eq!(output.answer(), "done", "{fault:?}");
             let [pause] = lab.pauses();
-            assert_backoff(pause - RINGS_AFTER, 0.5);
+            assert_backoff(pause.checked_sub(RINGS_AFTER).unwrap(), 0.5);
             detail_of(&output, "stream_dropped");
         }
         // After words, what was shown stays, and the answer goes on.
@@ -97,7 +97,7 @@ async fn e28_the_clock_of_silence_rings_whatever_the_connection_does() {
             let output = lab.turn([first.clone().with_cut(cut), Reply::text("the rest")]).await;
             assert!(output.answer().ends_with("the rest"), "{output:#?}");
             let [pause] = lab.pauses();
-            assert_backoff(pause - RINGS_AFTER, 0.5);
+            assert_backoff(pause.checked_sub(RINGS_AFTER).unwrap(), 0.5);
             let detail = detail_of(&output, "stream_dropped");
             assert!(detail["cause"].to_string().contains("said nothing"), "{detail}");
         }

@@ -87,9 +87,10 @@ fn a_choice_of_tools_reaches_the_provider_from_every_dialect() {
             for choice in &choices {
                 let context = format!("{path} {provider} {choice}");
                 let must_call = *choice == "required" || *choice == named;
-                server.script([match must_call {
-                    true => Reply::tool("find", json!({})),
-                    false => Reply::text("an answer"),
+                server.script([if must_call {
+                    Reply::tool("find", json!({}))
+                } else {
+                    Reply::text("an answer")
                 }]);
                 let model = format!("native/{provider}/m");
                 let answer = post(&serving.socket, path, &body(path, &model, &context, choice));
