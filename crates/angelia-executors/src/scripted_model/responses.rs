@@ -196,9 +196,12 @@ fn item(
         }
         ReplyBlock::Tool { name, .. } | ReplyBlock::RawTool { name, .. } => {
             // An MCP server's tool is called by the server's name (`namespace`) and its own name,
-            // unless the client has one name for both.
-            let tool = format!(r#""name":"{name}""#);
-            let is_one_name = memchr::memmem::find(context.request, tool.as_bytes()).is_some();
+            // unless the client offers it under one name, or by a tool that takes one name.
+            let offers = |name: &str| {
+                let tool = format!(r#""name":"{name}""#);
+                memchr::memmem::find(context.request, tool.as_bytes()).is_some()
+            };
+            let is_one_name = offers(name) || offers("tool_call");
             let (namespace, name) = match name.rsplit_once("__") {
                 Some((server, tool)) if server.starts_with("mcp__") && !is_one_name => {
                     (Some(server), tool)
