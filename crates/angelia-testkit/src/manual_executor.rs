@@ -164,20 +164,7 @@ impl Executor for ManualExecutor {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities {
-            replace_prompt: true,
-            append_prompt: true,
-            carry_history: true,
-            caller_tools: true,
-            tool_choice: false,
-            output_schema: true,
-            images: true,
-            steer: true,
-            fork: true,
-            resume: true,
-            model_mode: true,
-            iterations: false,
-        }
+        ExecutorCapabilities { tool_choice: false, iterations: false, ..ExecutorCapabilities::ALL }
     }
 
     fn probe<'a>(&'a self, _spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {

@@ -182,7 +182,7 @@ pub(super) struct LoopSetup {
     /// The session's directory as a real path.
     pub(super) cwd: PathBuf,
     pub(super) start: AgentStart,
-    /// Where requests that failed are written, if they are.
+    /// The folder for requests that failed; `None`: they are not written.
     pub(super) dumps: Option<DumpFolder>,
     pub(super) prefix_sha256: Arc<str>,
 }

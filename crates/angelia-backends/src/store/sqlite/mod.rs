@@ -1,9 +1,9 @@
 //! The store in one SQLite file that several processes may open.
 //!
 //! All writes of a process go through one thread, which commits everything that is queued in one
-//! transaction; reads use a few connections of their own. A process that only reads has no such thread. Ownership of a session is a row that
-//! names an [owner](crate::owners) and an epoch; it is checked in the same transaction as the
-//! owner's writes.
+//! transaction; reads use a few connections of their own. A process that only reads has no such
+//! thread. Ownership of a session is a row that names an [owner](crate::owners) and an epoch; it is
+//! checked in the same transaction as the owner's writes.
 //!
 //! - `open`, `migrations`: open a connection and bring the schema up to date.
 //! - `writer`: the writer thread; `readers`: the read connections; `checkpoint`: the thread that

@@ -61,7 +61,7 @@ struct ServerProcess {
     _binding: SessionBinding,
 }
 
-/// What a server says on its own.
+/// Listens to the notifications that a server sends on its own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerListener {
     pub(super) tools_changed: Arc<AtomicBool>,

@@ -67,6 +67,10 @@ impl NoticeQueue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
     }
 
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     fn take(&self) -> Vec<Notice> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -136,11 +140,7 @@ impl McpServers {
             servers.push(server);
         }
         let this = Self { servers, tools, notices, place };
-        (!this.servers.is_empty() || this.has_notices()).then_some(this)
-    }
-
-    fn has_notices(&self) -> bool {
-        !self.notices.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        (!this.servers.is_empty() || !this.notices.is_empty()).then_some(this)
     }
 
     fn is_searched(&self) -> bool {
