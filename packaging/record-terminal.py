@@ -20,7 +20,7 @@ COLUMNS, ROWS = 80, 40
 
 # What is typed, and what appears on the screen before the next step.
 STEPS = [
-    ('angelia run "hello"\n', "say !help"),
+    ('angelia run "hello"\n', "'!help'"),
     ("angelia run -s review '!ask cargo test'\n", "[y]es"),
     ("y\n", "You allowed"),
     ("angelia sessions list\n", "hello"),

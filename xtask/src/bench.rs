@@ -16,10 +16,16 @@ use crate::{
 /// - `bus`: the cost of a message, beside hermes-bus.
 /// - `search`: the time of a search over 10,000 sessions, and the cost of indexing.
 /// - `native`: the cost of our own loop and its answers to faults, beside the programs of vendors.
-const NAMES: [&str; 6] = ["turn", "http", "hosts", "bus", "search", "native"];
+/// - `dashboard`: the page in a real browser: weight, long lists and turns, fast text, many tabs.
+/// - `chat`: the cost of a chat message, with a thousand chats.
+const NAMES: [&str; 8] = ["turn", "http", "hosts", "bus", "search", "native", "dashboard", "chat"];
 
 /// The programs that a benchmark compares with and that nothing else needs, by their folder.
-const PEERS: [(&str, &str); 2] = [("http", "bench-python/litellm"), ("native", "bench-npm/pi")];
+const PEERS: [(&str, &str); 3] = [
+    ("http", "bench-python/litellm"),
+    ("native", "bench-npm/pi"),
+    ("native", "bench-python/hermes-agent"),
+];
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let known = NAMES.join(", ");

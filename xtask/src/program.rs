@@ -16,9 +16,22 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Returns the same cargo that runs xtask.
+/// Returns the same cargo that runs xtask, without the variables that `cargo run` has set for xtask.
+///
+/// The build script of `ring` watches those variables, so with them `cargo xtask test` and a plain
+/// `cargo build` would rebuild `ring`, and everything above it, each time they take turns.
+#[expect(clippy::disallowed_methods, reason = "xtask reads the environment only in this file")]
 pub(crate) fn cargo() -> Command {
-    command(env!("CARGO"))
+    let mut command = command(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let is_of_xtask = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if is_of_xtask {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Runs the command with its output shown, and fails unless it succeeds.
@@ -50,7 +63,7 @@ pub(crate) fn search_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }
 
-/// Returns the first file of this name on PATH or where administrators' programs are.
+/// Returns the first file of this name on PATH, in `/usr/sbin` or in `/sbin`.
 pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
     let path = search_path();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);

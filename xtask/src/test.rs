@@ -15,7 +15,7 @@ use crate::{
 /// The version that is built when cargo-nextest is not installed on the machine.
 const NEXTEST_VERSION: &str = "0.9.143";
 
-/// How much of the test suite runs.
+/// The part of the test suite that runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SuiteSize {
     /// Installs nothing and starts no real agent; for quick runs between two edits.
@@ -75,6 +75,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         steps.run("packages", dist::build_and_check);
         steps.run("soak", || soak::run(&[]).map(drop));
         steps.run("soak kill", || soak::run(&["kill".to_owned()]).map(drop));
+        steps.run("soak native", || soak::run(&["native".to_owned()]).map(drop));
     }
     Ok(steps.close())
 }

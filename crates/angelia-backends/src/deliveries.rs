@@ -1,21 +1,19 @@
 //! Texts that have to reach a channel, in a small SQLite file of its own. A reply is recorded
 //! before it is sent, so that a delivery in progress during a power failure is found again.
 
-use std::{
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
+use std::{path::Path, sync::Arc};
+
+use angelia_core::ports::{
+    ChannelDelivery, DeliveryFormat, DeliveryState, DeliveryStore, StoreError, StoreFuture,
 };
-
-use angelia_core::ports::{ChannelDelivery, DeliveryState, DeliveryStore, StoreError, StoreFuture};
 use jiff::Timestamp;
-use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{OptionalExtension as _, Row, params};
 
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::small_database::SmallDatabase;
 
-const SCHEMA: &str = "
+/// Each version of the file adds its statements.
+const SCHEMA: [&str; 2] = [
+    "
     CREATE TABLE IF NOT EXISTS deliveries (
         id TEXT PRIMARY KEY,
         channel TEXT NOT NULL,
@@ -28,63 +26,46 @@ const SCHEMA: &str = "
     ) STRICT;
     CREATE INDEX IF NOT EXISTS open_deliveries ON deliveries (created_at)
         WHERE state IN ('pending', 'attempting');
-";
+    ",
+    "
+    ALTER TABLE deliveries ADD COLUMN format TEXT NOT NULL DEFAULT 'plain';
+    ALTER TABLE deliveries ADD COLUMN file TEXT;
+    ALTER TABLE deliveries ADD COLUMN reply_to TEXT;
+    ALTER TABLE deliveries ADD COLUMN replaces TEXT;
+    ALTER TABLE deliveries ADD COLUMN sent_parts INTEGER NOT NULL DEFAULT 0;
+    ",
+];
 
-const COLUMNS: &str = "id, channel, text, created_at, state, attempts, may_repeat, error";
+const COLUMNS: &str = "id, channel, text, created_at, state, attempts, may_repeat, error, format, file, \
+                       reply_to, replaces, sent_parts";
 
 #[derive(Debug, Clone)]
 pub struct SqliteDeliveries {
-    path: PathBuf,
-    connection: Arc<Mutex<Connection>>,
+    database: SmallDatabase,
 }
 
 impl SqliteDeliveries {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let failed = |error: &dyn std::fmt::Display| file_error(path, error);
-        let connection = Connection::open(path).map_err(|error| failed(&error))?;
-        // Before SQLite creates the write-ahead log, which copies the mode of this file: both
-        // hold replies.
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-            .map_err(|error| failed(&error))?;
-        let prepare = || {
-            connection.busy_timeout(BUSY_TIMEOUT)?;
-            connection.pragma_update(None, "journal_mode", "wal")?;
-            connection.pragma_update(None, "synchronous", "full")?;
-            connection.execute_batch(SCHEMA)
-        };
-        prepare().map_err(|error| failed(&error))?;
-        Ok(Self { path: path.to_owned(), connection: Arc::new(Mutex::new(connection)) })
-    }
-
-    /// Runs `act` on a blocking thread, because it waits for the disk.
-    fn run_blocking<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> StoreFuture<'static, T> {
-        let this = self.clone();
-        Box::pin(async move {
-            let acting = tokio::task::spawn_blocking(move || {
-                let connection = this.connection.lock();
-                act(&connection).map_err(|error| file_error(&this.path, &error))
-            });
-            acting.await.unwrap_or_else(|error| {
-                let message = format!("the list of deliveries could not be used: {error}");
-                Err(StoreError::Failed { message })
-            })
-        })
+        Ok(Self { database: SmallDatabase::open(path, &SCHEMA)? })
     }
 }
 
 impl DeliveryStore for SqliteDeliveries {
     fn add<'a>(&'a self, delivery: &'a ChannelDelivery) -> StoreFuture<'a, ()> {
         let new = delivery.clone();
-        self.run_blocking(move |connection| {
+        self.database.run(move |connection| {
             let (state, attempts, may_repeat, error) = state_columns(&new.state);
             let sql = format!(
-                "INSERT INTO deliveries ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                "INSERT INTO deliveries ({COLUMNS})
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                  ON CONFLICT (id) DO NOTHING"
             );
             let at = new.created_at.as_microsecond();
+            let (format, file) = match &new.format {
+                DeliveryFormat::Plain => ("plain", None),
+                DeliveryFormat::Markdown => ("markdown", None),
+                DeliveryFormat::File(path) => ("file", path.to_str()),
+            };
             let row = params![
                 &*new.id,
                 &*new.channel,
@@ -93,7 +74,12 @@ impl DeliveryStore for SqliteDeliveries {
                 state,
                 attempts,
                 may_repeat,
-                error
+                error,
+                format,
+                file,
+                new.reply_to.as_deref(),
+                new.replaces.as_deref(),
+                new.sent_parts
             ];
             connection.prepare_cached(&sql)?.execute(row).map(drop)
         })
@@ -101,7 +87,7 @@ impl DeliveryStore for SqliteDeliveries {
 
     fn set<'a>(&'a self, id: &'a str, state: &'a DeliveryState) -> StoreFuture<'a, ()> {
         let (id, new) = (id.to_owned(), state.clone());
-        self.run_blocking(move |connection| {
+        self.database.run(move |connection| {
             let (state, attempts, may_repeat, error) = state_columns(&new);
             let sql = "UPDATE deliveries SET state = ?, attempts = ?, may_repeat = ?, error = ?
                        WHERE id = ? AND state IN ('pending', 'attempting')";
@@ -110,16 +96,26 @@ impl DeliveryStore for SqliteDeliveries {
         })
     }
 
+    fn set_sent_parts<'a>(&'a self, id: &'a str, parts: u32) -> StoreFuture<'a, ()> {
+        let id = id.to_owned();
+        self.database.run(move |connection| {
+            let sql = "UPDATE deliveries
+                       SET sent_parts = ?, state = 'pending', attempts = 0, may_repeat = 0
+                       WHERE id = ? AND state IN ('pending', 'attempting')";
+            connection.prepare_cached(sql)?.execute(params![parts, id]).map(drop)
+        })
+    }
+
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<ChannelDelivery>> {
         let id = id.to_owned();
-        self.run_blocking(move |connection| {
+        self.database.run(move |connection| {
             let sql = format!("SELECT {COLUMNS} FROM deliveries WHERE id = ?");
             connection.prepare_cached(&sql)?.query_row([id], delivery_from_row).optional()
         })
     }
 
     fn list_unfinished(&self) -> StoreFuture<'_, Vec<ChannelDelivery>> {
-        self.run_blocking(|connection| {
+        self.database.run(|connection| {
             let sql = format!(
                 "SELECT {COLUMNS} FROM deliveries WHERE state IN ('pending', 'attempting')
                  ORDER BY created_at, id"
@@ -129,7 +125,7 @@ impl DeliveryStore for SqliteDeliveries {
     }
 
     fn list(&self, limit: usize) -> StoreFuture<'_, Vec<ChannelDelivery>> {
-        self.run_blocking(move |connection| {
+        self.database.run(move |connection| {
             let sql = format!(
                 "SELECT {COLUMNS} FROM deliveries ORDER BY created_at DESC, id DESC LIMIT ?"
             );
@@ -139,7 +135,7 @@ impl DeliveryStore for SqliteDeliveries {
     }
 
     fn remove_finished(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        self.run_blocking(move |connection| {
+        self.database.run(move |connection| {
             let sql = "DELETE FROM deliveries
                        WHERE created_at < ? AND state IN ('delivered', 'failed')";
             connection.prepare_cached(sql)?.execute([before.as_microsecond()])
@@ -164,31 +160,37 @@ fn state_columns(state: &DeliveryState) -> StateColumns {
 
 fn delivery_from_row(row: &Row<'_>) -> rusqlite::Result<ChannelDelivery> {
     let text = |column: usize| row.get::<_, String>(column);
+    let optional = |column: usize| row.get::<_, Option<String>>(column);
     let (attempts, may_repeat) = (row.get(5)?, row.get(6)?);
     let state = match text(4)?.as_str() {
         "attempting" => DeliveryState::Attempting { attempts, may_repeat },
         "delivered" => DeliveryState::Delivered { attempts },
-        "failed" => DeliveryState::Failed {
-            attempts,
-            error: row.get::<_, Option<String>>(7)?.unwrap_or_default().into(),
-        },
+        "failed" => {
+            DeliveryState::Failed { attempts, error: optional(7)?.unwrap_or_default().into() }
+        }
         _ => DeliveryState::Pending { attempts, may_repeat },
     };
     Ok(ChannelDelivery {
         id: text(0)?.into(),
         channel: text(1)?.into(),
         text: text(2)?.into(),
+        format: match (text(8)?.as_str(), optional(9)?) {
+            ("file", Some(path)) => DeliveryFormat::File(path.into()),
+            ("markdown", _) => DeliveryFormat::Markdown,
+            _ => DeliveryFormat::Plain,
+        },
+        reply_to: optional(10)?.map(Arc::from),
+        replaces: optional(11)?.map(Arc::from),
+        sent_parts: row.get(12)?,
         created_at: Timestamp::from_microsecond(row.get(3)?).unwrap_or(Timestamp::UNIX_EPOCH),
         state,
     })
 }
 
-fn file_error(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Failed { message: format!("cannot use {}: {error}", path.display()) }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn new(id: &str, second: i64) -> ChannelDelivery {
@@ -196,6 +198,10 @@ mod tests {
             id: id.into(),
             channel: "webhook:ops".into(),
             text: "hello".into(),
+            format: DeliveryFormat::Plain,
+            reply_to: None,
+            replaces: None,
+            sent_parts: 0,
             created_at: Timestamp::from_second(second).unwrap(),
             state: DeliveryState::NEW,
         }
@@ -230,5 +236,37 @@ mod tests {
         assert_eq!(ledger.list(9).await.unwrap().len(), 1);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_file_of_an_older_version_gets_the_new_columns() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deliveries.db");
+        let old = rusqlite::Connection::open(&path).unwrap();
+        old.execute_batch(SCHEMA[0]).unwrap();
+        old.execute(
+            "INSERT INTO deliveries VALUES ('a', 'webhook:x', 't', 1, 'pending', 2, 0, NULL)",
+            [],
+        )
+        .unwrap();
+        drop(old);
+        let ledger = SqliteDeliveries::open(&path).unwrap();
+        let kept = ledger.get("a").await.unwrap().unwrap();
+        assert_eq!((kept.state.attempts(), &kept.format), (2, &DeliveryFormat::Plain));
+        let file = ChannelDelivery {
+            format: DeliveryFormat::File("x.txt".into()),
+            reply_to: Some("7".into()),
+            replaces: Some("8".into()),
+            ..new("b", 2)
+        };
+        ledger.add(&file).await.unwrap();
+        assert_eq!(ledger.get("b").await.unwrap(), Some(file));
+        ledger
+            .set("b", &DeliveryState::Attempting { attempts: 3, may_repeat: true })
+            .await
+            .unwrap();
+        ledger.set_sent_parts("b", 2).await.unwrap();
+        let next = ledger.get("b").await.unwrap().unwrap();
+        assert_eq!((next.sent_parts, next.state), (2, DeliveryState::NEW));
     }
 }

@@ -1,4 +1,4 @@
-//! When files were changed, read from the file system.
+//! Reads the change stamps of files from the file system.
 
 use std::{
     fs::{self, Metadata},
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 /// More files than this are not watched: looking at them every second would take too long.
 const MAX_FILES: usize = 10_000;
 
-/// A folder whose files change whenever somebody looks at a repository.
+/// Git's own folder, whose files change even when a program only reads the repository.
 const GIT_FOLDER: &str = ".git";
 
 /// Reads the times of files, except for those in Git's own folders and in Angelia's home, which
@@ -55,7 +55,8 @@ impl FileTimes for RealFileTimes {
         while let Some(folder) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                // The folder itself must be readable; one below it may be gone, or not be ours.
+                // The watched folder itself must be readable; a folder below it may be gone, or
+                // unreadable for us.
                 Err(error) if folder == real => return Err(failed(&error)),
                 Err(_) => continue,
             };

@@ -1,4 +1,4 @@
-//! Real paths: where a path leads on this machine once every symbolic link is followed.
+//! Real paths: resolves a path on this machine by following every symbolic link.
 
 use std::{
     collections::VecDeque,
@@ -45,8 +45,8 @@ impl PathResolver for RealPaths {
     }
 }
 
-/// Follows the links of an absolute path as the kernel does. What does not exist keeps its name.
-/// `/proc` is not followed: its links mean something else to every process.
+/// Follows the links of an absolute path as the kernel does. Components that do not exist keep
+/// their names. `/proc` is not followed, because its links differ for every process.
 fn real_path(path: &Path) -> PathBuf {
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = parts(path);

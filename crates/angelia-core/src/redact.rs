@@ -84,8 +84,8 @@ impl Redactor {
         if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
     }
 
-    /// Returns the text with the known values masked, but not what only looks like a secret: for a text
-    /// that a model works with, such as a file that it is about to change.
+    /// Returns the text with the known values masked, but not text that only looks like a secret.
+    /// For text that a model works with, such as a file that it is about to change.
     pub fn mask_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = self.known() else { return Cow::Borrowed(text) };
         let secrets: Vec<_> = known.values.find_iter(text).map(|hit| hit.range()).collect();

@@ -17,6 +17,7 @@ use angelia_core::{
 };
 
 use crate::{
+    delegation_slot::DelegationSlot,
     native::providers::ProviderCatalog,
     process::{
         AgentId, HomeId, OwnerId, ProcessMark,
@@ -48,6 +49,8 @@ pub struct ExecutorHost {
     pub prices: Arc<BTreeMap<Arc<str>, TokenPrice>>,
     /// The providers of models, for our own loop.
     pub providers: Arc<ProviderCatalog>,
+    /// Hands work of our own loop to other profiles.
+    pub delegation: DelegationSlot,
     /// Whether to keep warm processes: yes for a daemon, no for a single command.
     pub keep_warm: bool,
     /// Gets every line between us and the agents, in a self-test that is recorded.
@@ -72,7 +75,8 @@ impl ExecutorHost {
         self.mark_with_prefix("")
     }
 
-    /// Returns the mark for a program of the owner: it ends with us, but it is no agent's process.
+    /// Returns the mark for a program of the owner: it ends with us, but it does not belong to an
+    /// agent.
     pub(crate) fn fresh_command_mark(&self) -> Result<ProcessMark, Failure> {
         self.mark_with_prefix(COMMAND_PREFIX)
     }
@@ -92,6 +96,11 @@ impl ExecutorHost {
     /// Returns the directory with the configuration folders of agents in model mode.
     pub fn agents_dir(&self) -> PathBuf {
         self.work_dir.with_file_name("agents")
+    }
+
+    /// Returns the directory with the owner's logins at providers.
+    pub fn logins_dir(&self) -> PathBuf {
+        self.work_dir.with_file_name("logins")
     }
 
     /// Records that the agent with this mark works for `session`, until the binding is dropped.

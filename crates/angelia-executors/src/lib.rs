@@ -10,13 +10,14 @@
 //! - [`scripted_claude`]: Claude Code's side of its protocol, for the parrot and for tests.
 //! - [`scripted_model`]: a model on loopback whose answers the prompts script, for tests and the
 //!   self-test.
-//! - [`selftest`]: checks whether an installed agent does what we rely on.
+//! - [`selftest`]: checks whether an installed agent behaves as we expect.
 //! - [`wire_log`]: the lines between us and the agents of a self-test.
 //! - [`npm`]: programs that npm installs.
-//! - `billing`, `list_prices`, `prompt_prefix`: checks, prices and hashes that several executors need.
+//! - `billing`, `list_prices`, `prompt_prefix`: checks, prices and hashes that several executors
+//!   need.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
-//! - `real_path`: where a path leads once every link is followed.
+//! - `real_path`: follows every link of a path.
 //! - `process_link`: the pipes of a running child process.
 //! - `sealed_folder`: the configuration folder of an agent in model mode.
 //! - `turn_driver`: the event loop of a turn, over the protocol of an agent.
@@ -26,6 +27,7 @@ pub mod acp;
 mod billing;
 pub mod claude;
 pub mod codex;
+mod delegation_slot;
 mod emit;
 pub mod host;
 mod lenient;
@@ -52,6 +54,7 @@ use std::sync::Arc;
 
 use angelia_core::ports::Executor;
 
+pub use delegation_slot::DelegationSlot;
 pub use host::ExecutorHost;
 
 use self::{npm::NpmProgram, selftest::ScriptedAgent};
@@ -69,7 +72,7 @@ pub struct Registration {
     pub model_ids: ModelIds,
     /// The program, where npm can install it.
     pub npm: Option<&'static NpmProgram>,
-    /// How a scripted model drives this agent in a self-test, if there is one.
+    /// The setup with which a scripted model drives this agent in a self-test, if there is one.
     pub selftest: Option<&'static dyn ScriptedAgent>,
     pub build: fn(ExecutorHost) -> Arc<dyn Executor>,
 }

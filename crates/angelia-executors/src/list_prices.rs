@@ -1,5 +1,5 @@
-//! Vendors' list prices: how a model is found in a table of them, and what is said about one that is
-//! in none.
+//! Vendors' list prices: finds a model in a table, and builds the failure for a model without a
+//! price.
 
 use angelia_core::model::{Failure, FailureKind, TokenPrice};
 
@@ -12,8 +12,8 @@ pub(crate) fn find_price(table: &PriceTable, model: &str) -> Option<TokenPrice> 
     table.iter().find(|(id, _)| *id == family).map(|(_, price)| *price)
 }
 
-/// The failure of a turn whose cost limit cannot be kept. `setting`: what the owner can write;
-/// `as_of`: the day of the table.
+/// The failure of a turn whose cost limit cannot be kept. `setting`: the setting that the owner can
+/// add; `as_of`: the day of the table.
 pub(crate) fn unknown_price(model: &str, setting: &str, as_of: &str) -> Failure {
     let message = format!("the turn has a cost limit, and the price of `{model}` is unknown");
     let hint = format!(

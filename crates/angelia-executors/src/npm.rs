@@ -26,7 +26,7 @@ pub struct NpmProgram {
     pub(crate) install_hint: &'static str,
 }
 
-/// Where npm puts the launchers of the packages in a folder.
+/// The folder in which npm puts the launchers of packages.
 const LAUNCHERS: &str = "node_modules/.bin";
 
 impl NpmProgram {

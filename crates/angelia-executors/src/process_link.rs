@@ -2,7 +2,7 @@
 //! other.
 //!
 //! Outgoing lines are queued while reading continues. Otherwise a long prompt could deadlock with a
-//! program that blocks because nobody reads its output.
+//! program that blocks because its output is not read.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -23,13 +23,14 @@ use crate::{
     wire_log::{WireDirection, WireLog, WireTap},
 };
 
-/// Limits how long to wait for a program to exit after its output has ended.
+/// The longest wait for a program to exit after its output has ended.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limits how long to read output after the exit: a descendant may hold the pipe open forever.
+/// The longest time for which output is read after the exit: a descendant may hold the pipe open
+/// forever.
 const OUTPUT_DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
-/// Limits how long a program may take to read the lines that are queued at the end of a turn.
+/// The time that a program has to read the lines that are queued at the end of a turn.
 const FLUSH_LIMIT: Duration = Duration::from_millis(500);
 
 /// The number of trailing stderr lines that an error message quotes.
@@ -44,7 +45,7 @@ pub(crate) struct ProcessLink {
     pub(crate) child: Child,
     pub(crate) input: StdinQueue,
     pub(crate) output: StdoutReader,
-    /// Set when the program has exited: until when to read its output.
+    /// Set when the program has exited: the time until which its output is read.
     drain_until: Option<Instant>,
 }
 
@@ -66,7 +67,8 @@ pub(crate) struct StdoutReader {
 }
 
 impl ProcessLink {
-    /// Takes the pipes of a child. What passes through them is added to `log`, if there is one.
+    /// Takes the pipes of a child. The data that passes through them is added to `log`, if there is
+    /// one.
     pub(crate) fn new(mut child: Child, log: Option<&Arc<WireLog>>) -> Self {
         let pid = child.pid();
         let tap = |direction| log.map(|log| WireTap::new(Arc::clone(log), pid, direction));
@@ -124,7 +126,7 @@ impl ProcessLink {
         }
     }
 
-    /// Returns the failure of a turn whose program is gone; `when` says at which point.
+    /// Returns the failure of a turn whose program is gone; `when` names the point of the turn.
     pub(crate) async fn exit_failure(
         &mut self,
         program: &str,

@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Why a path has no real path.
+/// The reason why a path has no real path.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RealPathError {
     /// It leads through a link to something that does not exist, or has `..` after such a name.

@@ -89,7 +89,8 @@ impl SealedFolder {
         self.temporary_files().join(format!("{}-{name}", self.unique))
     }
 
-    /// Returns the environment with this folder as the home, and without what describes the owner.
+    /// Returns the environment with this folder as the home, and without variables that describe
+    /// the owner.
     pub(crate) fn seal(
         &self,
         mut environment: BTreeMap<OsString, OsString>,

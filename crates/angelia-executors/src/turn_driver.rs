@@ -1,6 +1,7 @@
-//! The event loop of a turn, the same for every agent. A [`TurnProtocol`] knows what to write and
-//! what the agent's output means; [`DrivenAgent`] knows when: it waits for the agent, the engine's
-//! controls, the cancellation and the timers at once, and sends one batch of events per input.
+//! The event loop of a turn, the same for every agent. A [`TurnProtocol`] encodes messages and
+//! translates the agent's output; [`DrivenAgent`] decides when: it waits for the agent, the
+//! engine's controls, the cancellation and the timers at once, and sends one batch of events per
+//! input.
 //!
 //! ```text
 //!   drain ─► begin ─► running ─► the protocol reports the end ─► last events ─► Ended
@@ -23,12 +24,12 @@ use tokio::{task::yield_now, time::timeout};
 
 use crate::turn_timers::{DueAction, STOP_TIMEOUT, StopTimers};
 
-/// Limits how long an agent may take to end its tools before it is closed.
+/// The time that an agent has to end its tools before it is closed.
 const WIND_DOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// One agent and its protocol: what to send, and what the agent's output means.
+/// One agent and its protocol: encodes messages for the agent, and translates its output.
 pub(crate) trait TurnProtocol: Send + 'static {
-    /// Something that has arrived: output of the agent, or a response that it waits for.
+    /// An input that has arrived: output of the agent, or a response that it waits for.
     type Input: Send;
 
     /// The interval at which a stop is repeated: one that arrives before the agent has started on
@@ -83,7 +84,7 @@ pub(crate) trait TurnProtocol: Send + 'static {
     /// running turn.
     fn end_of_output(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome>;
 
-    /// Describes why the agent is gone; `when` says at which point of the turn.
+    /// Describes why the agent is gone; `when` names the point of the turn.
     fn exit_failure(&mut self, when: &str) -> impl Future<Output = Failure> + Send;
 
     /// Adds the last events of a turn that has ended.
@@ -220,7 +221,7 @@ impl<P: TurnProtocol> DrivenAgent<P> {
     async fn give_up(&mut self, batch: &mut Vec<AgentEvent>) -> AgentOutcome {
         self.retired = true;
         self.protocol.give_up().await;
-        // The turn ends as interrupted, whatever the protocol would report.
+        // The turn ends as interrupted, regardless of the protocol's report.
         let _unused = self.protocol.end_of_output(batch);
         AgentOutcome::interrupted("interrupted; the agent did not react and is ended")
     }
@@ -231,7 +232,8 @@ impl<P: TurnProtocol> DrivenAgent<P> {
         let outcome =
             outcome.unwrap_or_else(|| AgentOutcome::failed(Failure::new(FailureKind::Agent, "")));
         match outcome.status {
-            // The translator only knows that the output ended; say how the agent exited instead.
+            // The translator only knows that the output ended; the exit of the agent is the better
+            // reason.
             TurnStatus::Failed(failure) if failure.kind == FailureKind::Agent => {
                 let failure = self.protocol.exit_failure("in the middle of the turn").await;
                 AgentOutcome { status: TurnStatus::Failed(failure), ..outcome }

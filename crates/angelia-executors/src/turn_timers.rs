@@ -1,11 +1,11 @@
-//! The timers of an agent that was asked to stop: when to ask it again, and when to give up on it.
+//! The timers of an agent that was asked to stop: the next request to stop, and the time to give
+//! up.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Limits how long an agent may take to stop. A healthy agent takes milliseconds; a slower one is
-/// stuck.
+/// The time that an agent has to stop. A healthy agent takes milliseconds; a slower one is stuck.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The timers of one turn. They run from the moment in which the agent is asked to stop.
@@ -29,8 +29,8 @@ pub(crate) enum DueAction {
 }
 
 impl StopTimers {
-    /// `repeat_interval` is how often a stop is repeated: a stop that arrives before the agent has
-    /// started on the prompt has no effect.
+    /// `repeat_interval` is the interval at which a stop is repeated: a stop that arrives before
+    /// the agent has started on the prompt has no effect.
     pub(crate) fn new(repeat_interval: Duration) -> Self {
         Self { repeat_interval, deadlines: None }
     }

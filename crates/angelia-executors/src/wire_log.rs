@@ -1,5 +1,5 @@
-//! A log of the lines between us and the agents of one host, for `angelia selftest --record`. No other
-//! command keeps one.
+//! A log of the lines between us and the agents of one host, for `angelia selftest --record`. No
+//! other command keeps one.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -67,7 +67,7 @@ impl WireLog {
     }
 }
 
-/// One direction of a process's pipes: cuts what passes into lines.
+/// One direction of a process's pipes: cuts the data into lines.
 #[derive(Debug)]
 pub(crate) struct WireTap {
     log: Arc<WireLog>,

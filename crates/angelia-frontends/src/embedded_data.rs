@@ -8,8 +8,8 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
-/// Accepts base64 with and without padding, and whatever the bits are that the last character has
-/// to spare: clients differ.
+/// Accepts base64 with and without padding, and any value of the spare bits of the last character,
+/// because clients differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()

@@ -9,13 +9,14 @@
 //! - [`chat`]: delivers texts to channels, where people read them.
 //! - `embedded_data`: bytes that clients embed as base64.
 //! - [`event_json`]: the public JSON form of an event.
+//! - [`hooks_in`]: signed webhooks that begin turns.
 //! - [`http`]: `/api` and `/healthz`, over TCP and over the Unix socket of the home.
 //! - [`mcp`]: tools for agents and other MCP clients.
 //! - [`schedules`]: runs turns at their times, and when files change.
 //! - [`socket`]: identifies the process at the other end of a Unix socket.
 //! - [`stdio`]: lines over stdin and stdout.
 //! - [`turn_service`]: one interface to turns, in this process or in the daemon.
-//! - `unattended_turn`: what turns share that nobody waits for: those of messages and schedules.
+//! - `unattended_turn`: code for turns without a waiting client: those of messages and schedules.
 
 pub mod acp;
 pub mod bridge;
@@ -25,6 +26,7 @@ pub mod bus_rules;
 pub mod chat;
 mod embedded_data;
 pub mod event_json;
+pub mod hooks_in;
 pub mod http;
 pub mod mcp;
 pub mod schedules;

@@ -1,4 +1,4 @@
-//! What turns share that nobody waits for: those of bus messages and of schedules.
+//! Shared code for turns without a waiting client: those of bus messages and of schedules.
 
 use angelia_core::{
     engine::{EngineError, TurnWatch},
@@ -6,7 +6,7 @@ use angelia_core::{
     ports::StoreError,
 };
 
-/// Why a turn could not be started.
+/// The reason why a turn could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
@@ -42,7 +42,8 @@ pub(crate) async fn wait_for_outcome(mut watch: TurnWatch) -> Result<Outcome, St
     Err(StoreError::Failed { message })
 }
 
-/// Returns what is sent of a turn: the answer, and how the turn ended if it did not complete.
+/// Returns the text that is sent for a turn: the answer, and how the turn ended if it did not
+/// complete.
 pub(crate) fn result_text(outcome: &Outcome) -> String {
     let text = outcome.text.trim_end();
     let more = match &outcome.status {

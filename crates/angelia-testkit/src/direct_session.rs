@@ -12,7 +12,8 @@ use std::{
 use angelia_core::{
     model::{
         ApprovalRequest, ApprovalStage, Content, Decision, Failure, NativeSessionId,
-        PermissionLevel, SessionId, SessionSpec, Turn, TurnId, TurnOptions, TurnOrigin, Verdict,
+        PermissionLevel, SessionId, SessionSpec, Turn, TurnId, TurnOptions, TurnOrigin, TurnTask,
+        Verdict,
     },
     ports::{
         Agent, AgentEvent, ConversationError, EmptyRecord, EventSender, Executor, OpenRequest,
@@ -48,12 +49,17 @@ pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 pub struct DirectSession {
     id: SessionId,
     pub agent: Box<dyn Agent>,
+    /// Who sends the next turns; `None`: the owner.
+    pub caller: Option<Arc<str>>,
     watch_report: ReportWatcher,
-    /// The session is unattended, so requests that nobody has decided are allowed.
+    /// The session is unattended, so requests without a decision are allowed.
     is_unattended: bool,
 }
 
 type ReportWatcher = Box<dyn FnMut(&ApprovalRequest, &TurnHandle) + Send>;
+
+/// A turn, the agent's end of it, and the receiver and handle of its viewer.
+pub(crate) type PreparedTurn = (Turn, TurnIo, mpsc::Receiver<Vec<AgentEvent>>, TurnHandle);
 
 type EventWatcher = Box<dyn FnMut(&AgentEvent, &TurnHandle) + Send>;
 
@@ -94,18 +100,20 @@ impl DirectSession {
         native: Option<&NativeSessionId>,
     ) -> Result<Self, Failure> {
         let id = SessionId::from_uuid(Uuid::now_v7());
-        let opening = OpenRequest { session: id, spec, native, record: &EmptyRecord };
+        let opening =
+            OpenRequest { session: id, spec, native, is_owners: true, record: &EmptyRecord };
         let agent = timeout(DEADLINE, executor.open(opening)).await.unwrap()?;
         Ok(Self {
             id,
             agent,
+            caller: None,
             watch_report: Box::new(|report, hands| hands.proceed(report)),
             is_unattended: spec.permissions.level == PermissionLevel::Unattended,
         })
     }
 
-    /// Passes reported calls to `watch`, which must answer them. Without it there is no objection to
-    /// any.
+    /// Passes reported calls to `watch`, which must answer them. Without it every reported call
+    /// proceeds.
     pub fn watch_reports(
         &mut self,
         watch: impl FnMut(&ApprovalRequest, &TurnHandle) + Send + 'static,
@@ -113,22 +121,30 @@ impl DirectSession {
         self.watch_report = Box::new(watch);
     }
 
-    /// Returns why the conversation `native` could not be resumed.
+    /// Returns the reason why the conversation `native` could not be resumed.
     pub async fn open_error(
         executor: &dyn Executor,
         spec: &SessionSpec,
         native: &NativeSessionId,
     ) -> ConversationError {
         let session = SessionId::from_uuid(Uuid::now_v7());
-        let opening = OpenRequest { session, spec, native: Some(native), record: &EmptyRecord };
+        let (native, record) = (Some(native), &EmptyRecord);
+        let opening = OpenRequest { session, spec, native, is_owners: true, record };
         match timeout(DEADLINE, executor.open(opening)).await.unwrap() {
-            Ok(_) => panic!("the conversation {native} was resumed"),
+            Ok(_) => panic!("the conversation {native:?} was resumed"),
             Err(error) => error,
         }
     }
 
     pub async fn prompt(&mut self, text: &str) -> TurnOutput {
         self.turn(TurnOrigin::Owner, vec![Content::text(text)], Box::new(|_, _| {})).await
+    }
+
+    /// Has the agent shorten its conversation.
+    pub async fn compact(&mut self) -> TurnOutput {
+        let (mut turn, io, events, hands) = self.prepare(Vec::new(), TurnOrigin::Owner, 64);
+        turn.options.task = TurnTask::Compact;
+        self.run_turn((turn, io, events, hands), Box::new(|_, _| {})).await
     }
 
     pub async fn prompt_remotely(&mut self, text: &str) -> TurnOutput {
@@ -147,9 +163,17 @@ impl DirectSession {
         &mut self,
         origin: TurnOrigin,
         input: Vec<Content>,
+        watch: EventWatcher,
+    ) -> TurnOutput {
+        let prepared = self.prepare(input, origin, 64);
+        self.run_turn(prepared, watch).await
+    }
+
+    async fn run_turn(
+        &mut self,
+        (turn, io, mut events, hands): PreparedTurn,
         mut watch: EventWatcher,
     ) -> TurnOutput {
-        let (turn, io, mut events, hands) = self.prepare(input, origin, 64);
         let emitted = Mutex::new(Vec::new());
         let listen = async {
             while let Some(batch) = events.recv().await {
@@ -187,12 +211,16 @@ impl DirectSession {
         input: Vec<Content>,
         origin: TurnOrigin,
         capacity: usize,
-    ) -> (Turn, TurnIo, mpsc::Receiver<Vec<AgentEvent>>, TurnHandle) {
+    ) -> PreparedTurn {
         let turn = Turn {
             id: TurnId::from_uuid(Uuid::now_v7()),
             session: self.id,
             input,
-            options: TurnOptions { can_ask: true, ..TurnOptions::new(origin) },
+            options: TurnOptions {
+                can_ask: true,
+                caller: self.caller.clone(),
+                ..TurnOptions::new(origin)
+            },
         };
         let (sender, events) = mpsc::channel(capacity);
         let (control, receiver) = mpsc::channel(64);

@@ -1,14 +1,15 @@
 //! The ports about files for engines without files: a path resolver that removes `..` and looks at
-//! nothing, and diffs that only name their files.
+//! nothing, diffs that only name their files, and sessions that have none.
 
 use std::{
+    io,
     path::{Component, PathBuf},
     sync::Arc,
 };
 
 use angelia_core::{
-    model::FileEdit,
-    ports::{BoxFuture, EditDiffer, KnownPlaces, PathResolver},
+    model::{FileEdit, SessionId},
+    ports::{BoxFuture, EditDiffer, KnownPlaces, PathResolver, SessionFiles},
 };
 
 #[derive(Debug)]
@@ -59,5 +60,15 @@ impl EditDiffer for NamedDiffs {
         let names = edits.iter().map(|edit| format!("--- a/{0}\n+++ b/{0}\n", edit.path.display()));
         let diff = (!edits.is_empty()).then(|| names.collect::<String>().into());
         Box::pin(std::future::ready(diff))
+    }
+}
+
+/// Has nothing to remove.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSessionFiles;
+
+impl SessionFiles for NoSessionFiles {
+    fn remove(&self, _session: SessionId) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     plain_http::{self, PlainResponse},
-    python_server::PythonServer,
+    script_server::ScriptServer,
 };
 
 /// The name of the model in requests; the server has only one and takes any name.
@@ -23,14 +23,14 @@ const READY_TIMEOUT: Duration = Duration::from_mins(1);
 /// The running server. Dropping it ends its process.
 #[derive(Debug)]
 pub struct LlamaServer {
-    process: PythonServer,
+    process: ScriptServer,
     address: SocketAddr,
 }
 
 impl LlamaServer {
     /// Starts the server with a window of `window` tokens and waits until the model is loaded.
     pub fn start(window: u32) -> Result<Self> {
-        let process = PythonServer::start("llama", "llama_server.py", [window.to_string()])?;
+        let process = ScriptServer::start_python("llama", "llama_server.py", [window.to_string()])?;
         let this = Self { address: process.address(), process };
         this.wait_until_ready()?;
         Ok(this)
@@ -64,6 +64,10 @@ impl LlamaServer {
         let headers = format!("host: {}\r\n", self.address);
         let request = plain_http::request_text(method, path, &headers, body);
         Ok(plain_http::exchange(stream, &request))
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub fn pid(&self) -> u32 {

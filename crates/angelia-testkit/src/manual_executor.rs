@@ -164,7 +164,13 @@ impl Executor for ManualExecutor {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities { tool_choice: false, iterations: false, ..ExecutorCapabilities::ALL }
+        ExecutorCapabilities {
+            tool_choice: false,
+            iterations: false,
+            delegates: false,
+            memory: false,
+            ..ExecutorCapabilities::ALL
+        }
     }
 
     fn probe<'a>(&'a self, _spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {

@@ -1,10 +1,13 @@
 """An MCP server for tests, on the official library: tools that a test can watch and break.
 
-Usage: mcp_server.py FOLDER [--many N] [--http]. FOLDER gets a file for everything that happens.
-With --http it serves on loopback until stdin ends, wants `x-test-key: open`, and prints its address.
+Usage: mcp_server.py FOLDER [--many N] [--http | --login ISSUER]. FOLDER gets a file for everything that
+happens. With --http it serves on loopback until stdin ends, wants `x-test-key: open`, and prints its address. With
+--login it wants a token of that issuer for its own address instead, as the library checks it; while FOLDER has a
+file `refuse`, it refuses the next token and removes the file.
 """
 
 import asyncio
+import json
 import os
 import pathlib
 import socket
@@ -14,12 +17,70 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
 
 FOLDER = pathlib.Path(sys.argv[1])
-server = MCPServer("watched")
 
 
 def note(name):
     with open(FOLDER / name, "a") as file:
         file.write(f"{os.getpid()}\n")
+
+
+class WatchedServer(MCPServer):
+    async def list_tools(self):
+        note("listed")
+        return await super().list_tools()
+
+
+class IssuedTokens:
+    """Asks the issuer about every token."""
+
+    def __init__(self, issuer):
+        # Imported here, because a server without logins must start fast.
+        from mcp.server.auth.provider import AccessToken
+
+        self.issuer, self.token_type = issuer, AccessToken
+
+    async def verify_token(self, token):
+        if (FOLDER / "refuse").exists():
+            (FOLDER / "refuse").unlink()
+            note("token-refused")
+            return None
+        about = await asyncio.to_thread(self.ask, token)
+        if not about:
+            note("token-unknown")
+            return None
+        note("token-accepted")
+        return self.token_type(token=token, client_id=about["client_id"], scopes=about["scope"].split(),
+                               resource=about.get("resource"), subject=about["sub"])
+
+    def ask(self, token):
+        import urllib.request
+
+        with urllib.request.urlopen(f"{self.issuer}/_test/token/{token}") as answer:
+            return json.load(answer)
+
+
+def listen():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    host, port = listener.getsockname()
+    return listener, f"http://{host}:{port}"
+
+
+def login_settings():
+    if "--login" not in sys.argv:
+        return {}
+    from mcp.server.auth.settings import AuthSettings
+
+    issuer = sys.argv[sys.argv.index("--login") + 1]
+    auth = AuthSettings(issuer_url=issuer, resource_server_url=f"{ADDRESS}/mcp",
+                        required_scopes=["tools"], validate_token_resource=True)
+    return {"auth": auth, "token_verifier": IssuedTokens(issuer)}
+
+
+SERVES = "--http" in sys.argv or "--login" in sys.argv
+LISTENER, ADDRESS = listen() if SERVES else (None, None)
+server = WatchedServer("watched", **login_settings())
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
@@ -106,7 +167,8 @@ def serve_http():
     app = server.streamable_http_app()
 
     async def guarded(scope, receive, send):
-        if scope["type"] == "http" and (b"x-test-key", b"open") not in scope["headers"]:
+        wants_key = scope["type"] == "http" and "--http" in sys.argv
+        if wants_key and (b"x-test-key", b"open") not in scope["headers"]:
             note("refused")
             await send({"type": "http.response.start", "status": 401,
                         "headers": [(b"www-authenticate", b"Bearer")]})
@@ -116,18 +178,15 @@ def serve_http():
             note(f"http-{scope['method']}")
         await app(scope, receive, send)
 
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    host, port = listener.getsockname()
-    print(f"http://{host}:{port}", flush=True)
+    print(ADDRESS, flush=True)
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
-    uvicorn.Server(uvicorn.Config(guarded, log_level="error")).run(sockets=[listener])
+    uvicorn.Server(uvicorn.Config(guarded, log_level="error")).run(sockets=[LISTENER])
 
 
 note("started")
 if "--many" in sys.argv:
     add_many(int(sys.argv[sys.argv.index("--many") + 1]))
-if "--http" in sys.argv:
+if SERVES:
     serve_http()
 else:
     server.run()

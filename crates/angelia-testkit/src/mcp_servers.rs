@@ -7,8 +7,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::{
-    python_server::{PythonServer, python_of, script},
     real::require_installed,
+    script_server::{ScriptServer, python_of, script},
 };
 
 /// The folder of `tests/python` with the official library.
@@ -31,7 +31,7 @@ fn reference_server(package: &str) -> Result<Value> {
     Ok(json!(require_installed(&path)?))
 }
 
-/// Returns the server that notes in a folder what happens to it, with `many` more tools.
+/// Returns the server that records its starts and calls in a folder, with `many` more tools.
 pub fn watched(folder: &Path, many: usize) -> Result<Value> {
     let python = python_of(PYTHON_GROUP)?;
     let args = json!([script(SCRIPT), folder, "--many", many.to_string()]);
@@ -39,7 +39,14 @@ pub fn watched(folder: &Path, many: usize) -> Result<Value> {
 }
 
 /// Starts the same server on loopback. It wants the header `x-test-key: open`.
-pub fn watched_over_http(folder: &Path) -> Result<PythonServer> {
+pub fn watched_over_http(folder: &Path) -> Result<ScriptServer> {
     let folder = folder.as_os_str().to_owned();
-    PythonServer::start(PYTHON_GROUP, SCRIPT, [folder, "--http".into()])
+    ScriptServer::start_python(PYTHON_GROUP, SCRIPT, [folder, "--http".into()])
+}
+
+/// Starts the same server on loopback. It wants tokens of this issuer for its own address, with the scope
+/// `tools`.
+pub fn watched_with_login(folder: &Path, issuer: &str) -> Result<ScriptServer> {
+    let folder = folder.as_os_str().to_owned();
+    ScriptServer::start_python(PYTHON_GROUP, SCRIPT, [folder, "--login".into(), issuer.into()])
 }

@@ -1,6 +1,7 @@
 //! A store in memory, for one process. It follows the same rules as the store on disk; the
 //! conformance suite checks both.
 
+mod browsers;
 mod reports;
 mod schedules;
 mod state;
@@ -13,9 +14,9 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, IdPrefix, Quota, SearchMatch,
-        SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId,
-        TurnRecord, TurnState, UsageQuery, UsageTotals,
+        ApprovalRecord, AuditEntry, AuditRecord, ColdStart, ExternalName, IdPrefix, Quota,
+        SearchMatch, SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule,
+        TurnEvent, TurnId, TurnRecord, TurnState, UsageQuery, UsageTotals,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
@@ -90,7 +91,7 @@ impl Store for MemoryStore {
 
     fn sessions(&self, page: Page) -> StoreFuture<'_, Vec<SessionRecord>> {
         self.run(|kept| {
-            let newest_first = kept.sessions.values().rev();
+            let newest_first = kept.sessions.values().rev().filter(|one| !one.is_hidden());
             Ok(newest_first
                 .filter(|one| page.before.is_none_or(|before| one.record.id.as_uuid() < before))
                 .take(page.limit)
@@ -110,14 +111,24 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> StoreFuture<'_, Vec<uuid::Uuid>> {
         self.run(|kept| {
-            let ids: Vec<uuid::Uuid> = match kind {
-                RecordKind::Session => kept.sessions.keys().map(|id| id.as_uuid()).collect(),
-                RecordKind::Turn => kept.turns.keys().map(|id| id.as_uuid()).collect(),
-                RecordKind::Approval => kept.approvals.keys().map(|id| id.as_uuid()).collect(),
-                RecordKind::Schedule => kept.schedules.keys().map(|id| id.as_uuid()).collect(),
-            };
+            let ids = kept.ids_of(kind);
             let (first, last) = prefix.range();
             Ok(ids.into_iter().filter(|id| (first..=last).contains(id)).take(limit).collect())
+        })
+    }
+
+    fn neighbours(
+        &self,
+        kind: RecordKind,
+        ids: Vec<uuid::Uuid>,
+    ) -> StoreFuture<'_, Vec<[Option<uuid::Uuid>; 2]>> {
+        self.run(|kept| {
+            let all = kept.ids_of(kind);
+            let beside = |id: &uuid::Uuid| {
+                let before = all.iter().rev().find(|other| *other < id);
+                [before.copied(), all.iter().find(|other| *other > id).copied()]
+            };
+            Ok(ids.iter().map(beside).collect())
         })
     }
 
@@ -199,7 +210,12 @@ impl Store for MemoryStore {
             Ok(newest_first
                 .filter(|turn| turn.number < before)
                 .map(|turn| &turn.record)
-                .filter(|record| session.is_none_or(|session| record.session == session))
+                .filter(|record| match session {
+                    Some(session) => record.session == session,
+                    None => {
+                        !kept.sessions.get(&record.session).is_some_and(SessionEntry::is_hidden)
+                    }
+                })
                 .take(page.limit)
                 .cloned()
                 .collect())
@@ -325,6 +341,10 @@ impl Store for MemoryStore {
 
     fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageTotals>> {
         self.run(|kept| Ok(kept.usage_totals(query)))
+    }
+
+    fn cold_starts(&self, query: UsageQuery, limit: usize) -> StoreFuture<'_, Vec<ColdStart>> {
+        self.run(|kept| Ok(kept.cold_starts(query, limit)))
     }
 
     fn save_quota(&self, quota: Quota) -> StoreFuture<'_, PendingCommit> {

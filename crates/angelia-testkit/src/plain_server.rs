@@ -10,10 +10,12 @@ use std::{
     thread,
 };
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 #[derive(Clone, Debug)]
 pub enum PlainAnswer {
     Json(u16, String),
+    /// The client is sent to another address.
+    Redirect(String),
     /// The request is read and never answered.
     Silence,
 }
@@ -36,12 +38,17 @@ impl PlainServer {
         thread::spawn(move || {
             let mut silent = Vec::new();
             for mut stream in listener.incoming().flatten() {
-                let Some(request) = read_request(&mut stream) else { continue };
-                let line = request.lines().next().unwrap_or_default();
+                let Some(request) = PlainRequest::read(&mut stream) else { continue };
+                let line = &request.line;
                 let wanted = line.strip_suffix(" HTTP/1.1").unwrap_or(line).to_owned();
-                log.lock().unwrap().push(request);
+                log.lock().unwrap().push(request.text());
+                let mut location = String::new();
                 let (status, body) = match answers.get(wanted.as_str()) {
                     Some(PlainAnswer::Json(status, body)) => (*status, body.as_str()),
+                    Some(PlainAnswer::Redirect(to)) => {
+                        location = format!("location: {to}\r\n");
+                        (307, "")
+                    }
                     Some(PlainAnswer::Silence) => {
                         silent.push(stream);
                         continue;
@@ -52,7 +59,7 @@ impl PlainServer {
                 let _left = write!(
                     stream,
                     "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-                     connection: close\r\n\r\n{body}",
+                     {location}connection: close\r\n\r\n{body}",
                     body.len()
                 );
             }
@@ -71,25 +78,41 @@ impl PlainServer {
     }
 }
 
-fn read_request(stream: &mut TcpStream) -> Option<String> {
-    let mut reader = BufReader::new(stream);
-    let mut request = String::new();
-    reader.read_line(&mut request).ok()?;
-    request.truncate(request.trim_end().len());
-    request.push('\n');
-    let mut length = 0;
-    loop {
+/// A request as a server reads it.
+#[derive(Debug)]
+pub(crate) struct PlainRequest {
+    pub(crate) line: String,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl PlainRequest {
+    pub(crate) fn read(stream: &mut TcpStream) -> Option<Self> {
+        let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        let name = name.to_ascii_lowercase();
-        if name == "content-length" {
-            length = value.trim().parse().ok()?;
+        line.truncate(line.trim_end().len());
+        let mut headers = Vec::new();
+        let mut length = 0;
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).ok()?;
+            let Some((name, value)) = header.trim_end().split_once(':') else { break };
+            let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
+            if name == "content-length" {
+                length = value.parse().ok()?;
+            }
+            headers.push((name, value));
         }
-        request += &[&name, ": ", value.trim(), "\n"].concat();
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        Some(Self { line, headers, body: String::from_utf8_lossy(&body).into_owned() })
     }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    request += &String::from_utf8_lossy(&body);
-    Some(request)
+
+    /// Returns the line, the headers and the body.
+    fn text(&self) -> String {
+        let headers = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n"));
+        [self.line.as_str(), "\n", &headers.collect::<String>(), &self.body].concat()
+    }
 }

@@ -1,5 +1,5 @@
 //! Reads `/proc`: finds the processes that carry an agent's mark (an environment variable), and
-//! answers what tests ask about a process. Works only on Linux.
+//! returns facts about a process that tests check. Works only on Linux.
 
 use std::{
     collections::BTreeSet,
@@ -69,7 +69,7 @@ pub(crate) fn stat_field(folder: &Path, field: usize) -> Option<String> {
     rest.split_whitespace().nth(field).map(str::to_owned)
 }
 
-/// Returns whether a process is the one that Angelia starts to end its children after its own death.
+/// Returns whether this is the process that ends Angelia's children after Angelia's own death.
 pub fn is_owner_watch(pid: i32) -> bool {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut arguments = command.split(|byte| *byte == 0).skip(1);

@@ -37,7 +37,7 @@ pub fn fake_cli() -> Result<PathBuf, ProgramError> {
     find("fake-cli", &["src/bin/fake-cli", "../angelia-executors/src/scripted_claude"])
 }
 
-/// Returns an ACP agent that does what its prompts say.
+/// Returns an ACP agent that follows the instructions in its prompts.
 pub fn acp_fake() -> Result<PathBuf, ProgramError> {
     find("acp-fake", &["src/bin/acp-fake.rs"])
 }

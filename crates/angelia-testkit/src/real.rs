@@ -143,7 +143,7 @@ pub(crate) fn contains_file_named(folder: &Path, text: &str) -> bool {
 }
 
 /// Returns the suffix of the vendor's platform-specific npm packages.
-fn platform() -> String {
+pub(crate) fn platform() -> String {
     let system = if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS };
     let processor = match std::env::consts::ARCH {
         "x86_64" => "x64",

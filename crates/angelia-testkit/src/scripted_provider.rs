@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use angelia_executors::{
     native::{
         provider::{Api, QuirkOverrides},
-        providers::{ModelSettings, Provider, ProviderCatalog},
+        providers::{KeyRotation, ModelSettings, Provider, ProviderCatalog},
     },
     scripted_model::ModelServer,
 };
@@ -37,6 +37,7 @@ pub fn provider_at(base_url: &str, api: Api) -> Provider {
         api,
         base_url: base_url.into(),
         keys: Vec::new(),
+        rotate: KeyRotation::default(),
         headers: BTreeMap::new(),
         quirks: QuirkOverrides::default(),
         models: BTreeMap::from([("m".into(), settings)]),

@@ -1,4 +1,5 @@
-//! What an agent emitted during one turn, with accessors that panic where a test expects something.
+//! The output of an agent during one turn, with accessors that panic where a test expects
+//! something.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

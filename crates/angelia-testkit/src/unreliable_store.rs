@@ -1,5 +1,5 @@
-//! The store as one process sees it. The test can make it fail for a while, make single writes fail,
-//! or kill the process: from then on it can neither read nor write, and its leases have no owner.
+//! A store as one process uses it. A test can make it fail for a while, make single writes fail, or
+//! kill the process: from then on it can neither read nor write, and its leases have no owner.
 #![expect(clippy::unwrap_used, reason = "a test double fails by panicking")]
 
 use std::sync::{
@@ -9,20 +9,21 @@ use std::sync::{
 
 use angelia_core::{
     model::{
-        ApprovalRecord, AuditEntry, AuditRecord, EventKind, ExternalName, IdPrefix, Occurrence,
-        Quota, ScheduleId, ScheduleRecord, ScheduleSummary, SearchMatch, SearchQuery, Seq,
-        SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId, TurnRecord,
-        TurnState, UsageQuery, UsageTotals,
+        ApprovalRecord, AuditEntry, AuditRecord, BrowserRecord, ColdStart, EventKind, ExternalName,
+        IdPrefix, Occurrence, Quota, ScheduleId, ScheduleRecord, ScheduleSummary, SearchMatch,
+        SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId,
+        TurnRecord, TurnState, UsageQuery, UsageTotals,
     },
     ports::{
-        ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
-        OpenText, Page, PendingCommit, RecordKind, RequestClaim, ScheduleAdvance, ScheduleChange,
-        ScheduleStore, SearchUpkeep, SessionQuery, Store, StoreError, StoreFuture, TurnFilter,
+        ApprovalFilter, AuditQuery, BoxFuture, BrowserStore, ClaimOutcome, HistoryEntry, Lease,
+        NewTurn, OpenText, Page, PendingCommit, RecordKind, RequestClaim, ScheduleAdvance,
+        ScheduleChange, ScheduleStore, SearchUpkeep, SessionQuery, Store, StoreError, StoreFuture,
+        TurnFilter,
     },
 };
 use jiff::Timestamp;
 
-/// How a write fails.
+/// The kind of failure of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
     /// `ENOSPC`
@@ -110,14 +111,14 @@ impl UnreliableStore {
         self.write_count.load(Ordering::SeqCst)
     }
 
-    /// Counts a write and returns how it fails, if it does.
+    /// Counts a write and returns its fault, if it fails.
     fn next_fault(&self) -> Option<WriteFault> {
         let number = self.write_count.fetch_add(1, Ordering::SeqCst) + 1;
         let faults = self.faults.lock().unwrap();
         faults.fault.filter(|_| (faults.from..faults.until).contains(&number))
     }
 
-    /// The store as other processes see it.
+    /// The store that other processes use.
     pub fn disk(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
@@ -215,6 +216,14 @@ impl Store for UnreliableStore {
         limit: usize,
     ) -> StoreFuture<'_, Vec<uuid::Uuid>> {
         self.unless_failing(|store| store.find_ids(kind, prefix, limit))
+    }
+
+    fn neighbours(
+        &self,
+        kind: RecordKind,
+        ids: Vec<uuid::Uuid>,
+    ) -> StoreFuture<'_, Vec<[Option<uuid::Uuid>; 2]>> {
+        self.unless_failing(|store| store.neighbours(kind, ids))
     }
 
     fn delete_session(&self, id: SessionId) -> StoreFuture<'_, ()> {
@@ -345,6 +354,10 @@ impl Store for UnreliableStore {
         self.unless_failing(|store| store.usage(query))
     }
 
+    fn cold_starts(&self, query: UsageQuery, limit: usize) -> StoreFuture<'_, Vec<ColdStart>> {
+        self.unless_failing(|store| store.cold_starts(query, limit))
+    }
+
     fn save_quota(&self, quota: Quota) -> StoreFuture<'_, PendingCommit> {
         self.unless_failing(|store| store.save_quota(quota))
     }
@@ -387,6 +400,29 @@ impl Store for UnreliableStore {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
+    }
+}
+
+impl BrowserStore for UnreliableStore {
+    fn add_browser(&self, browser: BrowserRecord) -> StoreFuture<'_, ()> {
+        self.write(|store| store.add_browser(browser))
+    }
+
+    fn browsers(&self) -> StoreFuture<'_, Vec<BrowserRecord>> {
+        self.unless_failing(|store| store.browsers())
+    }
+
+    fn note_browser_use(
+        &self,
+        id: uuid::Uuid,
+        used_at: Timestamp,
+        expires_at: Timestamp,
+    ) -> StoreFuture<'_, ()> {
+        self.write(|store| store.note_browser_use(id, used_at, expires_at))
+    }
+
+    fn remove_browser(&self, id: uuid::Uuid) -> StoreFuture<'_, bool> {
+        self.write(|store| store.remove_browser(id))
     }
 }
 

@@ -8,7 +8,7 @@
 //! - [`frame`]: length-prefixed frames, for the bus.
 //! - [`sse`]: server-sent events, for the HTTP interfaces.
 //! - [`near_json`]: JSON of callers whose JSON library is not strict.
-//! - [`limits`]: how much memory a peer can make us hold.
+//! - [`limits`]: bounds on the memory that a peer can make us hold.
 //!
 //! Two rules hold throughout. However a stream is cut into reads, the frames are the same; and no
 //! input is an error that ends the stream: a frame that is too long is skipped and reported.

@@ -5,7 +5,7 @@
 /// Generous, because agents send images and whole files in one line.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
-/// Limits how much of a line that is too long is kept, to identify it in a report.
+/// The length of the beginning that is kept of a line that is too long, to identify it in a report.
 pub const HEAD_BYTES: usize = 256;
 
 /// Room offered for one read: the capacity of a pipe on Linux.

@@ -11,6 +11,7 @@ use angelia_backends::{
     edit_diff::FileDiffs,
     owners::{OwnerLock, OwnerRegistry},
     paths::RealPaths,
+    session_files::SessionFolders,
     store::SqliteStore,
 };
 use angelia_core::{
@@ -18,13 +19,13 @@ use angelia_core::{
     model::{AuditAction, AuditActor, AuditEntry},
     ports::{
         BoxFuture, Clock, CommandOutput, CommandRunner, CommandSpec, CommandStartError, Executor,
-        Store,
+        Store, WorkDelegation,
     },
     redact::Redactor,
     task::TaskGroup,
 };
 use angelia_executors::{
-    ExecutorHost,
+    DelegationSlot, ExecutorHost,
     native::providers::ProviderCatalog,
     process::{
         HomeId, OwnerId, ShellCommands, owner_watch::OwnerWatch, session_binding,
@@ -43,12 +44,13 @@ use crate::{
     },
     clock::SystemClock,
     config::{Config, ConfigErrors, Environment, Home, HomeError},
+    delegation::EngineDelegation,
     live_agents,
     live_config::{ConfigSource, LiveConfig},
     profiles::ConfiguredProfiles,
 };
 
-/// How long the leftover processes of a dead angelia may take to end by themselves.
+/// The time that leftover processes of a dead angelia get to end by themselves.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
 
 /// The context of every command: its environment, its home, and the configuration in force.
@@ -62,7 +64,7 @@ pub(crate) struct App {
     pub(crate) live_config: Arc<LiveConfig>,
     /// The file the configuration was read from, if not from the home.
     pub(crate) config_file: Option<PathBuf>,
-    /// Why the file cannot be used, in a command that goes on without it.
+    /// The error of a file that cannot be used, in a command that goes on without it.
     pub(crate) config_error: Option<ConfigErrors>,
 }
 
@@ -110,12 +112,12 @@ impl App {
         }
     }
 
-    /// Returns the hash of where the configuration comes from.
+    /// Returns a hash of the configuration's sources: the path of its file, and its variables.
     pub(crate) fn config_source_sha256(&self) -> String {
         self.config.source_sha256(&self.live_config.source().path())
     }
 
-    /// Returns whether flags of this command set something that its daemon does not know.
+    /// Returns whether flags of this command set something that the daemon does not know.
     pub(crate) fn has_flags(&self) -> bool {
         !self.live_config.source().flags.is_empty()
     }
@@ -138,7 +140,7 @@ impl From<ConfigErrors> for CommandError {
     }
 }
 
-/// The store of a home, opened by this process, and nothing that runs.
+/// The store of a home, opened by this process without an engine.
 #[derive(Clone)]
 pub(crate) struct HomeStore {
     owner: Arc<OwnerLock>,
@@ -173,8 +175,8 @@ impl HomeStore {
         Ok(Arc::new(store.map_err(CommandError::internal)?))
     }
 
-    /// Adds a row to the audit for something that the owner has done with a command. What has been
-    /// done stays done, so a row that cannot be written is only reported.
+    /// Adds a row to the audit for an action that the owner has taken with a command. The action
+    /// cannot be undone, so a row that cannot be written is only reported.
     pub(crate) async fn record_audit(home: &Home, action: AuditAction, subject: String) {
         let entry = AuditEntry {
             at: Timestamp::now(),
@@ -202,10 +204,12 @@ pub(crate) struct LocalEngine {
     pub(crate) tasks: TaskGroup,
     /// Runs the programs that hooks and rules of the bus name.
     pub(crate) commands: Arc<dyn CommandRunner>,
-    /// Masks secrets in what agents and commands write; executors have clones of it.
+    /// Masks secrets in the output of agents and commands; executors have clones of it.
     pub(crate) redactor: Redactor,
     /// The providers of models, which executors share.
     pub(crate) providers: Arc<ProviderCatalog>,
+    /// Hands work of our own loop to other profiles; its executor finds it here.
+    _delegation: Arc<dyn WorkDelegation>,
     /// The tasks that write the files of `sessions.snapshots`.
     snapshots: TaskGroup,
     /// Ends the agents if this process is killed.
@@ -239,6 +243,7 @@ impl LocalEngine {
         let redactor = host.redactor.clone();
         let providers = Arc::clone(&host.providers);
         let executors = build_executors(&host);
+        let delegation_slot = host.delegation.clone();
         let commands = Arc::new(ShellCommands::new(host));
         let engine = Engine::new(EngineParts {
             store: Arc::clone(&store),
@@ -249,8 +254,9 @@ impl LocalEngine {
                 angelia_executors::agent_files(),
             )),
             edits: Arc::new(FileDiffs),
+            session_files: Arc::new(SessionFolders::new(&app.home.sessions_dir())),
             executors: executors.clone(),
-            limits: engine_limits(app),
+            limits: EngineLimits { reviews: keep_warm, ..engine_limits(app) },
             // A group of its own: turns end before the processes they use.
             tasks: TaskGroup::new(),
         });
@@ -271,7 +277,20 @@ impl LocalEngine {
             crate::snapshots::spawn_writer(&engine, app.home.snapshots_dir(), &snapshots);
         }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
-        Ok(Self { engine, store, profiles, tasks, commands, redactor, providers, snapshots, watch })
+        let delegation = EngineDelegation::start((app, &engine, &store), &profiles, keep_warm);
+        delegation_slot.fill(&delegation);
+        Ok(Self {
+            engine,
+            store,
+            profiles,
+            tasks,
+            commands,
+            redactor,
+            providers,
+            _delegation: delegation,
+            snapshots,
+            watch,
+        })
     }
 
     /// Returns the turns of this engine. `overrides` change the specification of new sessions.
@@ -297,7 +316,8 @@ impl LocalEngine {
     }
 }
 
-/// Registers a command that has no store as an owner of agents, and prepares what its executors need.
+/// Registers a command that has no store as an owner of agents, and prepares the host of its
+/// executors.
 fn register_host(
     app: &App,
     command: &'static str,
@@ -310,10 +330,10 @@ fn register_host(
     Ok((owner, host))
 }
 
-/// Executors without an engine, for a command that only looks at agents.
+/// Executors without an engine, for a command that only inspects agents.
 pub(crate) struct StandaloneExecutors {
     all: Vec<Arc<dyn Executor>>,
-    tasks: TaskGroup,
+    pub(crate) host: ExecutorHost,
     /// Without its lock another angelia would end the probes as leftovers of a dead one.
     _owner: OwnerLock,
 }
@@ -321,7 +341,7 @@ pub(crate) struct StandaloneExecutors {
 impl StandaloneExecutors {
     pub(crate) fn start(app: &App, command: &'static str) -> Result<Self, CommandError> {
         let (owner, host) = register_host(app, command)?;
-        Ok(Self { all: build_executors(&host), tasks: host.tasks, _owner: owner })
+        Ok(Self { all: build_executors(&host), host, _owner: owner })
     }
 
     pub(crate) fn all(&self) -> &[Arc<dyn Executor>] {
@@ -332,11 +352,11 @@ impl StandaloneExecutors {
         for executor in &self.all {
             executor.close().await;
         }
-        self.tasks.shutdown(Duration::from_secs(5)).await;
+        self.host.tasks.shutdown(Duration::from_secs(5)).await;
     }
 }
 
-/// What executors need, in a process without an engine.
+/// The host of executors in a process without an engine.
 pub(crate) struct StandaloneHost {
     host: ExecutorHost,
     /// Without its lock another angelia would end the agents as leftovers of a dead one.
@@ -356,8 +376,8 @@ impl StandaloneHost {
         &self.host
     }
 
-    /// Returns a host whose agents have their home in these folders, and nothing of the owner's but
-    /// where programs are: for a self-test.
+    /// Returns a host whose agents have their home in these folders. Of the owner's environment it
+    /// keeps only the search path of programs. For a self-test.
     pub(crate) fn host_in(
         &self,
         folders: &PrivateFolders,
@@ -450,12 +470,13 @@ fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost
         current_exe,
         prices: Arc::new(app.config.prices()),
         providers: Arc::new(ProviderCatalog::new(providers, environment)),
+        delegation: DelegationSlot::default(),
         keep_warm,
         wire_log: None,
     })
 }
 
-/// Returns what masks the secrets of the environment and of the configuration.
+/// Returns a redactor that masks the secrets of the environment and of the configuration.
 pub(crate) fn redactor(app: &App) -> Redactor {
     Redactor::new(secret_values(&app.environment).into_iter().chain(app.config.secrets()))
 }

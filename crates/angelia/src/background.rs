@@ -1,9 +1,10 @@
-//! Starting a daemon of this home in the background, and ending one. Shared by the daemon itself
-//! and by a bus that runs alone.
+//! Starts a daemon of this home in the background, and ends one. Shared by the daemon itself and by
+//! a bus that runs alone.
 
 use std::{
     ffi::OsString,
     fs::{self, OpenOptions},
+    io::Write as _,
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
     process::ExitStatus,
@@ -32,7 +33,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) struct FailedStart {
     /// `None`: an exit code that a daemon does not give by itself.
     pub(crate) exit: Option<Exit>,
-    /// What it has written to its log.
+    /// The text that it has written to its log.
     pub(crate) words: String,
 }
 
@@ -83,39 +84,48 @@ fn read_log_from(path: &Path, begin: u64) -> String {
     let words = String::from_utf8_lossy(&log[begin..]);
     let words = words.trim();
     let words = words.strip_prefix("angelia: ").unwrap_or(words);
-    if words.is_empty() {
-        format!("it said nothing; see {}", path.display())
-    } else {
-        words.to_owned()
+    if words.is_empty() { explain_silence(path) } else { words.to_owned() }
+}
+
+/// Says why a daemon has left no word in its log. One that cannot be written swallows the reason.
+fn explain_silence(path: &Path) -> String {
+    let log = OpenOptions::new().append(true).open(path);
+    match log.and_then(|mut log| log.write_all(b"\n")) {
+        Ok(()) => format!("it said nothing; see {}", path.display()),
+        Err(error) => format!(
+            "its log {} cannot be written: {error}; check the space on the disk, then try again",
+            path.display()
+        ),
     }
 }
 
-/// Why a process was not ended.
+/// The reason why a process was not ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EndFailure {
-    /// It is not proven to be the one that is meant, so it got no signal.
+    /// The process could not be identified, so it got no signal.
     NotProven,
-    /// It does not react.
+    /// The process does not react.
     StillRunning,
 }
 
-/// A process that is proven to be the one that is meant.
+/// A process that the kernel has identified as the wanted one.
 pub(crate) struct ProvenProcess {
     pub(crate) pid: u32,
     handle: ProcessHandle,
 }
 
 impl ProvenProcess {
-    /// Asks the kernel whether a process is the one that is meant. `is_running` says whether the
-    /// process holds what it serves; `is_proven` whether the kernel proves that. A process that has
-    /// released everything needs no proof, because it gets no signal. `None`: it is gone.
+    /// Asks the kernel whether this pid is the wanted process. `is_running` returns whether the
+    /// process still holds its files; `is_proven` returns whether the kernel confirms that. A
+    /// process that has released everything needs no proof, because it gets no signal. `None`: the
+    /// process is gone.
     pub(crate) async fn prove<P: Future<Output = bool>>(
         pid: u32,
         is_running: impl Fn() -> bool,
         is_proven: impl Fn() -> P,
     ) -> Result<Option<Self>, EndFailure> {
-        // Opened before the proof: what is proven then is about the process that gets the signal,
-        // and not about a later one with the same pid.
+        // Opened before the proof, so that the proof is about the process that gets the signal, and
+        // not about a later one with the same pid.
         let handle = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(ProcessHandle::open);
         let Some(handle) = handle else { return Ok(None) };
         if is_running() && !is_proven().await && is_running() {
@@ -124,8 +134,8 @@ impl ProvenProcess {
         Ok(Some(Self { pid, handle }))
     }
 
-    /// Ends the process with these signals, and waits after each of them for as long as given, until
-    /// it has released everything and is gone.
+    /// Ends the process with these signals. After each signal it waits for the given time, until
+    /// the process has released everything and is gone.
     pub(crate) async fn end(
         self,
         signals: &[(Signal, Duration)],
@@ -133,7 +143,7 @@ impl ProvenProcess {
     ) -> Result<(), EndFailure> {
         let has_ended = || !is_running() && !self.handle.is_current();
         for (signal, wait) in signals {
-            // One that has released everything is about to end by itself.
+            // A process that has released everything is about to end by itself.
             if is_running() {
                 self.handle.signal(*signal);
             }
@@ -148,5 +158,17 @@ impl ProvenProcess {
             }
         }
         if is_running() { Err(EndFailure::StillRunning) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_the_reason_for_silence() {
+        let why = explain_silence(Path::new("/dev/full"));
+        assert!(why.contains("No space left on device") && why.contains("the space"), "{why}");
+        assert!(explain_silence(Path::new("/dev/null")).starts_with("it said nothing"));
     }
 }

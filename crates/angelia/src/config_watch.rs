@@ -1,7 +1,7 @@
-//! The daemon's configuration while it runs: looks for changes of the file, records them in the
+//! The daemon's configuration while it runs: watches the file for changes, records them in the
 //! audit, and answers `/api/config`.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{AuditAction, AuditActor},
@@ -16,8 +16,8 @@ use crate::{assemble::LocalEngine, exposure, live_config::LiveConfig, model_apis
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts to follow the configuration file. `models`, the providers and the secrets that the redactor
-/// masks follow the configuration in force; what it newly exposes at `address` is reported.
+/// Starts to follow the configuration file. `models`, the providers and the secrets that the
+/// redactor masks follow the configuration in force; new exposures at `address` are reported.
 pub(crate) fn spawn_watch(
     config: &Arc<LiveConfig>,
     models: &LiveModels,
@@ -62,7 +62,7 @@ pub(crate) fn spawn_watch(
     });
 }
 
-/// The configuration as `/api` shows and reloads it.
+/// The configuration of the daemon for `/api`, which shows and reloads it.
 pub(crate) struct DaemonConfig(pub(crate) Arc<LiveConfig>);
 
 impl ConfigControl for DaemonConfig {
@@ -72,6 +72,14 @@ impl ConfigControl for DaemonConfig {
 
     fn settings(&self) -> Map<String, Value> {
         self.0.current().to_json()
+    }
+
+    fn origins(&self) -> BTreeMap<String, String> {
+        self.0.current().origins()
+    }
+
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.refresh())
     }
 
     fn reload(&self) -> BoxFuture<'_, Result<ConfigReload, String>> {

@@ -1,6 +1,6 @@
 //! `angelia serve`: builds the engine, opens the listeners, waits for a signal, drains.
 //!
-//! - [`banner`]: what it tells a person at its start.
+//! - [`banner`]: the messages for a person at the start.
 //! - [`restart`]: waits for turns, and replaces the program of this process.
 
 mod banner;
@@ -16,7 +16,8 @@ use angelia_executors::process::{detached, mark, release};
 use angelia_frontends::{
     chat::DeliveryQueue,
     http::{
-        self, AgentAccess, ApiState, DaemonInfo, Metrics, OwnerToken, RestartRequests,
+        self, AgentAccess, ApiState, BrowserLogins, ChangeFeed, DaemonInfo, Metrics, OwnerToken,
+        RestartRequests,
         dialect::{LiveModels, RecentRequests},
     },
     socket::LocalCaller,
@@ -36,6 +37,7 @@ use crate::{
         open::{self, OpenBus, RunningBus},
         pid_file::{self, PidFile, PidFileState},
     },
+    chat_hosting::ChatDoors,
     cli::error::{CommandError, Exit},
     config_watch::{self, DaemonConfig},
     daemon_process::DaemonProcess,
@@ -43,11 +45,11 @@ use crate::{
     exposure, hosting, log, model_apis,
 };
 
-/// How often sessions older than `sessions.keep` are looked for.
+/// The interval at which sessions older than `sessions.keep` are removed.
 const RETENTION_INTERVAL: Duration = Duration::from_hours(1);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a second daemon waits for one that is starting or ending.
+/// The time that a second daemon waits for one that is starting or ending.
 const HOLDER_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -83,7 +85,9 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
     }
     let doors = TaskGroup::new();
     let bus = open::open_for_serve(app, &doors).await;
-    let delivery_queue = hosting::open_delivery_queue(app, &doors).await?;
+    let shared_bus = bus.as_ref().map(|bus| Arc::clone(&bus.bus));
+    let ChatDoors { delivery_queue, chats, hooks } =
+        ChatDoors::open(app, &local, shared_bus.clone(), &doors).await?;
     let models = LiveModels::from(model_apis::model_settings(&app.config));
     config_watch::spawn_watch(&app.live_config, &models, address, &local, &doors);
     let (restarts, mut restart_requests) = RestartRequests::new();
@@ -91,6 +95,8 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
         token: OwnerToken::new(token.reveal()),
+        logins: BrowserLogins::new(local.engine.clone()),
+        feed: ChangeFeed::default(),
         agents: Arc::new(AgentAccess::new(
             Arc::new(HomeAgents::new(app)),
             Arc::new(HomeDelegation::new(app, &local.store)),
@@ -110,6 +116,8 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
         restarts,
         bus: bus.as_ref().map(OpenBus::api),
         delivery_queue: Some(delivery_queue.clone()),
+        hooks,
+        chats,
     });
     http::serve_tcp(tcp, Arc::clone(&state), &doors);
     http::serve_unix(unix, state, &doors);
@@ -117,9 +125,8 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
         let terminal = AuditActor::Terminal;
         local.engine.record_audit(terminal, AuditAction::Exposure, exposed).await;
     }
-    let schedule_bus = bus.as_ref().map(|bus| Arc::clone(&bus.bus));
     let bus = bus.map(|bus| serve_bus(app, &local, bus, delivery_queue.clone(), &doors));
-    hosting::spawn_scheduler(app, &local, schedule_bus, delivery_queue, &doors);
+    hosting::spawn_scheduler(app, &local, shared_bus, delivery_queue, &doors);
     banner::spawn_warm_up(app, &local, is_detached);
     spawn_retention(app, &local);
     spawn_search_upkeep(&local);
@@ -320,7 +327,7 @@ impl ShutdownSignals {
     }
 }
 
-/// Removes the files that others would take for those of a running daemon.
+/// Removes the files that would make it look as if a daemon runs.
 fn remove_runtime_files(app: &App) {
     for path in [app.home.socket(), app.home.http_addr_file()] {
         if let Err(error) = std::fs::remove_file(&path)

@@ -1,4 +1,4 @@
-//! The process that is the daemon of a home, as others see it: by its pid file and by its answer.
+//! Finds the daemon process of a home, by its pid file and by its answer.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ pub(crate) enum DaemonProcess {
     Serving {
         pid: u32,
     },
-    /// It does not answer yet or any more, or takes no new work.
+    /// It does not answer yet or any more, or it takes no new work.
     Changing {
         pid: u32,
     },
@@ -32,17 +32,17 @@ impl DaemonProcess {
     }
 }
 
-/// Returns the address that the daemon has written down, as a URL.
+/// Returns the address that the daemon has written to its file, as a URL.
 pub(crate) fn address(home: &Home) -> Option<String> {
     let address = std::fs::read_to_string(home.http_addr_file()).ok()?;
     Some(format!("http://{}", address.trim()))
 }
 
-/// Where programs of this machine reach the model APIs of a home.
+/// The address of a home's model APIs for programs of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientAddress {
     pub(crate) address: SocketAddr,
-    /// Whether the daemon runs; otherwise this is where it would listen.
+    /// Whether the daemon runs; otherwise this is the address at which it would listen.
     pub(crate) is_running: bool,
 }
 

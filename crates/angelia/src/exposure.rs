@@ -1,4 +1,4 @@
-//! Reports what the daemon exposes to others than its owner. Each kind of exposure is logged at
+//! Reports the daemon's exposure to people other than its owner. Each kind of exposure is logged at
 //! start, and as a warning when it is new, also while the daemon runs: the kinds that were reported
 //! are stored in the home.
 
@@ -59,7 +59,7 @@ pub(crate) fn check(app: &App, address: SocketAddr) -> Result<(), CommandError> 
     Err(CommandError::new(Exit::Config, message).with_hint(hint))
 }
 
-/// Logs at the start what is exposed to whom. Returns what is exposed for the first time.
+/// Logs all exposures at the start. Returns those that are new.
 pub(crate) fn announce(app: &App, address: SocketAddr) -> Vec<String> {
     let new = announce_new(&app.home, &app.config, address);
     for known in current_exposures(&app.config, address) {
@@ -70,7 +70,7 @@ pub(crate) fn announce(app: &App, address: SocketAddr) -> Vec<String> {
     new
 }
 
-/// Logs what is exposed for the first time, and returns it.
+/// Logs the exposures that are new, and returns them.
 pub(crate) fn announce_new(home: &Home, config: &Config, address: SocketAddr) -> Vec<String> {
     let exposed = current_exposures(config, address);
     let path = home.run_dir().join("exposed");

@@ -1,12 +1,12 @@
 //! The turns of a home: those of its daemon, if there is one, else those of an engine in this
-//! process. A command that outlives the daemon works on by itself.
+//! process. A command that outlives the daemon goes on with its own engine.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use angelia_core::model::{ApprovalId, Decision, SessionId, TurnId};
 use angelia_frontends::{
     http::{
-        HealthStatus, NewSessionBody,
+        CompactionResult, HealthStatus, NewSessionBody,
         resources::{SessionResource, TurnResource},
     },
     turn_service::{
@@ -27,7 +27,7 @@ pub(crate) struct HomeTurns {
     switch: Arc<ServiceSwitch>,
 }
 
-/// What a command does with the turns of a home.
+/// The use that a command makes of the turns of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnsUse {
     /// Begins sessions, with the settings of the command.
@@ -37,8 +37,8 @@ pub(crate) enum TurnsUse {
 }
 
 impl HomeTurns {
-    /// Opens the turns, to begin new ones. `overrides` are flags that override the profile; the daemon does not know
-    /// them, so they need an engine of this process.
+    /// Opens the turns, to begin new ones. `overrides` are flags that override the profile; the
+    /// daemon does not know them, so they need an engine of this process.
     pub(crate) async fn open(
         app: &Arc<App>,
         command: &'static str,
@@ -208,6 +208,12 @@ impl TurnService for ServiceSwitch {
         Box::pin(self.call(move |service| Box::pin(async move { service.fork_session(id).await })))
     }
 
+    fn compact_session(&self, id: SessionId) -> ServiceFuture<'_, CompactionResult> {
+        Box::pin(
+            self.call(move |service| Box::pin(async move { service.compact_session(id).await })),
+        )
+    }
+
     fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()> {
         Box::pin(
             self.call(move |service| Box::pin(async move { service.delete_session(id).await })),
@@ -251,7 +257,7 @@ impl TurnsUse {
     }
 }
 
-/// Returns the daemon of this home, of whatever version and configuration.
+/// Returns the daemon of this home, regardless of its version and configuration.
 pub(crate) async fn running_daemon(app: &App) -> Option<DaemonClient> {
     Some(greet_daemon(app).await?.0)
 }
@@ -292,7 +298,7 @@ async fn greet_daemon(app: &App) -> Option<(DaemonClient, Option<HealthStatus>)>
         Err(ClientError::Timeout) if pid_file::holder(&app.home.pid_file()).is_some() => {
             Some((daemon, None))
         }
-        // Whatever listens there is no daemon of ours.
+        // Another program listens there, not a daemon of ours.
         Err(_) => None,
     }
 }

@@ -1,5 +1,5 @@
-//! The bus endpoint that this process hosts, with its rules, its channels and its hooks, and the
-//! schedules that it runs.
+//! The bus endpoint that this process hosts, with its rules and its hooks, and the schedules that it
+//! runs.
 
 #[cfg(test)]
 mod tests;
@@ -12,12 +12,12 @@ use std::{
     time::Duration,
 };
 
-use angelia_backends::{deliveries::SqliteDeliveries, file_times::RealFileTimes};
+use angelia_backends::file_times::RealFileTimes;
 use angelia_core::{
     engine::rules::ColourMode,
     model::{EndpointName, bus::BusMessage},
     ports::{
-        Bus, Channel, ChannelRegistry, Clock, CommandRunner,
+        Bus, CommandRunner,
         bus::{AttachRequest, Claimant, InboxError, NameConflictPolicy},
     },
     task::TaskGroup,
@@ -28,7 +28,7 @@ use angelia_frontends::{
         EndpointHints, HookList, Hooks, Launcher, LauncherLimits, LiveRules, RuleRunner, Screen,
         check_trusted, rules_paths,
     },
-    chat::{DeliveryQueue, DeliveryQueueParts, RetryPolicy, webhook::Webhook},
+    chat::DeliveryQueue,
     schedules::{ResultDelivery, Scheduler, SchedulerParts},
 };
 use jiff::tz::TimeZone;
@@ -36,10 +36,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::{
     assemble::{App, LocalEngine},
-    cli::{
-        error::CommandError,
-        print::{self, show_controls},
-    },
+    cli::print::{self, show_controls},
     clock::SystemClock,
     config::{DEFAULT_ENDPOINT, Environment},
     delegation::BusProfiles,
@@ -48,13 +45,10 @@ use crate::{
 /// The variable that names the endpoint of a process on the bus.
 pub(crate) const ENDPOINT_VARIABLE: &str = "HERMES_BUS_ENDPOINT";
 
-/// The platforms that this program can send to, set up or not.
-pub(crate) const PLATFORMS: [&str; 1] = ["webhook"];
-
 /// The delay before a lost endpoint name is claimed again.
 const RECLAIM_DELAY: Duration = Duration::from_secs(5);
 
-/// Where a screen shows notices about the bus itself.
+/// The destination of notices about the bus itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoticeTarget {
     /// The daemon's log.
@@ -68,7 +62,7 @@ pub(crate) enum NoticeTarget {
 pub(crate) struct TerminalScreen {
     ink: ColourMode,
     notices: NoticeTarget,
-    /// Why a line could not be printed.
+    /// The error of a line that could not be printed.
     error: Mutex<Option<io::Error>>,
 }
 
@@ -90,7 +84,7 @@ impl TerminalScreen {
         }
     }
 
-    /// Prints a message as it came.
+    /// Prints a message unchanged.
     pub(crate) fn show_message(&self, message: &str) {
         if std::io::stdout().is_terminal() {
             self.print_line(&show_controls(message));
@@ -146,17 +140,12 @@ pub(crate) fn build_rule_runner(
     }
 }
 
-/// Builds the delivery queue, and sends the texts that an earlier process left.
-pub(crate) async fn open_delivery_queue(
-    app: &App,
-    tasks: &TaskGroup,
-) -> Result<DeliveryQueue, CommandError> {
-    let delivery_queue = build_delivery_queue(app, tasks)?;
-    let left = delivery_queue.recover().await.map_err(CommandError::internal)?;
-    if left > 0 {
-        tracing::info!(texts = left, "sending texts that had not reached their channel");
-    }
-    Ok(delivery_queue)
+/// Returns the endpoint in whose name this process sends results.
+pub(crate) fn sender_endpoint(app: &App) -> Option<EndpointName> {
+    let home = app.home.dir().to_owned();
+    let rules = LiveRules::new(rules_paths(home, app.environment.hermes_home()));
+    let named = endpoint_name(&app.environment, app.config.named_endpoint(), &rules, true);
+    named.or_else(|| EndpointName::new(DEFAULT_ENDPOINT).ok())
 }
 
 /// Starts to run the schedules of this home.
@@ -167,10 +156,7 @@ pub(crate) fn spawn_scheduler(
     delivery_queue: DeliveryQueue,
     tasks: &TaskGroup,
 ) {
-    let home = app.home.dir().to_owned();
-    let rules = LiveRules::new(rules_paths(home, app.environment.hermes_home()));
-    let named = endpoint_name(&app.environment, app.config.named_endpoint(), &rules, true);
-    let Some(from) = named.or_else(|| EndpointName::new(DEFAULT_ENDPOINT).ok()) else { return };
+    let Some(from) = sender_endpoint(app) else { return };
     Scheduler::spawn(SchedulerParts {
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
@@ -178,37 +164,6 @@ pub(crate) fn spawn_scheduler(
         file_times: Arc::new(RealFileTimes::new(app.home.dir())),
         tasks: tasks.clone(),
     });
-}
-
-/// Builds the delivery queue with the channels that are configured.
-pub(crate) fn build_delivery_queue(
-    app: &App,
-    tasks: &TaskGroup,
-) -> Result<DeliveryQueue, CommandError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let ledger = SqliteDeliveries::open(&app.home.deliveries_db())?;
-    let environment = app.environment.clone();
-    let variable = move |name: &str| {
-        let value = environment.non_empty(name)?;
-        value.to_str().map(str::to_owned)
-    };
-    let mut adapters: Vec<Arc<dyn Channel>> = Vec::new();
-    if let Some(url) = variable("ANGELIA_WEBHOOK_URL") {
-        let secret = variable("ANGELIA_WEBHOOK_SECRET").unwrap_or_default();
-        let webhook = Webhook::new(&url, &secret, Arc::clone(&clock));
-        let webhook = webhook.map_err(|error| {
-            CommandError::new(crate::cli::error::Exit::Config, format!("the webhook: {error}"))
-                .with_hint("set ANGELIA_WEBHOOK_URL and ANGELIA_WEBHOOK_SECRET (docs/bus.md)")
-        })?;
-        adapters.push(Arc::new(webhook));
-    }
-    Ok(DeliveryQueue::new(DeliveryQueueParts {
-        channels: ChannelRegistry::new(adapters, variable),
-        ledger: Arc::new(ledger),
-        clock,
-        tasks: tasks.clone(),
-        retry: RetryPolicy::default(),
-    }))
 }
 
 /// Returns the name of this process's endpoint; `configured` is the one that the configuration sets.

@@ -1,4 +1,4 @@
-//! How many agents may live at once on this machine, if the configuration says `auto`.
+//! The number of agents that may live at once on this machine, if the configuration says `auto`.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::config::LiveAgentLimit;
 
-/// What one agent may take; Claude Code takes about 170 MB when it is idle.
+/// The memory that one agent may take; Claude Code takes about 170 MB when it is idle.
 const BYTES_PER_AGENT: u64 = 256 << 20;
 /// The rest of the memory is for the agents' tools and for everything else.
 const SHARE_FOR_AGENTS: u64 = 2;

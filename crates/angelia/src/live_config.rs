@@ -21,11 +21,11 @@ use crate::config::{Config, ConfigErrors, Confirmation, Environment, Home};
 /// A file that was changed more recently may still be being written.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 
-/// How often a file that keeps changing, or that is missing, is looked at before it is used as it
+/// The number of checks of a file that keeps changing, or that is missing, before it is used as it
 /// is.
 const SETTLE_ATTEMPTS: u32 = 20;
 
-/// Where the settings of this process come from.
+/// The sources of this process's settings.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigSource {
     pub(crate) environment: Environment,
@@ -49,7 +49,7 @@ impl ConfigSource {
     }
 }
 
-/// What is done with each new configuration in force.
+/// Called with each new configuration in force.
 type ConfigListener = Box<dyn Fn(&Config) + Send + Sync>;
 
 pub(crate) struct LiveConfig {
@@ -154,12 +154,12 @@ impl LiveConfig {
         }
     }
 
-    /// Returns when the file was last written.
+    /// Returns the time at which the file was last written.
     pub(crate) fn file_time(&self) -> Option<Timestamp> {
         self.file().stamp.and_then(|stamp| Timestamp::try_from(stamp.modified).ok())
     }
 
-    /// Checks that nobody but the owner can write the file, if there is one.
+    /// Checks that only the owner can write the file, if there is one.
     pub(crate) fn check_trusted(&self) -> Result<(), String> {
         let path = self.source.path();
         if !path.exists() {
@@ -182,7 +182,7 @@ impl LiveConfig {
         let _reading = self.reading.lock().await;
         self.settle().await;
         if self.has_changed() {
-            // What is wrong with the file is kept in the state.
+            // The state keeps the problem with the file.
             let _reported = self.read_file(Confirmation::None);
         }
     }
@@ -207,7 +207,7 @@ impl LiveConfig {
         FileStamp::of(&self.source.path()) != self.file().stamp
     }
 
-    /// Waits until nobody writes the file: editors truncate or remove it before they write it.
+    /// Waits until no program writes the file: editors truncate or remove it before they write it.
     async fn settle(&self) {
         let path = self.source.path();
         let existed = self.file().existed;
@@ -220,7 +220,7 @@ impl LiveConfig {
         }
     }
 
-    /// Reads the file, and puts into force what may take effect.
+    /// Reads the file, and puts the settings into force that may take effect now.
     fn read_file(&self, confirmation: Confirmation) -> Result<ConfigReload, String> {
         let path = self.source.path();
         let stamp = FileStamp::of(&path);

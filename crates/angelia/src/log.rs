@@ -67,7 +67,7 @@ pub(crate) fn init(environment: &Environment, daemon: bool) {
     let _already = subscriber.try_init();
 }
 
-/// Writes what is still waiting, before the process ends.
+/// Writes the events that are still buffered, before the process ends.
 pub(crate) fn flush() {
     #[cfg(feature = "otel")]
     otel::flush();

@@ -2,22 +2,25 @@
 //!
 //! - [`cli`]: the commands and their output.
 //! - [`config`]: environment, home folder, `config.yaml`, profiles.
-//! - [`assemble`]: builds an engine and its parts; [`live_agents`]: how many agents it may keep.
+//! - [`assemble`]: builds an engine and its parts; [`live_agents`]: limits its agents.
 //! - [`daemon`]: `angelia serve`; [`bus`]: the message bus, inside the daemon or alone;
 //!   [`background`]: starts and ends both in the background; [`daemon_process`]: finds the daemon;
-//!   [`program`]: the path of this program; [`log`]: what is logged, and where to.
-//! - [`exposure`]: warns at start about what the daemon exposes to others; [`model_apis`]: the
-//!   settings of the model APIs.
+//!   [`program`]: the path of this program; [`log`]: the logs and their destinations.
+//! - [`exposure`]: warns about the daemon's exposure to others; [`model_apis`]: the settings of the
+//!   model APIs.
 //! - [`live_config`]: the configuration in force; [`config_watch`]: the daemon follows its file.
-//! - [`delegation`]: which profile may hand work to which.
-//! - [`hosting`]: the bus endpoint that a process hosts.
+//! - [`delegation`]: decides which profile may hand work to which.
+//! - [`hosting`]: the bus endpoint that a process hosts; [`platforms`]: the chat platforms;
+//!   [`channels`]: those of the configuration; [`chat_hosting`]: serves them, and the webhooks.
 //! - [`client`]: the client of a running daemon, for commands.
-//! - [`home_turns`]: the turns of a home, in its daemon or in this process; [`records`]: what is
-//!   recorded, for commands that only read.
+//! - [`home_turns`]: the turns of a home, in its daemon or in this process; [`records`]: the
+//!   recorded data, for commands that only read.
 
 mod assemble;
 mod background;
 mod bus;
+mod channels;
+mod chat_hosting;
 mod cli;
 mod client;
 mod clock;
@@ -33,6 +36,7 @@ mod live_agents;
 mod live_config;
 mod log;
 mod model_apis;
+mod platforms;
 mod profiles;
 mod program;
 mod records;

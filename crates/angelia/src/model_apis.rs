@@ -1,5 +1,5 @@
-//! Converts the configuration to the settings of the model APIs: keys, aliases, and which model ids
-//! mean which agent.
+//! Converts the configuration to the settings of the model APIs: keys, aliases, and the agents that
+//! model ids name.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,7 @@
 //! The profiles of the configuration. The executor `auto` becomes the first agent that is ready.
+//! `review` finds the reviewers of their sessions.
+
+mod review;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,7 +21,7 @@ use crate::{
     delegation::OwnMcpServer,
 };
 
-/// How long the check that an executor is installed and logged in stays valid.
+/// The time for which a check that an executor is installed and logged in stays valid.
 const READINESS_TTL: Duration = Duration::from_mins(1);
 
 pub(crate) struct ConfiguredProfiles {
@@ -38,7 +41,11 @@ impl ConfiguredProfiles {
     async fn resolve_spec(&self, wanted: ProfileRequest) -> Result<SessionSpec, Failure> {
         // A person who edits the file and then begins a session expects the new settings.
         self.app.live_config.refresh().await;
-        let config = &*self.app.live_config.current();
+        let mut config = self.app.live_config.current();
+        if wanted.prefers_model_mode {
+            config = Arc::new(config.in_model_mode(wanted.profile.as_deref()));
+        }
+        let config = &*config;
         let call = ResolveContext {
             environment: &self.app.environment,
             home: &self.app.home,
@@ -57,6 +64,7 @@ impl ConfiguredProfiles {
             spec.model = Some(model);
         }
         self.add_own_server(config, &mut spec);
+        spec.review = self.resolve_review(config, &spec, &call)?;
         Ok(spec)
     }
 
@@ -65,11 +73,18 @@ impl ConfiguredProfiles {
         let Some(offer) = &self.own_server else { return };
         let mut next = Some(spec);
         while let Some(spec) = next {
-            if !config.delegates(&spec.profile, &spec.executor).is_empty() {
+            let may_delegate = !config.delegates(&spec.profile, &spec.executor).is_empty();
+            if may_delegate && !self.delegates_itself(&spec.executor) {
                 offer.add_to(spec, None);
             }
             next = spec.fallback.as_deref_mut();
         }
+    }
+
+    /// Whether agents of this executor can hand work on without our MCP server.
+    fn delegates_itself(&self, executor: &str) -> bool {
+        let executor = self.executors.iter().find(|one| one.name() == executor);
+        executor.is_some_and(|executor| executor.capabilities().delegates)
     }
 
     /// Resolves the chain of fallbacks of a profile. They all work in the profile's folder.
@@ -98,8 +113,8 @@ impl ConfiguredProfiles {
     }
 
     /// Returns the first candidate that is ready. The last one is not checked: it needs nothing, or
-    /// it is the only one and reports itself what is missing. It never stands in for an agent that
-    /// is there or that the profile names.
+    /// it is the only one and reports its own problems. It never replaces an agent that is
+    /// installed or that the profile names.
     async fn first_ready(&self, mut candidates: Vec<SessionSpec>) -> Result<SessionSpec, Failure> {
         let last = candidates
             .pop()
@@ -163,7 +178,7 @@ enum Readiness {
     NotReady(Failure),
 }
 
-/// Returns whether a probe of one specification also holds for the other: whether both start the
+/// Returns whether a probe of one specification is also valid for the other: whether both start the
 /// same program with the same login, which its environment can choose.
 pub(crate) fn is_same_program(one: &SessionSpec, other: &SessionSpec) -> bool {
     one.executor == other.executor
@@ -225,8 +240,8 @@ impl ConfiguredProfiles {
     }
 }
 
-/// Names the settings of a profile in which a session differs from its specification now. What
-/// Angelia adds by itself, and what depends on the caller, is left out.
+/// Names the settings of a profile in which a session differs from its specification now. Settings
+/// that Angelia adds by itself, and those that depend on the caller, are left out.
 fn differing_settings(session: &SessionSpec, now: &SessionSpec) -> Vec<&'static str> {
     let allowed = |spec: &SessionSpec| -> Vec<String> {
         let patterns = spec.permissions.allowed.iter().map(ToString::to_string);

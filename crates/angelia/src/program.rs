@@ -50,7 +50,7 @@ impl ProgramCall {
 }
 
 /// Returns the path under which this program was started: a symbolic link stays one. It falls back
-/// to the file itself if the name leads elsewhere, or stands for one command only.
+/// to the file itself if the name leads elsewhere, or is an alias of one command.
 pub(crate) fn invoked_program(environment: &Environment) -> Result<PathBuf, CommandError> {
     let file = std::env::current_exe()
         .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;

@@ -1,6 +1,7 @@
 //! The recorded sessions, turns and approvals, for commands that only read, and the schedules. They
 //! ask the daemon, if there is one; otherwise they open the store, and start nothing.
 
+mod lost_turns;
 mod schedules;
 
 use std::{path::Path, sync::Arc};
@@ -12,7 +13,8 @@ use angelia_core::{
         UsageQuery,
     },
     ports::{
-        ApprovalFilter, AuditQuery, Page, RecordKind, SessionQuery, Store, StoreError, TurnFilter,
+        ApprovalFilter, AuditQuery, Page, RecordKind, SessionFilter, SessionOrder, SessionQuery,
+        Store, StoreError, TurnFilter,
     },
 };
 use angelia_frontends::{
@@ -27,6 +29,8 @@ use angelia_frontends::{
 };
 use uuid::Uuid;
 
+use self::lost_turns::LostTurns;
+
 use crate::{
     assemble::{App, HomeStore},
     cli::{agent_use::ensure_owner_works_alone, error::CommandError},
@@ -34,7 +38,7 @@ use crate::{
     home_turns::running_daemon,
 };
 
-/// How many records one query reads where all records are needed.
+/// The number of records that one query reads where all records are needed.
 pub(crate) const PAGE_SIZE: usize = 256;
 
 pub(crate) enum Records {
@@ -100,7 +104,7 @@ impl Records {
         }
     }
 
-    /// The one that was used last first; of one directory, or of all.
+    /// Lists sessions, the one that was used last first; of one directory, or of all.
     pub(crate) async fn sessions_by_use(
         &self,
         cwd: Option<&Path>,
@@ -115,7 +119,29 @@ impl Records {
         }
     }
 
-    /// Returns sessions whose ids start so, at most `limit`.
+    /// Lists the sessions that pass the filter, the one that was used last first.
+    pub(crate) async fn find_sessions(
+        &self,
+        filter: SessionFilter,
+        page: Page,
+    ) -> Result<Vec<SessionResource>, CommandError> {
+        match self {
+            Self::Daemon(daemon) => Ok(daemon.find_sessions(&filter, page).await?),
+            Self::Store(store) => {
+                let statuses = filter.statuses.clone();
+                let query = SessionQuery::Find { filter, order: SessionOrder::Used, page };
+                let mut found = list_sessions(&**store, query).await?;
+                // A turn that ran when its process died has failed, which its record does not say yet.
+                found.retain(|session| {
+                    let is_wanted = |status: &str| statuses.iter().any(|one| **one == *status);
+                    statuses.is_empty() || session.status.as_deref().is_some_and(is_wanted)
+                });
+                Ok(found)
+            }
+        }
+    }
+
+    /// Returns at most `limit` sessions whose ids have this prefix.
     pub(crate) async fn sessions_starting(
         &self,
         start: &str,
@@ -186,7 +212,12 @@ impl Records {
         match self {
             Self::Daemon(daemon) => Ok(daemon.turn(id).await?),
             Self::Store(store) => match store.turn(id).await? {
-                Some(turn) => Ok((&turn).into()),
+                Some(turn) => {
+                    let lost = LostTurns::find(&**store, std::iter::once(&turn)).await?;
+                    let mut resource = (&turn).into();
+                    lost.mark_turn(&mut resource);
+                    Ok(resource)
+                }
                 None => Err(EngineError::NotFound("turn").into()),
             },
         }
@@ -222,13 +253,16 @@ impl Records {
         }
     }
 
-    /// Returns everything that is going on; without a daemon, what the record has.
+    /// Returns the whole status; without a daemon, the part that is in the record.
     pub(crate) async fn status(&self) -> Result<StatusResource, CommandError> {
         let store = match self {
             Self::Daemon(daemon) => return Ok(daemon.status().await?),
             Self::Store(store) => store,
         };
-        let unfinished = store.find_turns(TurnFilter::unfinished(), Page::first(PAGE_SIZE)).await?;
+        let mut unfinished =
+            store.find_turns(TurnFilter::unfinished(), Page::first(PAGE_SIZE)).await?;
+        let lost = LostTurns::find(&**store, unfinished.iter()).await?;
+        unfinished.retain(|turn| !lost.contains(turn.id));
         let today = UsageQuery { from: today_begins(), ..UsageQuery::default() };
         Ok(StatusResource {
             daemon: DaemonResource::default(),
@@ -238,6 +272,7 @@ impl Records {
             approvals: self.approvals(ApprovalFilter::Pending, Page::first(PAGE_SIZE)).await?,
             schedules: StatusResource::waiting_schedules(self.schedules().await?),
             bus: None,
+            channels: Vec::new(),
             quotas: self.quotas().await?,
             usage_today: self.usage(today).await?.into_iter().next().unwrap_or_default(),
         })
@@ -260,7 +295,7 @@ impl Records {
         }
     }
 
-    /// Searches what was said; one match for each session, newest first.
+    /// Searches the texts of conversations; one match for each session, newest first.
     pub(crate) async fn search(
         &self,
         words: &str,
@@ -339,6 +374,7 @@ async fn list_sessions(
 ) -> Result<Vec<SessionResource>, CommandError> {
     let found = store.list_sessions(query).await?;
     let mut sessions: Vec<SessionResource> = found.iter().map(SessionResource::from).collect();
+    LostTurns::mark_sessions(store, &mut sessions).await?;
     for session in &mut sessions {
         let short = short_id(store, RecordKind::Session, session.id.as_uuid()).await?;
         session.short_id = Some(short);
@@ -351,7 +387,9 @@ async fn to_turns(
     found: &[TurnRecord],
 ) -> Result<Vec<TurnResource>, StoreError> {
     let mut turns: Vec<TurnResource> = found.iter().map(TurnResource::from).collect();
+    let lost = LostTurns::find(store, found.iter()).await?;
     for turn in &mut turns {
+        lost.mark_turn(turn);
         turn.short_id = Some(short_id(store, RecordKind::Turn, turn.id.as_uuid()).await?);
     }
     Ok(turns)

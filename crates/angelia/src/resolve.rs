@@ -1,5 +1,5 @@
-//! Finds the session, turn, approval or schedule that a person means: by a full id, by `last`, by a session's
-//! name, or by the start of an id.
+//! Finds the session, turn, approval or schedule that a person means: by a full id, by `last`, by a
+//! session's name, or by the start of an id.
 
 use std::fmt::Write as _;
 
@@ -14,13 +14,14 @@ use crate::{
     records::{PAGE_SIZE, Records},
 };
 
-/// Stands for the session that was used last, the newest turn, or the newest pending approval.
+/// The word for the session that was used last, the newest turn, or the newest pending approval.
 pub(crate) const LAST: &str = "last";
 
-/// How many records that fit are shown.
+/// The number of matching records that are shown.
 const MAX_CANDIDATES: usize = 8;
 
-/// How many digits of an id no name for a session may look like: short ids have as many.
+/// The number of hexadecimal digits that a session's name must not look like, because short ids
+/// have as many.
 const ID_LIKE_DIGITS: usize = 8;
 
 /// Returns the session that is meant.
@@ -42,7 +43,7 @@ pub(crate) async fn session_id(records: &Records, text: &str) -> Result<SessionI
     }
 }
 
-/// Returns the session that is meant, or `None` if no session fits.
+/// Returns the session that is meant, or `None` if no session matches.
 pub(crate) async fn find_session(
     records: &Records,
     text: &str,
@@ -143,15 +144,24 @@ pub(crate) async fn schedule(records: &Records, text: &str) -> Result<ScheduleId
         (short, format!("{}  {}", schedule.spec, schedule.prompt))
     })?;
     found.map(|schedule| schedule.id).ok_or_else(|| {
-        CommandError::usage(format!(
-            "`{text}` is not a schedule: no schedule has an id that starts so"
-        ))
-        .with_hint("`angelia schedule list` prints them")
+        CommandError::usage(format!("no schedule has an id that starts with `{text}`"))
+            .with_hint("`angelia schedule list` prints them")
     })
 }
 
-/// Checks that a new session can have this name: a mistyped id must not begin a session.
+/// Checks that a new session can have this name: a mistyped id must not begin a session, nor a
+/// variable of a script that is not set.
 pub(crate) fn check_new_name(name: &str) -> Result<(), CommandError> {
+    if name.trim().is_empty() {
+        return Err(CommandError::usage("the name of the session is empty")
+            .with_hint("write one, or leave the option out for a session without a name"));
+    }
+    if name.contains(char::is_control) {
+        return Err(CommandError::usage(format!(
+            "a session's name cannot have line breaks or control characters: {name:?}"
+        ))
+        .with_hint("choose another name"));
+    }
     let looks_like_id = name.chars().any(|char| char.is_ascii_digit())
         && IdPrefix::parse(name).is_some_and(|prefix| prefix.digits() >= ID_LIKE_DIGITS);
     if !looks_like_id {
@@ -163,7 +173,7 @@ pub(crate) fn check_new_name(name: &str) -> Result<(), CommandError> {
     .with_hint("`angelia sessions list` prints the ids; choose another name for a new session"))
 }
 
-/// Returns the record if only one fits.
+/// Returns the record if only one matches.
 fn only_one<T>(
     kind: &str,
     text: &str,
@@ -191,9 +201,8 @@ fn session_words(session: &SessionResource) -> String {
 }
 
 fn unknown(kind: &str, text: &str) -> CommandError {
-    let what =
-        if kind == "session" { "name, or an id that starts so" } else { "id that starts so" };
-    CommandError::usage(format!("`{text}` is not a {kind}: no {kind} has this {what}"))
+    let name = if kind == "session" { "this name, or " } else { "" };
+    CommandError::usage(format!("no {kind} has {name}an id that starts with `{text}`"))
         .with_hint(format!("`angelia {kind}s list` prints them"))
 }
 

@@ -1,4 +1,4 @@
-//! `sessions.snapshots`: writes every session also as one JSON file, for people and programs that
+//! `sessions.snapshots`: also writes every session as one JSON file, for people and programs that
 //! read files. The whole file is written after each change and renamed into place, so that a reader
 //! never sees half of it.
 

@@ -10,12 +10,13 @@ use anyhow::{Context as _, Result, ensure};
 use super::target::Target;
 use crate::program::{command, output, succeed};
 
-/// Compiles the program for each target, and returns where it is.
+/// Compiles the program for each target, and returns the paths of the programs.
 pub(super) fn build(targets: &[&Target], tools: &Path) -> Result<Vec<PathBuf>> {
     let root = crate::root();
     let mut programs = Vec::new();
     for target in targets {
-        // Without rustup the target may be installed in another way; the build tells.
+        // Without rustup, the target may be installed in another way; if it is not, the build
+        // fails.
         if output(command("rustup").arg("--version"))?.is_some() {
             succeed(command("rustup").args(["target", "add", target.triple]))?;
         }
@@ -55,7 +56,7 @@ pub(super) fn write_package_files(programs: &[PathBuf]) -> Result<PathBuf> {
             return Ok(folder);
         }
     }
-    // Only foreign processors were asked for.
+    // None of the targets runs on this machine, so cargo builds a program that does.
     let run = ["run", "--quiet", "--package", "angelia", "--", "package-files"];
     succeed(crate::program::cargo().args(run).arg(&folder))?;
     Ok(folder)

@@ -9,7 +9,7 @@ use super::{
     target::Target,
 };
 
-/// Where Debian keeps the user units of packages.
+/// Debian's folder for the user units of packages.
 const DEBIAN_UNIT: &str = "lib/systemd/user/angelia.service";
 
 pub(super) fn file_name(release: &Release, target: &Target) -> String {

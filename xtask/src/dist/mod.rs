@@ -1,12 +1,12 @@
 //! `cargo xtask dist`: builds every package of Angelia into `target/dist`
 //! (`docs/design/0023-distribution.md`).
 //!
-//! - [`target`]: the processors, and what each kind of package calls them.
+//! - [`target`]: the processors, and their names in each kind of package.
 //! - `build`: compiles the program and has it write its man pages, completions and links.
 //! - [`payload`]: the files of a release, below a prefix.
 //! - `archive`, `deb`, `npm`, `wheel`: pure functions from these files to a package.
-//! - `sbom`: the list of what the program contains; `sums`: checksums and their signature.
-//! - `check`: installs every package where nothing else is, and runs the program.
+//! - `sbom`: the list of the crates in the program; `sums`: checksums and their signature.
+//! - `check`: installs every package in an otherwise empty place, and runs the program.
 
 mod archive;
 mod build;
@@ -36,7 +36,7 @@ use self::{
 };
 use crate::program::{cargo, command, output};
 
-/// What all packages of a release have in common.
+/// The data that all packages of a release share.
 struct Release {
     version: String,
     description: String,
@@ -134,7 +134,7 @@ impl Release {
         let own = packages.iter().find(|package| package["name"] == "angelia");
         let own = own.context("cargo metadata has no package angelia")?;
         let text = |key: &str| own[key].as_str().unwrap_or_default().to_owned();
-        // The commit's time: the same sources give the same packages.
+        // The time of the commit, so that the same sources give the same packages.
         let time = output(command("git").args(["log", "-1", "--format=%ct"]))?;
         let time = time.and_then(|seconds| seconds.parse().ok());
         Ok(Self {
@@ -145,7 +145,7 @@ impl Release {
     }
 }
 
-/// Prints the names and sizes of what was built.
+/// Prints the names and sizes of the packages.
 fn show(folder: &Path) -> Result<()> {
     for path in sums::files(folder)? {
         let size = fs::metadata(&path)?.len();

@@ -45,7 +45,7 @@ pub(super) fn pack(release: &Release, target: &Target, payload: &Payload) -> Res
     tar_gz(&files, release.time)
 }
 
-/// npm looks for documents at the top.
+/// npm expects documents at the top of a package.
 fn at_the_top(file: &PackageFile) -> PackageFile {
     let path = file.path.strip_prefix(DOCUMENTS).unwrap_or(&file.path);
     PackageFile { path: path.to_owned(), content: file.content.clone() }

@@ -8,11 +8,11 @@ use std::{
 use anyhow::{Context as _, Result};
 
 pub(super) const PROGRAM: &str = "bin/angelia";
-/// Where systemd looks for user units below `/usr` and `~/.local`.
+/// The folder of user units below `/usr` and `~/.local`, where systemd finds them.
 pub(super) const UNIT: &str = "share/systemd/user/angelia.service";
 pub(super) const MAN_PAGES: &str = "share/man/man1/";
 pub(super) const DOCUMENTS: &str = "share/doc/angelia/";
-/// Stands in the unit for the folder of the program.
+/// Placeholder in the unit for the folder of the program.
 pub(super) const UNIT_BINDIR: &str = "@BINDIR@";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct PackageFile {
 pub(super) enum Content {
     Program(Vec<u8>),
     Data(Vec<u8>),
-    /// A symbolic link and what it leads to.
+    /// A symbolic link and its target.
     Link(String),
 }
 
@@ -85,7 +85,7 @@ impl Payload {
         Ok(Self { files })
     }
 
-    /// Returns the program and everything whose path begins with one of these.
+    /// Returns the program and every file whose path begins with one of `starts`.
     pub(super) fn program_and(&self, starts: &[&str]) -> impl Iterator<Item = &PackageFile> {
         self.files.iter().filter(move |file| {
             file.path == PROGRAM || starts.iter().any(|start| file.path.starts_with(start))

@@ -1,4 +1,4 @@
-//! The SBOM: which crates the program consists of, in CycloneDX's JSON, from what cargo knows.
+//! The SBOM: the crates that the program consists of, in CycloneDX's JSON, from cargo's metadata.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

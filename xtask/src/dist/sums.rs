@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::program::{command, succeed};
 
 pub(super) const SUMS: &str = "SHA256SUMS";
-/// Where `install.sh` expects the public key.
+/// The line of `install.sh` that gets the public key.
 const KEY_PLACE: &str = "public_key=''";
 
 /// Returns the files of a folder by name.

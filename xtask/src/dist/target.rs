@@ -1,15 +1,15 @@
-//! The targets of a release, and what each kind of package calls their processor.
+//! The targets of a release, and the names of their processors in each kind of package.
 
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) triple: &'static str,
-    /// What cargo-zigbuild calls it; with glibc, the oldest version it may need.
+    /// The target's name for cargo-zigbuild; with glibc, it includes the oldest supported version.
     pub(crate) zig: &'static str,
-    /// As `uname -m` and wheels say.
+    /// The processor's name in `uname -m` and in wheels.
     pub(crate) machine: &'static str,
     pub(crate) debian: &'static str,
     pub(crate) node: &'static str,
-    /// The C libraries that a wheel may meet.
+    /// The platform tags of the C libraries on which the wheel runs.
     pub(crate) wheel_platforms: &'static [&'static str],
 }
 

@@ -1,7 +1,7 @@
 //! Installs the pinned real programs that the tests drive, once per lock file: each folder of
-//! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`;
-//! what a benchmark compares with, from `tests/bench-npm` and `tests/bench-python`, only for it.
-//! It also installs a few programs from the system's packages.
+//! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`.
+//! The programs that only benchmarks use, from `tests/bench-npm` and `tests/bench-python`, are
+//! installed when such a benchmark runs. Also installs a few programs from the system's packages.
 
 pub(crate) mod debian;
 mod npm;
@@ -31,8 +31,8 @@ pub(crate) fn run() -> Result<()> {
     ])
 }
 
-/// Installs what release builds need beside Rust, from `packaging/tools`, and returns its folder of
-/// programs.
+/// Installs the tools that release builds need beside Rust, from `packaging/tools`, and returns the
+/// folder of their programs.
 pub(crate) fn install_release_tools() -> Result<PathBuf> {
     let root = crate::root();
     let target = root.join("target/tools/zigbuild");

@@ -1,5 +1,5 @@
-//! Checks that the tests named in `docs/internals/checklist.md` exist. A row names its tests in its last cell;
-//! every name there with an underscore is a test, a module or a folder of tests.
+//! Checks that the tests named in `docs/internals/checklist.md` exist. A row names its tests in its
+//! last cell; every name there with an underscore is a test, a module or a folder of tests.
 
 use std::collections::HashSet;
 

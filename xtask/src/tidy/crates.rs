@@ -1,4 +1,4 @@
-//! Checks which crate depends on which, and that the core names no vendor.
+//! Checks the dependencies between the crates, and that the core names no vendor.
 
 use super::{Problem, SourceFile};
 

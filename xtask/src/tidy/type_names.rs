@@ -1,5 +1,5 @@
-//! Checks that a type name means one thing: a `pub` or `pub(…)` type name may stand in two modules
-//! at most, so that a search for the name finds the type.
+//! Checks that a `pub` or `pub(…)` type name is defined in at most two modules, so that a search
+//! for the name finds the type.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use angelia_core::{
         bus::{
             AttachError, AttachRequest, BusCounts, BusDelivery, BusError, BusPosition, Claimant,
             DeadLetter, DeliveryNotifier, EndpointState, InboxError, PendingReceipts, Presence,
-            PublishError, Receipt, Receipts,
+            PublishError, QueuedMessage, Receipt, Receipts,
         },
     },
 };
@@ -25,8 +25,8 @@ use uuid::Uuid;
 use super::{
     dedupe::hash_body,
     index::{
-        BusIndex, DeadEntry, DeliveryNotice, EndpointSlot, LogLocation, ReservedMessage,
-        TakeResult, Targets, too_large,
+        BusIndex, DeadEntry, DeliveryNotice, EndpointSlot, LogLocation, PeekedEntry,
+        ReservedMessage, TakeResult, Targets, too_large,
     },
     local::LogStorage,
 };
@@ -155,7 +155,8 @@ impl Bus for BusCore {
     ) -> BoxFuture<'_, Result<(), PublishError>> {
         Box::pin(async move {
             let Destination::Endpoint(to) = message.to.clone() else {
-                // As everywhere, a broadcast that reaches nobody is accepted and not stored.
+                // A broadcast that reaches no endpoint is accepted and not stored, as in every
+                // other case.
                 return Ok(());
             };
             let targets = match too_large(&message) {
@@ -227,6 +228,35 @@ impl Bus for BusCore {
 
     fn counts(&self) -> BusCounts {
         self.index.lock().counts()
+    }
+
+    fn peek<'a>(
+        &'a self,
+        name: &'a EndpointName,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<QueuedMessage>, BusError>> {
+        Box::pin(async move {
+            let entries = self.index.lock().peek(name, limit);
+            let mut messages = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let PeekedEntry { position, accepted_at_ms, is_taken, message, location } = entry;
+                let message = match (message, location) {
+                    (Some(message), _) => message,
+                    (None, Some(place)) => {
+                        let read = read_blocking(&self.storage, vec![(position, place)]).await?;
+                        // It has been received meanwhile.
+                        let Some((_, message)) = read.into_iter().next() else { continue };
+                        message
+                    }
+                    (None, None) => continue,
+                };
+                let accepted_at =
+                    Timestamp::from_millisecond(accepted_at_ms).unwrap_or(Timestamp::MAX);
+                let position = BusPosition(position);
+                messages.push(QueuedMessage { position, message, accepted_at, is_taken });
+            }
+            Ok(messages)
+        })
     }
 
     fn dead_letters(

@@ -1,8 +1,8 @@
 //! Recognises a message that was accepted before within the dedupe window.
 //!
-//! Only a keyed 128-bit hash of each message and a hash of its body are kept, in two generations: the older one is dropped
-//! when the newer one has grown old or large. A flood beyond [`MAX_GENERATION_MESSAGES`] shortens
-//! the window instead of using up all memory.
+//! Only a keyed 128-bit hash of each message and a hash of its body are kept, in two generations:
+//! the older one is dropped when the newer one has grown old or large. A flood beyond
+//! [`MAX_GENERATION_MESSAGES`] shortens the window instead of using up all memory.
 
 use std::{
     collections::HashMap,
@@ -50,7 +50,7 @@ struct AcceptedMessage {
     body_hash: u64,
 }
 
-/// What an earlier message says about one with the same id, sender and receiver.
+/// The relation of a message to an earlier one with the same id, sender and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlierMessage {
     None,

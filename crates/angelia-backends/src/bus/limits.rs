@@ -1,4 +1,4 @@
-//! Limits on how many messages the bus keeps, and for how long.
+//! Limits on the number and the age of the messages that the bus keeps.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The unified diff of what an agent wants to change, for the person who decides.
+//! The unified diff of the changes that an agent wants to make, for the person who decides.
 //!
 //! - [`change`]: applies the changes to a file's text.
 //! - [`notebook`]: the cells of a notebook.
@@ -51,7 +51,7 @@ impl EditDiffer for FileDiffs {
 enum OldContent {
     Missing,
     Text(String),
-    /// Why there is no text: "it is binary".
+    /// The reason why there is no text, such as "it is binary".
     Unknown(&'static str),
 }
 

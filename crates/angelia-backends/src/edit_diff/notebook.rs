@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use angelia_core::model::CellChange;
 use serde_json::Value;
 
-/// Stands before each cell's source.
+/// The line before each cell's source.
 const CELL_MARK: &str = "# %%";
 
 /// Returns the notebook's cells as text, each below a line with its id. `None`: it is no notebook.

@@ -1,7 +1,7 @@
 //! Writes the unified diff of one file. Pure.
 //!
-//! Lines that begin with `\` are not part of the diff; they say what it does not show. Programs that
-//! apply diffs skip them.
+//! Lines that begin with `\` are not part of the diff; they name the parts that it does not show.
+//! Programs that apply diffs skip them.
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
@@ -10,7 +10,7 @@ use similar::TextDiff;
 
 use super::{MAX_FILE_BYTES, OldContent, change::apply, notebook};
 
-/// The most of a diff that is kept.
+/// The longest diff that is kept.
 pub(super) const MAX_DIFF_BYTES: usize = 256 * 1024;
 
 /// Comparing may take this long; the rest is then shown as removed and added.
@@ -81,7 +81,7 @@ fn compare(old: Option<&str>, changes: &[&FileChange], diff: &mut String) {
     append_hunks(&before, &after, diff);
 }
 
-/// Appends what the changes themselves say, where the file cannot be compared.
+/// Appends the text that the changes themselves contain, where the file cannot be compared.
 fn show_alone(changes: &[&FileChange], diff: &mut String) {
     for change in changes {
         match change {

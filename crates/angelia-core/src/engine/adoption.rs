@@ -1,5 +1,5 @@
-//! Adoption: makes a session from a conversation that was begun in an agent's own program. The
-//! agent continues a copy; the record gets what was said before, as turns.
+//! Adoption: makes a session from a conversation that a person began in an agent's own program. The
+//! agent continues a copy of it, and the earlier exchanges are recorded as turns.
 
 use super::{
     facade::{Engine, EngineError, NewSession},
@@ -13,12 +13,12 @@ use crate::{
     ports::{Lease, NewTurn, StoreError},
 };
 
-/// The reason of turns that did not run here.
+/// The reason recorded on turns that did not run here.
 pub const ADOPTED_REASON: &str = "adopted";
 
 impl Engine {
-    /// Creates a session that continues a copy of this conversation, with its turns recorded. The
-    /// conversation itself is left as it is.
+    /// Creates a session that continues a copy of this conversation, and records the conversation's
+    /// turns. The original conversation stays unchanged.
     pub async fn adopt_conversation(
         &self,
         new: NewSession,
@@ -36,7 +36,7 @@ impl Engine {
             self.record_past_turns(session.id, turns).await
         };
         if let Err(error) = recorded.await {
-            // A session without its past would look like another one.
+            // Without its past, the session would pass for a new conversation.
             self.delete_session(session.id).await?;
             return Err(error.into());
         }
@@ -77,7 +77,7 @@ impl Engine {
             status: TurnStatus::Completed,
             text: transcript.answer(),
             reason: ADOPTED_REASON.into(),
-            // It was not paid through Angelia.
+            // Angelia did not pay for this turn.
             usage: Usage::default(),
         }));
         let events = (1..).zip(kinds).map(|(seq, kind)| TurnEvent {

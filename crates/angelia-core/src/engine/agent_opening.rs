@@ -15,7 +15,7 @@ use super::{
 use crate::{
     model::{
         EventKind, HistoryMessage, NativeSessionId, Notice, NoticeLevel, SessionRecord,
-        SessionSpec, Turn, TurnId,
+        SessionSource, SessionSpec, Turn, TurnId,
     },
     ports::{Agent, AgentOutcome, ConversationError, OpenRequest, StoreError},
 };
@@ -23,7 +23,7 @@ use crate::{
 /// Code of the notice of a turn whose agent had lost the conversation and got it from the record.
 pub const HISTORY_CARRIED_NOTICE: &str = "history_carried";
 
-/// Code of the notice of a turn whose agent does not know what was said before.
+/// Code of the notice of a turn whose agent does not know the conversation so far.
 pub const RESUME_LOST_NOTICE: &str = "resume_lost";
 
 impl SessionActor {
@@ -70,7 +70,9 @@ impl SessionActor {
         let record = StoredConversation { store: &*shared.store, session, turn, is_begun };
         let opening = async {
             let executor = shared.executor(&spec.executor)?;
-            executor.open(OpenRequest { session: session.id, spec, native, record: &record }).await
+            let is_owners = session.source.as_ref().is_some_and(SessionSource::is_owners);
+            let (session, record) = (session.id, &record);
+            executor.open(OpenRequest { session, spec, native, is_owners, record }).await
         };
         let rings = governor.watchdog.next_timeout();
         self.unless_interrupted(turn, Some(rings), opening).await
@@ -101,7 +103,7 @@ impl SessionActor {
     }
 }
 
-/// Returns what was said before the agent's next input, or nothing if the executor cannot start
+/// Returns the conversation before the agent's next input, or nothing if the executor cannot start
 /// with a history.
 async fn recorded_history(
     shared: &EngineState,

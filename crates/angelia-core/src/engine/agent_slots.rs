@@ -16,7 +16,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::AgentCounts;
+use super::{
+    AgentCounts,
+    changes::{Announcer, EngineChange},
+};
 use crate::model::SessionId;
 
 #[derive(Clone, Debug)]
@@ -26,6 +29,7 @@ pub(super) struct AgentSlots {
     live: Arc<Mutex<HashSet<SessionId>>>,
     idle: Arc<Mutex<HashMap<SessionId, IdleAgent>>>,
     waiting: Arc<AtomicUsize>,
+    announcer: Announcer,
 }
 
 #[derive(Debug)]
@@ -35,12 +39,13 @@ struct IdleAgent {
 }
 
 impl AgentSlots {
-    pub(super) fn new(max: usize) -> Self {
+    pub(super) fn new(max: usize, announcer: Announcer) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(max.max(1))),
             live: Arc::default(),
             idle: Arc::default(),
             waiting: Arc::default(),
+            announcer,
         }
     }
 
@@ -70,6 +75,7 @@ impl AgentSlots {
         let make_room = CancellationToken::new();
         let idle = IdleAgent { since: Instant::now(), eviction: make_room.clone() };
         self.idle.lock().insert(session, idle);
+        self.announcer.announce(EngineChange::Agent(session));
         // A turn may have started waiting for a slot while every agent was busy.
         if self.waiting.load(Ordering::Acquire) > 0 {
             self.evict();
@@ -79,6 +85,7 @@ impl AgentSlots {
 
     pub(super) fn mark_busy(&self, session: SessionId) {
         self.idle.lock().remove(&session);
+        self.announcer.announce(EngineChange::Agent(session));
     }
 
     pub(super) fn count(&self, max: usize) -> AgentCounts {
@@ -103,19 +110,23 @@ impl AgentSlots {
 pub(super) struct AgentSlot {
     session: SessionId,
     live: Arc<Mutex<HashSet<SessionId>>>,
+    announcer: Announcer,
     _permit: OwnedSemaphorePermit,
 }
 
 impl AgentSlot {
     fn new(slots: &AgentSlots, session: SessionId, permit: OwnedSemaphorePermit) -> Self {
         slots.live.lock().insert(session);
-        Self { session, live: Arc::clone(&slots.live), _permit: permit }
+        slots.announcer.announce(EngineChange::Agent(session));
+        let announcer = slots.announcer.clone();
+        Self { session, live: Arc::clone(&slots.live), announcer, _permit: permit }
     }
 }
 
 impl Drop for AgentSlot {
     fn drop(&mut self) {
         self.live.lock().remove(&self.session);
+        self.announcer.announce(EngineChange::Agent(self.session));
     }
 }
 

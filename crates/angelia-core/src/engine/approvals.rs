@@ -1,7 +1,5 @@
-//! The pending approvals of one turn: what the rules decided at once, what waits for a person, and
-//! how it ends.
-
-use std::path::Path;
+//! The pending approvals of one turn: checks each request against the rules, keeps the requests
+//! that wait for a person, and denies those that are left when the turn ends.
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -12,10 +10,10 @@ use crate::{
         Approval, ApprovalId, ApprovalRequest, ApprovalStage, Decision, EventKind, GrantRule,
         Notice, NoticeLevel, PermissionLevel, Resolution, ToolAccess, ToolId, Verdict,
     },
-    permission::AccessCheck,
+    permission::{AccessCheck, ProtectedTouch},
 };
 
-/// The approvals of one turn that nobody has decided yet, oldest first.
+/// The undecided approvals of one turn, oldest first.
 #[derive(Default)]
 pub(super) struct PendingApprovals {
     pending: Vec<PendingApproval>,
@@ -26,7 +24,7 @@ pub(super) struct PendingApprovals {
 struct PendingApproval {
     id: ApprovalId,
     request: ApprovalRequest,
-    /// What the person can grant.
+    /// The rules that the person can grant with the decision.
     rules: Vec<GrantRule>,
     requested_at: Instant,
 }
@@ -41,10 +39,10 @@ pub(super) enum ApprovalCheck {
     Pending(Approval),
 }
 
-/// What the rules say about a request, and whether somebody can be asked.
+/// The verdict of the rules on a request, and whether a person can be asked.
 pub(super) struct ApprovalContext {
     pub(super) check: AccessCheck,
-    /// What a person can grant.
+    /// The rules that a person can grant with the decision.
     pub(super) rules: Vec<GrantRule>,
     pub(super) level: PermissionLevel,
     pub(super) can_ask: bool,
@@ -74,7 +72,7 @@ impl PendingApprovals {
         }
         if !context.can_ask || context.level == PermissionLevel::Unattended {
             let why = match (&protected, &request.access.must_ask) {
-                (Some(path), _) => protected_reason(path),
+                (Some(touch), _) => protected_reason(touch),
                 (None, Some(reason)) => format!("a person must approve it: {reason}"),
                 (None, None) => "nobody is there to approve it; allow it with allowed_tools or \
                          permissions in the profile, or run it from a terminal"
@@ -89,7 +87,9 @@ impl PendingApprovals {
             tool_name: request.tool_name.clone(),
             title: request.title.clone(),
             detail: match &protected {
-                Some(path) => format!("{}\nprotected: {}", request.detail, path.display()).into(),
+                Some(touch) => {
+                    format!("{}\nprotected: {}", request.detail, touch.path.display()).into()
+                }
                 None => request.detail.clone(),
             },
             diff: None,
@@ -167,7 +167,7 @@ impl PendingApprovals {
     }
 }
 
-/// Who denied an approval that was still pending when its turn ended.
+/// The decider of an approval that was still pending when its turn ended.
 pub(super) const TURN_ENDED: &str = "turn ended";
 
 pub(super) fn resolution_event(id: ApprovalId, verdict: Verdict, by: &str) -> EventKind {
@@ -181,12 +181,12 @@ fn is_same_call(one: &ToolAccess, other: &ToolAccess) -> bool {
     without_objection(one) == without_objection(other)
 }
 
-fn protected_reason(path: &Path) -> String {
+fn protected_reason(touch: &ProtectedTouch) -> String {
+    let path = touch.path.display();
+    let tool = if touch.is_read { "Read" } else { "Edit" };
     format!(
-        "{} is protected and nobody is there to approve it; name the path in allowed_tools, for \
-         example `Edit({})`",
-        path.display(),
-        path.display()
+        "{path} is protected and nobody is there to approve it; name the path in allowed_tools, for \
+         example `{tool}({path})`"
     )
 }
 

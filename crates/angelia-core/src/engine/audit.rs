@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Adds a row to the audit, after the fact. A row that cannot be written is logged: what it
-    /// reports has happened.
+    /// Adds a row to the audit, after the fact. A row that cannot be written is only logged,
+    /// because the change that it reports has already happened.
     pub async fn record_audit(
         &self,
         actor: AuditActor,

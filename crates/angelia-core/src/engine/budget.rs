@@ -20,7 +20,7 @@ pub(super) fn lower_limit(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 
 pub(super) struct BudgetMeter {
     budgets: Budgets,
-    /// The turn's share of what its caller may spend.
+    /// The turn's share of its caller's spending limit.
     spend: Option<Arc<SpendReservation>>,
     started_at: Instant,
     /// The calls that the budget covers, in this segment.
@@ -28,6 +28,8 @@ pub(super) struct BudgetMeter {
     /// Cost of the finished segments; `segment_cost_usd` has the cost of the running one.
     earlier_cost_usd: f64,
     segment_cost_usd: f64,
+    /// Cost of the turns that this one has handed on. Their own reservations cover them.
+    handed_on_cost_usd: f64,
 }
 
 impl BudgetMeter {
@@ -43,6 +45,7 @@ impl BudgetMeter {
             tool_calls: HashSet::new(),
             earlier_cost_usd: 0.0,
             segment_cost_usd: 0.0,
+            handed_on_cost_usd: 0.0,
         }
     }
 
@@ -64,10 +67,20 @@ impl BudgetMeter {
                 if !has_room {
                     return Some("max_cost_usd_per_day");
                 }
-                self.is_over_cost_budget().then_some("max_cost_usd")
+                self.cost_budget_if_used_up()
             }
             _ => None,
         }
+    }
+
+    /// Counts what other turns have cost that this one has handed work to.
+    pub(super) fn on_handed_on_cost(&mut self, usd: f64) -> Option<&'static str> {
+        self.handed_on_cost_usd += usd;
+        self.cost_budget_if_used_up()
+    }
+
+    fn cost_budget_if_used_up(&self) -> Option<&'static str> {
+        self.is_over_cost_budget().then_some("max_cost_usd")
     }
 
     /// Counts a call, once for its events and its requests, and returns whether the budget covers it.
@@ -88,11 +101,12 @@ impl BudgetMeter {
     }
 
     fn is_over_cost_budget(&self) -> bool {
-        self.budgets.cost_usd.is_some_and(|limit| self.cost_usd() >= limit)
+        let spent = self.cost_usd() + self.handed_on_cost_usd;
+        self.budgets.cost_usd.is_some_and(|limit| spent >= limit)
     }
 
-    /// Whether the whole turn has used up its own cost budget or what its caller may spend; such a
-    /// turn is not resumed.
+    /// Whether the whole turn has used up its own cost budget or its caller's spending limit; such
+    /// a turn is not resumed.
     pub(super) fn is_cost_budget_used_up(&self) -> bool {
         self.is_over_cost_budget()
             || self.spend.as_ref().is_some_and(|spend| spend.spendable_usd() <= 0.0)

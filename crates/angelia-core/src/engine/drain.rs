@@ -72,7 +72,7 @@ impl Engine {
     }
 
     /// Makes the shutdown that follows leave the queued turns to the next process. Turns that still
-    /// run or wait for somebody then end as failed.
+    /// run, or that wait for a person or a caller's tool, then end as failed.
     pub fn hand_over(&self) {
         self.begin_drain();
         self.shared.drain.hands_over.store(true, Ordering::Release);

@@ -17,9 +17,11 @@ use tokio::{
 
 use super::{
     agent_slots::AgentSlots,
+    changes::{Announcer, EngineChange},
     drain::DrainState,
     facade::{EngineError, EngineLimits, EngineParts},
     quota::{ExhaustedQuotas, ReportedQuotas},
+    review::RunningReviews,
     session_actor::SessionHandle,
     session_command::SessionCommand,
     spend::SpendLedger,
@@ -28,7 +30,7 @@ use super::{
 };
 use crate::{
     model::{ApprovalId, Failure, FailureKind, SessionId, TurnId, TurnState},
-    ports::{Clock, EditDiffer, Executor, Lease, PathResolver, Store, StoreError},
+    ports::{Clock, EditDiffer, Executor, Lease, PathResolver, SessionFiles, Store, StoreError},
     task::TaskGroup,
 };
 
@@ -42,6 +44,7 @@ pub(super) struct EngineState {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) paths: Arc<dyn PathResolver>,
     pub(super) edits: Arc<dyn EditDiffer>,
+    pub(super) session_files: Arc<dyn SessionFiles>,
     pub(super) executors: Vec<Arc<dyn Executor>>,
     pub(super) limits: EngineLimits,
     pub(super) tasks: TaskGroup,
@@ -49,19 +52,21 @@ pub(super) struct EngineState {
     pub(super) quotas: ExhaustedQuotas,
     pub(super) reported_quotas: ReportedQuotas,
     pub(super) spend: Arc<SpendLedger>,
-    /// A task removes the traces of deleted words.
+    /// Set while a task purges deleted words from the search index.
     pub(super) is_purging: AtomicBool,
+    pub(super) announcer: Announcer,
     /// Ids of sessions that have changed.
     pub(super) changes: broadcast::Sender<SessionId>,
     /// Counts the changes of schedules.
     pub(super) schedule_changes: watch::Sender<u64>,
     pub(super) drain: DrainState,
+    pub(super) reviews: RunningReviews,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     /// One lock per session whose actor is being started.
     start_locks: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
     /// Logs of turns that are queued or running in this process, or have just ended.
     logs: Mutex<TurnLogs>,
-    /// Number of ends that were given up: shown, and never written.
+    /// Number of ends that were shown and then given up, because they could not be written.
     lost_ends: AtomicUsize,
     /// The ends that are shown but not written yet.
     kept_ends: Mutex<HashMap<TurnId, TurnState>>,
@@ -73,8 +78,10 @@ pub(super) struct EngineState {
 
 impl EngineState {
     pub(super) fn new(parts: EngineParts) -> Self {
+        let announcer = Announcer::new();
         Self {
-            agent_slots: AgentSlots::new(parts.limits.max_live_agents),
+            agent_slots: AgentSlots::new(parts.limits.max_live_agents, announcer.clone()),
+            announcer,
             quotas: ExhaustedQuotas::default(),
             reported_quotas: ReportedQuotas::default(),
             spend: Arc::default(),
@@ -82,10 +89,12 @@ impl EngineState {
             changes: broadcast::Sender::new(MAX_CHANGE_LAG),
             schedule_changes: watch::Sender::new(0),
             drain: DrainState::new(),
+            reviews: RunningReviews::default(),
             store: parts.store,
             clock: parts.clock,
             paths: parts.paths,
             edits: parts.edits,
+            session_files: parts.session_files,
             executors: parts.executors,
             limits: parts.limits,
             tasks: parts.tasks,
@@ -135,7 +144,7 @@ impl EngineState {
     /// Waits until no other task starts an actor of this session.
     async fn lock_start(&self, session: SessionId) -> StartGuard<'_> {
         let lock = Arc::clone(self.start_locks.lock().entry(session).or_default());
-        // The guard exists before the wait, so that a caller that gives up leaves nothing behind.
+        // The guard exists before the wait, so that a cancelled caller also removes its lock.
         let mut guard = StartGuard { state: self, session, held: None };
         guard.held = Some(lock.lock_owned().await);
         guard
@@ -148,6 +157,11 @@ impl EngineState {
     /// Tells the subscribers that a session has changed. There may be none.
     pub(super) fn notify_changed(&self, session: SessionId) {
         let _nobody = self.changes.send(session);
+        self.announce(EngineChange::Session(session));
+    }
+
+    pub(super) fn announce(&self, change: EngineChange) {
+        self.announcer.announce(change);
     }
 
     /// Ends the session's actor, if this process has one, and returns its lease.
@@ -205,8 +219,8 @@ impl EngineState {
         self.kept_ends.lock().clone()
     }
 
-    /// Checks that the store can be written and that no end waits for it, at most once a second
-    /// however many ask.
+    /// Checks that the store can be written and that no end waits for it. Checks at most once a
+    /// second, however many callers ask.
     pub(super) async fn check_writable(&self) -> Result<(), StoreError> {
         let mut last = self.last_write_check.lock().await;
         let checked = match &*last {
@@ -250,7 +264,7 @@ impl Drop for StartGuard<'_> {
     fn drop(&mut self) {
         self.held = None;
         let mut locks = self.state.start_locks.lock();
-        // Whoever waits for the lock or holds it has a reference beside the map's.
+        // Only the map still refers to the lock, so no task holds it or waits for it.
         if locks.get(&self.session).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             locks.remove(&self.session);
         }

@@ -1,5 +1,5 @@
-//! Writes the events of a turn to the store, and keeps each of them until its commit is confirmed:
-//! what the store failed to write goes along with the next write.
+//! Writes the events of a turn to the store. It keeps each event until its commit is confirmed, and
+//! repeats events that the store failed to write with the next write.
 
 use std::{collections::VecDeque, mem::discriminant, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The pauses before a failed write is tried again: long enough for a short disturbance, and short
-/// enough that nobody takes the turn for hung.
+/// enough that the turn does not seem to hang.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
 
 /// The length of a text that every store can write.
@@ -72,8 +72,9 @@ impl EventWriter {
         self.commit(&mut Vec::new()).await
     }
 
-    /// Commits events that nobody has seen yet, after all earlier ones. Cuts their texts if the store
-    /// cannot take them. After an error this writer forgets them, so their numbers are free again.
+    /// Commits events that no viewer has seen yet, after all earlier ones. Cuts their texts if the
+    /// store cannot take them. After an error this writer forgets them, so their numbers are free
+    /// again.
     pub(super) async fn commit(&mut self, events: &mut Vec<TurnEvent>) -> Result<(), StoreError> {
         if self.commit_with_unconfirmed(events).await {
             return Ok(());

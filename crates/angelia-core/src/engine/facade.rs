@@ -23,12 +23,12 @@ use crate::{
     },
     ports::{
         ApprovalFilter, Clock, EditDiffer, Executor, HistoryEntry, NewTurn, Page, PathResolver,
-        PendingCommit, Store, StoreError,
+        PendingCommit, SessionFiles, Store, StoreError,
     },
     task::TaskGroup,
 };
 
-/// How long to wait for a session that another process holds.
+/// The longest wait for a session that another process holds.
 const HELD_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 const HELD_SESSION_RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -44,6 +44,7 @@ pub struct EngineParts {
     pub clock: Arc<dyn Clock>,
     pub paths: Arc<dyn PathResolver>,
     pub edits: Arc<dyn EditDiffer>,
+    pub session_files: Arc<dyn SessionFiles>,
     pub executors: Vec<Arc<dyn Executor>>,
     pub limits: EngineLimits,
     pub tasks: TaskGroup,
@@ -51,7 +52,7 @@ pub struct EngineParts {
 
 #[derive(Clone, Copy, Debug)]
 pub struct EngineLimits {
-    /// How long an idle agent is kept alive.
+    /// The time for which an idle agent stays alive.
     pub idle_ttl: Duration,
     /// The same after a turn whose session is not expected to go on ([`Submission::one_off`]).
     pub one_off_idle_ttl: Duration,
@@ -59,12 +60,15 @@ pub struct EngineLimits {
     pub max_live_agents: usize,
     /// Maximum number of turns that wait in one session.
     pub max_queued_turns: usize,
-    /// How long an interrupted agent may take to report that it has stopped.
+    /// The time that an interrupted agent has to report that it has stopped.
     pub interrupt_grace: Duration,
-    /// How long a closing agent may take before it is killed.
+    /// The time that a closing agent has before it is killed.
     pub close_grace: Duration,
     /// Maximum output of one turn: text, tool input and tool output, and a little for every event.
     pub output_bytes: usize,
+    /// Whether sessions are reviewed in the background. A process that ends after a turn would only
+    /// interrupt it.
+    pub reviews: bool,
 }
 
 impl Default for EngineLimits {
@@ -77,6 +81,7 @@ impl Default for EngineLimits {
             interrupt_grace: Duration::from_secs(10),
             close_grace: Duration::from_secs(3),
             output_bytes: 64 << 20,
+            reviews: true,
         }
     }
 }
@@ -100,8 +105,8 @@ pub struct Submission {
     pub key: Option<RequestKey>,
     /// Indexes the new turn under this hash ([`Engine::find_by_history`]).
     pub history_hash: Option<[u8; 32]>,
-    /// What the caller of the turn may spend. The turn is refused if all of it is spent or reserved.
-    /// Work that is charged to the caller later has the same limit.
+    /// The caller's spending limit. The turn is refused if all of it is spent or reserved. The same
+    /// limit applies to work that is charged to the caller later.
     pub spend_limit: Option<SpendLimit>,
     /// The session is not expected to go on, so its agent is released early.
     pub one_off: bool,
@@ -162,6 +167,8 @@ pub enum EngineError {
     KeyReused(TurnId),
     #[error("the approval does not offer the rule `{0}`; choose one of those it shows")]
     NotOffered(String),
+    #[error("a turn of this session is running; try again when it has ended")]
+    TurnRunning,
     #[error("the turn is no longer running in this process")]
     NotRunning,
     #[error("the approval has already been decided, or its turn is over")]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{facade::Engine, turn_log::LogCounts, turn_statistics::ExecutorTotals};
 
-/// What the engine is doing now, and how turns have ended since the start.
+/// The engine's current load, and the number of turns that have ended since the start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gauges {
     /// Sessions with an actor in this process.

@@ -14,7 +14,7 @@ use crate::{
 
 const PAGE: usize = 256;
 
-/// Up to where a conversation is read.
+/// The last turn of a conversation to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ConversationEnd {
     Newest,
@@ -42,7 +42,7 @@ pub(super) async fn messages(
     Ok(messages)
 }
 
-/// The turns of a session as an agent gets them that keeps no conversation of its own.
+/// The turns of a session, for an agent that keeps no conversation of its own.
 pub(super) struct StoredConversation<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) session: &'a SessionRecord,
@@ -71,7 +71,8 @@ impl ConversationRecord for StoredConversation<'_> {
                 for turn in turns_after_history(self.store, self.session, end).await? {
                     let events = events_of(self.store, turn.id).await?;
                     let events = events.into_iter().map(|event| event.kind).collect();
-                    recorded.push(RecordedTurn { id: turn.id, input: turn.input, events });
+                    let (id, is_owners) = (turn.id, turn.options.is_owners());
+                    recorded.push(RecordedTurn { id, is_owners, input: turn.input, events });
                 }
                 Ok(recorded)
             };
@@ -163,7 +164,11 @@ pub(super) async fn append_unfinished_turn(
     Ok(())
 }
 
-async fn events_of(store: &dyn Store, turn: TurnId) -> Result<Vec<TurnEvent>, StoreError> {
+/// Returns all recorded events of a turn.
+pub(super) async fn events_of(
+    store: &dyn Store,
+    turn: TurnId,
+) -> Result<Vec<TurnEvent>, StoreError> {
     let mut events = Vec::new();
     loop {
         let after = events.last().map_or(0, |event: &TurnEvent| event.seq);

@@ -18,7 +18,7 @@ pub struct RequestKey {
     pub key: Arc<str>,
     /// Hash of the request, if it consists of more than the turn's session and input.
     pub input: Option<[u8; 32]>,
-    /// How long the key is remembered.
+    /// The time for which the key is remembered.
     pub window: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The live agents of this process, for people who want to see what is going on.
+//! Lists the live agents of this process, for `status`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -15,8 +15,10 @@
 //!   conversation.
 //! - `segment_runner`: runs one segment: drives the agent and records its events.
 //! - `watchdog`: the state of a turn and its timeouts; `budget`: its budgets.
+//! - `changes`: announces changes to viewers; `turn_activity`: the clock and the last words of a running turn.
 //! - `approvals`: permission rules, pending approvals and their decisions.
-//! - `audit`: who has decided, changed, deleted or exposed something.
+//! - `browsers`: the browsers that the owner has signed in with.
+//! - `audit`: records decisions, changes, deletions and exposures.
 //! - `recorder`: numbers events, and commits those that must be committed before they are shown.
 //! - `event_writer`: keeps every event until its commit is confirmed; `unwritten_end`: ends that wait
 //!   for a store that cannot be written; `text_cut`: cuts texts that are too long.
@@ -26,17 +28,20 @@
 //! - `idempotency`: the key under which a request runs at most once.
 //! - `quota`: fallback and parking when a quota is exhausted; `history`: the conversation as
 //!   messages for an agent that does not have it.
+//! - `compaction`: has an agent shorten its conversation.
 //! - `adoption`: makes a session from a conversation of an agent's own program.
 //! - [`short_id`]: ids as lists show them.
 //! - `reports`: usage, quotas and search over the whole record; `search_upkeep`: keeps the search
 //!   complete while no turn runs.
 //! - `respec`: changes to the specification of a session.
-//! - [`Gauges`]: current numbers for metrics; `turn_statistics`: usage and latency by executor; `turn_span`: a trace of each turn;
-//!   `live_agents`: the agents of this process.
+//! - `review`: reviews a session in the background; `review_digest`: the conversation for another model;
+//!   `review_report`: the notice about it.
+//! - [`Gauges`]: current numbers for metrics; `turn_statistics`: usage and latency by executor;
+//!   `turn_span`: a trace of each turn; `live_agents`: the agents of this process.
 //! - `spend`: reserves money for turns of callers with a spending limit.
 //! - `agent_slots`: limits the number of live agents and evicts idle ones.
 //! - [`rules`]: decides what happens to a bus message on arrival.
-//! - `schedules`: turns that begin by themselves: what is due, and what is kept of it.
+//! - `schedules`: turns that begin by themselves: decides which are due, and records them.
 //! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
 
 mod adoption;
@@ -44,7 +49,10 @@ mod agent_opening;
 mod agent_slots;
 mod approvals;
 mod audit;
+mod browsers;
 mod budget;
+mod changes;
+mod compaction;
 mod drain;
 mod engine_state;
 mod event_writer;
@@ -59,6 +67,9 @@ mod recorder;
 mod recovery;
 mod reports;
 mod respec;
+mod review;
+mod review_digest;
+mod review_report;
 pub mod rules;
 mod schedules;
 mod search_upkeep;
@@ -71,6 +82,7 @@ mod spend;
 mod text_cut;
 mod text_saver;
 mod transcript;
+mod turn_activity;
 mod turn_admission;
 mod turn_approvals;
 mod turn_log;
@@ -83,6 +95,8 @@ mod watchdog;
 
 pub use adoption::ADOPTED_REASON;
 pub use agent_opening::{HISTORY_CARRIED_NOTICE, RESUME_LOST_NOTICE};
+pub use changes::EngineChange;
+pub use compaction::CompactionReport;
 pub use facade::{
     Engine, EngineError, EngineLimits, EngineParts, NewSession, SteerOutcome, Submission,
     SubmittedTurn,
@@ -91,12 +105,14 @@ pub use gauges::{AgentCounts, Gauges, TurnCounts};
 pub use idempotency::RequestKey;
 pub use live_agents::LiveAgentStatus;
 pub use quota::PARKED_NOTICE;
+pub use recovery::lost_turn_failure;
 pub use schedules::{DueOccurrence, ScheduleStep, WatchedFiles, next_after_resume, next_step};
 pub use segment_runner::AWAITING_TOOL_RESULT_NOTICE;
 pub use sessions::{NewestTurn, TurnStage};
 pub use short_ids::short_id;
 pub use spend::SpendLimit;
 pub use transcript::TurnTranscript;
+pub use turn_activity::{TurnActivity, TurnClock};
 pub use turn_log::{EventBatch, TurnWatch};
 pub use turn_runner::SHUTDOWN_REASON;
 pub use turn_span::TURN_SPAN_TARGET;

@@ -6,7 +6,7 @@ use crate::model::{BlockId, EventKind};
 /// The setting that limits the output of a turn.
 pub(super) const OUTPUT_LIMIT_SETTING: &str = "limits.output_bytes";
 
-/// Counted for every event besides its text: about what it takes in memory.
+/// Added for every event besides its text, about the memory that an event takes.
 const EVENT_BYTES: usize = 128;
 
 #[derive(Debug)]

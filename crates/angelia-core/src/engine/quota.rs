@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::{
+    changes::EngineChange,
     history::{self, ConversationEnd},
     recorder::Recorder,
     session_actor::SessionActor,
@@ -23,17 +24,18 @@ use crate::{
     ports::{AgentOutcome, StoreError},
 };
 
-/// How long other turns of a profile fail at once after one has hit the quota.
+/// The time for which other turns of a profile fail at once after one has hit the quota.
 const LIMIT_TRUST: Duration = Duration::from_mins(15);
 
 /// Longest time a parked turn waits before it is tried again, however late the reset is.
 pub(super) const MAX_PARK_WAIT: Duration = Duration::from_hours(6);
 
-/// How often a parked turn checks the wall clock: timers stand still while the machine sleeps.
+/// The interval at which a parked turn checks the wall clock. Timers stand still while the machine
+/// sleeps.
 const WALL_CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The newest reports of quotas, as far as this process knows: a report that says nothing new is not
-/// stored again.
+/// The newest quota reports that this process has stored, so that a repeated report is not stored
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct ReportedQuotas(Mutex<HashMap<QuotaKey, QuotaReport>>);
 
@@ -96,7 +98,7 @@ pub(super) enum NextStep {
     },
 }
 
-/// Why the wait for a quota ended.
+/// The reason why the wait for a quota ended.
 pub(super) enum ParkEnd {
     Elapsed,
     Interrupted,
@@ -105,7 +107,7 @@ pub(super) enum ParkEnd {
 }
 
 impl SessionActor {
-    /// Stores what the agent reports about a quota.
+    /// Stores a quota report of the agent, unless it repeats the last one.
     pub(super) async fn store_quota(&mut self, report: QuotaReport) {
         let executor = Arc::clone(&self.record.spec.executor);
         if !self.shared.reported_quotas.insert(&executor, &report) {
@@ -116,6 +118,7 @@ impl SessionActor {
         if let Err(error) = self.shared.store.save_quota(quota).await {
             tracing::debug!(%error, "the report of a quota could not be stored");
         }
+        self.shared.announce(EngineChange::Quota);
     }
 
     /// Returns the failure of a turn whose profile is known to have no quota, without trying it.

@@ -6,9 +6,15 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{
-    approvals::TURN_ENDED, event_writer::EventWriter, output_limit::OutputLimit,
-    text_saver::TextSaver, transcript::TurnTranscript, turn_log::TurnLog,
+    approvals::TURN_ENDED,
+    changes::{Announcer, TurnAnnouncer},
+    event_writer::EventWriter,
+    output_limit::OutputLimit,
+    text_saver::TextSaver,
+    transcript::TurnTranscript,
+    turn_log::TurnLog,
     unwritten_end::UnwrittenEnd,
+    watchdog::StateTimeout,
 };
 use crate::{
     model::{BlockId, EventKind, Outcome, Seq, SessionRecord, TurnEvent, TurnStatus, Usage},
@@ -25,6 +31,8 @@ pub(super) struct Recorder {
     writer: EventWriter,
     clock: Arc<dyn Clock>,
     log: Arc<TurnLog>,
+    /// `None`: nobody looks on.
+    announcer: Option<TurnAnnouncer>,
     /// The session whose secrets are masked in notices and failures.
     session: Option<Arc<SessionRecord>>,
     last_seq: Seq,
@@ -54,6 +62,7 @@ impl Recorder {
             writer: EventWriter::new(store, lease),
             clock,
             log,
+            announcer: None,
             session: None,
             last_seq: 0,
             is_started: false,
@@ -68,9 +77,19 @@ impl Recorder {
         }
     }
 
-    /// Masks the secrets of this session in what its agent reports.
+    /// Masks the secrets of this session in the agent's reports.
     pub(super) fn for_session(self, session: Arc<SessionRecord>) -> Self {
         Self { session: Some(session), ..self }
+    }
+
+    /// Announces the progress of the turn; `None`: nobody is to see it.
+    pub(super) fn announced_by(self, announcer: Option<Announcer>) -> Self {
+        Self { announcer: announcer.map(TurnAnnouncer::new), ..self }
+    }
+
+    /// Shows which timeout of the turn expires next.
+    pub(super) fn show_timeout(&self, at: Instant, timeout: &StateTimeout) {
+        self.log.set_timeout(at, timeout);
     }
 
     /// Records the events of an agent in order.
@@ -86,10 +105,10 @@ impl Recorder {
         let mut events = self.number(kinds);
         if events.iter().any(|event| event.kind.must_commit_first()) {
             self.writer.commit(&mut events).await?;
-            self.publish(events.into());
+            self.publish(&events.into());
         } else {
             let events: Arc<[_]> = events.into();
-            self.publish(Arc::clone(&events));
+            self.publish(&events);
             self.writer.queue(&events).await?;
             if self.text_saver.is_full() {
                 self.save_open_text().await;
@@ -108,16 +127,19 @@ impl Recorder {
         numbered.map(|(seq, kind)| TurnEvent { turn, session, seq, at, kind }).collect()
     }
 
-    fn publish(&mut self, events: Arc<[TurnEvent]>) {
-        for event in &*events {
+    fn publish(&mut self, events: &Arc<[TurnEvent]>) {
+        for event in &**events {
             self.last_seq = event.seq;
             self.transcript.apply(event.seq, &event.kind);
             self.text_saver.on_event(event, &self.transcript);
         }
-        self.log.publish(events);
+        self.log.publish(Arc::clone(events));
+        if let Some(announcer) = &mut self.announcer {
+            announcer.on_events(self.log.turn, events);
+        }
     }
 
-    /// When [`Recorder::save_open_text`] must be called at the latest.
+    /// The latest time for the next call of [`Recorder::save_open_text`].
     pub(super) const fn save_text_at(&self) -> Option<Instant> {
         self.text_saver.due_at()
     }
@@ -128,7 +150,7 @@ impl Recorder {
         self.text_saver.save(&self.writer, turn, &mut self.transcript).await;
     }
 
-    /// Whether the turn has put out as much as it may.
+    /// Whether the turn has reached its output limit.
     pub(super) const fn is_output_limit_reached(&self) -> bool {
         self.output_limit.is_reached()
     }
@@ -215,9 +237,9 @@ impl Recorder {
         }
     }
 
-    /// Completes what is still open, commits the `Finished` event and shows it; approvals that are
-    /// still pending are denied `by`. If the store cannot be written now, returns the end and shows
-    /// nothing: its owner keeps it and shows it by [`Recorder::show_end`].
+    /// Completes the open blocks and calls, commits the `Finished` event and shows it; approvals
+    /// that are still pending are denied `by`. If the store cannot be written now, returns the end
+    /// and shows nothing: its owner keeps it and shows it by [`Recorder::show_end`].
     pub(super) async fn finish(&mut self, outcome: Outcome, by: &str) -> Result<(), EndError> {
         let mut kinds = self.transcript.closing_events(by);
         kinds.push(EventKind::Finished(outcome));
@@ -231,7 +253,7 @@ impl Recorder {
         }
         match written {
             Ok(()) => {
-                self.publish(events.into());
+                self.publish(&events.into());
                 Ok(())
             }
             Err(error) if error.is_temporary() => {
@@ -247,13 +269,13 @@ impl Recorder {
 
     /// Shows the end of a turn that is kept until the store can be written.
     pub(super) fn show_end(&mut self, end: &UnwrittenEnd) {
-        self.publish(end.events.as_slice().into());
+        self.publish(&end.events.as_slice().into());
     }
 
     /// Shows an end that this process may not record, because it no longer owns the turn.
     pub(super) fn publish_unstored(&mut self, kind: EventKind) {
         let events = self.number(vec![kind]);
-        self.publish(events.into());
+        self.publish(&events.into());
     }
 
     /// Completes the text blocks and tool calls that the agent left unfinished.
@@ -285,7 +307,7 @@ impl Recorder {
     }
 }
 
-/// Why the end of a turn was not recorded.
+/// The reason why the end of a turn was not recorded.
 pub(super) enum EndError {
     /// The store cannot be written now.
     Unwritten(UnwrittenEnd, StoreError),

@@ -1,5 +1,5 @@
-//! Closes turns that a killed process left unfinished, resumes those that wait for a process, and removes stale
-//! sessions.
+//! Closes turns that a killed process left unfinished, resumes parked and handed-over turns, and
+//! removes stale sessions.
 
 use std::sync::Arc;
 
@@ -102,7 +102,8 @@ impl Engine {
     }
 }
 
-fn lost_turn_failure(turn: &TurnRecord) -> Failure {
+/// Returns how a turn ends whose process was killed.
+pub fn lost_turn_failure(turn: &TurnRecord) -> Failure {
     // A turn is set to running before its agent gets it.
     let (message, hint) = if turn.state == TurnState::Queued {
         (

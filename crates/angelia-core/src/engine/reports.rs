@@ -1,8 +1,8 @@
-//! What the record says about all turns: which ones there are, what they used, and what was said.
+//! Queries over the recorded turns of all sessions: lists, usage, quotas and search.
 
 use super::facade::{Engine, EngineError};
 use crate::{
-    model::{Quota, SearchMatch, SearchQuery, TurnRecord, UsageQuery, UsageTotals},
+    model::{ColdStart, Quota, SearchMatch, SearchQuery, TurnRecord, UsageQuery, UsageTotals},
     ports::{Page, TurnFilter},
 };
 
@@ -24,16 +24,25 @@ impl Engine {
         Ok(turns)
     }
 
-    /// Adds up what turns used.
+    /// Adds up the usage of turns.
     pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageTotals>, EngineError> {
         Ok(self.shared.store.usage(query).await?)
+    }
+
+    /// Returns finished turns that found nothing in the model's cache, newest first.
+    pub async fn cold_starts(
+        &self,
+        query: UsageQuery,
+        limit: usize,
+    ) -> Result<Vec<ColdStart>, EngineError> {
+        Ok(self.shared.store.cold_starts(query, limit).await?)
     }
 
     pub async fn quotas(&self) -> Result<Vec<Quota>, EngineError> {
         Ok(self.shared.store.quotas().await?)
     }
 
-    /// Searches what was said.
+    /// Searches the texts of persons and agents.
     pub async fn search(&self, query: SearchQuery) -> Result<Vec<SearchMatch>, EngineError> {
         Ok(self.shared.store.search(query).await?)
     }

@@ -1,4 +1,4 @@
-//! Keeps the search complete and free of deleted words, without getting in the way of turns.
+//! Keeps the search index complete and free of deleted words, without slowing down turns.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -10,15 +10,15 @@ use tokio::{sync::broadcast::error::RecvError, time::sleep};
 use super::{engine_state::EngineState, facade::Engine};
 use crate::ports::SearchUpkeep;
 
-/// The pause after a change, and between two looks at whether turns run.
+/// The pause after a change, and between two checks for running turns.
 const QUIET_DELAY: Duration = Duration::from_secs(2);
-/// The pause between two steps, in which others can write.
+/// The pause between two steps, so that other writers get their turn.
 const STEP_DELAY: Duration = Duration::from_millis(5);
 /// The pause after a step that failed.
 const RETRY_DELAY: Duration = Duration::from_mins(1);
 
 impl Engine {
-    /// Indexes what has been said whenever no turn runs. Never returns while the engine lives.
+    /// Indexes new texts whenever no turn runs. Never returns while the engine lives.
     pub async fn keep_search_complete(&self) {
         let mut changes = self.subscribe_changes();
         loop {
@@ -67,7 +67,7 @@ impl EngineState {
                 Ok(SearchUpkeep::HasDeletedWords) => sleep(STEP_DELAY).await,
                 Ok(_) => return,
                 Err(error) => {
-                    // Tried again after the next deletion, and by a daemon.
+                    // The next deletion tries again, and so does the daemon.
                     tracing::debug!(%error, "deleted words are still in the index");
                     return;
                 }

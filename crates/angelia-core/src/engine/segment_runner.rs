@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     approvals::{PendingApprovals, resolution_event},
     budget::TOOL_BUDGET,
+    changes::EngineChange,
     facade::EngineError,
     output_limit::OUTPUT_LIMIT_SETTING,
     recorder::Recorder,
@@ -59,7 +60,7 @@ pub(super) struct SegmentRun<'a> {
     pub(super) approvals: PendingApprovals,
     pub(super) unasked_edits: UnaskedEdits,
     stop: Option<StopCause>,
-    /// When we stop waiting for an agent that was asked to stop.
+    /// The time at which we stop waiting for an agent that was asked to stop.
     abandon_at: Option<Instant>,
     /// Set when the turn can no longer be recorded.
     pub(super) store_error: Option<StoreError>,
@@ -315,6 +316,9 @@ impl SessionActor {
                     called |= activity == Activity::AwaitingToolResult;
                 }
                 AgentEvent::Quota(report) => self.store_quota(report).await,
+                AgentEvent::HandedOnCost(usd) => {
+                    used_up = used_up.or(drive.governor.meter.on_handed_on_cost(usd));
+                }
             }
         }
         if called {
@@ -364,6 +368,9 @@ impl SessionActor {
         if let Err(error) = set.await {
             tracing::warn!(turn = %drive.turn.id, %error, "the turn's state could not be stored");
         }
+        // Its session shows the state of its newest turn.
+        self.shared.announce(EngineChange::Turn(drive.turn.id));
+        self.shared.announce(EngineChange::Session(self.record.id));
     }
 
     async fn handle_during_turn(
@@ -432,15 +439,24 @@ impl SegmentRun<'_> {
 
     /// Next instant at which something must happen: a timeout, giving up on the agent, or saving text.
     fn deadline(&self) -> Instant {
-        let (timeout_at, _) = self.governor.watchdog.next_timeout();
+        let timeout_at = self.show_clock();
         let budget_ends_at = self.governor.time_budget_ends_at();
         let at = budget_ends_at.map_or(timeout_at, |at| at.min(timeout_at));
         let at = self.abandon_at.unwrap_or(at);
         self.recorder.save_text_at().map_or(at, |save_at| save_at.min(at))
     }
 
+    /// Shows which timeout expires next, and returns when.
+    fn show_clock(&self) -> Instant {
+        let (at, timeout) = self.governor.watchdog.next_timeout();
+        self.recorder.show_timeout(at, &timeout);
+        at
+    }
+
     pub(super) fn update_oldest_approval(&mut self, now: Instant) {
         self.governor.watchdog.set_oldest_approval(self.approvals.oldest_requested_at(), now);
+        // Before anybody is told that the turn waits.
+        self.show_clock();
     }
 
     /// Queues a message to the agent. It is sent as soon as the channel has room.
@@ -451,7 +467,7 @@ impl SegmentRun<'_> {
     /// Waits until the channel has room for the oldest queued message. Cancel safe.
     async fn send_queued_control(&mut self) {
         let Ok(room) = self.control.reserve().await else {
-            // The agent has dropped its end: nobody will read them.
+            // The agent has dropped its end, so the messages cannot be delivered.
             self.unsent_controls.clear();
             return;
         };

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     agent_slots::AgentSlot,
     approvals::TURN_ENDED,
+    changes::EngineChange,
     engine_state::EngineState,
     facade::EngineError,
     recorder::{EndError, Recorder},
@@ -86,7 +87,8 @@ impl SessionHandle {
         self.commands.send(command).await.map_err(|refused| refused.0)
     }
 
-    /// The session as its next turn will find it. Only the actor changes it, except for the title.
+    /// The session in the state that its next turn will use. Only the actor changes it, except for
+    /// the title.
     pub(super) fn record(&self) -> Arc<SessionRecord> {
         Arc::clone(&self.record.borrow())
     }
@@ -115,7 +117,7 @@ pub(super) struct SessionActor {
     pub(super) agent: Option<LiveAgent>,
     /// The last turn was a one-off.
     pub(super) is_one_off: bool,
-    /// What a person allowed for the rest of the session.
+    /// The rules that a person granted for the rest of the session.
     pub(super) session_grants: Vec<GrantRule>,
     /// The specification was changed during a turn, so the live agent does not match it.
     pub(super) changed_during_turn: bool,
@@ -132,7 +134,8 @@ pub(super) struct SessionActor {
 pub(super) struct QueuedTurn {
     pub(super) turn: Turn,
     pub(super) log: Arc<TurnLog>,
-    /// The turn's own cost limit. The recorded one also counts what its caller could still spend.
+    /// The turn's own cost limit. The recorded one also includes the rest of its caller's spending
+    /// limit.
     pub(super) max_cost_usd: Option<f64>,
     pub(super) spend: Option<Arc<SpendReservation>>,
     /// The turn has run before and waits for a quota until then.
@@ -361,6 +364,7 @@ impl SessionActor {
             self.shared.limits.output_bytes,
         )
         .for_session(Arc::clone(&self.record))
+        .announced_by(self.turn_announcer())
     }
 
     /// Records the `Finished` event of a turn. There is exactly one.
@@ -379,7 +383,7 @@ impl SessionActor {
                 self.shared.insert_kept_end(&end);
                 recorder.show_end(&end);
                 self.keep_end(end);
-                self.shared.notify_changed(self.record.id);
+                self.notify_changed();
                 return;
             }
             Err(EndError::Refused(error)) => {
@@ -388,7 +392,7 @@ impl SessionActor {
             }
         }
         self.shared.finish_log(turn);
-        self.shared.notify_changed(self.record.id);
+        self.notify_changed();
     }
 
     pub(super) async fn close_agent(&mut self) {
@@ -459,6 +463,7 @@ impl SessionActor {
         let record = Arc::new(record);
         self.fingerprint = LaunchFingerprint::of(&record.spec);
         self.record = Arc::clone(&record);
+        self.announce(EngineChange::Session(record.id));
         self.published_record.send_replace(record)
     }
 

@@ -6,18 +6,22 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use super::{
+    changes::EngineChange,
     facade::{Engine, EngineError, NewSession},
     history::{self, ConversationEnd},
     short_ids,
 };
 use crate::{
     model::{
-        ExternalName, Failure, HistoryMessage, IdPrefix, SessionId, SessionRecord, SessionSpec,
-        SessionSummary, TurnId, TurnRecord, TurnState,
+        ExternalName, Failure, FailureKind, HistoryMessage, IdPrefix, SessionId, SessionRecord,
+        SessionSource, SessionSpec, SessionSummary, TurnId, TurnRecord, TurnState,
     },
     ports::{ConversationError, Page, RecordKind, SessionQuery, StoreError},
     redact::Redactor,
 };
+
+/// The most requests of a turn that an agent has handed on: it works on a part.
+const MAX_DELEGATED_ITERATIONS: u32 = 50;
 
 #[derive(Clone, Debug)]
 pub struct NewestTurn {
@@ -48,8 +52,12 @@ impl TurnStage {
 
 impl Engine {
     /// Creates a session. With a name that already has a session, returns that session instead.
-    pub async fn create_session(&self, new: NewSession) -> Result<SessionRecord, EngineError> {
+    pub async fn create_session(&self, mut new: NewSession) -> Result<SessionRecord, EngineError> {
         self.shared.executor(&new.spec.executor)?;
+        if new.source == Some(SessionSource::Agent) {
+            let iterations = &mut new.spec.native.max_iterations;
+            *iterations = MAX_DELEGATED_ITERATIONS.min(*iterations);
+        }
         let now = self.shared.clock.now();
         let session = SessionRecord {
             id: SessionId::from_uuid(self.shared.clock.fresh_uuid()),
@@ -73,6 +81,9 @@ impl Engine {
                 return self.session(named).await;
             }
         }
+        if !session.is_hidden() {
+            self.shared.announce(EngineChange::Session(session.id));
+        }
         Ok(session)
     }
 
@@ -80,8 +91,8 @@ impl Engine {
         self.shared.store.session(id).await?.ok_or(EngineError::NotFound("session"))
     }
 
-    /// Returns the session as its next turn will find it. The title may be outdated: a session that
-    /// has an actor in this process is not read from the store.
+    /// Returns the session in the state that its next turn will use. The title may be outdated: a
+    /// session that has an actor in this process is not read from the store.
     pub async fn cached_session(&self, id: SessionId) -> Result<Arc<SessionRecord>, EngineError> {
         match self.shared.existing_actor(id) {
             Some(actor) => Ok(actor.record()),
@@ -113,7 +124,7 @@ impl Engine {
         Ok(self.shared.store.sessions(page).await?)
     }
 
-    /// Lists sessions as people see them.
+    /// Lists sessions, with the fields that people see.
     pub async fn list_sessions(
         &self,
         query: SessionQuery,
@@ -121,7 +132,7 @@ impl Engine {
         Ok(self.shared.store.list_sessions(query).await?)
     }
 
-    /// Returns ids that start so, at most `limit`.
+    /// Returns at most `limit` ids with this prefix.
     pub async fn find_ids(
         &self,
         kind: RecordKind,
@@ -131,9 +142,18 @@ impl Engine {
         Ok(self.shared.store.find_ids(kind, prefix, limit).await?)
     }
 
-    /// Returns an id as short as no other of its kind starts so.
+    /// Returns the shortest prefix of an id that no other id of its kind has now.
     pub async fn short_id(&self, kind: RecordKind, id: Uuid) -> Result<String, EngineError> {
         Ok(short_ids::short_id(&*self.shared.store, kind, id).await?)
+    }
+
+    /// Returns the short ids of a page of a list.
+    pub async fn short_ids(
+        &self,
+        kind: RecordKind,
+        ids: Vec<Uuid>,
+    ) -> Result<Vec<String>, EngineError> {
+        Ok(short_ids::short_ids(&*self.shared.store, kind, ids).await?)
     }
 
     pub async fn rename_session(
@@ -195,8 +215,7 @@ impl Engine {
         Ok(session)
     }
 
-    /// Returns the whole conversation of a session as messages, including what was said before the
-    /// fork.
+    /// Returns the whole conversation of a session as messages, including the part before its fork.
     pub async fn messages(&self, id: SessionId) -> Result<Vec<HistoryMessage>, EngineError> {
         let session = self.session(id).await?;
         Ok(history::messages(&*self.shared.store, &session, ConversationEnd::Newest).await?)
@@ -229,8 +248,8 @@ impl Engine {
         self.shared.changes.subscribe()
     }
 
-    /// Deletes a session, its record, and the agent's own transcript. Interrupts a running turn
-    /// first.
+    /// Deletes a session: its record, its files, and the agent's own transcript. Interrupts a running
+    /// turn first.
     pub async fn delete_session(&self, id: SessionId) -> Result<(), EngineError> {
         let session = self.session(id).await?;
         // Own the session before anything is removed: fails if another process holds it.
@@ -244,15 +263,22 @@ impl Engine {
             let deleted = executor.delete_conversation(&session.spec, native).await;
             deleted.map_err(|failure| redacted(&session.spec, failure))?;
         }
+        // Before the record, which is the only thing that leads to them.
+        self.shared.session_files.remove(id).await.map_err(|error| {
+            let message = format!("cannot remove the files of session {id}: {error}");
+            Failure::new(FailureKind::Internal, message)
+                .with_hint("make `sessions` in Angelia's home writable, then delete it again")
+        })?;
         self.shared.store.delete_session(id).await?;
         self.shared.store.release_lease(lease).await?;
+        self.delete_review(id).await?;
         self.shared.purge_deleted_words();
         self.shared.notify_changed(id);
         Ok(())
     }
 }
 
-/// Masks the secrets of a session in what its agent says.
+/// Masks the secrets of a session in a failure that its agent reports.
 fn redacted(spec: &SessionSpec, failure: Failure) -> Failure {
     Redactor::of_spec(spec).redact_failure(failure)
 }

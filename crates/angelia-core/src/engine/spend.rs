@@ -19,15 +19,15 @@ use crate::{
 /// The part of the limit that a turn without a limit of its own reserves.
 const DEFAULT_SHARE: f64 = 0.1;
 
-/// Less than this is nothing: sums of floats leave such rests.
+/// Smaller amounts count as zero, because sums of floats leave such remainders.
 const SMALLEST_USD: f64 = 1e-6;
 
-/// When to try again after the limit was reached: the oldest turns leave the period only slowly, but
-/// a running turn may end at any time.
+/// The time to wait before the next attempt when the limit is reached. The oldest turns leave the
+/// period only slowly, but a running turn may end at any time.
 const RETRY_WHEN_SPENT: Duration = Duration::from_hours(1);
 const RETRY_WHEN_RESERVED: Duration = Duration::from_secs(10);
 
-/// What a caller may spend within a period.
+/// A limit on the spending of a caller within a period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpendLimit {
     pub usd: f64,
@@ -44,10 +44,10 @@ pub(super) struct SpendLedger {
 /// The spending of one account.
 #[derive(Debug, Default)]
 struct SpendAccount {
-    /// As the caller itself had it with its last turn. It also applies to work that the caller's
-    /// agents hand on, where nobody states it.
+    /// The limit that the caller stated with its last turn. It also applies to work that the
+    /// caller's agents hand on, which states no limit.
     limit: Option<SpendLimit>,
-    /// Cost of the finished turns: as last read from the store, plus what was settled since.
+    /// Cost of the finished turns: as last read from the store, plus the settlements since then.
     spent_usd: f64,
     reserved_usd: f64,
     open_reservations: usize,
@@ -56,7 +56,8 @@ struct SpendAccount {
 }
 
 impl SpendAccount {
-    /// What is neither spent nor reserved; negative if turns have cost more than the limit.
+    /// The amount that is neither spent nor reserved; negative if turns have cost more than the
+    /// limit.
     fn free_usd(&self, limit: SpendLimit) -> f64 {
         limit.usd - self.spent_usd - self.reserved_usd
     }
@@ -192,7 +193,7 @@ impl SpendReservation {
         has_room
     }
 
-    /// What the turn can still spend: the rest of its reservation and what is free.
+    /// The amount that the turn can still spend: the rest of its reservation and the free amount.
     pub(super) fn spendable_usd(&self) -> f64 {
         let amounts = self.amounts.lock();
         let accounts = self.ledger.accounts.lock();

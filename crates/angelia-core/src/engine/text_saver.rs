@@ -1,5 +1,5 @@
-//! Saves the text of open blocks now and then, so that a killed process loses little of what it has
-//! shown. A short turn never saves any.
+//! Saves the text of open blocks now and then, so that a killed process loses little of the text
+//! that viewers have seen. A short turn ends before anything is saved.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     ports::{OpenText, PendingCommit, StoreError},
 };
 
-/// Text is saved when there is this much of it …
+/// Text is saved when this much of it has not been saved …
 const MAX_UNSAVED_BYTES: usize = 4096;
 /// … or this long after it was shown.
 const MAX_UNSAVED_TIME: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(super) struct TextSaver {
 }
 
 impl TextSaver {
-    /// When the unsaved text must be saved; `None` if there is none.
+    /// The time at which the unsaved text must be saved; `None` if there is none.
     pub(super) const fn due_at(&self) -> Option<Instant> {
         self.due_at
     }
@@ -54,7 +54,8 @@ impl TextSaver {
         self.due_at = None;
     }
 
-    /// Passes the unsaved text to the store, together with what it failed to save the last time.
+    /// Passes the unsaved text to the store, together with the text that the last save failed to
+    /// write.
     pub(super) async fn save(
         &mut self,
         writer: &EventWriter,

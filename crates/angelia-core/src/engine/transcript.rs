@@ -28,7 +28,7 @@ struct TextBlock {
     open_text: String,
     /// The text of the complete block, shared with its event.
     complete_text: Option<Arc<str>>,
-    /// How much of the text is saved in case this process dies.
+    /// The number of bytes that are saved in case this process dies.
     saved: usize,
     /// Number of the last event of this block.
     last_seq: Seq,

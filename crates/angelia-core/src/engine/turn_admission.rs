@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     budget::lower_limit,
+    changes::EngineChange,
     engine_state::EngineState,
     facade::{EngineError, SubmitReply},
     session_actor::{QueuedTurn, SessionActor},
@@ -11,7 +12,7 @@ use super::{
     spend::{SpendLimit, SpendReservation},
 };
 use crate::{
-    model::{TurnId, TurnOptions, TurnState},
+    model::{TurnId, TurnOptions, TurnState, TurnTask},
     ports::{ClaimOutcome, NewTurn, Store},
 };
 
@@ -19,8 +20,9 @@ impl SessionActor {
     /// Commits a new turn and queues it, unless an earlier request with the same key created one.
     pub(super) async fn accept_turn(&mut self, submit: SubmitCommand, idle: bool) {
         let SubmitCommand { mut new_turn, spend_limit, one_off, log, reply } = submit;
-        let can_accept = match self.check_can_accept() {
-            // Whoever reads the new turn must find the end of the one before it.
+        let running = idle && self.queue.is_empty();
+        let can_accept = match self.check_can_accept(new_turn.record.options.task, running) {
+            // A reader of the new turn must find the end of the one before it.
             Ok(()) => self.write_kept_ends().await.map_err(EngineError::from),
             refused => refused,
         };
@@ -43,7 +45,6 @@ impl SessionActor {
             // Work that the turn delegates is limited by the record.
             options.max_cost_usd = lower_limit(max_cost_usd, Some(spend.spendable_usd()));
         }
-        let running = idle && self.queue.is_empty();
         if running {
             new_turn.record.state = TurnState::Running;
         }
@@ -53,8 +54,8 @@ impl SessionActor {
         let turn = log.turn;
         let created = self.shared.store.create_turn(&self.lease, &new_turn).await;
         let accepted = match created {
-            // The store may have committed the turn although it reported an error. Then it must run,
-            // or nobody would ever end it.
+            // The store may have committed the turn although it reported an error. Then the turn
+            // must run, because nothing else would ever end it.
             Err(error) if error.is_temporary() && self.is_created(turn).await => {
                 tracing::warn!(%turn, %error, "the turn is recorded in spite of an error");
                 Ok(ClaimOutcome::New)
@@ -82,7 +83,10 @@ impl SessionActor {
                 Err(error.into())
             }
         };
-        if !matches!(accepted, Ok(SubmitReply::Running | SubmitReply::Queued)) {
+        if matches!(accepted, Ok(SubmitReply::Running | SubmitReply::Queued)) {
+            self.announce(EngineChange::Turn(turn));
+            self.announce(EngineChange::Session(self.record.id));
+        } else {
             self.shared.remove_log(turn);
         }
         let _gone = reply.send(accepted);
@@ -104,10 +108,14 @@ impl SessionActor {
         matches!(self.shared.store.turn(turn).await, Ok(Some(_)))
     }
 
-    fn check_can_accept(&self) -> Result<(), EngineError> {
+    /// `is_free`: the turn would run at once.
+    fn check_can_accept(&self, task: TurnTask, is_free: bool) -> Result<(), EngineError> {
         let limit = self.shared.limits.max_queued_turns;
         if self.stop.is_cancelled() || self.shared.drain.is_draining() {
             return Err(EngineError::ShuttingDown);
+        }
+        if task == TurnTask::Compact && !is_free {
+            return Err(EngineError::TurnRunning);
         }
         if self.queue.len() >= limit {
             return Err(EngineError::QueueFull { limit });
@@ -116,8 +124,8 @@ impl SessionActor {
     }
 }
 
-/// Answers a request that cannot be queued, or whose caller has no money left. A repeat needs
-/// neither: its turn exists.
+/// Answers a request that finds no room in the queue, or whose caller has no money left. A repeated
+/// request needs neither, because its turn exists already.
 async fn answer_without_room(
     store: &dyn Store,
     new_turn: &NewTurn,

@@ -1,5 +1,5 @@
-//! The approvals of a running turn: checks what the agent asks for or reports, keeps what people
-//! grant, and passes their decisions to the agent.
+//! The approvals of a running turn: checks the agent's requests and reports, stores the rules that
+//! people grant, and passes decisions to the agent.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -21,11 +21,11 @@ use crate::{
     ports::TurnControl,
 };
 
-/// How long a question waits for its diff.
+/// The longest time that a question waits for its diff.
 const MAX_DIFF_TIME: Duration = Duration::from_secs(3);
 
-/// The longest time that an edit which nobody is asked about waits for its diff. The diff must be made before the
-/// edit, and only shows what was done.
+/// The longest time that an edit which needs no approval waits for its diff. The diff must be made
+/// before the edit, and only reports the change.
 const MAX_UNASKED_DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// The changes of a call, as the agent states them.
@@ -83,7 +83,7 @@ impl SessionActor {
         }
     }
 
-    /// Keeps what a call is going to change that nobody is asked about, for its result.
+    /// Makes and keeps the diff of a call that needs no approval, for the call's result.
     async fn show_unasked(&mut self, drive: &mut SegmentRun<'_>, call: StatedEdits) {
         let Some(tool) = call.tool.clone() else { return };
         let is_shown = !call.edits.is_empty() && self.record.spec.mode == Mode::Agent;
@@ -98,7 +98,7 @@ impl SessionActor {
         }
     }
 
-    /// Returns what the edits would change, for people.
+    /// Returns a diff of the edits for people.
     async fn diff_edits(&mut self, call: StatedEdits, patience: Duration) -> Option<Arc<str>> {
         if call.edits.is_empty() {
             return None;
@@ -134,8 +134,8 @@ impl SessionActor {
         (check, resolved.offered_rules())
     }
 
-    /// Reads what people granted for good. Read every time, because another process may remove a
-    /// rule; it happens only before a person would be asked.
+    /// Reads the rules that people granted for good. They are read every time, because another
+    /// process may remove one; it happens only before a person would be asked.
     async fn stored_grants(&mut self) -> Vec<GrantRule> {
         let spec = &self.record.spec;
         let (profile, cwd) = (Arc::clone(&spec.profile), spec.cwd.clone());
@@ -186,7 +186,7 @@ impl SessionActor {
             // The agent is being stopped; it must not act on a decision that is not recorded.
             return Err(error.clone().into());
         }
-        // The grant is the engine's; the agent would perhaps remember more than was granted.
+        // The engine keeps the grant, because the agent might remember more than was granted.
         let verdict = if decision.verdict.allows() { Verdict::Once } else { decision.verdict };
         let decision = Decision { verdict, ..decision };
         drive.send_control(TurnControl::Decide { key: request.key, decision });

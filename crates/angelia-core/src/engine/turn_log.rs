@@ -1,5 +1,5 @@
-//! The events of running turns in memory, and how viewers follow them. Every viewer reads at its
-//! own pace from its own position, so a slow one delays nobody.
+//! The events of running turns in memory. Every viewer reads at its own pace from its own position,
+//! so a slow one delays no other.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -18,6 +18,7 @@ use super::{
     AWAITING_TOOL_RESULT_NOTICE, TurnCounts,
     text_cut::text_bytes,
     turn_statistics::{ExecutorTotals, TurnStatistics},
+    watchdog::StateTimeout,
 };
 use crate::{
     model::{EventKind, Outcome, Seq, SessionId, TextChannel, TurnEvent, TurnId},
@@ -40,6 +41,8 @@ pub(super) struct TurnLog {
     submitted_at: Instant,
     /// The time from the submission to the first text of the answer.
     first_word: OnceLock<Duration>,
+    /// The timeout that expires next.
+    timeout: Mutex<Option<(Instant, StateTimeout)>>,
 }
 
 /// Number of logs kept after their turn has ended. A client that asks for the events of a short
@@ -143,12 +146,51 @@ impl TurnLog {
             stored_until: AtomicU64::new(0),
             submitted_at: Instant::now(),
             first_word: OnceLock::new(),
+            timeout: Mutex::default(),
         })
     }
 
     /// The time from the submission to the first text of the answer, if there is any.
     pub(super) fn first_word(&self) -> Option<Duration> {
         self.first_word.get().copied()
+    }
+
+    pub(super) fn set_timeout(&self, at: Instant, timeout: &StateTimeout) {
+        let mut shown = self.timeout.lock();
+        if shown.as_ref().is_none_or(|(then, known)| *then != at || known != timeout) {
+            *shown = Some((at, timeout.clone()));
+        }
+    }
+
+    pub(super) fn timeout(&self) -> Option<(Instant, StateTimeout)> {
+        self.timeout.lock().clone()
+    }
+
+    /// Returns the newest text of the answer, at least `bytes` of it if there are so many.
+    pub(super) fn newest_text(&self, bytes: usize) -> String {
+        let batches = self.batches.lock();
+        let mut pieces = Vec::new();
+        let (mut size, mut newest_block) = (0, None);
+        for event in batches.iter().rev().flat_map(|batch| batch.iter().rev()) {
+            let (block, text, is_whole) = match &event.kind {
+                EventKind::Delta { block, channel: TextChannel::Answer, text } => {
+                    (*block, text, false)
+                }
+                EventKind::Block { block, channel: TextChannel::Answer, text } => {
+                    (*block, text, true)
+                }
+                _ => continue,
+            };
+            if *newest_block.get_or_insert(block) != block || size >= bytes {
+                break;
+            }
+            size += text.len();
+            pieces.push(Arc::clone(text));
+            if is_whole {
+                break;
+            }
+        }
+        pieces.iter().rev().map(|piece| &**piece).collect()
     }
 
     fn last_kind(&self) -> Option<EventKind> {

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     budget::{BudgetMeter, lower_limit},
+    changes::EngineChange,
     drain::restarted_outcome,
     output_limit::OUTPUT_LIMIT_SETTING,
     quota::{NextStep, ParkEnd},
@@ -44,8 +45,8 @@ impl TurnGovernor {
         }
     }
 
-    /// When the segment's time budget ends; `None` while the turn waits for a person or a caller's
-    /// tool, because that time is not counted.
+    /// The time at which the segment's time budget ends; `None` while the turn waits for a person
+    /// or a caller's tool, because that time is not counted.
     pub(super) fn time_budget_ends_at(&self) -> Option<Instant> {
         Some(self.meter.time_budget_ends_at()? + self.watchdog.total_pause()?)
     }
@@ -56,10 +57,10 @@ impl TurnGovernor {
     }
 }
 
-/// The reason of a turn that was interrupted because its process was stopped.
+/// The reason recorded on a turn that was interrupted because its process was stopped.
 pub const SHUTDOWN_REASON: &str = "angelia was shut down";
 
-/// Why the engine asked an agent to stop.
+/// The reason why the engine asked an agent to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StopCause {
     /// A client asked for it, or the turn cannot be recorded.
@@ -83,7 +84,7 @@ impl From<AgentOutcome> for SegmentEnd {
 }
 
 impl SessionActor {
-    /// Runs one turn and records its outcome, whatever happens.
+    /// Runs one turn and records its outcome in every case, also after an error or a panic.
     pub(super) async fn run_turn(&mut self, queued: QueuedTurn) {
         self.is_one_off = queued.one_off;
         let span = TurnSpan::begin(queued.turn.id, &self.record);
@@ -114,7 +115,9 @@ impl SessionActor {
             usage: recorder.usage(),
         };
         span.end(&self.record, &outcome, queued.log.first_word());
+        let status = outcome.status.clone();
         self.finish_turn(&mut recorder, outcome, queued.turn.id).await;
+        self.consider_review(&status);
         if !self.record.spec.resume {
             // Without `resume` every turn starts a new process.
             self.close_agent().await;
@@ -133,6 +136,10 @@ impl SessionActor {
             // Before its agent gets it: after a crash, a turn that is still queued never ran.
             let store = Arc::clone(&self.shared.store);
             store.set_turn_state(&self.lease, turn.id, &TurnState::Running).await?;
+            self.announce(EngineChange::Turn(turn.id));
+        }
+        if parked_until.is_none() {
+            self.conclude_review(turn.id, recorder).await?;
         }
         if let Some(resumes_at) = *parked_until {
             recorder.catch_up().await?;

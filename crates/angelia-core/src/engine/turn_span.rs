@@ -1,5 +1,5 @@
-//! A `tracing` span for each turn that runs, for those who collect traces. It has ids, names and
-//! numbers, and never what was said.
+//! A `tracing` span for each turn that runs, for people who collect traces. It contains ids, names
+//! and numbers, never any text of the conversation.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tracing::{Span, field::Empty};
 
 use crate::model::{Outcome, SessionRecord, TurnId, TurnStatus};
 
-/// The target of the spans. They have the level `trace`, so a log shows them only if it is asked to.
+/// The target of the spans. They have the level `trace`, so a log omits them by default.
 pub const TURN_SPAN_TARGET: &str = "angelia::turn";
 
 /// The span of one turn, from its start in this process to its end. Usage and model have the names

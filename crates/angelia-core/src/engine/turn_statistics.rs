@@ -1,4 +1,4 @@
-//! What the turns of this process used and how fast they answered, by executor, for metrics.
+//! Usage and latency of the turns of this process, by executor, for metrics.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

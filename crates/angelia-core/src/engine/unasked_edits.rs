@@ -1,5 +1,5 @@
-//! The diffs of edits that nobody was asked about, from the moment their call is allowed until its
-//! result has come. An edit that a person decides has its diff in the approval.
+//! Diffs of edits that are allowed without asking a person, kept from the moment the call is
+//! allowed until its result comes. An edit that a person decides has its diff in the approval.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,18 +11,18 @@ const MAX_OPEN_CALLS: usize = 256;
 /// The space for the diffs of one segment of a turn. They are stored with the turn.
 const MAX_DIFF_BYTES: usize = 4 << 20;
 
-/// The diff of an edit for which there is no room.
+/// Replaces the diff of an edit for which there is no room.
 const LEFT_OUT: &str = "\\ this diff is left out: the diffs of this turn take more than 4 MiB\n";
 
 #[derive(Debug, Default)]
 pub(super) struct UnaskedEdits {
-    /// By call; `None`: the call is not shown, because a person decides it or it changes nothing.
+    /// By call; `None`: no diff is shown, because a person decides the call or it changes nothing.
     diffs: HashMap<ToolId, Option<Arc<str>>>,
     used_bytes: usize,
 }
 
 impl UnaskedEdits {
-    /// Returns whether the diff of this call must be made. An agent may tell of a call twice.
+    /// Returns whether the diff of this call must be made. An agent may report a call twice.
     pub(super) fn is_new(&self, call: &ToolId) -> bool {
         !self.diffs.contains_key(call) && self.diffs.len() < MAX_OPEN_CALLS
     }
@@ -37,7 +37,7 @@ impl UnaskedEdits {
         self.diffs.insert(call, diff);
     }
 
-    /// Keeps that an edit is not shown, because there is no room.
+    /// Notes that the diff of an edit is not shown, because there is no room for it.
     pub(super) fn leave_out(&mut self, call: ToolId) {
         self.diffs.insert(call, Some(LEFT_OUT.into()));
     }

@@ -22,7 +22,8 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 const LAST_RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1)];
 
-/// How much of each text the very last attempt writes: it must fit where the whole text does not.
+/// The length to which the very last attempt cuts each text, so that it fits where the whole text
+/// does not.
 const LAST_RESORT_TEXT_BYTES: usize = 200;
 
 /// The end of a turn that is still to be written.
@@ -36,7 +37,7 @@ pub(super) struct UnwrittenEnd {
 }
 
 impl UnwrittenEnd {
-    /// How readers see the turn meanwhile.
+    /// The state in which readers see the turn until its end is written.
     pub(super) fn state(&self) -> Option<TurnState> {
         let last = self.events.last()?;
         match &last.kind {
@@ -71,7 +72,7 @@ impl UnwrittenEnds {
         self.ends.is_empty()
     }
 
-    /// When the next attempt is due; `None` if there is nothing to write.
+    /// The time of the next attempt; `None` if there is nothing to write.
     pub(super) const fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
@@ -139,6 +140,6 @@ impl SessionActor {
         }
         self.shared.remove_kept_end(end.turn);
         self.shared.finish_log(end.turn);
-        self.shared.notify_changed(self.id());
+        self.notify_changed();
     }
 }

@@ -33,10 +33,10 @@ pub struct StateRow {
     pub effect: &'static str,
 }
 
-/// How long a state may last.
+/// The longest time that a state may last.
 #[derive(Clone, Copy, Debug)]
 pub enum StateLimit {
-    /// As long as a setting of the profile says.
+    /// The value of this profile setting.
     Setting { setting: &'static str, default: fn(&TurnTimeouts) -> Duration },
     /// Until the quota resets; the turn is tried again after `at_most`.
     UntilReset { at_most: Duration },
@@ -152,21 +152,21 @@ impl fmt::Display for StateTimeout {
 pub(super) struct Watchdog {
     timeouts: TurnTimeouts,
     state: WatchdogState,
-    /// When the timeout of the current state started.
+    /// The time at which the timeout of the current state started.
     since: Instant,
     /// Running tool calls, oldest first.
     tools: Vec<(ToolId, Arc<str>, Instant)>,
-    /// When the segment started, moved forward by the time the turn was paused.
+    /// The time at which the segment started, moved forward by the time the turn was paused.
     cap_started_at: Instant,
     /// Start of the current pause: the turn waits for a person or a caller's tool. `paused_for` has
     /// the length of the earlier pauses.
     paused_since: Option<Instant>,
     paused_for: Duration,
-    /// When the oldest pending approval was requested.
+    /// The time at which the oldest pending approval was requested.
     oldest_approval: Option<Instant>,
     /// Number of caller's tools whose results are awaited.
     caller_tools: usize,
-    /// When the agent first retried to reach its model.
+    /// The time of the agent's first retry to reach its model.
     retrying_since: Option<Instant>,
     /// The last attempt produced a block or a tool call.
     made_progress: bool,
@@ -201,7 +201,7 @@ impl Watchdog {
 
     pub(super) fn on_event(&mut self, kind: &EventKind, now: Instant) {
         match kind {
-            // An empty block withdraws what was shown.
+            // An empty block withdraws the text that was shown.
             EventKind::Block { text, .. } => self.made_progress = !text.is_empty(),
             EventKind::ToolCall(_) | EventKind::ToolResult(_) => self.made_progress = true,
             _ => {}

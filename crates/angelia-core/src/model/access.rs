@@ -1,10 +1,10 @@
-//! What a tool call touches: files, a command, its directory and its variables. Executors copy these
-//! from the agent's request; the permission rules are applied to them and never to text for people.
+//! The files, command, directory and variables that a tool call touches. Executors copy them from
+//! the agent's request; the permission rules are applied to them and never to text for people.
 
 use std::{path::PathBuf, sync::Arc};
 
-/// What a tool call touches, as the agent states it. Relative paths are relative to `cwd`, and
-/// that to the session's directory.
+/// The files and the command that a tool call touches, as the agent states them. Relative paths are
+/// relative to `cwd`, and `cwd` itself to the session's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolAccess {
     /// Files and folders that the call reads.
@@ -14,9 +14,10 @@ pub struct ToolAccess {
     pub command: Option<CommandAccess>,
     /// `None`: the session's directory.
     pub cwd: Option<PathBuf>,
-    /// Why the agent itself would not run this call without a person. `None`: it has no objection.
+    /// The reason why the agent itself would not run this call without asking a person. `None`: the
+    /// agent has no objection.
     pub vendor_objection: Option<Arc<str>>,
-    /// Why a person must decide, whatever the level and the patterns say.
+    /// The reason why a person must decide, regardless of the level and the patterns.
     pub must_ask: Option<Arc<str>>,
 }
 
@@ -49,7 +50,7 @@ pub enum CommandLine {
     Argv(Vec<Arc<str>>),
 }
 
-/// When the agent tells of a call.
+/// The point at which the agent tells the engine of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApprovalStage {
     /// The agent waits for permission; the engine answers with `TurnControl::Decide`.

@@ -1,4 +1,4 @@
-//! Approvals: questions that block an agent until somebody decides.
+//! Approvals: questions that block an agent until they are decided.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ pub struct ApprovalRequest {
     pub tool_id: Option<ToolId>,
     pub tool_name: Arc<str>,
     pub class: ToolClass,
-    /// What patterns with a subject are matched against when the call has neither paths nor a
-    /// command: a URL, a host, an argument.
+    /// The text that patterns with a subject are matched against when the call has neither paths
+    /// nor a command: a URL, a host, an argument.
     pub subject: Option<Arc<str>>,
     pub access: ToolAccess,
-    /// What the call changes in files, for the diff that people decide by.
+    /// The changes of files that the call makes, for the diff that people decide by.
     pub edits: Vec<FileEdit>,
     /// Wider rules that the agent proposes. A person sees each as a choice of its own.
     pub suggestions: Vec<ToolPattern>,
@@ -43,8 +43,8 @@ pub struct Approval {
     pub tool_name: Arc<str>,
     pub title: Arc<str>,
     pub detail: Arc<str>,
-    /// A unified diff of what the call would change; lines that begin with `\` say what is not
-    /// shown. `None`: the call changes no file, or the agent does not say how.
+    /// A unified diff of the changes; lines that begin with `\` name the changes that are not
+    /// shown. `None`: the call changes no file, or the agent does not state the change.
     pub diff: Option<Arc<str>>,
     /// The texts of the rules that a person can grant with `session` and `always`: first exactly this
     /// call, then the wider ones that the agent suggests. Empty for a question.
@@ -149,7 +149,7 @@ pub struct Decision {
     pub answers: Vec<QuestionAnswer>,
     /// The text of the rule to grant, one of those that the approval offers. `None`: the first one.
     pub rule: Option<Arc<str>>,
-    /// Who decided: `owner`, `rule`, `nobody` …
+    /// The decider: `owner`, `rule`, `nobody` …
     pub by: Arc<str>,
 }
 

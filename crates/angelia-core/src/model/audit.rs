@@ -1,4 +1,4 @@
-//! The audit: who has decided, changed, deleted or exposed something, and when.
+//! The audit: a log of decisions, changes, deletions and exposures, each with its actor and time.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -10,7 +10,7 @@ pub struct AuditEntry {
     pub at: Timestamp,
     pub actor: AuditActor,
     pub action: AuditAction,
-    /// What was acted on, and how, for a person to read. No secrets.
+    /// The thing that was acted on and the change, for a person to read. No secrets.
     pub subject: Arc<str>,
 }
 
@@ -22,7 +22,7 @@ pub struct AuditRecord {
     pub entry: AuditEntry,
 }
 
-/// Who has acted. Written as `terminal`, `browser`, `chat:NAME`, `key:NAME` or `agent:NAME`.
+/// The actor. Written as `terminal`, `browser`, `chat:NAME`, `key:NAME` or `agent:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AuditActor {
     /// A process of the owner: a command, or the daemon on the owner's behalf.
@@ -46,7 +46,7 @@ pub enum AuditAction {
     Configuration,
     Deletion,
     Login,
-    /// Something became reachable for others.
+    /// Something became reachable for other people or programs.
     Exposure,
     /// A schedule was added, paused, resumed or removed.
     Schedule,

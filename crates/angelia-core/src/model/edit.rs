@@ -1,5 +1,5 @@
-//! What a tool call changes in files, as the agent states it. People decide by the diff that is made
-//! of it; the permission rules never see it.
+//! The changes that a tool call makes in files, as the agent states them. People decide by a diff
+//! made from them; the permission rules never use them.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,7 +14,7 @@ pub struct FileEdit {
 pub enum FileChange {
     /// The file gets this content.
     Write(Arc<str>),
-    /// Text is replaced where it stands in the file.
+    /// Text in the file is replaced.
     Replace(TextReplacement),
     /// The hunks of a unified diff, made by the agent.
     Patch {

@@ -48,7 +48,7 @@ pub enum EventKind {
     Resolved(Resolution),
     Usage(Usage),
     Notice(Notice),
-    /// Any other output of the agent, as it is; never dropped.
+    /// Any other output of the agent, unchanged; never dropped.
     Native {
         name: Box<str>,
         raw: RawJson,
@@ -84,7 +84,7 @@ impl TextChannel {
     }
 }
 
-/// How the agent has started the turn.
+/// The agent and the model with which a turn has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentStart {
     pub profile: Arc<str>,

@@ -1,4 +1,4 @@
-//! Why a turn failed, in terms that every frontend can map to its own codes.
+//! The cause of a failed turn, in terms that every frontend can map to its own codes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ impl FailureKind {
 pub struct Failure {
     pub kind: FailureKind,
     pub message: Arc<str>,
-    /// What to do about it.
+    /// Advice for the person: a command or a setting that solves the problem.
     pub hint: Option<Arc<str>>,
     pub retry_after: Option<Duration>,
 }

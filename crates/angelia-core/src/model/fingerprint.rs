@@ -97,8 +97,8 @@ impl LaunchFingerprint {
         format!("{:x}", hasher.finalize())
     }
 
-    /// Agents that are programs leave these settings at their defaults, and their fingerprints have no
-    /// such components.
+    /// Adds the settings of our own loop. Agents that are programs leave them at their defaults, so
+    /// their fingerprints have no such components.
     fn add_native(&mut self, native: &NativeSettings) {
         let default = NativeSettings::default();
         let requests =
@@ -114,6 +114,9 @@ impl LaunchFingerprint {
                 ],
             );
         }
+        if !native.fallback.is_empty() {
+            self.add("fallback", native.fallback.iter().map(|model| model.as_bytes()));
+        }
         let limits = |of: &NativeSettings| {
             (of.sandbox, of.network, of.sandbox_read.clone(), of.sandbox_write.clone())
         };
@@ -123,6 +126,20 @@ impl LaunchFingerprint {
             let read = read.flat_map(|path| [&b"read"[..], path.as_os_str().as_encoded_bytes()]);
             let write = write.flat_map(|path| [&b"write"[..], path.as_os_str().as_encoded_bytes()]);
             self.add("sandbox", mode.into_iter().chain(read).chain(write));
+        }
+        if native.memory != default.memory {
+            self.add("memory", [native.memory.as_str().as_bytes()]);
+        }
+        if native.compaction != default.compaction {
+            let settings = native.compaction;
+            self.add(
+                "compaction",
+                [
+                    &settings.at_permille.to_be_bytes()[..],
+                    &settings.protect_first_n.to_be_bytes(),
+                    settings.on_summary_failure.as_str().as_bytes(),
+                ],
+            );
         }
     }
 
@@ -194,7 +211,7 @@ fn content_parts<'a>(content: &'a Content, parts: &mut Vec<&'a [u8]>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Mode;
+    use crate::model::{CompactionSettings, Mode};
 
     #[test]
     fn a_difference_has_a_name() {
@@ -216,7 +233,18 @@ mod tests {
 
         for (change, name) in [
             (NativeSettings { max_iterations: 1, ..NativeSettings::default() }, "request settings"),
+            (
+                NativeSettings { fallback: vec!["a/b".into()], ..NativeSettings::default() },
+                "fallback",
+            ),
             (NativeSettings { network: true, ..NativeSettings::default() }, "sandbox"),
+            (
+                NativeSettings {
+                    compaction: CompactionSettings { protect_first_n: 0, ..Default::default() },
+                    ..NativeSettings::default()
+                },
+                "compaction",
+            ),
             (
                 NativeSettings { sandbox_read: vec!["/a".into()], ..NativeSettings::default() },
                 "sandbox",

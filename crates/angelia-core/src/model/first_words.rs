@@ -5,7 +5,7 @@ use super::Content;
 /// The most characters that are kept.
 const MAX_CHARS: usize = 200;
 
-/// Stands for an input that is only an image.
+/// Shown for an input that is only an image.
 const IMAGE: &str = "(an image)";
 
 /// Returns the first line that a person wrote, without the blocks that clients put before or around
@@ -34,7 +34,7 @@ fn skip_injected(text: &str) -> &str {
     rest
 }
 
-/// Returns what follows an injected block, if the text starts with one.
+/// Returns the text after an injected block, if the text starts with one.
 fn injected_block(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('<')?;
     let name_end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)))?;

@@ -1,4 +1,4 @@
-//! Grants: what a person allowed for a session or for good.
+//! Grants: permissions that a person gave for a session or for good.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -7,19 +7,19 @@ use uuid::Uuid;
 
 use super::ToolPattern;
 
-/// What a grant allows. People see its text before they choose it.
+/// The permission that a grant gives. A person sees this text before granting it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GrantRule {
     /// The same call again: the tool, and everything it touches.
     Exact { tool: Arc<str>, subject: Arc<str> },
-    /// Whatever the pattern covers.
+    /// Every call that the pattern covers.
     Pattern(ToolPattern),
 }
 
 impl fmt::Display for GrantRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // A `*` in it stands for itself, unlike in a pattern.
+            // The `*` is a literal character here, unlike in a pattern.
             Self::Exact { tool, subject } if subject.contains('*') => {
                 write!(f, "exactly {tool}({subject})")
             }
@@ -37,6 +37,6 @@ pub struct StoredRule {
     pub cwd: PathBuf,
     pub rule: GrantRule,
     pub created_at: Timestamp,
-    /// Who granted it.
+    /// The person or client that granted it.
     pub by: Arc<str>,
 }

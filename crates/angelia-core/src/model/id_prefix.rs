@@ -1,8 +1,8 @@
-//! The start of an id, which names a record as long as no other id starts so.
+//! The prefix of an id, which names a record as long as no other id has the same prefix.
 
 use uuid::Uuid;
 
-/// How many hexadecimal digits an id has.
+/// The number of hexadecimal digits of an id.
 const ID_DIGITS: usize = 32;
 
 /// The first digits of an id.
@@ -14,10 +14,11 @@ pub struct IdPrefix {
 }
 
 impl IdPrefix {
-    /// The fewest digits that a person may write.
+    /// The fewest digits that a person may type.
     pub const MIN_DIGITS: usize = 4;
 
-    /// Reads the start of an id, with or without its hyphens. Returns `None` if this is not one.
+    /// Reads the prefix of an id, with or without its hyphens. Returns `None` if the text is not
+    /// one.
     pub fn parse(text: &str) -> Option<Self> {
         let mut prefix = Self { digits: 0, bits: 0 };
         for char in text.chars().filter(|char| *char != '-') {
@@ -34,13 +35,13 @@ impl IdPrefix {
         Self { digits, bits: id.as_u128() & !Self::free_bits(digits) }
     }
 
-    /// The smallest and the greatest id with this start.
+    /// The smallest and the greatest id with this prefix.
     pub fn range(self) -> (Uuid, Uuid) {
         let last = self.bits | Self::free_bits(self.digits);
         (Uuid::from_u128(self.bits), Uuid::from_u128(last))
     }
 
-    /// How many digits this is.
+    /// The number of digits.
     pub const fn digits(self) -> usize {
         self.digits
     }

@@ -11,7 +11,8 @@ pub struct Outcome {
     pub status: TurnStatus,
     /// The answer; of a failed or partial turn, the part that exists.
     pub text: Arc<str>,
-    /// Why the turn ended, in a few words: `end_turn`, `budget_seconds`, `interrupted by owner` …
+    /// The reason for the end, in a few words: `end_turn`, `budget_seconds`, `interrupted by owner`
+    /// …
     pub reason: Arc<str>,
     pub usage: Usage,
 }

@@ -1,4 +1,4 @@
-//! Conversations that a person had in an agent's own program, before Angelia knew of them.
+//! Conversations that a person had in an agent's own program, outside Angelia.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,13 +10,13 @@ use super::{BlockId, Content, EventKind, NativeSessionId, TextChannel};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastConversation {
     pub id: NativeSessionId,
-    /// The directory that it works in.
+    /// The working directory of the conversation.
     pub cwd: PathBuf,
     pub used_at: Timestamp,
     pub first_words: Option<Arc<str>>,
 }
 
-/// One input of such a conversation, and what the agent did about it.
+/// One input of such a conversation, and the agent's answer and actions.
 #[derive(Clone, Debug)]
 pub struct PastTurn {
     pub input: Vec<Content>,

@@ -1,5 +1,5 @@
-//! The settings that say what an agent may do without asking: a level, and patterns that name
-//! tools. `permission` applies them.
+//! The permission settings of a profile: a level, and patterns that name tools. `permission`
+//! applies them.
 
 use std::{fmt, str::FromStr, sync::Arc};
 

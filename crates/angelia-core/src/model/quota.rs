@@ -1,13 +1,13 @@
-//! Quotas of the vendors: how much of one is used, and when it resets.
+//! Quotas of the vendors: the used part of each, and its reset time.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-/// What an agent reports about one quota.
+/// A report of an agent about one quota.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaReport {
-    /// The vendor's word for it: `five_hour`, `weekly` …
+    /// The vendor's name for the quota: `five_hour`, `weekly` …
     pub window: Arc<str>,
     /// The used part, from 0 to 1; `None` if the agent does not say.
     pub used: Option<f64>,

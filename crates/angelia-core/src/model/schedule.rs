@@ -20,7 +20,7 @@ pub struct ScheduleRecord {
     pub session: Option<Arc<str>>,
     /// The directory that was asked for; wins over the profile's.
     pub cwd: Option<PathBuf>,
-    /// Where the person was, for a profile without a directory.
+    /// The directory of the person who created the schedule, for a profile without a directory.
     pub caller_cwd: Option<PathBuf>,
     /// The channel or the endpoint that gets the result.
     pub to: Option<Arc<str>>,
@@ -28,9 +28,10 @@ pub struct ScheduleRecord {
     pub overlap: OverlapPolicy,
     pub paused: bool,
     pub created_at: Timestamp,
-    /// When it was created, or resumed last. What happened before does not count.
+    /// The time at which it was created or last resumed. Earlier occurrences do not count.
     pub active_since: Timestamp,
-    /// The first occurrence that is not claimed. `None`: none is left, or it waits for files.
+    /// The first occurrence that is not claimed. `None`: none is left, or the schedule watches
+    /// files.
     pub next_at: Option<Timestamp>,
 }
 
@@ -46,7 +47,7 @@ impl ScheduleRecord {
     }
 }
 
-/// What happens to occurrences for which no daemon was there.
+/// The treatment of occurrences that came due while no daemon ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedPolicy {
     Skip,
@@ -66,7 +67,7 @@ impl MissedPolicy {
     }
 }
 
-/// What happens to an occurrence while the turn of an earlier one has not ended.
+/// The treatment of an occurrence that comes due while the turn of an earlier one still runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverlapPolicy {
     #[default]
@@ -86,20 +87,20 @@ impl OverlapPolicy {
     }
 }
 
-/// One time at which a schedule was due, and what became of it.
+/// One time at which a schedule was due, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
-    /// Names the occurrence: a schedule has one for each time.
+    /// Identifies the occurrence: a schedule has one for each time.
     pub due_at: Timestamp,
     pub claimed_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     /// The first of the missed times that this one stands for.
     pub missed_since: Option<Timestamp>,
-    /// How many were skipped while its turn ran.
+    /// The number of occurrences that were skipped while its turn ran.
     pub skipped: u32,
     pub turn: Option<TurnId>,
     pub status: OccurrenceStatus,
-    /// Why it did not run, or why its result did not arrive.
+    /// The reason why the turn did not run, or why its result did not arrive.
     pub note: Option<Arc<str>>,
 }
 

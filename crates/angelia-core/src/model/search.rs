@@ -1,4 +1,4 @@
-//! Searching what was said: words without regard to case, in any script.
+//! Full-text search over conversations: ignores case, in any script.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::{SessionId, TurnId};
 
 /// An excerpt has about this many characters.
 const EXCERPT_CHARS: usize = 160;
-/// How many of them are before the first match.
+/// The number of characters before the first match.
 const EXCERPT_LEAD_CHARS: usize = 30;
 
 /// The words to search for: a text matches if it contains all of them.
@@ -107,7 +107,7 @@ fn find(text: &[char], word: &[char], from: usize) -> Option<usize> {
     rest.windows(word.len()).position(|window| window == word).map(|at| from + at)
 }
 
-/// A part of a text, and where the words are in it.
+/// A part of a text, with the positions of the words in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpt {
     pub text: String,
@@ -129,7 +129,7 @@ impl Excerpt {
     }
 }
 
-/// Who has said a text.
+/// The speaker of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Speaker {
     Person,
@@ -148,7 +148,7 @@ impl Speaker {
 #[derive(Clone, Debug)]
 pub struct SearchQuery {
     pub terms: SearchTerms,
-    /// How many sessions to find at most.
+    /// The maximum number of sessions to find.
     pub limit: usize,
 }
 
@@ -157,7 +157,7 @@ pub struct SearchQuery {
 pub struct SearchMatch {
     pub session: SessionId,
     pub turn: TurnId,
-    /// When the turn was created.
+    /// The time at which the turn was created.
     pub at: Timestamp,
     pub speaker: Speaker,
     pub excerpt: Excerpt,

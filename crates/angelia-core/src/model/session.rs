@@ -10,7 +10,7 @@ use super::{NativeSessionId, SessionId, SessionSpec, TurnId};
 pub struct SessionRecord {
     pub id: SessionId,
     pub title: Option<Arc<str>>,
-    /// `None`: the session is older than this field, and nothing tells.
+    /// `None`: the session was created by a version without this field.
     pub source: Option<SessionSource>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -26,7 +26,14 @@ pub struct SessionRecord {
     pub revision: u64,
 }
 
-/// A session with what lists show of it besides.
+impl SessionRecord {
+    /// Whether lists leave the session out.
+    pub fn is_hidden(&self) -> bool {
+        self.source.as_ref().is_some_and(SessionSource::is_hidden)
+    }
+}
+
+/// A session with the further fields that lists show.
 #[derive(Clone, Debug)]
 pub struct SessionSummary {
     pub record: SessionRecord,
@@ -34,11 +41,23 @@ pub struct SessionSummary {
     pub name: Option<Arc<str>>,
     /// The first words of the person.
     pub first_words: Option<Arc<str>>,
-    /// The status of its newest turn; `None`: there is no turn yet.
-    pub status: Option<Arc<str>>,
+    /// `None`: there is no turn yet.
+    pub newest_turn: Option<LatestTurn>,
+    pub turns: u64,
+    /// Of its finished turns, as far as their cost is known.
+    pub cost_usd: Option<f64>,
 }
 
-/// Where a session was begun.
+/// The newest turn of a session, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatestTurn {
+    pub id: TurnId,
+    /// A word of [`TurnState::as_str`](super::TurnState::as_str).
+    pub status: Arc<str>,
+    pub created_at: Timestamp,
+}
+
+/// The frontend through which a session was begun.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SessionSource {
     /// A command of the owner: `run`, `chat`.
@@ -49,6 +68,10 @@ pub enum SessionSource {
     Key(Arc<str>),
     /// A message to this endpoint of the bus.
     Bus(Arc<str>),
+    /// A message in this channel.
+    Chat(Arc<str>),
+    /// A webhook of this name.
+    Hook(Arc<str>),
     /// An editor, over ACP.
     Editor,
     /// A host application, over the bridge.
@@ -56,8 +79,33 @@ pub enum SessionSource {
     /// An agent that delegated work.
     Agent,
     Schedule,
-    /// The terminal program of this executor, from which it was taken up.
+    /// A review of the session with this id. Lists do not show it.
+    Review(Arc<str>),
+    /// The terminal program of this executor, whose conversation was adopted.
     Adopted(Arc<str>),
+}
+
+impl SessionSource {
+    /// Whether lists leave such a session out.
+    pub const fn is_hidden(&self) -> bool {
+        matches!(self, Self::Review(_))
+    }
+
+    /// Whether only the owner speaks in such a session. An agent that delegates passes on what others
+    /// may have said to it.
+    pub const fn is_owners(&self) -> bool {
+        match self {
+            Self::Terminal
+            | Self::Http
+            | Self::Editor
+            | Self::Bridge
+            | Self::Schedule
+            // A session in which others have spoken is not reviewed, unless that may be remembered.
+            | Self::Review(_)
+            | Self::Adopted(_) => true,
+            Self::Key(_) | Self::Bus(_) | Self::Chat(_) | Self::Hook(_) | Self::Agent => false,
+        }
+    }
 }
 
 impl fmt::Display for SessionSource {
@@ -67,16 +115,19 @@ impl fmt::Display for SessionSource {
             Self::Http => f.write_str("http"),
             Self::Key(name) => write!(f, "key:{name}"),
             Self::Bus(endpoint) => write!(f, "bus:{endpoint}"),
+            Self::Chat(channel) => write!(f, "chat:{channel}"),
+            Self::Hook(name) => write!(f, "hook:{name}"),
             Self::Editor => f.write_str("editor"),
             Self::Bridge => f.write_str("bridge"),
             Self::Agent => f.write_str("agent"),
             Self::Schedule => f.write_str("schedule"),
+            Self::Review(session) => write!(f, "review:{session}"),
             Self::Adopted(executor) => write!(f, "adopted:{executor}"),
         }
     }
 }
 
-/// A text that names no source that this version knows.
+/// A text that names no source known to this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown source of a session")]
 pub struct UnknownSource;
@@ -88,6 +139,9 @@ impl FromStr for SessionSource {
         match text.split_once(':') {
             Some(("key", name)) => Ok(Self::Key(name.into())),
             Some(("bus", endpoint)) => Ok(Self::Bus(endpoint.into())),
+            Some(("chat", channel)) => Ok(Self::Chat(channel.into())),
+            Some(("hook", name)) => Ok(Self::Hook(name.into())),
+            Some(("review", session)) => Ok(Self::Review(session.into())),
             Some(("adopted", executor)) => Ok(Self::Adopted(executor.into())),
             Some(_) => Err(UnknownSource),
             None => match text {
@@ -122,7 +176,14 @@ mod tests {
 
     #[test]
     fn a_source_is_read_as_it_is_written() {
-        let named = [SessionSource::Key, SessionSource::Bus, SessionSource::Adopted];
+        let named = [
+            SessionSource::Key,
+            SessionSource::Bus,
+            SessionSource::Chat,
+            SessionSource::Hook,
+            SessionSource::Review,
+            SessionSource::Adopted,
+        ];
         let plain = [
             SessionSource::Terminal,
             SessionSource::Http,

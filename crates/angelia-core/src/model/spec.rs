@@ -4,7 +4,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use super::{Budgets, HistoryMessage, NativeSettings, Permissions, RawJson, TurnId, TurnTimeouts};
+use super::{
+    Budgets, HistoryMessage, NativeSettings, Permissions, RawJson, ReviewPlan, TurnId, TurnTimeouts,
+};
 
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
@@ -18,7 +20,7 @@ pub struct SessionSpec {
     /// Use the project's hooks, MCP servers and instructions in `cwd`.
     pub trust: bool,
     pub system: SystemPrompt,
-    /// A conversation from elsewhere that the agent starts with.
+    /// A conversation from another agent or client that the agent starts with.
     pub history: Vec<HistoryMessage>,
     /// `history` also covers the session's own turns up to this one: the session was relaunched
     /// after it.
@@ -47,6 +49,8 @@ pub struct SessionSpec {
     pub timeouts: TurnTimeouts,
     pub budgets: Budgets,
     pub native: NativeSettings,
+    /// `None`: the session is not reviewed.
+    pub review: Option<ReviewPlan>,
     /// The specification that takes over when the quota is exhausted.
     pub fallback: Option<Box<SessionSpec>>,
 }
@@ -146,6 +150,7 @@ impl SessionSpec {
             timeouts: TurnTimeouts::default(),
             budgets: Budgets::default(),
             native: NativeSettings::default(),
+            review: None,
             fallback: None,
         }
     }

@@ -44,8 +44,8 @@ pub struct ToolResult {
     pub id: ToolId,
     pub ok: bool,
     pub output: Arc<str>,
-    /// What an edit has changed, as a unified diff, if nobody was asked about it: else its approval
-    /// has the diff. Set by the engine.
+    /// The changes of an edit as a unified diff, if the edit was allowed without asking a person;
+    /// else the approval has the diff. Set by the engine.
     pub diff: Option<Arc<str>>,
 }
 

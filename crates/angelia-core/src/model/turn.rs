@@ -9,7 +9,7 @@ use super::{Content, Outcome, SessionId, TurnId};
 /// The account of the owner.
 pub const OWNER_ACCOUNT: &str = "owner";
 
-/// A turn as an agent gets it.
+/// A turn in the form that an agent gets.
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub id: TurnId,
@@ -26,16 +26,28 @@ pub struct TurnOptions {
     /// The turn is parked until the reset when a quota is exhausted. Otherwise it fails and reports
     /// the reset time.
     pub can_park: bool,
-    /// Who has sent the turn; `None`: the owner.
+    /// The caller that sent the turn; `None`: the owner.
     pub caller: Option<Arc<str>>,
-    /// Who pays, if that is not the caller. Work that an agent hands on is paid by whoever pays for
-    /// the agent's own turn.
+    /// The account that pays, if it is not the caller's. Work that an agent hands on is charged to
+    /// the account that pays for the agent's own turn.
     pub charged_to: Option<Arc<str>>,
     /// A cost limit of the caller; the lower one of this and the profile's counts.
     pub max_cost_usd: Option<f64>,
-    /// Which of the caller's tools the agent must call, if it can be told. Not recorded: it is a
-    /// matter between the caller, who waits for the answer, and this one turn.
+    /// Whether the agent must call one of the caller's tools, for executors that support it. Not
+    /// stored: the choice concerns only this turn, and its caller waits for the answer.
     pub tool_choice: ToolChoice,
+    /// Not recorded either: a turn that compacts runs at once or not at all.
+    pub task: TurnTask,
+}
+
+/// What a turn is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TurnTask {
+    /// Its input is answered.
+    #[default]
+    Answer,
+    /// The agent shortens its conversation. The turn has no input and no answer.
+    Compact,
 }
 
 /// Whether the model may or must call one of the caller's tools.
@@ -49,7 +61,7 @@ pub enum ToolChoice {
 }
 
 impl TurnOptions {
-    /// Options of an owner's turn without anybody to decide approvals.
+    /// Options of a turn of the owner, with no person to decide approvals.
     pub const fn new(origin: TurnOrigin) -> Self {
         Self {
             origin,
@@ -59,10 +71,16 @@ impl TurnOptions {
             charged_to: None,
             max_cost_usd: None,
             tool_choice: ToolChoice::Auto,
+            task: TurnTask::Answer,
         }
     }
 
-    /// Returns who pays for the turn; `None`: the owner.
+    /// Whether the owner has sent the turn, as far as the turn itself tells.
+    pub fn is_owners(&self) -> bool {
+        self.account().is_none_or(|account| **account == *OWNER_ACCOUNT)
+    }
+
+    /// Returns the account that pays for the turn; `None`: the owner.
     pub fn account(&self) -> Option<&Arc<str>> {
         self.charged_to.as_ref().or(self.caller.as_ref())
     }
@@ -125,7 +143,7 @@ pub enum TurnState {
 }
 
 impl TurnState {
-    /// The words for the states of a turn that has not ended.
+    /// The names of the states of a turn that has not ended.
     pub const UNFINISHED: [&'static str; 5] =
         ["queued", "running", "awaiting_approval", "awaiting_tool_result", "parked"];
 

@@ -9,7 +9,7 @@ pub struct Usage {
     pub cache_read_tokens: u64,
     pub cache_write_tokens: u64,
     pub cost_usd: Option<f64>,
-    /// Who pays: `subscription`, `api_key`, or the agent's own word.
+    /// The payment lane: `subscription`, `api_key`, or the agent's own word.
     pub lane: Option<Arc<str>>,
     /// Hash of everything under our control that precedes the conversation; a change explains a
     /// cold cache.
@@ -18,7 +18,7 @@ pub struct Usage {
     pub context: Option<ContextWindow>,
 }
 
-/// What the tokens of a model cost, in US dollars per million.
+/// The price of a model's tokens, in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenPrice {
     pub input: f64,
@@ -40,10 +40,11 @@ impl TokenPrice {
     }
 }
 
-/// How full the model's context window is.
+/// The fill level of the model's context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextWindow {
-    /// Tokens that are in it now. Not a sum over requests, each of which reads all of it again.
+    /// Tokens that are in it now. Not a sum over requests, because each request reads all of them
+    /// again.
     pub used: u64,
     /// Tokens that fit.
     pub size: u64,

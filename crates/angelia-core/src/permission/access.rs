@@ -1,5 +1,5 @@
-//! What a request touches, with real paths. The plan lists the paths to resolve; the engine has them
-//! resolved; the resolved request is what the rules are applied to.
+//! The paths that a request touches, resolved to real paths. The plan lists the paths to resolve,
+//! the engine resolves them, and the rules are applied to the resolved request.
 
 use std::{
     fmt::Write as _,
@@ -82,7 +82,7 @@ impl<'a> AccessPlan<'a> {
 
     /// `real`: the real path of each of [`AccessPlan::paths`].
     pub fn resolved(self, mut real: Vec<PathBuf>) -> ResolvedRequest<'a> {
-        // A resolver that returns too few paths must not hide any.
+        // If the resolver returns too few paths, the unresolved ones must not be ignored.
         while real.len() < self.paths.len() {
             real.push(self.paths[real.len()].clone());
         }
@@ -126,14 +126,15 @@ pub struct ResolvedRequest<'a> {
 }
 
 impl ResolvedRequest<'_> {
-    /// The rules that a person can grant: first exactly this call, then what the agent suggests.
+    /// The rules that a person can grant: first exactly this call, then the agent's suggestions.
     pub fn offered_rules(&self) -> Vec<GrantRule> {
         if let ApprovalKind::Question(_) = self.request.kind {
             return Vec::new();
         }
         let mut rules = vec![self.exact_rule()];
         let suggestions = self.request.suggestions.iter().cloned();
-        // A call that only its arguments describe is rarely made twice with the same.
+        // A call that is described only by its arguments is rarely repeated with the same ones, so
+        // a rule for the whole tool is offered too.
         let tool = self.is_described_by_input().then(|| self.request.tool_name.parse().ok());
         let tool: Option<ToolPattern> = tool.flatten();
         for suggestion in suggestions.chain(tool) {

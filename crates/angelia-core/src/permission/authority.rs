@@ -1,4 +1,4 @@
-//! The decision about a request: deny rules first, then what a person granted, protected paths, allow
+//! Decides about a request: deny rules first, then the grants of people, protected paths, allow
 //! patterns, and the level.
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{
     access::ResolvedRequest,
     command_rules::{CommandDenial, covers_command, denial},
-    pattern::{PatternBase, matches_path, matches_tool},
+    pattern::{ANY_COMMAND, PatternBase, matches_path, matches_tool},
     protected::{Protection, Touch, Toucher, find_protection, is_own_file},
 };
 use crate::{
@@ -17,17 +17,24 @@ use crate::{
     ports::KnownPlaces,
 };
 
-/// What the rules say about a request, before a person is asked.
+/// The verdict of the rules on a request, before a person is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessCheck {
     Allow,
     Deny(String),
-    /// A person must decide. With the protected path that no level allows, if there is one.
+    /// A person must decide. Names the protected path that no level allows, if there is one.
     Ask {
-        protected: Option<PathBuf>,
+        protected: Option<ProtectedTouch>,
     },
     /// The agent's own rules decide.
     Proceed,
+}
+
+/// A protected path that a call reads or writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtectedTouch {
+    pub path: PathBuf,
+    pub is_read: bool,
 }
 
 /// Decides what one session may do.
@@ -40,7 +47,7 @@ pub struct Authority<'a> {
 }
 
 impl Authority<'_> {
-    /// Applies the rules. `grants`: what people have allowed so far.
+    /// Applies the rules. `grants`: the rules that people have granted so far.
     pub fn check(&self, request: &ResolvedRequest<'_>, grants: &[GrantRule]) -> AccessCheck {
         if let Some(why) = self.denial(request) {
             return AccessCheck::Deny(why);
@@ -70,8 +77,8 @@ impl Authority<'_> {
                 GrantRule::Exact { .. } => None,
             }))
             .collect();
-        if let Some(path) = self.protected_path(request, &patterns) {
-            return AccessCheck::Ask { protected: Some(path) };
+        if let Some(touch) = self.protected_touch(request, &patterns) {
+            return AccessCheck::Ask { protected: Some(touch) };
         }
         if request.request.access.must_ask.is_some() {
             return AccessCheck::Ask { protected: None };
@@ -107,7 +114,9 @@ impl Authority<'_> {
         let call = request.request;
         let base = self.base(request);
         self.permissions.disallowed.iter().find_map(|rule| {
-            if !matches_tool(rule, &call.tool_name, call.class) {
+            // A profile can run on several agents, which have names of their own for a shell.
+            let is_any_command = rule.tool() == ANY_COMMAND && request.command.is_some();
+            if !matches_tool(rule, &call.tool_name, call.class) && !is_any_command {
                 return None;
             }
             let matched = || format!("`{rule}` is in disallowed_tools of this profile");
@@ -133,11 +142,11 @@ impl Authority<'_> {
     }
 
     /// Returns a protected path that the request touches and that no pattern of the owner names.
-    fn protected_path(
+    fn protected_touch(
         &self,
         request: &ResolvedRequest<'_>,
         patterns: &[&ToolPattern],
-    ) -> Option<PathBuf> {
+    ) -> Option<ProtectedTouch> {
         let by = self.toucher(request);
         let reads = request.reads.iter().map(|path| (Touch::Read, path));
         let writes = request.writes.iter().map(|path| (Touch::Write, path));
@@ -149,7 +158,10 @@ impl Authority<'_> {
                     !self.is_lifted(&protection, *touch, path, request, patterns)
                 })
             })
-            .map(|(_, path)| path.clone())
+            .map(|(touch, path)| ProtectedTouch {
+                path: path.clone(),
+                is_read: touch == Touch::Read,
+            })
     }
 
     /// Whether a pattern that covers the path also names what protects it.

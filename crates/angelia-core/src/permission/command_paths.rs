@@ -8,10 +8,10 @@ use super::{
 };
 use crate::model::{CommandAccess, CommandLine};
 
-/// More paths than this are not looked at.
+/// Further paths are ignored.
 const MAX_PATHS: usize = 512;
 
-/// Commands whose arguments are no paths.
+/// Commands whose arguments are not paths.
 const TALKERS: &[&str] =
     &["echo", "printf", "true", "false", ":", "sleep", "kill", "exit", "return"];
 
@@ -101,11 +101,11 @@ const GIT_READERS: &[&str] = &[
 /// A path that a command names, absolute but not resolved.
 pub(super) type NamedPath = (Touch, PathBuf);
 
-/// Returns the paths that the command names. `user_home` is what `~` stands for.
+/// Returns the paths that the command names. `user_home` replaces `~`.
 pub(super) fn named_paths(command: &CommandAccess, cwd: &Path, user_home: &Path) -> Vec<NamedPath> {
     let found = match &command.line {
         CommandLine::Shell(text) => Invocations::of_script(text).or_else(|_| {
-            // Something in it is not known; the rest still counts.
+            // Parts of the script are unknown; the known commands still count.
             parse(text).map(Invocations::of_parsed)
         }),
         CommandLine::Argv(argv) => {
@@ -125,7 +125,7 @@ pub(super) fn named_paths(command: &CommandAccess, cwd: &Path, user_home: &Path)
 }
 
 struct PathCollector<'a> {
-    /// The directories in which a command may run: the first one, and wherever `cd` goes.
+    /// The directories in which a command may run: the first one, and the target of every `cd`.
     folders: Vec<PathBuf>,
     user_home: &'a Path,
     found: Vec<NamedPath>,

@@ -1,4 +1,4 @@
-//! Which commands patterns allow and deny.
+//! Decides which commands patterns allow and deny.
 
 use std::fmt::Write as _;
 
@@ -89,7 +89,7 @@ fn is_harmless_redirect(redirect: &Redirect) -> bool {
     }
 }
 
-/// The words as one text. A part that is not known is a character that only `*` matches.
+/// The words as one text. An unknown part becomes a character that only `*` matches.
 fn text_of(words: &[Word]) -> String {
     const UNKNOWN: char = '\0';
     let mut text = String::new();
@@ -107,8 +107,8 @@ fn text_of(words: &[Word]) -> String {
     text
 }
 
-/// Returns why a deny rule with this subject refuses the command: it matches a part of it, or the
-/// command's text does not tell what it runs.
+/// Returns the reason why a deny rule with this subject refuses the command: the subject matches a
+/// part of it, or the text does not tell which programs the command runs.
 pub(super) fn denial(subject: &str, command: &CommandAccess) -> Option<CommandDenial> {
     let found = match &command.line {
         CommandLine::Shell(text) => {
@@ -131,7 +131,7 @@ pub(super) fn denial(subject: &str, command: &CommandAccess) -> Option<CommandDe
         let written = invocation.words.first().and_then(Word::literal).unwrap_or_default();
         [&*written, &*invocation.name].into_iter().any(|name| {
             let mut text = partly_known(name, arguments);
-            // `rm *` is about `rm` without arguments too.
+            // `rm *` also covers `rm` without arguments.
             may_match(subject, &text) || {
                 text.push(Some(' '));
                 may_match(subject, &text)
@@ -144,7 +144,7 @@ pub(super) fn denial(subject: &str, command: &CommandAccess) -> Option<CommandDe
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandDenial {
     Matches,
-    /// The text does not tell what the command runs.
+    /// The text does not tell which programs the command runs.
     Unknown(&'static str),
 }
 

@@ -6,7 +6,7 @@ use super::shell::Word;
 
 struct GuardedCommand {
     names: &'static [&'static str],
-    /// `--long`, `-short` or `-word`; a long one also counts when it is shortened.
+    /// `--long`, `-short` or `-word`; an abbreviated long option counts too.
     options: &'static [&'static str],
     /// Options that count only before the first other word.
     global_options: &'static [&'static str],
@@ -222,7 +222,7 @@ pub(super) fn allows_options(subject: &str, words: &[Word]) -> bool {
     let named = |option: &str| subject.contains(option);
     let mut is_global = true;
     for word in arguments {
-        // What is not known may be such an option.
+        // An unknown argument may be such an option.
         let Some(text) = word.plain_text() else { return false };
         if !text.starts_with('-') {
             if is_global && guarded.subcommands.contains(&&*text) && !named(&text) {
@@ -249,7 +249,7 @@ pub(super) fn allows_options(subject: &str, words: &[Word]) -> bool {
 fn is_option(text: &str, option: &str) -> bool {
     let given = text.split('=').next().unwrap_or_default();
     if option.starts_with("--") {
-        // Long options may be shortened.
+        // Long options may be abbreviated.
         return given.len() > 3 && given.starts_with("--") && option.starts_with(given);
     }
     if option.len() > 2 {

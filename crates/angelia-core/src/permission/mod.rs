@@ -2,7 +2,7 @@
 //! the paths resolved and the stored rules read, and gets a decision from data.
 //!
 //! - `authority.rs`: the decision, from levels, patterns, grants and protected paths.
-//! - `access.rs`: what a request touches, with real paths.
+//! - `access.rs`: the paths that a request touches, as real paths.
 //! - `protected.rs`: the table of protected paths.
 //! - `private_files.rs`: the part of it that searches leave out.
 //! - `pattern.rs`: which tools, paths and texts a pattern matches.
@@ -25,5 +25,5 @@ mod shell;
 mod tests;
 
 pub use access::{AccessPlan, ResolvedRequest};
-pub use authority::{AccessCheck, Authority};
+pub use authority::{AccessCheck, Authority, ProtectedTouch};
 pub use private_files::PrivateFiles;

@@ -1,4 +1,4 @@
-//! Which tools, paths and texts a pattern matches. `*` stands for anything, also for `/`.
+//! Matches patterns against tools, paths and texts. `*` stands for anything, also for `/`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::{
     ports::KnownPlaces,
 };
 
-/// What relative paths and `~` in a pattern stand for.
+/// The directories that relative paths and `~` in a pattern stand for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PatternBase<'a> {
     /// The session's directory as it was given.
@@ -17,18 +17,31 @@ pub(super) struct PatternBase<'a> {
     pub(super) places: &'a KnownPlaces,
 }
 
-/// Whether the pattern is about this tool. `Edit(…)` and `Read(…)` are about every tool that edits
-/// or reads files, whatever the agent calls it.
+/// The tool that stands for every tool that runs commands.
+pub(super) const ANY_COMMAND: &str = "Bash";
+
+/// Whether the pattern is about this tool. `Bash(…)`, `Edit(…)` and `Read(…)` are about every tool
+/// that runs commands, edits or reads files, whatever the agent calls it.
 pub(super) fn matches_tool(pattern: &ToolPattern, tool: &str, class: ToolClass) -> bool {
-    let is_class =
-        matches!((pattern.tool(), class), ("Edit", ToolClass::Edit) | ("Read", ToolClass::Read));
-    glob_matches(pattern.tool(), tool) || is_class && pattern.subject().is_some()
+    let is_class = matches!(
+        (pattern.tool(), class),
+        (ANY_COMMAND, ToolClass::Execute) | ("Edit", ToolClass::Edit) | ("Read", ToolClass::Read)
+    );
+    matches_name(pattern.tool(), tool) || is_class && pattern.subject().is_some()
+}
+
+/// Compares names without regard to case: agents write the same tool as `Write` and as `write`. The
+/// names of MCP servers are their owners' own.
+fn matches_name(pattern: &str, tool: &str) -> bool {
+    glob_matches(pattern, tool)
+        || !tool.starts_with("mcp__")
+            && glob_matches(&pattern.to_ascii_lowercase(), &tool.to_ascii_lowercase())
 }
 
 /// Whether the subject of a pattern matches a real path.
 pub(super) fn matches_path(subject: &str, real: &Path, base: &PatternBase<'_>) -> bool {
     let absolute = real.to_string_lossy();
-    // `//` is how users of some agents write the root.
+    // Users of some agents write the root as `//`.
     let subject = if subject.starts_with("//") { &subject[1..] } else { subject };
     if let Some(rest) = subject.strip_prefix("~/") {
         let pattern = format!("{}/{rest}", base.places.user_home.display());

@@ -1,5 +1,5 @@
-//! The files that tools leave out when they search folders: reading one needs a person, and nobody is
-//! asked about each file of a search.
+//! The files that tools leave out when they search folders. Reading one of them needs a person's
+//! approval, and a search does not ask about each file.
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -142,7 +142,7 @@ pub(crate) enum Touch {
     Write,
 }
 
-/// Who touches a path.
+/// The session that touches a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Toucher<'a> {
     pub(crate) session: SessionId,
@@ -162,7 +162,7 @@ pub(crate) enum Protection {
 }
 
 impl Protection {
-    /// Whether the subject of a pattern says that it means this protected path.
+    /// Whether the subject of a pattern names this protected path.
     pub(crate) fn is_named_by(&self, subject: &str) -> bool {
         match self {
             Self::Named(name) => fold(subject).contains(&fold(name)),
@@ -174,7 +174,7 @@ impl Protection {
     }
 }
 
-/// Returns what protects a real path from a call without a person.
+/// Returns the protection that keeps a call from touching a real path without asking a person.
 pub(crate) fn find_protection(real: &Path, touch: Touch, by: &Toucher<'_>) -> Option<Protection> {
     let home = &by.places.angelia_home;
     if real.starts_with(home) {
@@ -191,7 +191,7 @@ pub(crate) fn find_protection(real: &Path, touch: Touch, by: &Toucher<'_>) -> Op
             return Some(Protection::Below((*folder).to_owned()));
         }
     }
-    // A session may well work in a folder below a protected one, such as a linked worktree.
+    // A session may work in a folder below a protected one, such as a linked worktree.
     let seen = real.strip_prefix(by.cwd).unwrap_or(real);
     let names: Vec<String> = seen
         .components()
@@ -244,7 +244,7 @@ pub(crate) fn is_own_file(real: &Path, by: &Toucher<'_>) -> bool {
     real.starts_with(&by.places.angelia_home) && may_read_in_home(real, by)
 }
 
-/// Folds names that some file systems take for the same: case, invisible characters, and dots and
+/// Folds names that some file systems treat as equal: case, invisible characters, and dots and
 /// spaces at the end.
 fn fold(name: &str) -> String {
     let name = name.trim_end_matches([' ', '.']);

@@ -1,4 +1,4 @@
-//! The decision, with paths that need no file system.
+//! Tests of the decision, with paths that need no file system.
 
 use std::path::{Path, PathBuf};
 
@@ -379,6 +379,38 @@ fn deny_rules_with_arguments_count_what_is_not_known() {
     assert!(!denied(&bash("git pull")));
     assert!(denied(&writes(&["secret/x"])) && denied(&writes(&["a", "./secret/../secret/x"])));
     assert!(!denied(&writes(&["a"])));
+}
+
+#[test]
+fn rules_about_commands_hold_whatever_the_agent_calls_its_shell() {
+    for tool in ["Bash", "bash", "shell", "terminal"] {
+        let call = |script: &str| {
+            let access =
+                ToolAccess { command: Some(CommandAccess::shell(script)), ..ToolAccess::default() };
+            request(tool, ToolClass::Execute, access)
+        };
+        for denied in ["Bash(rm *)", "Bash"] {
+            let rules = rules(PermissionLevel::Unattended, &[], &[denied]);
+            for script in ["rm x", "env rm x", "sh -c 'rm x'"] {
+                let check = check(&rules, &call(script));
+                assert!(
+                    matches!(check, AccessCheck::Deny(_)),
+                    "{denied} {tool} {script}: {check:?}"
+                );
+            }
+        }
+        let rules = rules(PermissionLevel::Ask, &["Bash(git *)"], &["Bash(git push*)"]);
+        assert_eq!(check(&rules, &call("git status")), AccessCheck::Allow, "{tool}");
+        assert_eq!(check(&rules, &call("git status; make")), ASK, "{tool}");
+        assert!(matches!(check(&rules, &call("git push")), AccessCheck::Deny(_)), "{tool}");
+    }
+    // A name alone is about the tool of this name, as each agent writes it.
+    let path = ToolAccess { writes: vec![format!("{CWD}/a").into()], ..ToolAccess::default() };
+    let denied = rules(PermissionLevel::Unattended, &[], &["Write", "mcp__docs__x"]);
+    for (tool, is_denied) in [("write", true), ("edit", false), ("mcp__Docs__x", false)] {
+        let check = check(&denied, &request(tool, ToolClass::Edit, path.clone()));
+        assert_eq!(matches!(check, AccessCheck::Deny(_)), is_denied, "{tool}");
+    }
 }
 
 #[test]

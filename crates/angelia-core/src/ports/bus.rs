@@ -43,7 +43,7 @@ pub trait Bus: Send + Sync + 'static {
     /// Whether the name is protected by exactly this token; `false` if it has none.
     fn verify_token(&self, name: &str, token: &str) -> bool;
 
-    /// Whether somebody listens under the name, or ever has.
+    /// Whether the name has a listener now, or ever had one.
     fn presence(&self, name: &EndpointName) -> Presence;
 
     /// Returns every endpoint with a listener, sorted by name; cheap.
@@ -53,6 +53,14 @@ pub trait Bus: Send + Sync + 'static {
     fn endpoints(&self) -> Vec<EndpointState>;
 
     fn counts(&self) -> BusCounts;
+
+    /// Returns the messages that wait for an endpoint or are not acknowledged by it, oldest first, at
+    /// most `limit`. Takes none of them.
+    fn peek<'a>(
+        &'a self,
+        name: &'a EndpointName,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<QueuedMessage>, BusError>>;
 
     /// Returns messages that will not be delivered any more, newest first, at most `limit`, older
     /// than `before`.
@@ -108,9 +116,10 @@ pub struct BusPosition(pub u64);
 pub struct AttachRequest {
     pub name: EndpointName,
     pub on_conflict: NameConflictPolicy,
-    /// The name stays registered while nobody listens, so that messages to everyone wait for it.
+    /// The name stays registered while it has no listener, so that messages to everyone wait for
+    /// it.
     pub durable: bool,
-    /// Protects a name that nobody has used, or proves the right to a protected name.
+    /// Protects a name that was never used, or proves the right to a protected name.
     pub token: Option<String>,
     pub claimant: Claimant,
 }
@@ -127,20 +136,20 @@ impl AttachRequest {
     }
 }
 
-/// Who asks for a name.
+/// The kind of process that asks for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimant {
-    /// The process that runs the bus. It gets the name whatever the record says, and keeps it: its
+    /// The process that runs the bus. It gets the name regardless of the record, and keeps it: its
     /// name can be neither displaced nor protected against it.
     Host,
     /// A program of the owner.
     Owner,
-    /// A process of the agent that works for this session. It gets a name that nobody has used, or
-    /// one that the same session has registered before, and it displaces nobody else.
+    /// A process of the agent that works for this session. It gets a name that was never used, or
+    /// one that the same session has registered before, and it displaces no other listener.
     Agent(Arc<str>),
 }
 
-/// What to do if the name already has a receiver.
+/// The action to take if the name already has a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameConflictPolicy {
     /// The new receiver gets the name; the old one is told.
@@ -171,17 +180,17 @@ pub struct Receipt {
     pub repeated: bool,
 }
 
-/// Whether a receiver is there: for a receipt, when its message was accepted.
+/// Whether a receiver is there; in a receipt, at the time when its message was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Listening,
     /// The message waits for a name that was registered before.
     Away,
-    /// The message waits for a name that nobody has ever registered.
+    /// The message waits for a name that was never registered.
     NeverSeen,
 }
 
-/// Why a message was not accepted.
+/// The reason why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
     #[error("{to} has {queued} messages waiting and takes no more until some are received")]
@@ -235,6 +244,16 @@ pub enum BusError {
     Failed { message: String },
 }
 
+/// A message in the queue of an endpoint.
+#[derive(Clone, Debug)]
+pub struct QueuedMessage {
+    pub position: BusPosition,
+    pub message: BusMessage,
+    pub accepted_at: Timestamp,
+    /// A listener has taken it and not acknowledged it yet.
+    pub is_taken: bool,
+}
+
 /// A message that will not be delivered any more.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
@@ -256,13 +275,13 @@ pub struct EndpointState {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusCounts {
-    /// Since the bus was opened, as the four below.
+    /// Counted since the bus was opened, like the four fields below.
     pub accepted: u64,
     pub repeated: u64,
     pub delivered: u64,
     pub refused: u64,
     pub expired: u64,
-    /// At this moment, as the two below.
+    /// The number at this moment, like the two fields below.
     pub listening: usize,
     pub queued: usize,
     pub dead: usize,

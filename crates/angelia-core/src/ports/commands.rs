@@ -1,5 +1,4 @@
-//! Runs programs that the owner names in rules: short ones with a timeout, which they never
-//! outlive.
+//! Runs programs that the owner names in rules. Each has a timeout, after which it is killed.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

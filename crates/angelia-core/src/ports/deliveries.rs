@@ -1,7 +1,7 @@
 //! Messages to channels, stored before they are sent, so that a crash neither loses a reply nor
 //! sends it twice without saying so.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -14,6 +14,10 @@ pub trait DeliveryStore: Send + Sync + 'static {
     /// Commits a state before the step that it announces is taken. A finished delivery never
     /// changes.
     fn set<'a>(&'a self, id: &'a str, state: &'a DeliveryState) -> StoreFuture<'a, ()>;
+
+    /// Commits that the first `parts` messages of a delivery have arrived. The next one begins
+    /// without attempts.
+    fn set_sent_parts<'a>(&'a self, id: &'a str, parts: u32) -> StoreFuture<'a, ()>;
 
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<ChannelDelivery>>;
 
@@ -33,8 +37,26 @@ pub struct ChannelDelivery {
     /// `platform[:chat_id]`.
     pub channel: Arc<str>,
     pub text: Arc<str>,
+    pub format: DeliveryFormat,
+    /// The message that it answers.
+    pub reply_to: Option<Arc<str>>,
+    /// The message whose place the first part takes: a preview of the text.
+    pub replaces: Option<Arc<str>>,
+    /// Messages that have arrived: a text that is too long for one becomes several.
+    pub sent_parts: u32,
     pub created_at: Timestamp,
     pub state: DeliveryState,
+}
+
+/// The content of a delivery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryFormat {
+    #[default]
+    Plain,
+    /// The text is Markdown.
+    Markdown,
+    /// This file; the text is its name.
+    File(PathBuf),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +109,14 @@ impl DeliveryState {
             Self::Pending { may_repeat, .. } => *may_repeat,
             Self::Attempting { .. } => true,
             Self::Delivered { .. } | Self::Failed { .. } => false,
+        }
+    }
+
+    /// Why it was given up.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Failed { error, .. } => Some(error),
+            _ => None,
         }
     }
 

@@ -23,8 +23,8 @@ pub trait Executor: Send + Sync + 'static {
     /// the agent, but no conversation.
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth>;
 
-    /// Reports the same without starting the agent: its program is asked at most for its version
-    /// and its login, and what only a running agent knows stays unknown.
+    /// Reports the same without starting the agent. It asks the program at most for its version and
+    /// its login; facts that only a running agent knows stay unknown.
     fn inspect<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
         self.probe(spec)
     }
@@ -54,7 +54,7 @@ pub trait Executor: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Reads such a conversation, oldest turn first, and changes nothing.
+    /// Reads one of these conversations, oldest turn first, without changing it.
     fn read_past_conversation<'a>(
         &'a self,
         _spec: &'a SessionSpec,
@@ -74,7 +74,7 @@ pub trait Executor: Send + Sync + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Why an agent's own conversation could not be continued or copied.
+/// The reason why an agent's own conversation could not be continued or copied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConversationError {
     /// The agent no longer has the conversation. The engine has a record of it and can start
@@ -101,11 +101,13 @@ pub struct OpenRequest<'a> {
     pub spec: &'a SessionSpec,
     /// The agent's own session to continue.
     pub native: Option<&'a NativeSessionId>,
-    /// What was said in the session, for an executor whose agents keep no conversation of their own.
+    /// Only the owner speaks in the session, as far as it tells where it was begun.
+    pub is_owners: bool,
+    /// The recorded conversation, for an executor whose agents keep none of their own.
     pub record: &'a dyn ConversationRecord,
 }
 
-/// What was said in a session before, as the engine recorded it.
+/// The earlier turns of a session, as the engine recorded them.
 pub trait ConversationRecord: fmt::Debug + Send + Sync {
     /// Returns the turns that are not part of the specification's history, oldest first; those of the
     /// sessions that this one was forked from come before its own.
@@ -116,11 +118,13 @@ pub trait ConversationRecord: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct RecordedTurn {
     pub id: TurnId,
+    /// The owner has sent it.
+    pub is_owners: bool,
     pub input: Vec<Content>,
     pub events: Vec<EventKind>,
 }
 
-/// A conversation of which nothing is recorded.
+/// A conversation without any recorded turn.
 #[derive(Clone, Copy, Debug)]
 pub struct EmptyRecord;
 
@@ -169,7 +173,7 @@ impl EventSender {
     }
 }
 
-/// What an agent reports during a turn.
+/// A report of an agent during a turn.
 #[derive(Clone, Debug)]
 pub enum AgentEvent {
     Event(EventKind),
@@ -177,11 +181,15 @@ pub enum AgentEvent {
     /// The agent no longer needs the decision on the request with this key.
     ApprovalWithdrawn(Arc<str>),
     Activity(Activity),
-    /// How much of a quota is left; not an event of the turn.
+    /// The rest of a quota; not an event of the turn.
     Quota(QuotaReport),
+    /// The cost in US dollars of work that the turn has handed on. It is the usage of other turns, but counts
+    /// against this one's limit.
+    HandedOnCost(f64),
 }
 
-/// What an agent is doing, as far as its events do not show it. Each activity has its own timeout.
+/// The agent's current activity, as far as its events do not show it. Each activity has its own
+/// timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activity {
     WaitingForModel,
@@ -207,7 +215,7 @@ pub enum TurnControl {
     ToolResult { id: ToolId, ok: bool, content: Vec<Content> },
 }
 
-/// How a turn ended, as the agent reports it.
+/// The end of a turn, as the agent reports it.
 #[derive(Clone, Debug)]
 pub struct AgentOutcome {
     pub status: TurnStatus,
@@ -218,6 +226,9 @@ pub struct AgentOutcome {
 
 /// The reason of a turn that failed because the vendor has no such model.
 pub const UNKNOWN_MODEL_REASON: &str = "unknown_model";
+
+/// The reason of a turn that has shortened its conversation ([`TurnTask::Compact`](crate::model::TurnTask)).
+pub const COMPACTED_REASON: &str = "compacted";
 
 impl AgentOutcome {
     /// The outcome of a turn for which the vendor has no model of this name.
@@ -235,7 +246,7 @@ impl AgentOutcome {
     }
 }
 
-/// What an executor can do. Code that must choose asks for a capability, never for a name.
+/// The abilities of an executor. Code that must choose asks for a capability, never for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutorCapabilities {
     /// Can replace its own system prompt.
@@ -257,6 +268,12 @@ pub struct ExecutorCapabilities {
     /// Counts its own requests to the model, and keeps the limit of
     /// [`NativeSettings::max_iterations`](crate::model::NativeSettings).
     pub iterations: bool,
+    /// Offers to hand work on by itself; other agents get our MCP server for it.
+    pub delegates: bool,
+    /// Keeps notes from session to session, and can review a session to fill them.
+    pub memory: bool,
+    /// Can be asked to shorten its conversation ([`TurnTask::Compact`](crate::model::TurnTask)).
+    pub compact: bool,
 }
 
 impl ExecutorCapabilities {
@@ -273,6 +290,9 @@ impl ExecutorCapabilities {
         resume: true,
         model_mode: true,
         iterations: true,
+        delegates: true,
+        memory: true,
+        compact: true,
     };
 }
 
@@ -281,7 +301,7 @@ impl ExecutorCapabilities {
 pub struct ExecutorHealth {
     pub installation: Option<InstalledAgent>,
     pub login: LoginState,
-    /// What is wrong and what to do about it.
+    /// The problem, with advice on how to solve it.
     pub problem: Option<Failure>,
 }
 

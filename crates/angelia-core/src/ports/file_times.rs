@@ -1,4 +1,4 @@
-//! When files were changed, for schedules that watch them.
+//! Change stamps of files, for schedules that watch them.
 
 use std::{
     collections::BTreeMap,
@@ -8,19 +8,19 @@ use std::{
 use jiff::Timestamp;
 
 pub trait FileTimes: Send + Sync + 'static {
-    /// Returns the file, or all files below the folder, by their path relative to it; nothing if
-    /// there is no such file. Blocks. `Err` says why that is not possible.
+    /// Returns the file, or all files below the folder by their relative paths; empty if there is
+    /// no such file. Blocks. `Err` gives the reason why the files cannot be read.
     fn read(&self, path: &Path) -> Result<FileStamps, String>;
 }
 
 /// Files by their path: relative to a folder, or the name of the file itself.
 pub type FileStamps = BTreeMap<PathBuf, FileStamp>;
 
-/// Differs whenever a file has been written or replaced.
+/// A stamp that changes whenever a file is written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
     pub modified_at: Timestamp,
     pub size: u64,
-    /// The number of the file on its disk: a file that replaces another has its own.
+    /// The inode, because a file that replaces another has a new one.
     pub inode: u64,
 }

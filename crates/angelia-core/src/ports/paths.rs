@@ -1,4 +1,4 @@
-//! Where things really are on this machine.
+//! Resolves paths to the real paths on this machine.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use super::BoxFuture;
 pub trait PathResolver: Send + Sync + 'static {
     fn places(&self) -> &KnownPlaces;
 
-    /// Returns the real path of each absolute path, in the same order. Links are followed, also those
-    /// whose target does not exist; what does not exist keeps its name.
+    /// Returns the real path of each absolute path, in the same order. Links are followed, also
+    /// those whose target does not exist; components that do not exist keep their names.
     fn resolve(&self, paths: Vec<PathBuf>) -> BoxFuture<'_, Vec<PathBuf>>;
 }
 
-/// Folders that the permission rules know, as real paths.
+/// Folders that the permission rules refer to, as real paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPlaces {
     pub user_home: PathBuf,

@@ -13,8 +13,8 @@ pub trait Profiles: Send + Sync + 'static {
 
     fn list(&self) -> Vec<ProfileSummary>;
 
-    /// Names the settings in which a session differs from what its profile says now: a session keeps
-    /// what it began with.
+    /// Names the settings in which a session differs from its profile as it is now, because a
+    /// session keeps the settings that it began with.
     fn older_settings<'a>(
         &'a self,
         _session: &'a SessionRecord,
@@ -23,7 +23,7 @@ pub trait Profiles: Send + Sync + 'static {
     }
 }
 
-/// The choices of a caller; the profile decides the rest.
+/// The parts of a request that the caller chooses; the profile decides the rest.
 #[derive(Clone, Debug, Default)]
 pub struct ProfileRequest {
     pub profile: Option<Arc<str>>,
@@ -34,6 +34,8 @@ pub struct ProfileRequest {
     /// The caller's working directory, if it has one; for profiles without a directory.
     pub caller_cwd: Option<PathBuf>,
     pub model: Option<Arc<str>>,
+    /// Model mode, unless the profile itself says which mode it has.
+    pub prefers_model_mode: bool,
     /// The owner sits at a terminal; decides `trust: auto`.
     pub at_terminal: bool,
 }

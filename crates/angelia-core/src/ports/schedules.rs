@@ -8,20 +8,20 @@ use crate::model::{Occurrence, ScheduleId, ScheduleRecord, ScheduleSummary};
 pub trait ScheduleStore: Send + Sync + 'static {
     fn add_schedule<'a>(&'a self, schedule: &'a ScheduleRecord) -> StoreFuture<'a, ()>;
 
-    /// Oldest first.
+    /// Lists all schedules, oldest first.
     fn schedules(&self) -> StoreFuture<'_, Vec<ScheduleSummary>>;
 
     fn schedule(&self, id: ScheduleId) -> StoreFuture<'_, Option<ScheduleSummary>>;
 
-    /// Returns whether the schedule is there.
+    /// Returns whether the schedule exists.
     fn change_schedule(&self, id: ScheduleId, change: ScheduleChange) -> StoreFuture<'_, bool>;
 
-    /// Removes a schedule with its occurrences. Returns whether it was there.
+    /// Removes a schedule with its occurrences. Returns whether it existed.
     fn remove_schedule(&self, id: ScheduleId) -> StoreFuture<'_, bool>;
 
-    /// Moves a schedule to its next occurrence, in one transaction with what begins. Returns `false`
-    /// and changes nothing if the schedule is gone, is paused, or is no longer at `from`, or if the
-    /// occurrence exists.
+    /// Moves a schedule to its next occurrence, in one transaction with the new or skipped
+    /// occurrence. Returns `false` and changes nothing if the schedule is gone, is paused, or is no
+    /// longer at `from`, or if the occurrence exists.
     fn advance_schedule(&self, advance: ScheduleAdvance) -> StoreFuture<'_, bool>;
 
     /// Replaces the occurrence of the same time, except for the number of those that were skipped. Does
@@ -56,5 +56,5 @@ pub enum ScheduleStart {
     Skipped { running: Timestamp },
 }
 
-/// How many occurrences of a schedule are kept.
+/// The number of occurrences of a schedule that are kept.
 pub const MAX_OCCURRENCES: usize = 100;

@@ -1,7 +1,6 @@
 //! The store: sessions, turns and events.
 
 use std::{
-    path::PathBuf,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -10,11 +9,11 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use super::{BoxFuture, ScheduleStore};
+use super::{BoxFuture, BrowserStore, ScheduleStore, SessionQuery};
 use crate::model::{
-    ApprovalRecord, AuditEntry, AuditRecord, BlockId, ExternalName, IdPrefix, Quota, SearchMatch,
-    SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule, TextChannel, TurnEvent,
-    TurnId, TurnRecord, TurnState, UsageQuery, UsageTotals,
+    ApprovalRecord, AuditEntry, AuditRecord, BlockId, ColdStart, ExternalName, IdPrefix, Quota,
+    SearchMatch, SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule,
+    TextChannel, TurnEvent, TurnId, TurnRecord, TurnState, UsageQuery, UsageTotals,
 };
 
 /// The return type of every method of a store.
@@ -22,7 +21,7 @@ pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Several processes may open one store. Writes to a session carry the [`Lease`] of its owner; they
 /// are refused if another process has taken over the lease.
-pub trait Store: ScheduleStore + Send + Sync + 'static {
+pub trait Store: ScheduleStore + BrowserStore + Send + Sync + 'static {
     fn create_session<'a>(&'a self, session: &'a SessionRecord) -> StoreFuture<'a, ()>;
 
     /// Replaces the session if its revision is unchanged, and returns the new revision.
@@ -31,19 +30,26 @@ pub trait Store: ScheduleStore + Send + Sync + 'static {
     /// A session counts as updated when it changes, and when its newest turn starts or ends.
     fn session(&self, id: SessionId) -> StoreFuture<'_, Option<SessionRecord>>;
 
-    /// Newest first.
+    /// Lists sessions, newest first.
     fn sessions(&self, page: Page) -> StoreFuture<'_, Vec<SessionRecord>>;
 
-    /// Sessions as lists show them.
+    /// Lists sessions, with the fields that lists show.
     fn list_sessions(&self, query: SessionQuery) -> StoreFuture<'_, Vec<SessionSummary>>;
 
-    /// Returns ids that start so, at most `limit`, in order.
+    /// Returns at most `limit` ids with this prefix, in order.
     fn find_ids(
         &self,
         kind: RecordKind,
         prefix: IdPrefix,
         limit: usize,
     ) -> StoreFuture<'_, Vec<uuid::Uuid>>;
+
+    /// Returns for each of these ids the nearest id before it and the nearest one after it.
+    fn neighbours(
+        &self,
+        kind: RecordKind,
+        ids: Vec<uuid::Uuid>,
+    ) -> StoreFuture<'_, Vec<[Option<uuid::Uuid>; 2]>>;
 
     /// Deletes a session with its turns, events and names. Fails with [`StoreError::Held`] if
     /// another live process owns it.
@@ -66,18 +72,20 @@ pub trait Store: ScheduleStore + Send + Sync + 'static {
     /// Gives up the ownership of a session; not an error if the lease was already lost.
     fn release_lease(&self, lease: Lease) -> StoreFuture<'_, ()>;
 
-    /// Commits a new turn, as the newest one of its session, with its claim and its history entry in one transaction, so that only one
-    /// of several equal requests creates the turn, and its caller always finds it.
+    /// Commits a new turn as the newest one of its session, in one transaction with its claim and
+    /// its history entry, so that only one of several equal requests creates the turn, and its
+    /// caller always finds it.
     fn create_turn<'a>(
         &'a self,
         lease: &'a Lease,
         new: &'a NewTurn,
     ) -> StoreFuture<'a, ClaimOutcome>;
 
-    /// Returns what [`Store::create_turn`] would answer to this claim, and creates nothing.
+    /// Returns the result that [`Store::create_turn`] would give to this claim, without creating a
+    /// turn.
     fn check_claim<'a>(&'a self, claim: &'a RequestClaim) -> StoreFuture<'a, ClaimOutcome>;
 
-    /// Changes the state of an unfinished turn. A turn is finished by its `Finished` event instead.
+    /// Changes the state of an unfinished turn. Only a `Finished` event finishes a turn.
     fn set_turn_state<'a>(
         &'a self,
         lease: &'a Lease,
@@ -87,8 +95,8 @@ pub trait Store: ScheduleStore + Send + Sync + 'static {
 
     fn turn(&self, id: TurnId) -> StoreFuture<'_, Option<TurnRecord>>;
 
-    /// Newest first, in the order in which they were created, whatever the clock said; of one
-    /// session, or of all.
+    /// Lists turns, newest first, in the order in which they were created, regardless of the clock;
+    /// of one session, or of all.
     fn turns(&self, session: Option<SessionId>, page: Page) -> StoreFuture<'_, Vec<TurnRecord>>;
 
     /// Like [`Store::turns`], only those that the filter lets through.
@@ -157,6 +165,10 @@ pub trait Store: ScheduleStore + Send + Sync + 'static {
     /// Adds up what turns used, also unfinished ones and those of deleted sessions. Days and hours
     /// are in order; other rows come by cost and tokens, the greatest first.
     fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageTotals>>;
+
+    /// Returns finished turns that found nothing in the model's cache, newest first. Only the times
+    /// of the query count.
+    fn cold_starts(&self, query: UsageQuery, limit: usize) -> StoreFuture<'_, Vec<ColdStart>>;
 
     /// Queues the newest report of a quota.
     fn save_quota(&self, quota: Quota) -> StoreFuture<'_, PendingCommit>;
@@ -297,19 +309,7 @@ pub enum RecordKind {
     Schedule,
 }
 
-/// Which sessions to list.
-#[derive(Clone, Debug)]
-pub enum SessionQuery {
-    /// The session with this id, if there is one.
-    One(SessionId),
-    /// The newest first.
-    ByCreation(Page),
-    /// The one that was used last first; of one directory, or of all. The page starts behind the
-    /// place that its session has now.
-    ByUse { cwd: Option<PathBuf>, page: Page },
-}
-
-/// What is left to do for the search.
+/// The work that is left to keep the search complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchUpkeep {
     Complete,
@@ -318,7 +318,7 @@ pub enum SearchUpkeep {
     HasUnindexedTurns,
 }
 
-/// Which turns to list; what is `None` or empty lets everything through.
+/// Selects the turns to list. A field that is `None` or empty lets all turns through.
 #[derive(Clone, Debug, Default)]
 pub struct TurnFilter {
     pub session: Option<SessionId>,
@@ -349,14 +349,14 @@ impl TurnFilter {
     }
 }
 
-/// Which approvals to list.
+/// Selects the approvals to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalFilter {
     Pending,
     All,
 }
 
-/// Which rows of the audit to list.
+/// Selects the rows of the audit to list.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditQuery {
     /// Only rows from this time on.
@@ -422,7 +422,8 @@ impl StoreError {
     pub const SESSION_NOT_FOUND: Self = Self::NotFound("session");
     pub const TURN_NOT_FOUND: Self = Self::NotFound("turn");
 
-    /// Whether the same write may succeed later. The other errors are answers of a store that works.
+    /// Whether the same write may succeed later. The other errors are definite answers of a working
+    /// store.
     pub const fn is_temporary(&self) -> bool {
         matches!(self, Self::TooLarge { .. } | Self::Failed { .. })
     }

@@ -15,6 +15,9 @@ use regex::Regex;
 /// This many bytes of a secret and of the text that introduces it are enough to recognise it.
 pub(super) const MAX_HEAD_BYTES: usize = 512;
 
+/// A path is recognised by this many bytes before the name of its file.
+const MAX_PATH_BYTES: usize = 256;
+
 struct SecretPattern {
     /// A match contains one of these, in any case.
     keywords: &'static [&'static str],
@@ -110,12 +113,35 @@ impl PatternSet {
     pub(super) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
         for (shape, _) in SECRET_PATTERNS.iter().zip(self.0).filter(|(_, wanted)| *wanted) {
             let Some(regex) = shape.regex() else { continue };
-            for captures in regex.captures_iter(text) {
-                let group = captures.iter().skip(1).flatten().next();
-                found.extend(group.or_else(|| captures.get(0)).map(|hit| hit.range()));
+            let mut from = 0;
+            while let Some(captures) = regex.captures_at(text, from) {
+                let Some(whole) = captures.get(0) else { break };
+                let secret = captures.iter().skip(1).flatten().next().unwrap_or(whole).range();
+                if says_about_a_file(text, whole.start(), &secret) {
+                    // The sentence itself may contain a secret.
+                    from = secret.start;
+                } else {
+                    found.push(secret);
+                    from = whole.end();
+                }
             }
         }
     }
+}
+
+/// Whether the text is a sentence about a file whose name looks like that of a secret, such as
+/// `/etc/passwd: Permission denied`. Masked, it would say neither what failed nor why.
+fn says_about_a_file(text: &str, name: usize, value: &Range<usize>) -> bool {
+    if !text[name..value.start].ends_with(": ") {
+        return false;
+    }
+    let from = text.floor_char_boundary(name.saturating_sub(MAX_PATH_BYTES));
+    let before = &text[from..name];
+    let path = before.rsplit([' ', '\t', '"', '\'', '`', '(', '=', ',']).next().unwrap_or(before);
+    let is_path = ["/", "~/", "./", "../"].iter().any(|start| path.starts_with(start));
+    let value = text[value.clone()].trim_end_matches([',', '.', ';', ':']);
+    let is_word = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphabetic());
+    is_path && (is_word || value.starts_with('/'))
 }
 
 const KEY_BEGIN_KEYWORD: &str = "-----begin";

@@ -8,7 +8,7 @@ const KNOWN: [&str; 4] =
     ["correct horse battery", "hunter2-hunter2", "hunter2-hunter2-hunter2", "pässwörd世界"];
 
 /// Before, secret, after: the secret must be masked, and the text around it must stay.
-const SHAPED: [(&str, &str, &str); 24] = [
+const SHAPED: [(&str, &str, &str); 28] = [
     ("key ", "sk-ant-api03-abcDEF_123", " rejected"),
     ("key ", "sk-proj-abcdefghij0123456789", ", rejected"),
     ("remote: ", "ghp_abcdefghijklmnopqrst0123456789", ""),
@@ -31,11 +31,15 @@ const SHAPED: [(&str, &str, &str); 24] = [
     ("x-api-key : ", "abc", ""),
     ("https://", "user:pa:ss", "@host/path"),
     ("clone https://", "token", "@host"),
+    ("/etc/passwd: ", "password=abc", ""),
+    ("/run/secrets/token: ", "hunter2", ""),
+    ("/run/secrets/token:", "letters", ""),
+    ("data/token: ", "letters", ""),
     ("a ", "-----BEGIN RSA PRIVATE KEY-----\nMIIE+/=\nabc\n-----END RSA PRIVATE KEY-----", " b\nc"),
     ("", r"-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", r"\n"),
 ];
 
-const CLEAN: [&str; 12] = [
+const CLEAN: [&str; 15] = [
     "",
     "plain words, a path /usr/bin/env and a url https://host/a@b?q=1",
     "input_tokens: 12, max_tokens=4096, the secrets of the keyboard",
@@ -48,6 +52,9 @@ const CLEAN: [&str; 12] = [
     "password= ",
     "[redacted] and password=[redacted]",
     "世界 👩‍💻 ::// @",
+    "declined: read /etc/passwd: nobody is there to approve it",
+    "~/.angelia/token: Permission denied (os error 13)",
+    "cannot read `./my.token`: no; /srv/api_key: /srv/api_key is protected",
 ];
 
 fn redactor() -> Redactor {

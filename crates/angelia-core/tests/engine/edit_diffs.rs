@@ -1,5 +1,5 @@
-//! What edits change is recorded once: with the question about them, or with their result if nobody
-//! was asked.
+//! Tests that the diff of an edit is recorded once: with the approval, or with the result if no
+//! person was asked.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ async fn edit_in_many_ways(level: PermissionLevel, mode: Mode) -> (usize, Vec<Op
 #[tokio::test(start_paused = true)]
 async fn an_edit_is_shown_once_and_only_if_it_was_made() {
     let shown = || Some(DIFF.to_owned());
-    // Nobody is asked: the result shows what was done, unless nothing was.
+    // No person is asked: the result has the diff, unless nothing was changed.
     let unasked = edit_in_many_ways(PermissionLevel::Edit, Mode::Agent).await;
     assert_eq!(unasked, (0, vec![shown(), shown(), None]));
     let asked = edit_in_many_ways(PermissionLevel::Ask, Mode::Agent).await;

@@ -1,4 +1,4 @@
-//! What people grant, and what no setting allows without them.
+//! Tests of the grants of people, and of the calls that no setting allows without a person.
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ pub(crate) struct EngineHarness {
 pub(crate) struct HarnessClock {
     began: Instant,
     count: AtomicU64,
-    /// How often the clock was set back.
+    /// The number of times that the clock was set back.
     set_back: AtomicU64,
 }
 
@@ -93,6 +93,7 @@ impl EngineHarness {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             paths: Arc::new(LexicalPaths::default()),
             edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: vec![puppet],
             limits,
             tasks: tasks.clone(),

@@ -46,7 +46,8 @@ async fn a_hot_turn_is_on_record_before_its_agent_hears_of_it() {
     assert_eq!(&*outcome(submitted.unwrap().watch).await.text, "words");
 }
 
-/// What is shown is handed to the store at once: nothing but a delta waits for later events.
+/// Events that are shown are handed to the store at once: nothing but a delta waits for later
+/// events.
 #[tokio::test(start_paused = true)]
 async fn what_a_turn_shows_is_stored_without_waiting_for_more() {
     let stage = EngineHarness::new();

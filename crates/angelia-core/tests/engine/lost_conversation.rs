@@ -116,7 +116,7 @@ async fn a_session_without_a_record_says_that_nothing_could_be_carried() {
     assert_eq!(notice_codes(&events), [RESUME_LOST_NOTICE.into()]);
 }
 
-/// What a turn has said before it was parked belongs to the history as well: the next input is only
+/// The text of a turn before it was parked belongs to the history as well: the next input is only
 /// "continue".
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_goes_on_has_its_own_words_too() {

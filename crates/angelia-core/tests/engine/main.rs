@@ -8,6 +8,7 @@
 
 mod approvals;
 mod change;
+mod compaction;
 mod drain;
 mod edit_diffs;
 mod governance;

@@ -1,4 +1,5 @@
-//! When schedules are due: triggers, changes of the clock, and what a restart at any time finds.
+//! Tests of the times at which schedules are due: triggers, changes of the clock, and restarts at
+//! any time.
 
 use std::time::Duration;
 
@@ -143,7 +144,7 @@ fn triggers_are_read_as_they_are_written() {
         assert_eq!(error, TriggerError::Period(period.to_owned()));
     }
     for text in ["", "0 9 * *", "0 9 * * 1 2026", "0 0 9 * * 1", "61 * * * *", "often"] {
-        assert!(matches!(wrong(text), TriggerError::Cron { .. }), "{text}");
+        assert!(matches!(wrong(text), TriggerError::Cron(_)), "{text}");
     }
 }
 
@@ -226,7 +227,7 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
     ]
 }
 
-/// What happens to a daemon, at some time after the event before.
+/// An event in the life of a daemon, at some time after the event before.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     /// It looks at its schedules.

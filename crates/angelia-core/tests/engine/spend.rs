@@ -83,7 +83,7 @@ async fn a_reservation_grows_while_there_is_room_and_the_rest_is_given_back() {
     run.emit_started().await;
     report_cost(&run, 0.3).await;
     report_cost(&run, 0.7).await;
-    // What is spent beyond the share cannot be reserved by others.
+    // The amount that is spent beyond the share cannot be reserved by others.
     let (other, third) = (stage.session().await, stage.session().await);
     let other = submit(&stage, other.id, Some(0.25)).await.unwrap();
     let other_run = stage.control.next_turn().await;
@@ -125,7 +125,7 @@ async fn work_that_is_handed_on_is_paid_by_the_same_account() {
     let (from, to) = (stage.session().await, stage.session().await);
     let turn = submit(&stage, from.id, None).await.unwrap();
     let run = stage.control.next_turn().await;
-    // Nobody states the limit of the account again, and all that is left may be spent.
+    // No caller states the limit of the account again, and all that is left may be spent.
     let hand_on = async || {
         let options = TurnOptions {
             caller: Some(Arc::from("session:from")),

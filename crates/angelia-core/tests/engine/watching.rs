@@ -1,6 +1,38 @@
 //! Viewers: any number, from any event number, at any speed.
 
+use angelia_core::{
+    engine::{EngineChange, NewSession},
+    model::{SessionSource, SessionSpec},
+};
+
 use crate::harness::{EngineHarness, all_events, outcome};
+
+/// Runs a turn in a session from there, and returns what is announced of both.
+async fn announced(stage: &EngineHarness, source: Option<SessionSource>) -> Vec<EngineChange> {
+    let mut changes = stage.engine.subscribe();
+    let spec = SessionSpec::new("puppet", "/project");
+    let new = NewSession { spec, title: None, name: None, source };
+    let session = stage.engine.create_session(new).await.unwrap();
+    let submitted = stage.submit(session.id, "talk").await;
+    let run = stage.control.next_turn().await;
+    run.emit_started().await;
+    run.complete("done");
+    outcome(submitted.watch).await;
+    let own = [EngineChange::Session(session.id), EngineChange::Turn(submitted.turn)];
+    let mut found = Vec::new();
+    while let Ok(change) = changes.try_recv() {
+        found.extend(own.contains(&change).then_some(change));
+    }
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_no_list_shows_is_not_announced() {
+    let stage = EngineHarness::new();
+    assert!(announced(&stage, Some(SessionSource::Terminal)).await.len() > 2);
+    let review = SessionSource::Review("01a1ebd2-8942-737a-a871-17b20b1428ad".into());
+    assert_eq!(announced(&stage, Some(review)).await, []);
+}
 
 #[tokio::test(start_paused = true)]
 async fn any_viewer_resumes_from_any_number_and_sees_the_same() {

@@ -15,8 +15,8 @@ use angelia_core::{
         TurnWatch,
     },
     model::{
-        Budgets, Content, Decision, SessionId, SessionSpec, TurnEvent, TurnId, TurnOptions,
-        TurnOrigin, TurnState, TurnStatus, Verdict,
+        Budgets, Content, Decision, FailureKind, SessionId, SessionSpec, TurnEvent, TurnId,
+        TurnOptions, TurnOrigin, TurnState, TurnStatus, Verdict,
     },
     ports::{ApprovalFilter, Clock, Page, Store},
     task::TaskGroup,
@@ -183,6 +183,7 @@ impl Simulation {
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             paths: Arc::new(angelia_testkit::lexical_paths::LexicalPaths::default()),
             edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: vec![puppet],
             limits,
             tasks: tasks.clone(),
@@ -485,9 +486,7 @@ impl Simulation {
             let outcome = turn.state.outcome().unwrap();
             match &outcome.status {
                 TurnStatus::Partial => self.counts.partial += 1,
-                TurnStatus::Failed(failure)
-                    if failure.kind == angelia_core::model::FailureKind::Timeout =>
-                {
+                TurnStatus::Failed(failure) if failure.kind == FailureKind::Timeout => {
                     self.counts.timeouts += 1;
                 }
                 _ => {}

@@ -1,5 +1,5 @@
-//! A running agent with one conversation and many turns: its lines, and what it asks of us. The steps
-//! of a turn are in [`turn`](super::turn).
+//! A running agent with one conversation and many turns: reads its lines, and carries out its
+//! requests. The steps of a turn are in [`turn`](super::turn).
 
 use std::sync::Arc;
 
@@ -34,11 +34,12 @@ pub(super) struct AcpAgent {
     pub(super) translator: AcpTranslator,
     pub(super) service: Service,
     pub(super) redactor: Redactor,
-    /// Content sent before the first message: an appended system prompt, a history from elsewhere.
+    /// Content sent before the first message: an appended system prompt, a history of another
+    /// agent.
     pub(super) preface: Vec<Content>,
     /// Output of an earlier turn may still arrive.
     pub(super) unsettled: bool,
-    /// When to show tool calls that were only announced.
+    /// The time at which tool calls that were only announced are shown.
     pub(super) announce_at: Option<Instant>,
     /// Tells our own programs that the agent starts which session they belong to.
     pub(super) _session_binding: SessionBinding,

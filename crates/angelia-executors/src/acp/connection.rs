@@ -33,7 +33,7 @@ pub(super) struct AcpConnection {
     pub(super) peer: Peer<PendingRequestKind>,
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Debug)]
 pub(super) enum AcpCallError {
     Refused(ErrorObject),

@@ -57,6 +57,9 @@ impl Executor for AcpExecutor {
             resume: true,
             model_mode: false,
             iterations: false,
+            delegates: false,
+            memory: false,
+            compact: false,
         }
     }
 

@@ -55,7 +55,7 @@ const LOST_SESSION_WORDS: [&str; 5] = [
     "not found",
 ];
 
-/// The agent that failed and what it was asked to do.
+/// The agent that failed, and the action that failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AcpFailureContext<'a> {
     pub(crate) agent: &'a AgentDescription,

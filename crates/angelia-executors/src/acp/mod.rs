@@ -5,13 +5,13 @@
 //! - `connection`, `start`: start the agent and open a conversation.
 //! - `agent`, `turn`: the running agent and its turns.
 //! - [`client`]: carries out the agent's requests to read and write files and to run programs.
-//! - [`selftest`]: how a scripted model drives it.
+//! - [`selftest`]: the setup for a scripted model.
 //! - `executor`: implements the executor port.
 //! - [`protocol`]: the JSON of both directions. [`translate`]: messages become events. Both are
 //!   pure.
 //! - `failure`: JSON-RPC errors become failures.
 //!
-//! Which requests need an approval, by permission level (the engine decides on approvals):
+//! The requests that need an approval, by permission level (the engine decides on approvals):
 //!
 //! | | the agent's permission requests | files we write for it | programs we run for it |
 //! |---|---|---|---|

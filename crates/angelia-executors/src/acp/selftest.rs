@@ -1,5 +1,5 @@
-//! How a scripted model drives ACP agents. The protocol cannot tell an agent which model to use, so
-//! every agent gets the variables of all agents that we know.
+//! Drives ACP agents with a scripted model. The protocol cannot tell an agent which model to use,
+//! so every agent gets the variables of all agents that we know.
 
 use std::{
     io,

@@ -59,7 +59,7 @@ pub(super) struct AcpProcess {
 pub(super) struct AcpSession {
     pub(super) process: AcpProcess,
     pub(super) conversation: AcpConversation,
-    /// The `usage_update` parameters received so far: what a resumed conversation had cost already.
+    /// The `usage_update` parameters received so far: the earlier cost of a resumed conversation.
     pub(super) usage_updates: Vec<Box<RawValue>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a call of one of the CLI's tools touches: the paths and the command in its input.
+//! The paths and the command that a call of one of the CLI's tools touches, read from its input.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,7 +9,8 @@ use super::tool::{self, ToolInput};
 /// The characters that end the literal part of a file pattern.
 const GLOB_CHARACTERS: &[char] = &['*', '?', '[', '{', '!'];
 
-/// Returns what the call touches. `home` is the CLI's `HOME`: its file tools expand `~`.
+/// Returns the paths and the command of the call. `home` is the CLI's `HOME`: its file tools expand
+/// `~`.
 pub(super) fn tool_access(tool: &str, input: &ToolInput<'_>, home: &Path) -> ToolAccess {
     let mut access = ToolAccess::default();
     // Every field that names a path counts, because we do not know which one the tool reads.

@@ -1,4 +1,4 @@
-//! The billing lane (who pays), from the account that the program reports before any prompt.
+//! The billing lane, from the account that the program reports before any prompt.
 
 use angelia_core::model::{Billing, Failure};
 use serde::Deserialize;
@@ -33,7 +33,7 @@ impl ClaudeAccount {
         response.account.0
     }
 
-    /// Returns the billing lane; `None` if nobody is logged in or the program does not report it.
+    /// Returns the billing lane; `None` if there is no login or the program does not report it.
     pub(crate) fn billing_lane(&self) -> Option<&str> {
         if let Some(provider) = self.api_provider.as_deref()
             && provider != "firstParty"

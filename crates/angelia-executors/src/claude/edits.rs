@@ -1,4 +1,5 @@
-//! What a call of one of the CLI's file tools changes, for the diff that people decide by.
+//! The changes that a call of one of the CLI's file tools makes, for the diff that people decide
+//! by.
 
 use std::path::Path;
 

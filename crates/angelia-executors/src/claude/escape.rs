@@ -27,7 +27,7 @@ pub(crate) enum TextHandling {
     Unverified,
 }
 
-/// Returns the content changed such that it triggers nothing, whatever it says.
+/// Returns the content changed such that none of it triggers a command or a mention.
 pub(crate) fn make_inert(content: &[Content], reader: TextHandling) -> Vec<Content> {
     let mut safe: Vec<Content> = content
         .iter()

@@ -35,7 +35,7 @@ pub(crate) struct StreamExecutor {
     pool: Option<WarmPool<StartedProgram>>,
 }
 
-/// A started program for a session, and how it was started.
+/// A started program for a session, and the way in which it was started.
 struct OpenConversation {
     started: StartedProgram,
     resumed: bool,
@@ -272,9 +272,9 @@ impl StreamExecutor {
         }
     }
 
-    /// Starts a conversation with a history that happened elsewhere. The history is written as the
-    /// program's own transcript and resumed; a program that does not accept the transcript gets the
-    /// history as plain text before the first message.
+    /// Starts a conversation with the history of another agent or client. The history is written as
+    /// the program's own transcript and resumed; a program that does not accept the transcript gets
+    /// the history as plain text before the first message.
     async fn import_history(&self, plan: &LaunchPlan) -> Result<OpenConversation, Failure> {
         let id = self.host.clock.fresh_uuid();
         let (carried, at) = (plan.clone(), self.host.clock.now());
@@ -324,7 +324,7 @@ impl StreamExecutor {
         if let Some(response) = &started.initialize_response {
             translator.read_account(response);
         }
-        // In model mode commands and attachments are switched off, whatever the version.
+        // In model mode commands and attachments are switched off in every version.
         let known = plan.installation.features.is_verified() || spec.mode == Mode::Model;
         let reader = if known { TextHandling::Verified } else { TextHandling::Unverified };
         Ok(StreamAgent {

@@ -36,7 +36,7 @@ pub(crate) struct FailureEvidence<'a> {
     /// The model or a safeguard refused the request.
     pub(crate) refused: bool,
     pub(crate) uses_api_key: bool,
-    /// When the exhausted quota resets.
+    /// The time at which the exhausted quota resets.
     pub(crate) resets_at: Option<Timestamp>,
     /// The latest timestamp of any line of this turn.
     pub(crate) last_seen_at: Option<Timestamp>,

@@ -5,7 +5,7 @@
 //! and on stdin, MCP servers (which may contain secrets) in a private file. The program's switches
 //! that turn permission checks off are never used.
 //!
-//! Who decides, by permission level and kind of tool ("asked" always ends in the engine):
+//! The decider, by permission level and kind of tool ("asked" always ends in the engine):
 //!
 //! | | reads inside the folder | edits | commands, network, the rest |
 //! |---|---|---|---|
@@ -33,7 +33,7 @@ use crate::{
     pool::VERSION_COMPONENT, prompt_prefix::prefix_fingerprint, sealed_folder::WORK_FOLDER,
 };
 
-/// Which of its own conversations the program starts or resumes.
+/// The conversation of its own that the program starts or resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConversationStart<'a> {
     New(Uuid),
@@ -179,8 +179,8 @@ fn allowed_rules(spec: &SessionSpec) -> Vec<String> {
         .collect()
 }
 
-/// Returns all disallow rules, because the program does not ask about what it considers harmless.
-/// Its file patterns follow gitignore, so ours are translated.
+/// Returns all disallow rules, because the program does not ask about calls that it considers
+/// harmless. Its file patterns follow gitignore, so ours are translated.
 fn disallowed_rules(spec: &SessionSpec) -> Vec<String> {
     const FILE_TOOLS: [&str; 7] =
         ["Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Glob", "Grep"];

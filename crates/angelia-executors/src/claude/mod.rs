@@ -10,12 +10,12 @@
 //! - `transcript`: the program's own conversation files, and histories imported through them.
 //! - [`protocol`]: the wire types of both directions. [`translate`]: turns lines into events. Pure.
 //! - `context_window`, `failure`, `tool`, `usage`: parts of the translation.
-//! - `permission`: permission requests and reports of tool calls, with `access` (what a call
-//!   touches), `edits` (what it changes), `suggested_rules` and `questions`.
+//! - `permission`: permission requests and reports of tool calls, with `access` (the paths and the
+//!   command of a call), `edits` (its changes), `suggested_rules` and `questions`.
 //! - `agent`, `turn`: the running program and its turns.
 //! - `caller_tools`, `caller_tool_names`: the caller's tools, which we serve as an MCP server.
 //! - `escape`: keeps untrusted text from triggering commands and file mentions.
-//! - [`selftest`]: how a scripted model drives it.
+//! - [`selftest`]: the setup for a scripted model.
 //! - `executor`: the implementation of the `Executor` port.
 
 mod access;
@@ -96,7 +96,14 @@ impl StreamProgram for Claude {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities { tool_choice: false, iterations: false, ..ExecutorCapabilities::ALL }
+        ExecutorCapabilities {
+            tool_choice: false,
+            iterations: false,
+            delegates: false,
+            memory: false,
+            compact: false,
+            ..ExecutorCapabilities::ALL
+        }
     }
 
     fn installation<'a>(

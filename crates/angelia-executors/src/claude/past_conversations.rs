@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use super::tool::{ToolInput, tool_class};
 
-/// How many rows are read to find the first words.
+/// The number of rows that are read to find the first words.
 const MAX_HEAD_ROWS: usize = 200;
 
-/// A row of a transcript, as far as it is read.
+/// The fields of a transcript's row that are read.
 #[derive(Deserialize)]
 struct Row<'a> {
     #[serde(rename = "type", default)]
@@ -125,7 +125,7 @@ pub(super) fn list(projects: &Path) -> io::Result<Vec<PastConversation>> {
     Ok(found)
 }
 
-/// Describes the conversation in a file, if it is one and a person has said something in it.
+/// Describes the conversation in a file, if it is one and contains text of a person.
 fn describe(path: &Path) -> Option<PastConversation> {
     let id = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
     let used_at = Timestamp::try_from(path.metadata().ok()?.modified().ok()?).ok()?;

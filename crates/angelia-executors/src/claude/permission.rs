@@ -33,11 +33,11 @@ use super::{
 };
 use crate::truncation::truncate_chars;
 
-/// How many characters of an unknown tool's input are shown.
+/// The number of characters of an unknown tool's input that are shown.
 const MAX_INPUT_CHARS: usize = 2000;
 
-/// Why the CLI asks about a call that its accept-edits mode would allow too: because it asks about
-/// every edit, or about every command that it does not consider harmless.
+/// The reasons for which the CLI asks about a call that its accept-edits mode would allow too: it
+/// asks about every edit, or about every command that it does not consider harmless.
 const ORDINARY_REASONS: &[&str] = &["mode", "other", "subcommandResults"];
 
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ struct CallDescription<'a> {
     input: Option<&'a RawValue>,
     cwd: Option<&'a Path>,
     by_sub_agent: bool,
-    /// Why the CLI asks.
+    /// The reason why the CLI asks.
     reason: Option<&'a str>,
     blocked_path: Option<&'a str>,
 }
@@ -237,7 +237,7 @@ fn parse_report(input: Option<&RawValue>) -> ToolReport<'_> {
     input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
-/// Returns why the CLI would ask about the call even if edits were allowed.
+/// Returns the reason why the CLI would ask about the call even if edits were allowed.
 fn objection<'a>(request: &'a ControlRequestBody<'_>) -> Option<&'a str> {
     let kind = request.decision_reason_type.as_str()?;
     if ORDINARY_REASONS.contains(&kind) {

@@ -141,7 +141,7 @@ async fn probe_login(host: &ExecutorHost, spec: &SessionSpec) -> LoginState {
     let Ok(finished) = asked.await else {
         return LoginState::Unknown;
     };
-    // It exits with 1 when nobody is logged in, so read its output and not its exit code.
+    // It exits with 1 when there is no login, so its output is read and not its exit code.
     match serde_json::from_slice::<AuthStatus>(&finished.stdout) {
         Ok(status) if status.logged_in => LoginState::LoggedIn {
             lane: status

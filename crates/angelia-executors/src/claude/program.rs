@@ -1,5 +1,5 @@
-//! The differences between the programs that speak the stream-json protocol: where they are, how
-//! they are started, where they keep their conversations. Everything else is shared.
+//! The differences between the programs that speak the stream-json protocol: their paths, their
+//! command lines, and the folders of their conversations. Everything else is shared.
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::Path, path::PathBuf, sync::Arc};
 
@@ -22,7 +22,7 @@ pub(crate) struct ProgramInstallation {
     pub(crate) features: ProgramFeatures,
 }
 
-/// What a process finds when it is started.
+/// The environment of a process at its start.
 #[derive(Debug)]
 pub(crate) struct ProgramEnvironment {
     /// All of its variables.

@@ -1,5 +1,5 @@
-//! The environment of Claude Code in model mode: a configuration folder of our own, and the owner's
-//! login where it is.
+//! The environment of Claude Code in model mode: a configuration folder of our own. The owner's
+//! login stays in its own place.
 //!
 //! The login is a file in the owner's folder, or a key in the owner's `.claude.json`; on macOS it
 //! is in the keychain, under a name that depends on `HOME`, `USER` and the folder.

@@ -1,4 +1,4 @@
-//! How a scripted model drives Claude Code.
+//! Drives Claude Code with a scripted model.
 
 use std::{
     io,

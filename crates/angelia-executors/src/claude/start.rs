@@ -37,7 +37,7 @@ use crate::{
     process_link::ProcessLink,
 };
 
-/// How long a program may take to answer its first request. After that it is stuck.
+/// The time that a program has to answer its first request. After that it is stuck.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The grace period for closing a process that had no turn.
@@ -45,7 +45,7 @@ const UNUSED_GRACE: Duration = Duration::from_secs(2);
 
 const FIRST_REQUEST_ID: &str = "angelia-first";
 
-/// Why a program could not be started.
+/// The reason why a program could not be started.
 #[derive(Debug)]
 pub(crate) enum ProgramStartError {
     /// The program does not have the conversation that it should resume.

@@ -2,8 +2,8 @@
 //! named after the working directory. The format belongs to the program and has no version; only
 //! this file knows it, and tests on the real program pin it.
 //!
-//! A history that happened elsewhere is imported by writing such a file and resuming it, because
-//! assistant messages cannot be sent on stdin.
+//! The history of another agent or client is imported by writing such a file and resuming it,
+//! because assistant messages cannot be sent on stdin.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::{caller_tool_names, protocol::outgoing};
 
-/// How long a running program may take to write a message that it has already printed.
+/// The longest time that a running program takes to write a message that it has already printed.
 const MAX_WRITE_LAG: Duration = Duration::from_secs(1);
 
 /// The directory in which the program keeps its conversations.
@@ -44,7 +44,7 @@ impl TranscriptStore {
     }
 
     /// Returns the file of an existing conversation. Tries the expected directory first, then all
-    /// others, because the program may change how it names them.
+    /// others, because a new version of the program may name them differently.
     pub(crate) fn find(&self, id: &str, cwd: &Path) -> Option<PathBuf> {
         if !is_safe_id(id) {
             return None;
@@ -72,7 +72,7 @@ impl TranscriptStore {
         read_complete_rows(&self.find(id, cwd).ok_or_else(missing)?)
     }
 
-    /// Writes a conversation that happened elsewhere.
+    /// Writes a conversation of another agent or client.
     pub(crate) fn write(&self, carried: &ImportedHistory<'_>) -> io::Result<()> {
         let folder = self.folder(&carried.spec.cwd);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;

@@ -98,7 +98,7 @@ impl MessageUsage {
         self.0.usage(None)
     }
 
-    /// Returns all tokens read and written, which is what the context holds after the message.
+    /// Returns all tokens read and written: the fill level of the context after the message.
     pub(crate) fn tokens(&self) -> u64 {
         let TokenCount { input, output, cache_read, cache_write } = self.0;
         let all = [input, output, cache_read, cache_write];

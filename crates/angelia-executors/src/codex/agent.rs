@@ -1,6 +1,5 @@
-//! An agent is one open thread with many turns. This file handles what happens around a turn:
-//! messages from Codex, steering, interrupts and closing. The steps of a turn are in
-//! [`turn`](super::turn).
+//! An agent is one open thread with many turns. This file handles the messages from Codex,
+//! steering, interrupts and closing. The steps of a turn are in [`turn`](super::turn).
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,13 +20,13 @@ use super::{
 };
 use crate::turn_driver::deny_orphans;
 
-/// How long the process may take to answer at the end of a turn; it usually needs milliseconds.
+/// The time that the process has to answer at the end of a turn; it usually needs milliseconds.
 pub(super) const WIND_DOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long the process may take to answer a request for which it needs no other party.
+/// The time that the process has to answer a request for which it needs no other party.
 const STUCK_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long the process may take to end background commands; they end as soon as they are told.
+/// The time that the process has to end background commands; they end as soon as they are told.
 const CLEAN_LIMIT: Duration = Duration::from_secs(1);
 
 pub(super) struct CodexAgent {
@@ -163,7 +162,7 @@ impl CodexAgent {
         }
     }
 
-    /// Builds the failure for a lost connection; `when` says at which point of the turn it was
+    /// Builds the failure for a lost connection; `when` names the point of the turn at which it was
     /// lost.
     pub(super) async fn connection_failure(&mut self, when: &str) -> Failure {
         // The process still runs, so only this thread's inbox was closed: it was full.

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use super::{app_server::AppServer, launch::AppServerSpec};
 use crate::host::ExecutorHost;
 
-/// Limits how long a process may take to exit by itself at shutdown.
+/// The time that a process has to exit by itself at shutdown.
 const GRACE: Duration = Duration::from_secs(4);
 
 type ServerSlot = Arc<tokio::sync::Mutex<Option<AppServer>>>;

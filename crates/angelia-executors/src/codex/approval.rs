@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Codex offers to remember a decision, for the thread or permanently in the user's own rules.
-//! Angelia never accepts that offer: the engine keeps what was granted, and Codex asks again.
+//! Angelia never accepts that offer: the engine keeps the grants, and Codex asks again.
 
 mod elicitation;
 mod request_builder;

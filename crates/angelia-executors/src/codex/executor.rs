@@ -52,7 +52,7 @@ pub(super) struct CodexExecutor {
     pool: Option<WarmPool<CodexThread>>,
 }
 
-/// A thread opened for a session, and how it was opened.
+/// A thread opened for a session, and the way in which it was opened.
 struct OpenedThread {
     thread: CodexThread,
     resumed: bool,
@@ -65,7 +65,14 @@ impl Executor for CodexExecutor {
     }
 
     fn capabilities(&self) -> ExecutorCapabilities {
-        ExecutorCapabilities { tool_choice: false, iterations: false, ..ExecutorCapabilities::ALL }
+        ExecutorCapabilities {
+            tool_choice: false,
+            iterations: false,
+            delegates: false,
+            memory: false,
+            compact: false,
+            ..ExecutorCapabilities::ALL
+        }
     }
 
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {

@@ -10,8 +10,8 @@
 //! | agent mode | asked | asked | `:workspace` |
 //! | model mode | there are none | declined | `:read-only` |
 //!
-//! At every permission level Codex asks about every call, because the rules, the protected paths and
-//! the budgets of the engine apply only to what is asked.
+//! At every permission level Codex asks about every call, because the rules, the protected paths
+//! and the budgets of the engine apply only to calls that Codex asks about.
 //!
 //! A thread is always *started* read-only and receives its permissions with each turn: starting it
 //! writable would make Codex record the repository as trusted in the user's own configuration.
@@ -125,7 +125,8 @@ impl AppServerSpec {
         })
     }
 
-    /// Returns the launch of a process. A process of model mode works where nothing of the owner is.
+    /// Returns the launch of a process. A process of model mode works in a folder without any of
+    /// the owner's files.
     pub(super) fn launch(&self, host: &ExecutorHost, mark: ProcessMark) -> ProcessLaunch {
         let launch = ProcessLaunch {
             program: self.program.clone(),

@@ -51,8 +51,12 @@ pub(super) fn to_codex_server(name: &str, server: &RawJson) -> Result<Map<String
         return Err(invalid_server(name, "speaks SSE, which Codex does not"));
     }
     let headers = ours.get("headers").cloned();
+    let has_own_login = ours.get("oauth").is_some_and(is_own_login);
     let mut theirs: Map<String, Value> =
         (ours.into_iter()).filter(|(key, _)| !UNSUPPORTED_KEYS.contains(&key.as_str())).collect();
+    if has_own_login {
+        theirs.remove("oauth");
+    }
     if theirs.contains_key("command") {
         return Ok(theirs);
     }
@@ -63,6 +67,12 @@ pub(super) fn to_codex_server(name: &str, server: &RawJson) -> Result<Map<String
         theirs.insert("http_headers".to_owned(), headers);
     }
     Ok(theirs)
+}
+
+/// Returns whether `oauth` is for the logins of our own loop. Codex has other keys there and refuses unknown
+/// ones.
+fn is_own_login(oauth: &Value) -> bool {
+    ["issuer", "device_url", "token_url", "scope"].iter().any(|key| oauth.get(key).is_some())
 }
 
 fn invalid_server(name: &str, what: &str) -> Failure {
@@ -98,6 +108,16 @@ mod tests {
             theirs.unwrap(),
             json!({"url": "http://x", "http_headers": {"A": "1"}, "required": true})
         );
+    }
+
+    #[test]
+    fn a_login_of_our_own_is_left_out_and_one_of_codex_stays() {
+        let ours = translated(
+            r#"{"url":"https://x","oauth":{"issuer":"https://id","client_id":"a","scope":"b"}}"#,
+        );
+        assert_eq!(ours.unwrap(), json!({"url": "https://x"}));
+        let theirs = translated(r#"{"url":"https://x","oauth":{"client_id":"a"}}"#);
+        assert_eq!(theirs.unwrap(), json!({"url": "https://x", "oauth": {"client_id": "a"}}));
     }
 
     #[test]

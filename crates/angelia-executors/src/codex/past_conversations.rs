@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// How many lines are read to find the first words.
+/// The number of lines that are read to find the first words.
 const MAX_HEAD_LINES: usize = 200;
 
-/// How the program's own message with the project's instructions begins.
+/// The beginning of the program's own message with the project's instructions.
 const INSTRUCTIONS_PREFIX: &str = "# AGENTS.md instructions";
 
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ struct Line {
     payload: Value,
 }
 
-/// What is read of an item of the model's API.
+/// The parts of an item of the model's API that are read.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Item {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::protocol::item;
 
-/// Limits how many paths a title names.
+/// The number of paths that a title names.
 const MAX_PATHS_IN_TITLE: usize = 3;
 
 /// The files of a patch.
@@ -57,7 +57,7 @@ impl PatchSummary {
             .flat_map(|one| [Some(&*one.path), one.moved_to.as_deref()].into_iter().flatten())
     }
 
-    /// Returns what the patch changes, file by file.
+    /// Returns the changes of the patch, file by file.
     pub(crate) fn edits(&self) -> Vec<FileEdit> {
         let edit = |one: &ChangedFile| FileEdit {
             path: PathBuf::from(&*one.path),

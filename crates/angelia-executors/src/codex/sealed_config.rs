@@ -1,5 +1,5 @@
-//! The `config.toml` of model mode: which model is used and how it is reached, taken from the
-//! owner's file, and nothing else of it. Pure.
+//! The `config.toml` of model mode: the model and its connection, taken from the owner's file, and
+//! nothing else of it. Pure.
 
 use toml_edit::DocumentMut;
 

@@ -1,4 +1,4 @@
-//! How a scripted model drives Codex.
+//! Drives Codex with a scripted model.
 
 use std::{
     fs, io,
@@ -22,8 +22,8 @@ pub const KEY_VARIABLE: &str = "SCRIPTED_MODEL_KEY";
 /// A model of Codex's own catalogue that has ordinary tools.
 pub const MODEL: &str = "gpt-5.5";
 
-/// Returns a `config.toml` that uses the model at `base_url`; `login` is the line that says which
-/// login the model needs.
+/// Returns a `config.toml` that uses the model at `base_url`; `login` is the line that names the
+/// login that the model needs.
 pub fn model_config(base_url: &str, login: &str) -> String {
     format!(
         "model = \"{MODEL}\"\n\

@@ -1,7 +1,7 @@
 //! Unwraps a command from the shell that runs it.
 //!
 //! Codex reports `/bin/bash -lc 'git status'`. People, and the patterns of a profile, mean `git
-//! status`. Anything but a shell with exactly one script is left as it is: a command must never
+//! status`. Anything but a shell with exactly one script is left unchanged: a command must never
 //! look smaller than it is.
 
 use std::borrow::Cow;

@@ -21,8 +21,8 @@ use crate::host::ExecutorHost;
 /// A login that expires within this time is refreshed before it is used.
 const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// Codex refreshes a login that is older than this, whatever its expiry: after eight days. Half a
-/// day earlier we are careful.
+/// Codex refreshes a login that is older than eight days, regardless of its expiry. We refresh it
+/// half a day earlier.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24 + 12);
 
 /// The right to start a process alone, until it is dropped.
@@ -90,7 +90,7 @@ struct Claims {
     exp: i64,
 }
 
-/// Returns whether Codex refreshes this login soon. An API key and what cannot be read are not
+/// Returns whether Codex refreshes this login soon. API keys and unreadable logins are never
 /// refreshed.
 fn is_due(login: &Path, now: Timestamp) -> bool {
     let login = fs::read(login).ok().and_then(|text| serde_json::from_slice::<Login>(&text).ok());

@@ -26,7 +26,7 @@ use crate::{
     pool::{VERSION_COMPONENT, WarmProcess},
 };
 
-/// How long to wait for the process that still holds a conversation's lock to exit.
+/// The longest wait for the exit of the process that still holds a conversation's lock.
 const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -61,7 +61,7 @@ impl WarmProcess for CodexThread {
 #[derive(Clone, Debug)]
 pub(super) struct ThreadOpener {
     host: ExecutorHost,
-    /// Reduced to what Codex can honour.
+    /// Reduced to the settings that Codex can honour.
     pub(super) spec: Arc<SessionSpec>,
     pub(super) installation: Arc<CodexInstallation>,
     pub(super) server_spec: AppServerSpec,
@@ -149,7 +149,7 @@ impl ThreadOpener {
 
     /// Refuses a model-mode thread that would show the model a file of this machine; a caller could
     /// make the model repeat it. The folder of model mode has no such file, but a newer Codex may
-    /// look elsewhere.
+    /// search other folders.
     async fn check_instructions(
         &self,
         thread: CodexThread,
@@ -212,7 +212,7 @@ fn user_instructions_failure(path: &str) -> Failure {
     Failure::new(FailureKind::Unavailable, message).with_hint(hint)
 }
 
-/// Why a thread could not be opened.
+/// The reason why a thread could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ThreadOpenError {
     #[error("{0}")]

@@ -16,7 +16,7 @@ use crate::truncation::{first_line, truncate_chars};
 pub(crate) const SHELL_TOOL: &str = "shell";
 pub(crate) const PATCH_TOOL: &str = "apply_patch";
 
-/// Limits how much structured output is shown when there is no text, in characters.
+/// The number of characters of structured output that are shown when there is no text.
 const MAX_STRUCTURED_CHARS: usize = 4000;
 
 /// A tool call, as clients see it.

@@ -66,8 +66,8 @@ impl TokenTotals {
     }
 }
 
-/// Returns how full the context is. After a compaction or an overflow the app-server counts nothing
-/// and only estimates `totalTokens`, so that field is read and not the others.
+/// Returns the fill level of the context. After a compaction or an overflow the app-server counts
+/// nothing and only estimates `totalTokens`, so that field is read and not the others.
 pub(crate) fn context_window(usage: &TokenUsage) -> Option<ContextWindow> {
     let used = usage.last.0.as_ref()?.total.get()?;
     ContextWindow::from_reported(used, usage.window.get()?)

@@ -1,4 +1,4 @@
-//! An agent of our own loop: one conversation with one model, and the tools of one session. Without MCP
+//! An agent of our own loop: one conversation with a chain of models, and the tools of one session. Without MCP
 //! servers there is no process: it costs nothing but its memory while nobody talks to it.
 
 use std::{
@@ -10,63 +10,25 @@ use std::{
 
 use angelia_core::{
     model::{
-        AgentStart, CallerTool, Failure, Mode, Notice, RawJson, SessionSpec, TokenPrice, ToolSet,
-        Turn, TurnId,
+        AgentStart, CallerTool, CompactionSettings, Failure, Mode, Notice, RawJson, SessionSpec,
+        ToolSet, Turn, TurnId,
     },
     ports::{Agent, AgentOutcome, BoxFuture, TurnIo},
 };
 use serde_json::Value;
 
 use super::{
-    answer_reader::AnswerClocks,
-    client::{Endpoint, ProviderClient},
+    knowledge::read_notes,
     mcp::McpServers,
-    provider::{Issuer, Quirks, window::ModelLimits},
-    providers::{KeySource, Provider, forget_key, load_key},
-    request_dump::DumpFolder,
-    tools::{CallError, PreparedTool, Toolkit},
+    memory::SessionMemory,
+    model_chain::{ModelChain, Route},
+    prompt::PromptFrame,
+    session_model::SessionModel,
+    session_prefix::SessionPrefix,
+    tools::{CallError, PreparedTool, Toolkit, delegate::DelegatedCost},
     turn::{LoopState, run_turn},
 };
 use crate::host::ExecutorHost;
-
-/// A model, and what is known about it.
-#[derive(Debug)]
-pub(super) struct SessionModel {
-    pub(super) issuer: Issuer,
-    pub(super) provider: Arc<Provider>,
-    pub(super) quirks: Quirks,
-    pub(super) limits: ModelLimits,
-    /// `None`: nobody knows.
-    pub(super) price: Option<TokenPrice>,
-}
-
-impl SessionModel {
-    /// Returns where requests go, with the key that is valid now.
-    pub(super) async fn endpoint(&self, host: &ExecutorHost) -> Result<Endpoint, Failure> {
-        let provider = &self.provider;
-        let key = load_key(&provider.keys, host).await?;
-        let headers = provider.headers.iter().map(|(name, value)| (&**name, &**value));
-        let key = key.as_ref().map(|key| (self.quirks.key_header, key.expose()));
-        Endpoint::new(provider.api, &provider.base_url, key, headers)
-    }
-
-    /// Returns the endpoint with another key than the one that was not accepted; `None` if there can
-    /// be no other.
-    pub(super) async fn renewed_endpoint(&self, host: &ExecutorHost) -> Option<Endpoint> {
-        let is_made = |source: &KeySource| matches!(source, KeySource::Command(_));
-        if !self.provider.keys.iter().any(is_made) {
-            return None;
-        }
-        forget_key(&self.provider.keys, host);
-        self.endpoint(host).await.ok()
-    }
-
-    /// Remembers a window that the provider has named in an error.
-    pub(super) fn learn_window(&self, host: &ExecutorHost, window: u64) {
-        let limits = ModelLimits { context: Some(window), output: None };
-        host.providers.learn_limits(&self.provider, &self.issuer.model, limits);
-    }
-}
 
 /// The tools of a session, as requests describe them.
 #[derive(Debug, Default)]
@@ -77,6 +39,10 @@ pub(super) struct SessionTools {
     toolkit: Option<Toolkit>,
     /// Those of MCP servers; `None` if the session has no servers.
     servers: Option<McpServers>,
+    /// `None`: the session has no memory.
+    memory: Option<Arc<SessionMemory>>,
+    /// The cost of work that was handed on.
+    delegated_cost: DelegatedCost,
     /// The schemas of all tools that we run, by name.
     own: HashMap<Arc<str>, Value>,
 }
@@ -88,15 +54,8 @@ impl SessionTools {
         toolkit: Option<Toolkit>,
         servers: Option<McpServers>,
     ) -> Self {
-        let is_selected = |name: &str| match &spec.tools {
-            ToolSet::Default | ToolSet::All => true,
-            ToolSet::None => false,
-            ToolSet::List(names) => names.iter().any(|wanted| **wanted == *name),
-        };
         let own: Vec<CallerTool> = toolkit.as_ref().map(Toolkit::definitions).unwrap_or_default();
-        let own = own.into_iter().filter(|tool| {
-            is_selected(&tool.name) && spec.permissions.denial_reason(&tool.name).is_none()
-        });
+        let own = own.into_iter().filter(|tool| is_selected(spec, &tool.name));
         let mut own: Vec<CallerTool> = own.collect();
         let schemas = own.iter().map(|tool| (Arc::clone(&tool.name), tool.input_schema.clone()));
         let mut schemas: Vec<(Arc<str>, RawJson)> = schemas.collect();
@@ -112,7 +71,50 @@ impl SessionTools {
         let schemas = schemas.into_iter().filter(|(name, _)| !callers.contains(&**name));
         let schemas = schemas
             .map(|(name, schema)| (name, serde_json::from_str(schema.get()).unwrap_or_default()));
-        Self { definitions, toolkit, servers, own: schemas.collect() }
+        Self { definitions, toolkit, servers, own: schemas.collect(), ..Self::default() }
+    }
+
+    /// Adds the account of the tool `delegate`, which is in the toolkit.
+    pub(super) fn with_delegated_cost(self, delegated_cost: DelegatedCost) -> Self {
+        Self { delegated_cost, ..self }
+    }
+
+    /// Returns the cost of work that was handed on since the last call.
+    pub(super) fn take_delegated_cost(&self) -> f64 {
+        self.delegated_cost.take()
+    }
+
+    /// Describes the tools as another session does, whatever can be called.
+    pub(super) fn described_as(self, prefix: &SessionPrefix) -> Self {
+        let (definitions, own) = (prefix.definitions.clone(), prefix.schemas.clone());
+        Self { definitions, own, ..self }
+    }
+
+    /// Returns what reviews of the session need to know of its tools.
+    pub(super) fn schemas(&self) -> HashMap<Arc<str>, Value> {
+        self.own.clone()
+    }
+
+    /// Adds the memory, whose tool is in the toolkit.
+    pub(super) fn with_memory(self, memory: Option<Arc<SessionMemory>>) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// Reads the notes of the memory again; `None` if there is no memory, or it cannot be read.
+    pub(super) fn read_notes(&self) -> Option<Arc<str>> {
+        self.memory.as_deref().and_then(read_notes)
+    }
+
+    /// Tells the memory who speaks in a turn.
+    pub(super) fn hear_turn(&self, is_owners: bool) {
+        if let Some(memory) = &self.memory {
+            memory.hear_turn(is_owners);
+        }
+    }
+
+    /// Returns the tools that requests to a model describe.
+    pub(super) fn definitions_for(&self, model: &SessionModel) -> &[CallerTool] {
+        if model.takes_tools { &self.definitions } else { &[] }
     }
 
     /// The names of everything that can be called, also of tools that requests do not describe.
@@ -148,9 +150,11 @@ impl SessionTools {
         self.servers.as_ref()
     }
 
-    /// Returns what there is to tell about the MCP servers.
+    /// Returns what there is to tell about the MCP servers and the memory.
     pub(super) fn take_notices(&self) -> Vec<Notice> {
-        self.servers.as_ref().map(McpServers::take_notices).unwrap_or_default()
+        let mut notices = self.servers.as_ref().map(McpServers::take_notices).unwrap_or_default();
+        notices.extend(self.memory.iter().flat_map(|memory| memory.take_notices()));
+        notices
     }
 
     /// Ends everything that runs for the session.
@@ -172,19 +176,34 @@ impl SessionTools {
 /// Everything that stays the same for all turns of an agent.
 pub(super) struct LoopSetup {
     pub(super) host: ExecutorHost,
-    pub(super) model: SessionModel,
-    pub(super) client: ProviderClient,
+    pub(super) chain: ModelChain,
     pub(super) tools: SessionTools,
-    pub(super) clocks: AnswerClocks,
     pub(super) max_iterations: u32,
+    pub(super) compaction: CompactionSettings,
     /// The cost limit of the profile.
     pub(super) max_cost_usd: Option<f64>,
     /// The session's directory as a real path.
     pub(super) cwd: PathBuf,
     pub(super) start: AgentStart,
-    /// The folder for requests that failed; `None`: they are not written.
-    pub(super) dumps: Option<DumpFolder>,
-    pub(super) prefix_sha256: Arc<str>,
+    /// The system prompt without the notes in it.
+    pub(super) prompt: PromptFrame,
+    /// The beginning of every request, for reviews of the session.
+    pub(super) prefix: Arc<SessionPrefix>,
+    /// The session reviews another one: nothing but memory and skills may be used.
+    pub(super) is_review: bool,
+}
+
+impl LoopSetup {
+    /// Returns the hash of what precedes the conversation in requests to a model.
+    pub(super) fn prefix_of(&self, route: &Route, state: &mut LoopState) -> Arc<str> {
+        let system = &state.log.conversation().system;
+        let make = || route.model.prefix_sha256(&self.tools, system);
+        if route.place == 0 {
+            Arc::clone(state.own_prefix_sha256.get_or_insert_with(make))
+        } else {
+            make()
+        }
+    }
 }
 
 pub(super) struct NativeAgent {
@@ -204,10 +223,8 @@ impl NativeAgent {
 
     /// Returns why a turn with a cost limit cannot be run.
     fn price_failure(&self, turn: &Turn) -> Option<Failure> {
-        let LoopSetup { model, host, max_cost_usd, .. } = &self.setup;
-        let has_limit = max_cost_usd.or(turn.options.max_cost_usd).is_some();
-        let priced = model.provider.ensure_priced(&model.issuer.model, &host.prices);
-        priced.err().filter(|_| has_limit)
+        let has_limit = self.setup.max_cost_usd.or(turn.options.max_cost_usd).is_some();
+        if has_limit { self.setup.chain.ensure_priced().err() } else { None }
     }
 }
 
@@ -220,16 +237,17 @@ impl Agent for NativeAgent {
             if let Some(failure) = self.price_failure(turn) {
                 return AgentOutcome::failed(failure);
             }
-            let endpoint = match self.setup.model.endpoint(&self.setup.host).await {
-                Ok(endpoint) => endpoint,
+            let route = match self.setup.chain.begin().await {
+                Ok(route) => route,
                 Err(failure) => return AgentOutcome::failed(failure),
             };
             let is_continued = self.last_turn == Some(turn.id);
             self.last_turn = Some(turn.id);
             self.in_turn = true;
             let outcome =
-                run_turn(&self.setup, &mut self.state, endpoint, (turn, is_continued), io).await;
+                run_turn(&self.setup, &mut self.state, route, (turn, is_continued), io).await;
             self.in_turn = false;
+            self.setup.prefix.set_request(&self.state.request);
             outcome
         })
     }
@@ -241,6 +259,16 @@ impl Agent for NativeAgent {
     fn close(self: Box<Self>, grace: Duration) -> BoxFuture<'static, ()> {
         Box::pin(async move { self.setup.tools.close(grace).await })
     }
+}
+
+/// Whether the session has the tool of our own with this name.
+pub(super) fn is_selected(spec: &SessionSpec, tool: &str) -> bool {
+    let is_listed = match &spec.tools {
+        ToolSet::Default | ToolSet::All => true,
+        ToolSet::None => false,
+        ToolSet::List(names) => names.iter().any(|wanted| **wanted == *tool),
+    };
+    is_listed && spec.permissions.denial_reason(tool).is_none()
 }
 
 /// Whether the session has tools of our own: in model mode, there are none but the caller's.

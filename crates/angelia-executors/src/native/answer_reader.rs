@@ -11,14 +11,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::provider::{AnswerDecoder, AnswerPart, ProviderError, ProviderEvent};
 
-/// Where the bytes of an answer come from.
+/// The source of an answer's bytes.
 pub trait ByteSource: Send {
     /// Returns the next bytes, or `None` at the end. The error is the chain of causes, outermost
     /// first. Must be cancel-safe.
     fn next_bytes(&mut self) -> impl Future<Output = Result<Option<Bytes>, Vec<String>>> + Send;
 }
 
-/// How long an answer may be silent.
+/// The times for which an answer may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerClocks {
     /// Until the model has said something.
@@ -29,7 +29,7 @@ pub struct AnswerClocks {
     pub connection: Duration,
 }
 
-/// What is known of an answer before its first byte.
+/// The facts about an answer that are known before its first byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnswerHead {
     pub status: u16,
@@ -39,7 +39,7 @@ pub struct AnswerHead {
     pub is_document: bool,
 }
 
-/// How the reading of an answer ended.
+/// The end of reading an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerOutcome {
     /// The model has stopped by itself.

@@ -1,5 +1,5 @@
 //! Sends requests to models over HTTP. Everything before it makes the bytes of a request, and
-//! everything after it reads the bytes of an answer. What asks no model is in
+//! everything after it reads the bytes of an answer. Requests that ask no model are in
 //! `providers/short_request.rs`.
 
 use std::{error::Error as _, fmt, sync::Arc, time::Duration};
@@ -20,7 +20,7 @@ use super::{
     provider::{Api, ErrorReply, ProviderError, error::REQUEST_IDS, quirks::KeyHeader},
 };
 
-/// How long a server may take to accept a connection.
+/// The time that a server has to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The version of the Messages API that our requests are written for.
@@ -29,7 +29,7 @@ const MESSAGES_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 /// The body of an error is read up to this size.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How many causes of a failed connection are told.
+/// The number of causes of a failed connection that are told.
 const MAX_CAUSES: usize = 4;
 
 /// The address of an API, with everything that every request to it carries.
@@ -130,7 +130,7 @@ pub struct ProviderClient {
     transport: Arc<dyn Transport>,
 }
 
-/// What came back before the first byte of an answer.
+/// The server's reaction before the first byte of an answer.
 #[derive(Debug)]
 pub enum Reply {
     Answer(AnswerHead, AnswerBytes),
@@ -234,7 +234,7 @@ fn header<'r>(reply: &'r TransportReply, name: &str) -> Option<&'r str> {
 
 async fn read_error(mut reply: TransportReply, clock: &dyn Clock) -> ProviderError {
     let mut body = Vec::new();
-    // What has come counts, if the connection breaks off.
+    // If the connection breaks off, the bytes that have come are used.
     while let Ok(Some(bytes)) = reply.bytes.next().await {
         body.extend_from_slice(&bytes);
         if body.len() >= MAX_ERROR_BYTES {
@@ -263,7 +263,7 @@ impl ByteSource for AnswerBytes {
 }
 
 /// Returns what an error says and why, without the address, which may carry a secret.
-fn cause_chain(error: &reqwest::Error) -> Vec<String> {
+pub(super) fn cause_chain(error: &reqwest::Error) -> Vec<String> {
     let outermost = if error.is_connect() {
         "cannot connect to the provider"
     } else if error.is_timeout() {

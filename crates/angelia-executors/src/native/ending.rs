@@ -10,7 +10,7 @@ const LONG_TEXT_CHARS: usize = 200;
 const CONTINUING: [char; 14] =
     [',', ';', '-', '–', '—', '(', '[', '{', '、', '，', '；', '،', '（', '「'];
 
-/// What is known about the end of an answer.
+/// The facts about the end of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerEnd<'a> {
     pub text: &'a str,

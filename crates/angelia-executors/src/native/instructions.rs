@@ -24,11 +24,7 @@ pub struct Instructions {
 impl Instructions {
     /// Returns the instructions from the root of the repository down to `cwd`, which is a real path.
     pub fn from_root(&mut self, cwd: &Path) -> Option<String> {
-        let root = cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd);
-        let mut folders: Vec<&Path> =
-            cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect();
-        folders.reverse();
-        self.read(&folders)
+        self.read(&project_folders(cwd))
     }
 
     /// Returns the instructions of folders between `cwd` and a file below it that were not told yet.
@@ -62,8 +58,17 @@ impl Instructions {
     }
 }
 
+/// Returns the folders from the root of the repository down to `cwd`.
+pub(super) fn project_folders(cwd: &Path) -> Vec<&Path> {
+    let root = cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd);
+    let mut folders: Vec<&Path> =
+        cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect();
+    folders.reverse();
+    folders
+}
+
 /// Reads at most `limit` bytes of a text file; `None` if there is none, or nothing in it.
-fn read_start(path: &Path, limit: usize) -> Option<String> {
+pub(super) fn read_start(path: &Path, limit: usize) -> Option<String> {
     let file =
         File::open(path).ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))?;
     let mut bytes = Vec::new();

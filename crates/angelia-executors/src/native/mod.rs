@@ -1,10 +1,15 @@
 //! The `native` executor: our own loop on a provider's API, without a vendor's program. The design is
 //! in `docs/design/0029-native-executor.md` and `0031-native-loop.md`.
 //!
-//! - `executor`, `agent`: implement the executor port.
+//! - `executor`, `agent`: implement the executor port; `session_setup`: what tools work with.
 //! - `turn`: ask, stream, run the tools, ask again.
+//! - `model_chain`: the model of a session and its fallbacks; `session_model`: one of them.
+//! - [`compaction`]: what stays of a conversation that gets too long. Pure.
 //! - [`record`]: the conversation, from the recorded events.
-//! - `prompt`, [`instructions`]: what a model is told before the conversation.
+//! - `prompt`, [`instructions`], `prompt_notes`: what a model is told before the conversation.
+//! - `knowledge`: what a session knows besides its conversation.
+//!   [`skills`]: instructions for particular tasks; [`memory`]: notes from session to session.
+//! - `session_prefix`: what every request of a session begins with, for its reviews.
 //! - [`providers`]: the providers that are configured, with their keys, prices and windows.
 //! - [`client`]: sends requests over HTTP.
 //! - [`provider`]: the APIs of models: requests to bytes, and bytes to events. Pure.
@@ -12,9 +17,11 @@
 //! - [`retry`]: what to do after a request has failed. Pure.
 //! - [`answer_reader`]: reads one answer, within its clocks, and describes one that broke off.
 //! - `request_dump`: the last request of a turn that failed, in a file, where the owner wants it.
+//! - [`image_care`]: which images a model takes, and how one becomes smaller.
 //! - [`ending`]: whether an answer is finished. Pure.
 //! - [`text_calls`]: tool calls in the text of an answer. Pure.
 //! - [`tools`]: what a model can do on this machine (`docs/design/0030-native-tools.md`).
+//! - `notice_queue`: what tools and servers have to tell people.
 //! - [`sandbox`]: the limits of the commands that a model runs.
 //! - [`mcp`]: the MCP servers of a session and their tools (`docs/design/0033-mcp-client.md`).
 
@@ -22,17 +29,28 @@ mod agent;
 pub mod answer_reader;
 pub mod arguments;
 pub mod client;
+pub mod compaction;
 pub mod ending;
 mod executor;
+pub mod image_care;
 pub mod instructions;
+mod knowledge;
 pub mod mcp;
+pub mod memory;
+mod model_chain;
+mod notice_queue;
 mod prompt;
+mod prompt_notes;
 pub mod provider;
 pub mod providers;
 pub mod record;
 mod request_dump;
 pub mod retry;
 pub mod sandbox;
+mod session_model;
+mod session_prefix;
+mod session_setup;
+pub mod skills;
 pub mod text_calls;
 pub mod tools;
 mod turn;

@@ -1,11 +1,13 @@
-//! The system prompt of our own loop. Every request carries it, so it is short, and it never changes
-//! within a session, so that providers can cache it.
+//! The system prompt of our own loop. Every request carries it, so it is short, and it changes within a session
+//! only at a compaction, so that providers can cache it.
 
-use std::{fmt::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path, sync::Arc};
 
 use angelia_core::model::{Mode, SessionSpec, SystemPrompt};
 
-/// What an agent is told that works on this machine.
+use super::prompt_notes::PromptNotes;
+
+/// The instructions of an agent that works on this machine.
 const AGENT_PROMPT: &str = "\
 You are a coding agent. You work in a directory on a person's computer with the tools you are given.
 
@@ -21,28 +23,45 @@ do not guess what they contain.
 is left. Say so if something failed.
 ";
 
-/// Returns the system prompt of a session; empty if there is none.
-pub(super) fn system_prompt(spec: &SessionSpec, cwd: &Path, instructions: Option<&str>) -> String {
-    let (own, text) = match (&spec.system, spec.mode) {
-        (SystemPrompt::Replace(text), _) => (false, Some(text)),
-        (SystemPrompt::Append(text), mode) => (mode == Mode::Agent, Some(text)),
-        (SystemPrompt::Default, mode) => (mode == Mode::Agent, None),
-    };
-    let mut prompt = String::new();
-    if own {
-        prompt.push_str(AGENT_PROMPT);
-        let (cwd, system) = (cwd.display(), std::env::consts::OS);
-        let _infallible = writeln!(prompt, "\nWorking directory: {cwd}\nSystem: {system}");
-    }
-    if let Some(instructions) = instructions {
-        let _infallible =
-            write!(prompt, "\nInstructions of this project, the nearest last:\n\n{instructions}");
-    }
-    if let Some(text) = text {
-        if !prompt.is_empty() {
-            prompt.push('\n');
+/// The system prompt of a session without the notes in it, which can change.
+#[derive(Debug)]
+pub(super) struct PromptFrame {
+    before_notes: String,
+    /// The text of the specification.
+    after_notes: Option<Arc<str>>,
+}
+
+impl PromptFrame {
+    pub(super) fn new(spec: &SessionSpec, cwd: &Path, instructions: Option<&str>) -> Self {
+        let (own, text) = match (&spec.system, spec.mode) {
+            (SystemPrompt::Replace(text), _) => (false, Some(text)),
+            (SystemPrompt::Append(text), mode) => (mode == Mode::Agent, Some(text)),
+            (SystemPrompt::Default, mode) => (mode == Mode::Agent, None),
+        };
+        let mut prompt = String::new();
+        if own {
+            prompt.push_str(AGENT_PROMPT);
+            let (cwd, system) = (cwd.display(), std::env::consts::OS);
+            let _infallible = writeln!(prompt, "\nWorking directory: {cwd}\nSystem: {system}");
         }
-        prompt.push_str(text);
+        if let Some(instructions) = instructions {
+            let _infallible = write!(
+                prompt,
+                "\nInstructions of this project, the nearest last:\n\n{instructions}"
+            );
+        }
+        Self { before_notes: prompt, after_notes: text.cloned() }
     }
-    prompt
+
+    /// Returns the whole prompt; empty if there is none.
+    pub(super) fn with_notes(&self, notes: &PromptNotes) -> String {
+        let mut prompt = [&*self.before_notes, &notes.skills, &notes.memory].concat();
+        if let Some(text) = &self.after_notes {
+            if !prompt.is_empty() {
+                prompt.push('\n');
+            }
+            prompt.push_str(text);
+        }
+        prompt
+    }
 }

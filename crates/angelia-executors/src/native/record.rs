@@ -2,9 +2,9 @@
 //! emits them, and a resumed session applies those of the record: the same code makes the same
 //! conversation, so a request after a restart begins with the same bytes.
 //!
-//! Texts are in blocks and outputs in tool results, as of every executor. Three events of our own have
-//! the rest: how an answer is put together and what its provider wants back of it, content of the user
-//! that is not a turn's input, and results that are not only text.
+//! Texts are in blocks and outputs in tool results, as of every executor. Events of our own have the
+//! rest: how an answer is put together and what its provider wants back of it, content of the user that
+//! is not a turn's input, results that are not only text, and compactions.
 
 use std::sync::Arc;
 
@@ -19,9 +19,15 @@ use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::provider::{
-    Api, AssistantMessage, AssistantPart, CallResult, Conversation, Issuer, Message, ModelCall,
-    Reasoning, ReasoningSeal, ResultBatch,
+use super::{
+    compaction::{
+        record::{COMPACTION, read_compaction},
+        shortened::Compaction,
+    },
+    provider::{
+        Api, AssistantMessage, AssistantPart, CallResult, Conversation, Issuer, Message, ModelCall,
+        Reasoning, ReasoningSeal, ResultBatch,
+    },
 };
 
 const ANSWER: &str = "native/answer";
@@ -34,8 +40,10 @@ const BASE64: base64::engine::GeneralPurpose = base64::engine::general_purpose::
 #[derive(Debug, Default)]
 pub struct ConversationLog {
     conversation: Conversation,
-    /// Where the messages of the running turn begin.
-    turn_start: usize,
+    /// The place of the running turn's input; `None` if it has none, or a summary has replaced it.
+    turn_start: Option<usize>,
+    /// The number of messages before the summary of the last compaction; `None`: there was none.
+    compacted_head: Option<usize>,
     /// Complete blocks that no answer contains yet.
     blocks: Vec<TextBlock>,
     /// The content of a result that comes next, if it is not only text.
@@ -64,6 +72,12 @@ impl ConversationLog {
         &self.conversation
     }
 
+    /// Replaces the system prompt, with which every request begins.
+    pub fn set_system(&mut self, system: Arc<str>) {
+        self.conversation.system = system;
+        self.conversation.revision += 1;
+    }
+
     /// Adds a turn of the record.
     pub fn replay(&mut self, turn: &RecordedTurn) {
         self.begin_turn(turn.input.clone());
@@ -75,15 +89,15 @@ impl ConversationLog {
 
     /// Whether there is an image in the conversation.
     pub fn has_images(&self) -> bool {
-        let is_image = |part: &Content| matches!(part, Content::Image { .. });
-        self.conversation.messages.iter().any(|message| match message {
-            Message::User(content) => content.iter().any(is_image),
-            Message::Assistant(_) => false,
-            Message::Results(batch) => {
-                batch.steering.iter().any(is_image)
-                    || batch.results.iter().flat_map(|result| &result.content).any(is_image)
-            }
-        })
+        let mut contents = self.conversation.messages.iter().flat_map(Message::contents);
+        contents.any(|part| matches!(part, Content::Image { .. }))
+    }
+
+    /// Changes what the user and the tools have said, as the model sees it.
+    pub fn change_content(&mut self, change: impl FnMut(&mut Content)) {
+        let messages = self.conversation.messages.iter_mut();
+        messages.flat_map(Message::contents_mut).for_each(change);
+        self.conversation.revision += 1;
     }
 
     /// Whether there are blocks that no answer contains yet.
@@ -91,9 +105,17 @@ impl ConversationLog {
         !self.blocks.is_empty()
     }
 
+    /// Returns the number of messages before the summary of the last compaction; `None`: there is none.
+    pub const fn compacted_head(&self) -> Option<usize> {
+        self.compacted_head
+    }
+
+    /// A turn that compacts has no input.
     pub fn begin_turn(&mut self, input: Vec<Content>) {
-        self.turn_start = self.conversation.messages.len();
-        self.conversation.messages.push(Message::User(input));
+        self.turn_start = (!input.is_empty()).then_some(self.conversation.messages.len());
+        if !input.is_empty() {
+            self.conversation.messages.push(Message::User(input));
+        }
     }
 
     /// Adds text that was shown without an end. Removes the input of a turn that was not answered:
@@ -106,7 +128,8 @@ impl ConversationLog {
             self.push_assistant(parts);
         }
         self.content = None;
-        if self.conversation.messages.len() == self.turn_start + 1 {
+        let count = self.conversation.messages.len();
+        if self.turn_start.take().is_some_and(|start| start + 1 == count) {
             self.conversation.messages.pop();
         }
     }
@@ -145,7 +168,24 @@ impl ConversationLog {
                     self.content = Some((ToolId::new(id), content));
                 }
             }
+            COMPACTION => {
+                if let Some(compaction) = read_compaction(raw) {
+                    self.compact(&compaction);
+                }
+            }
             _ => {}
+        }
+    }
+
+    /// Replaces the messages by those that the compaction leaves.
+    fn compact(&mut self, compaction: &Compaction) {
+        let before = &self.conversation.messages;
+        let Some(left) = compaction.shorten(before) else { return };
+        self.turn_start = self.turn_start.and_then(|start| compaction.place_of(start, before));
+        self.conversation.messages = left;
+        self.conversation.revision += 1;
+        if !compaction.plan.only_trims() {
+            self.compacted_head = Some(compaction.plan.head);
         }
     }
 
@@ -182,7 +222,7 @@ impl ConversationLog {
 
     /// Adds what an assistant said that is not known as an answer of any provider.
     fn push_assistant(&mut self, parts: Vec<AssistantPart>) {
-        let issuer = Issuer { provider: "".into(), api: Api::Chat, model: "".into() };
+        let issuer = Issuer::nobody();
         self.conversation.messages.push(Message::Assistant(AssistantMessage { issuer, parts }));
     }
 
@@ -329,7 +369,8 @@ pub(super) fn result_events(id: &ToolId, ok: bool, content: &[Content]) -> Vec<E
     events
 }
 
-fn native_event(name: &str, record: &impl Serialize) -> EventKind {
+/// Returns an event of our own.
+pub(super) fn native_event(name: &str, record: &impl Serialize) -> EventKind {
     let raw = serde_json::value::to_raw_value(record).unwrap_or_else(|_| RawValue::NULL.to_owned());
     EventKind::Native { name: name.into(), raw: raw.into() }
 }

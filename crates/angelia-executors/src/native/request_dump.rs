@@ -24,7 +24,7 @@ const MAX_DUMPS: usize = 5;
 
 const PREFIX: &str = "request-";
 
-/// Where the dumps of a session are.
+/// The folder with the dumps of a session.
 #[derive(Debug)]
 pub(super) struct DumpFolder(PathBuf);
 

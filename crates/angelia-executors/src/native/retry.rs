@@ -1,4 +1,4 @@
-//! What to do after a request has failed: pure, so that every rule can be tested without a server and
+//! Decides what follows a request that has failed: pure, so that every rule can be tested without a server and
 //! without waiting. One [`RetryState`] lives as long as one answer is being asked for.
 
 use std::time::Duration;
@@ -7,14 +7,21 @@ use angelia_core::model::{Failure, FailureKind};
 
 use super::provider::{ErrorClass, ProviderError};
 
-/// How often a request is sent again when the server fails.
+/// The number of times that a request is sent again when the server fails.
 pub const MAX_RETRIES: u32 = 5;
 
-/// How often an answer that broke off after text was shown is continued.
+/// The number of times that an answer is continued which broke off after text was shown.
 pub const MAX_CONTINUATIONS: u32 = 2;
+
+/// The number of times that the images of one request are made smaller before they are left out.
+pub const MAX_IMAGE_SHRINKS: u32 = 2;
 
 /// The longest wait for a rate limit inside a turn.
 pub const MAX_RATE_WAIT: Duration = Duration::from_mins(1);
+
+/// The longest wait for a model while another one can be asked, and for a limited key while another one
+/// can be used.
+pub const MAX_WAIT_WITH_FALLBACK: Duration = Duration::from_secs(5);
 
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(32);
@@ -25,7 +32,7 @@ const JITTER: f64 = 0.25;
 /// The first limit of output to try when the provider does not name its own.
 const FALLBACK_OUTPUT_TOKENS: u64 = 4_096;
 
-/// How an attempt failed.
+/// The fault of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptFault {
     /// The provider answered with an error, or reported one inside the answer.
@@ -36,15 +43,46 @@ pub enum AttemptFault {
     Certificate,
 }
 
-/// What to do next.
+/// The circumstances of a failed attempt.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttemptContext {
+    /// The person has seen a part of this answer.
+    pub has_shown_text: bool,
+    /// Between 0 and 1.
+    pub random: f64,
+    pub detours: Detours,
+}
+
+/// The alternatives to the same request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Detours {
+    /// The key was made again, and this answer has not been asked for with it.
+    pub renewed_key: bool,
+    /// After how long another key of this provider can be used.
+    pub other_key: Option<Duration>,
+    /// Another model of the chain can be asked.
+    pub other_model: bool,
+    /// The model has failed before and not answered since: it gets one attempt.
+    pub on_probation: bool,
+}
+
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryStep {
     /// Send the same request after a while. The retries so far include this one.
     Again { after: Duration, retry: u32 },
     /// Ask for the rest of the answer: what was shown stays.
     Continue { after: Duration },
+    /// Send the request with the key that was made again.
+    RenewKey,
+    /// Send the request with another key after a while.
+    NextKey { after: Duration },
+    /// Ask another model; the failure says why.
+    FallBack(Failure),
     /// Send the request without what was refused.
     Without(RefusedPart),
+    /// Send the request with smaller images.
+    ShrinkImages,
     /// Send the request with a lower limit of output.
     LowerOutput { tokens: u64 },
     /// The conversation must become shorter.
@@ -61,50 +99,103 @@ pub enum RefusedPart {
     SchemaKeywords,
 }
 
-/// What has been tried for one answer.
+/// The attempts for one answer so far.
 #[derive(Clone, Debug, Default)]
 pub struct RetryState {
     retries: u32,
     continuations: u32,
     left_out: Vec<RefusedPart>,
     lowered_output: bool,
+    /// The key in use was limited and asked once more.
+    insisted: bool,
+    image_shrinks: u32,
 }
 
 impl RetryState {
-    /// Decides what follows a fault. `has_shown_text`: the person has seen a part of this answer.
-    /// `random` is between 0 and 1.
-    pub fn next_step(
-        &mut self,
-        fault: &AttemptFault,
-        has_shown_text: bool,
-        random: f64,
-    ) -> RetryStep {
+    /// Decides what follows a fault.
+    pub fn next_step(&mut self, fault: &AttemptFault, context: &AttemptContext) -> RetryStep {
+        let detours = context.detours;
         let error = match fault {
-            AttemptFault::Certificate => return RetryStep::GiveUp(certificate_failure()),
+            AttemptFault::Certificate => return leave(certificate_failure(), detours),
             AttemptFault::Dropped => None,
             AttemptFault::Error(error) => Some(error),
         };
-        if let Some(error) = error
-            && let Some(step) = self.step_of_class(error)
-        {
-            return step;
+        if let Some(error) = error {
+            if let Some(step) = self.step_of_class(error) {
+                return step;
+            }
+            if let Some(step) = self.key_step(error, context) {
+                return step;
+            }
         }
-        let asked = error.and_then(|error| error.retry_after);
+        let failure = || failure_of(error, detours.other_key);
         let is_transient = error.is_none_or(ProviderError::is_transient);
-        if !is_transient || asked.is_some_and(|wait| wait > MAX_RATE_WAIT) {
-            return RetryStep::GiveUp(failure_of(error));
+        if !is_transient {
+            // Another model would get the same request, so it must not be the request that is wrong.
+            let is_ours = error.is_some_and(|error| !error.is_of_provider());
+            return if is_ours { RetryStep::GiveUp(failure()) } else { leave(failure(), detours) };
         }
-        let number = self.retries + self.continuations;
-        let after = asked.unwrap_or_else(|| delay(number, random));
-        if has_shown_text && self.continuations < MAX_CONTINUATIONS {
+        let after = self.wait_after(error, context.random);
+        let is_too_long = after > MAX_RATE_WAIT;
+        let is_better_elsewhere = after > MAX_WAIT_WITH_FALLBACK || detours.on_probation;
+        if is_too_long || (detours.other_model && is_better_elsewhere) {
+            return leave(failure(), detours);
+        }
+        if context.has_shown_text && self.continuations < MAX_CONTINUATIONS {
             self.continuations += 1;
             return RetryStep::Continue { after };
         }
-        if !has_shown_text && self.retries < MAX_RETRIES {
+        if !context.has_shown_text && self.retries < MAX_RETRIES {
             self.retries += 1;
             return RetryStep::Again { after, retry: self.retries };
         }
-        RetryStep::GiveUp(failure_of(error))
+        leave(failure(), detours)
+    }
+
+    /// Begins anew: another model is asked.
+    pub fn begin_with_other_model(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns the wait before the same request: as long as the provider asks, or longer each time.
+    fn wait_after(&self, error: Option<&ProviderError>, random: f64) -> Duration {
+        let asked = error.and_then(|error| error.retry_after);
+        asked.unwrap_or_else(|| delay(self.retries + self.continuations, random))
+    }
+
+    /// Returns the step for an error that concerns the key, if another one can be used.
+    fn key_step(&mut self, error: &ProviderError, context: &AttemptContext) -> Option<RetryStep> {
+        let detours = context.detours;
+        if error.class == ErrorClass::Auth && detours.renewed_key {
+            return Some(RetryStep::RenewKey);
+        }
+        if !error.concerns_key() {
+            return None;
+        }
+        let free_in = detours.other_key?;
+        if error.class == ErrorClass::RateLimited {
+            let own = self.wait_after(Some(error), context.random);
+            let may_insist = free_in.is_zero()
+                && own <= MAX_WAIT_WITH_FALLBACK
+                && error.is_transient()
+                && !context.has_shown_text
+                && self.retries < MAX_RETRIES;
+            if may_insist && !std::mem::replace(&mut self.insisted, true) {
+                self.retries += 1;
+                return Some(RetryStep::Again { after: own, retry: self.retries });
+            }
+            let limit = if detours.other_model { MAX_WAIT_WITH_FALLBACK } else { MAX_RATE_WAIT };
+            let is_worth_waiting = free_in < own && free_in <= limit && self.retries < MAX_RETRIES;
+            if !free_in.is_zero() && !is_worth_waiting {
+                return None;
+            }
+        } else if !free_in.is_zero() {
+            // Waiting for a limit to end is one thing, for a key that failed before another.
+            return None;
+        }
+        self.insisted = false;
+        self.retries += u32::from(!free_in.is_zero());
+        Some(RetryStep::NextKey { after: free_in })
     }
 
     /// Returns the step for an error that another request can avoid; each is tried once.
@@ -116,8 +207,14 @@ impl RetryState {
                 let tokens = limit.unwrap_or(FALLBACK_OUTPUT_TOKENS);
                 return Some(RetryStep::LowerOutput { tokens });
             }
+            ErrorClass::ImageTooLarge if self.image_shrinks < MAX_IMAGE_SHRINKS => {
+                self.image_shrinks += 1;
+                return Some(RetryStep::ShrinkImages);
+            }
             ErrorClass::ReasoningRejected => RefusedPart::Reasoning,
-            ErrorClass::ImageRefused => RefusedPart::Images,
+            ErrorClass::ImageRefused | ErrorClass::ImageTooLarge | ErrorClass::ImageUnreadable => {
+                RefusedPart::Images
+            }
             ErrorClass::SchemaRejected => RefusedPart::SchemaKeywords,
             _ => return None,
         };
@@ -127,6 +224,11 @@ impl RetryState {
         self.left_out.push(part);
         Some(RetryStep::Without(part))
     }
+}
+
+/// Leaves the model: for another one, or with the failure.
+fn leave(failure: Failure, detours: Detours) -> RetryStep {
+    if detours.other_model { RetryStep::FallBack(failure) } else { RetryStep::GiveUp(failure) }
 }
 
 /// Returns the wait before the next attempt, after this many.
@@ -141,8 +243,9 @@ fn certificate_failure() -> Failure {
         .with_hint("check `base_url`, and the clock and the certificates of this machine")
 }
 
-/// Returns the failure that a person sees, in the provider's own words.
-fn failure_of(error: Option<&ProviderError>) -> Failure {
+/// Returns the failure that a person sees, in the provider's own words. `other_key`: after how long
+/// another key can be used.
+fn failure_of(error: Option<&ProviderError>, other_key: Option<Duration>) -> Failure {
     let Some(error) = error else {
         let message = "the provider gave no whole answer";
         return Failure::new(FailureKind::Unavailable, message);
@@ -159,6 +262,8 @@ fn failure_of(error: Option<&ProviderError>) -> Failure {
         ErrorClass::Overflow { .. }
         | ErrorClass::OutputCap { .. }
         | ErrorClass::ImageRefused
+        | ErrorClass::ImageTooLarge
+        | ErrorClass::ImageUnreadable
         | ErrorClass::ReasoningRejected
         | ErrorClass::SchemaRejected
         | ErrorClass::Invalid => (FailureKind::Invalid, None),
@@ -167,6 +272,9 @@ fn failure_of(error: Option<&ProviderError>) -> Failure {
     let words = if error.message.is_empty() { "no reason was given" } else { &error.message };
     let mut failure = Failure::new(kind, format!("the provider reports{status}: {words}"));
     failure.hint = hint.map(Into::into);
-    failure.retry_after = error.retry_after;
+    failure.retry_after = match (error.retry_after, other_key) {
+        (Some(stated), Some(other)) if error.concerns_key() => Some(stated.min(other)),
+        (stated, _) => stated,
+    };
     failure
 }

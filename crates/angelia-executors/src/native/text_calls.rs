@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What encloses a call.
+/// The marks that models put around a call in their text.
 const ENCLOSURES: [(&str, &str); 4] = [
     ("<tool_call>", "</tool_call>"),
     ("<function_call>", "</function_call>"),

@@ -2,8 +2,8 @@
 //! the same code as Claude Code.
 //!
 //! At every permission level, `!ask` and `!question` are decided by the engine's rules and by
-//! people, as with any agent. `!tool` only simulates a tool call and asks nobody. Nothing is ever
-//! executed.
+//! people, as with any agent. `!tool` only simulates a tool call and needs no permission. Nothing
+//! is ever executed.
 
 use std::{collections::BTreeMap, ffi::OsString, future, path::Path, sync::Arc};
 
@@ -77,6 +77,9 @@ impl StreamProgram for ParrotProgram {
             resume: true,
             model_mode: true,
             iterations: false,
+            delegates: false,
+            memory: false,
+            compact: false,
         }
     }
 

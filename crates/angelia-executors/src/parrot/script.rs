@@ -20,7 +20,7 @@ pub(super) enum ScriptStep {
     Die,
 }
 
-/// Every directive: its syntax and what it does.
+/// Every directive: its syntax and its effect.
 pub(super) const DIRECTIVES: &[(&str, &str)] = &[
     ("!words N [MS]", "N words, MS milliseconds apart"),
     ("!think [TEXT]", "reasoning before the answer"),
@@ -35,10 +35,10 @@ pub(super) const DIRECTIVES: &[(&str, &str)] = &[
     ("!help", "this list"),
 ];
 
-/// More words than anybody reads, but few enough that the turn ends.
+/// More words than a person reads, but few enough that the turn ends.
 const MAX_WORDS: u32 = 1_000_000;
 const MAX_GAP_MS: u32 = 60_000;
-/// How many lines `!write` pretends to write.
+/// The number of lines that `!write` pretends to write.
 const DEFAULT_LINES: u32 = 3;
 /// Limits the text of a prompt that is repeated.
 const MAX_ECHO_BYTES: usize = 64 * 1024;
@@ -77,7 +77,8 @@ fn introduction(said: &str) -> String {
     format!(
         "Parrot, Angelia's built-in demo agent, here (no coding agent is behind this answer, and \
          nothing on this machine is read or changed). {said}\n\nFor a real agent install Claude \
-         Code, log in, and run `angelia doctor`. To see what the demo can show, say !help."
+         Code, log in, and run `angelia doctor`. To see what the demo can show, run \
+         `angelia run '!help'`."
     )
 }
 

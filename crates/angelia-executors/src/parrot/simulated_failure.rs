@@ -1,4 +1,4 @@
-//! The failures that `!fail` can simulate, and how the protocol reports each of them.
+//! The failures that `!fail` can simulate, and their form in the protocol.
 
 use crate::scripted_claude::ApiFailure;
 

@@ -1,7 +1,8 @@
 //! Processes that are started before they are needed.
 //!
 //! - [`warm`]: the pool as callers use it: declare a launch shape, take a process of that shape.
-//! - `state`: the pure bookkeeping: which process to start next, which processes to close.
+//! - `state`: the pure bookkeeping: decides which process to start next, and which processes to
+//!   close.
 
 mod state;
 pub mod warm;

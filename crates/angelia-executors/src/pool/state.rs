@@ -1,5 +1,5 @@
-//! The bookkeeping of a warm pool: how many processes of each launch shape exist and should exist.
-//! Pure: the time is passed in, and starting processes is the caller's job.
+//! The bookkeeping of a warm pool: the number of processes of each launch shape, and its target.
+//! Pure: the time is an argument, and the caller starts the processes.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,14 +9,14 @@ use tokio::{sync::oneshot, time::Instant};
 /// The fingerprint component that an update of the program changes.
 pub(crate) const VERSION_COMPONENT: &str = "program version";
 
-/// The most processes of one shape, whatever the demand.
+/// The most processes of one shape, regardless of the demand.
 const MAX_PER_SHAPE: usize = 8;
 
 /// The most processes of all shapes together, ready or starting.
 const MAX_TOTAL: usize = 16;
 
-/// Limits how long to wait before replacing a process that was taken: starting is expensive and
-/// should not compete with the turn that the taken process now runs.
+/// The wait before a process that was taken is replaced: starting is expensive and should not
+/// compete with the turn that the taken process now runs.
 const REFILL_DELAY: Duration = Duration::from_millis(400);
 
 /// Misses closer together than this count as one burst.
@@ -55,7 +55,7 @@ struct ShapeState<T, S> {
     starting: usize,
     waiters: VecDeque<oneshot::Sender<T>>,
     last_used: Instant,
-    /// When `extra` last changed.
+    /// The time at which `extra` last changed.
     extra_changed: Instant,
     failures: u32,
     not_before: Instant,
@@ -126,7 +126,7 @@ impl<T, S: Clone> PoolState<T, S> {
         PoolTakeResult::Miss(nearest)
     }
 
-    /// Returns the process to start now, or when to check again.
+    /// Returns the process to start now, or the time of the next check.
     pub(super) fn next_action(&mut self, now: Instant) -> PoolAction<T, S> {
         let total = self.total();
         let mut lacking: Vec<usize> =

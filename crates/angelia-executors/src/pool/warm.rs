@@ -112,7 +112,7 @@ impl<T: WarmProcess> WarmPool<T> {
         }
     }
 
-    /// Returns how many processes of a shape are ready.
+    /// Returns the number of ready processes of a shape.
     pub fn ready_count(&self, shape: &LaunchFingerprint) -> usize {
         self.0.lock_state().ready_count(shape)
     }

@@ -6,7 +6,8 @@
 //! An agent in model mode is confined as well as the kernel can ([`Confinement::apply`]). A command
 //! of a model is confined completely or not started ([`Confinement::enforce`]): it also loses all
 //! capabilities, TCP unless it is allowed, and, on kernels that can do so, signals and abstract
-//! sockets to processes outside.
+//! sockets to processes outside. A parent with the mark stays above it ([`super::marked_parent`]),
+//! outside of the limits, so that the command can neither reach it nor read about it.
 
 use std::{
     ffi::OsString,
@@ -16,7 +17,11 @@ use std::{
     process::ExitCode,
 };
 
-use super::{hidden_subcommand, spawn::ProcessLaunch};
+use super::{
+    hidden_subcommand,
+    marked_parent::{self, CANNOT_EXECUTE},
+    spawn::ProcessLaunch,
+};
 use crate::npm::is_native;
 
 /// The job that confines its own process and then executes another program.
@@ -27,9 +32,6 @@ const WRITE_FLAG: &str = "--write";
 const ENFORCE_FLAG: &str = "--enforce";
 const TCP_FLAG: &str = "--tcp";
 const END_OF_FLAGS: &str = "--";
-
-/// The exit code of a shell that finds a program and cannot execute it.
-const CANNOT_EXECUTE: u8 = 126;
 
 /// The folders of the system that any program needs: code, certificates, name resolution.
 const SYSTEM_FOLDERS: [&str; 19] = [
@@ -85,8 +87,8 @@ const HARMLESS_DEVICES: [&str; 10] = [
     "/dev/fd",
 ];
 
-/// The files and folders that a child may open; everything else is refused. A folder includes what
-/// is below it.
+/// The files and folders that a child may open; everything else is refused. A folder includes
+/// everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Confinement {
     pub(super) read: Vec<PathBuf>,
@@ -96,7 +98,7 @@ pub struct Confinement {
     pub(super) tcp: bool,
 }
 
-/// What Landlock can do on this system.
+/// The abilities of Landlock on this system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LandlockSupport {
     /// It limits the files that a process opens, changes and truncates (Linux 6.2).
@@ -158,10 +160,10 @@ impl Confinement {
     }
 
     /// Returns the launch of the same child through `helper`, our own program, which starts it only
-    /// if all limits hold.
+    /// if all limits hold. A parent that keeps the mark stays above it.
     pub fn enforce(mut self, helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
         self.enforced = true;
-        self.through(helper, launch)
+        marked_parent::attend(helper, self.through(helper, launch))
     }
 
     fn through(&self, helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
@@ -192,7 +194,7 @@ pub(super) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             },
         },
     };
-    // Nothing can be done if stderr is closed.
+    // If stderr is closed, the problem cannot be reported.
     let _closed = writeln!(io::stderr(), "angelia {JOB}: {problem}");
     CANNOT_EXECUTE.into()
 }
@@ -232,7 +234,7 @@ fn restrict_self(confinement: &Confinement) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 pub use super::landlock_rules::landlock_support;
 
-/// Reports what Landlock can do on this system.
+/// Reports the abilities of Landlock on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn landlock_support() -> LandlockSupport {
     LandlockSupport::default()

@@ -19,8 +19,8 @@ pub enum DaemonStart {
     Exited(ExitStatus),
 }
 
-/// Starts a program in this environment with its stderr redirected to `log`, and waits until it prints one word to
-/// stdout and closes it. Blocks until then, or until the program exits.
+/// Starts a program in this environment with its stderr redirected to `log`, and waits until it
+/// prints one word to stdout and closes it. Blocks until then, or until the program exits.
 #[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
 pub fn start_daemon<'a>(
     program: &Path,

@@ -21,7 +21,7 @@ pub enum EnvPattern {
     Prefix(String),
 }
 
-/// Why an environment cannot be built.
+/// The reason why an environment cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     #[error(

@@ -16,10 +16,10 @@ use super::confinement::{Confinement, LandlockSupport};
 /// Without the third version, a program could still empty files that it cannot open.
 const FILES: ABI = ABI::V3;
 const TCP: ABI = ABI::V4;
-/// What a newer kernel can do is used where it is there.
+/// The abilities of newer kernels are used where they exist.
 const NEWEST: ABI = ABI::V6;
 
-/// Reports what Landlock can do on this system. Restricts nothing.
+/// Reports the abilities of Landlock on this system. Restricts nothing.
 pub fn landlock_support() -> LandlockSupport {
     let files = required_rules(true).and_then(Ruleset::create).is_ok();
     let tcp = required_rules(false).and_then(Ruleset::create).is_ok();
@@ -63,8 +63,8 @@ fn restrict(confinement: &Confinement) -> Result<RulesetStatus, RulesetError> {
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// Gives up what root may do beyond other users. Together with "no new privileges", which
-/// Landlock sets, nothing that is executed gets it back.
+/// Gives up root's privileges beyond those of other users. Together with "no new privileges", which
+/// Landlock sets, no executed program gets them back.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     // Only root can change the bounding set, and only old kernels have no ambient set.
     for capability in CapabilitySet::all().iter() {

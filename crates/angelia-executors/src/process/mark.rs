@@ -15,13 +15,13 @@ pub const MARK_VARIABLE: &str = "ANGELIA_AGENT";
 /// enough: the parent may still be an agent's shell, and descendants are swept.
 pub const RELEASED_MARK: &str = "released";
 
-/// How the agent id in the mark of a hook or of a rule's command begins. These are programs of the
-/// owner, so whoever looks for an agent's process passes over their marks.
+/// The prefix of the agent id in the mark of a hook or of a rule's command. These are programs of
+/// the owner, so a search for an agent's process ignores their marks.
 pub const COMMAND_PREFIX: &str = "command-";
 
 const LONGEST_ID: usize = 64;
 
-/// Why a string is not a valid mark or part of a mark.
+/// The reason why a string is not a valid mark or part of a mark.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarkError {
     #[error("`{0}` cannot be part of a process mark; use 1 to 64 letters, digits, `-`, `_` or `.`")]

@@ -20,17 +20,19 @@
 //! every other process is signalled through a handle that was opened *before* its mark was read.
 //!
 //! - [`mark`]: `ANGELIA_AGENT=<home>:<owner>:<agent>`, carried by everything an agent starts.
-//! - [`session_binding`]: which session the agent with a mark works for.
+//! - [`session_binding`]: the session for which the agent with a mark works.
 //! - [`environment`]: the child's environment, built from an allow-list. Pure.
-//! - [`confinement`]: limits the files that a child may open; `landlock_rules`: how the kernel does it.
-//! - [`mod@spawn`]: starts a child, or returns an error that says what to do.
+//! - [`confinement`]: limits the files that a child may open; `landlock_rules`: the kernel's rules
+//!   for it.
+//! - [`mod@spawn`]: starts a child, or returns an error with advice on what to do.
 //! - [`child`]: the child, its pipes and its group.
 //! - `merged_output`: stdout and stderr of a child as one stream.
 //! - [`stderr`]: the end of the child's stderr.
 //! - [`mod@terminate`]: the stop sequence above.
 //! - [`sweep`]: ends processes that were left behind, at close and at the next start.
-//! - [`owner_watch`]: a process that ends the agents of an owner that was killed; [`hidden_subcommand`]:
-//!   how it is started.
+//! - [`owner_watch`]: a process that ends the agents of an owner that was killed;
+//!   [`hidden_subcommand`]: starts it.
+//! - [`marked_parent`]: a parent that keeps the mark above a command that we start for an agent.
 //! - [`release`]: re-executes a daemon: one that an agent started, so that no sweep takes it for a part
 //!   of that agent, and one that restarts.
 //! - [`foreground`]: starts a program that takes over the terminal for a while.
@@ -54,6 +56,7 @@ pub mod hidden_subcommand;
 #[cfg(target_os = "linux")]
 mod landlock_rules;
 pub mod mark;
+pub mod marked_parent;
 pub(crate) mod merged_output;
 mod os;
 pub mod owner_watch;

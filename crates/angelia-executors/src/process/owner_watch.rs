@@ -26,11 +26,11 @@ use super::{
 /// The name of the job among those of [`hidden_subcommand`].
 pub(super) const JOB: &str = "watch-owner";
 
-/// How long the processes of a dead owner may take to end by themselves.
+/// The time that the processes of a dead owner have to end by themselves.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// When to look again: a process that was being started when the owner died has no mark before it
-/// has executed its program.
+/// The pause before the second sweep: a process that was being started when the owner died has no
+/// mark before it has executed its program.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 /// The owner's side of its watcher. Keep it as long as agents may run: dropping it ends them.
@@ -96,7 +96,7 @@ pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Blocks until every other end of stdin is closed. Nobody writes to it.
+/// Blocks until every other end of stdin is closed. No process writes to it.
 fn wait_for_end_of_input() {
     let mut byte = [0; 1];
     loop {

@@ -1,5 +1,5 @@
-//! The file that tells which session an agent works for, read by our own programs that the agent
-//! starts. Such a program inherits only the agent's mark: a warm agent was started before its
+//! The file that names the session for which an agent works, read by our own programs that the
+//! agent starts. Such a program inherits only the agent's mark: a warm agent was started before its
 //! session was known, so its environment cannot name the session. Therefore the session is written
 //! to a file named after the mark as soon as it is known.
 

@@ -36,7 +36,7 @@ pub struct ProcessLaunch {
     pub ledger: PathBuf,
 }
 
-/// Omits what may be secret: the values of variables, and arguments, which may contain prompts.
+/// Omits possible secrets: the values of variables, and arguments, which may contain prompts.
 impl fmt::Debug for ProcessLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProcessLaunch")
@@ -49,7 +49,7 @@ impl fmt::Debug for ProcessLaunch {
     }
 }
 
-/// Why a child could not be started, and what to do about it.
+/// The reason why a child could not be started, with advice on what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("the program {} does not exist; install it, or set `binary` to its full path", .0.display())]
@@ -109,7 +109,7 @@ fn spawn_once(launch: &ProcessLaunch) -> io::Result<Child> {
         .current_dir(&launch.cwd)
         .env_clear()
         .envs(&launch.env)
-        // The sweep depends on the mark, so set it here, whatever the caller's environment has.
+        // The sweep depends on the mark, so it is set here, regardless of the caller's environment.
         .env(mark_name, mark_value)
         .process_group(0)
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! The end of a child's stderr, bounded in size, for failures that quote it.
+//! The end of a child's stderr, bounded in size and without colours, for failures that quote it.
 
 use std::{
     borrow::Cow,
@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use angelia_core::engine::rules::strip_terminal_codes;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 const MAX_TAIL_BYTES: usize = 64 * 1024;
@@ -20,7 +21,8 @@ impl StderrTail {
     /// Returns at most the last 64 KiB and 200 lines, after applying the caller's redaction.
     pub fn tail(&self, redact: impl for<'a> FnOnce(&'a str) -> Cow<'a, str>) -> String {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner).text();
-        redact(&text).into_owned()
+        // Before the redaction: a colour in the middle of a secret would hide it.
+        redact(&strip_terminal_codes(&text)).into_owned()
     }
 
     fn push(&self, bytes: &[u8]) {
@@ -81,7 +83,7 @@ fn skip_truncated_line(bytes: &[u8]) -> &[u8] {
     end.map_or(&[], |end| &bytes[end + 1..])
 }
 
-/// Returns where the last [`MAX_TAIL_LINES`] lines begin, if there are more lines.
+/// Returns the position at which the last [`MAX_TAIL_LINES`] lines begin, if there are more lines.
 fn start_of_last_lines(bytes: &[u8]) -> Option<usize> {
     let ends_with_newline = usize::from(bytes.ends_with(b"\n"));
     memchr::memrchr_iter(b'\n', bytes).nth(MAX_TAIL_LINES - 1 + ends_with_newline).map(|at| at + 1)
@@ -147,6 +149,17 @@ mod tests {
         tail.push(b"token sk-");
         tail.push(b"123\n");
         assert_eq!(tail.tail(|text| text.replace("sk-123", "***").into()), "token ***\n");
+    }
+
+    #[test]
+    fn colours_are_left_out_before_secrets_are_looked_for() {
+        let line =
+            b"\x1b[2m12:00\x1b[0m \x1b[31mERROR\x1b[0m codex: token sk-\x1b[1m123\x1b[0m\r\n";
+        assert_eq!(tail_of(&[line]), "12:00 ERROR codex: token sk-123\n");
+        let tail = StderrTail::default();
+        tail.push(line);
+        let redacted = tail.tail(|text| text.replace("sk-123", "***").into());
+        assert_eq!(redacted, "12:00 ERROR codex: token ***\n");
     }
 
     #[tokio::test]

@@ -30,7 +30,7 @@ use super::{
 /// passes are needed when a process was forking at that moment.
 const MAX_PASSES: usize = 8;
 
-/// Limits how long to wait for a killed process to disappear.
+/// The longest wait for a killed process to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A process that a sweep has found, and the result.

@@ -1,9 +1,10 @@
-//! Runs a tool of the system, such as `systemctl`, to its end. It is no agent: it gets the whole
-//! environment and no mark.
+//! Runs a tool of the system, such as `systemctl`, to its end, or starts one, such as a browser. It is
+//! no agent: it gets the whole environment and no mark.
 
 use std::{
     ffi::OsStr,
     io,
+    os::unix::process::CommandExt as _,
     process::{Output, Stdio},
 };
 
@@ -23,4 +24,24 @@ pub fn run_tool<'a>(
         .env_remove(MARK_VARIABLE)
         .stdin(Stdio::null())
         .output()
+}
+
+/// Starts the tool, which is looked up on `PATH`, and does not wait for it. It has no terminal.
+#[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
+pub fn start_tool<'a>(
+    program: &str,
+    args: &[String],
+    environment: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+) -> io::Result<()> {
+    let started = std::process::Command::new(program)
+        .args(args)
+        .env_clear()
+        .envs(environment)
+        .env_remove(MARK_VARIABLE)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn();
+    started.map(drop)
 }

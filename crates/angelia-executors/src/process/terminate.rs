@@ -1,4 +1,4 @@
-//! The stop sequence of a child: close stdin, SIGTERM, SIGKILL, then a sweep for what it started.
+//! The stop sequence of a child: close stdin, SIGTERM, SIGKILL, then a sweep for its descendants.
 //!
 //! It starts after the protocol's own interrupt, which is the caller's job. Output is drained in
 //! every stage: a child that blocks on a full pipe could not react to the signal, and its last

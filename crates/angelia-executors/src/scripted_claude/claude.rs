@@ -47,7 +47,7 @@ pub struct ClaudeSetup {
     pub input_log: Option<File>,
 }
 
-/// Why the process ends before its input does.
+/// The reason why the process ends before its input does.
 #[derive(Debug)]
 pub enum EarlyExit {
     Code(u8),
@@ -67,7 +67,7 @@ impl From<StdinError> for EarlyExit {
     }
 }
 
-/// Why a turn ends before its script does.
+/// The reason why a turn ends before its script does.
 #[derive(Debug)]
 pub enum TurnAbort {
     Interrupted,
@@ -122,13 +122,14 @@ impl ScriptedClaude {
         }
     }
 
-    /// Serves turns until stdin ends. Returns the exit code, or why the process failed.
+    /// Serves turns until stdin ends. Returns the exit code, or the reason why the process failed.
     pub fn serve(
         mut self,
         script: impl FnMut(&mut ScriptedTurn<'_>) -> Result<TurnEnding, TurnAbort>,
     ) -> Result<u8, String> {
         let served = self.serve_turns(script);
-        // Lines that were added before the end are still output, whatever ended the process.
+        // Lines that were added before the end are still written, regardless of the reason for the
+        // end.
         let flushed = self.lines.flush().map_err(EarlyExit::from);
         match served.and_then(|code| flushed.map(|()| code)) {
             Ok(code) | Err(EarlyExit::Code(code)) => Ok(code),
@@ -168,7 +169,7 @@ impl ScriptedClaude {
         Ok(self.stdin.next_event(limit)?)
     }
 
-    /// Handles input for `duration`; if that is zero, only what has already arrived.
+    /// Handles input for `duration`; if that is zero, only input that has already arrived.
     pub(super) fn handle_input_for(&mut self, duration: Duration) -> Result<(), TurnAbort> {
         let until = Instant::now() + duration;
         loop {

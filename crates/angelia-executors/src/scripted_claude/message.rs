@@ -195,7 +195,7 @@ impl ScriptedTurn<'_> {
         self.write_event(format_args!(r#"{{"type":"content_block_stop","index":{index}}}"#))
     }
 
-    /// Writes the counts of the message and why it ends.
+    /// Writes the counts of the message and the reason for its end.
     fn write_message_delta(
         &mut self,
         message: &OpenMessage,

@@ -1,7 +1,7 @@
 //! Claude Code's side of the stream-json protocol, with a script in place of a model.
 //!
 //! Two programs use it: the demo agent ([`parrot`](super::parrot)), and the fake CLI of the tests
-//! and benchmarks. Each of them says who it is ([`ClaudeSetup`]) and writes its turns through
+//! and benchmarks. Each of them describes itself ([`ClaudeSetup`]) and writes its turns through
 //! [`ScriptedTurn`]; everything that the protocol prescribes is here.
 //!
 //! The process has one thread, and every line is collected in one buffer until the process waits:
@@ -13,7 +13,7 @@
 //! - `control`: the answers to control requests.
 //! - `stdin`: reads and parses the lines of stdin.
 //! - `lines`: builds the lines of stdout.
-//! - `tokens`: counts what a turn used.
+//! - `tokens`: counts the usage of a turn.
 //! - `turn`, `message`, `permission`, `result`: the parts of a turn.
 
 mod claude;

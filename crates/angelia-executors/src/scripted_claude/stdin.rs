@@ -130,7 +130,7 @@ impl StdinReader {
         }
     }
 
-    /// Returns where the next line ends, if the buffer has all of it. At the end of input, the rest
+    /// Returns the end of the next line, if the buffer has all of it. At the end of input, the rest
     /// is a line too.
     fn line_end(&mut self) -> Result<Option<usize>, StdinError> {
         let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);

@@ -1,4 +1,4 @@
-//! Counts what messages, turns and the whole process used.
+//! Counts the usage of messages, turns and the whole process.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! One turn: its state, its start, and what a script may do in it besides writing messages.
+//! One turn: its state, its start, and the operations of a script besides writing messages.
 
 use std::{
     io,
@@ -153,7 +153,7 @@ impl<'c> ScriptedTurn<'c> {
         self.write_user_line(&content, json!({"tool_use_result": text}))
     }
 
-    /// Handles input for `duration`; if that is zero, only what has already arrived.
+    /// Handles input for `duration`; if that is zero, only input that has already arrived.
     pub fn handle_input_for(&mut self, duration: Duration) -> Result<(), TurnAbort> {
         self.claude.handle_input_for(duration)
     }

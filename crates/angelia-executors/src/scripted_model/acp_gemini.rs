@@ -53,6 +53,7 @@ impl Dialect for GeminiDialect {
             }
             ApiError::ReasoningRejected => (400, "The thought signature is not valid.".to_owned()),
             ApiError::ImageRefused => (400, "This model does not support image input.".to_owned()),
+            ApiError::ImageTooLarge => (400, "The image is too large.".to_owned()),
             ApiError::OutputCap { limit } => {
                 (400, format!("max_output_tokens must be less than {limit}."))
             }
@@ -73,7 +74,7 @@ impl Dialect for GeminiDialect {
     }
 }
 
-/// Fills in the model and whether to stream from a Gemini path; leaves other requests unchanged.
+/// Fills in the model and the streaming flag from a Gemini path; leaves other requests unchanged.
 pub(super) fn complete(head: &mut RequestHead, request: &RecordedRequest) {
     if let Some((model, what)) = request.path.rsplit('/').next().and_then(|end| end.split_once(':'))
     {

@@ -1,4 +1,4 @@
-//! What every dialect has in common: a message is a stream of frames or one document, and each kind
+//! The code that all dialects share: a message is a stream of frames or one document, and each kind
 //! of broken answer breaks it in the same way.
 
 use std::{fmt, time::Duration};
@@ -12,7 +12,7 @@ use super::{
     responder::ReplyContext,
 };
 
-/// One API: how it writes a message and its errors.
+/// One API: encodes messages and errors.
 pub(super) trait Dialect {
     /// Returns a message as frames.
     fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> FramedMessage;
@@ -91,6 +91,7 @@ pub(super) fn encode<D: Dialect>(body: &ReplyBody, context: &ReplyContext<'_>) -
             let (status, body) = D::api_error(*error);
             EncodedResponse::json(status, &body)
         }
+        ReplyBody::Json { code, body } => EncodedResponse::json(*code, body),
         ReplyBody::Fault(fault) => encode_fault::<D>(*fault, context),
     }
 }
@@ -159,8 +160,8 @@ fn encode_fault<D: Dialect>(fault: Fault, context: &ReplyContext<'_>) -> Encoded
     encode_message::<D>(&message, context)
 }
 
-/// Makes a frame something that is not quite JSON. The encoder writes no space outside a string, so
-/// each space in the data is text.
+/// Turns a frame into something that is not quite JSON. The encoder writes no space outside a
+/// string, so each space in the data is text.
 fn damage(frame: &mut Vec<u8>, quirk: WireQuirk) {
     let text = String::from_utf8_lossy(frame);
     let damaged = |in_data: &dyn Fn(&str) -> String| {

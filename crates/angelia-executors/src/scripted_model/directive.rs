@@ -1,4 +1,4 @@
-//! The directives in a prompt that tell the scripted model what to do.
+//! The directives in a prompt that script the model's answer.
 //!
 //! | directive | the model |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! The ways in which an answer can be wrong, independent of the dialect.
+//! The faults of an answer, independent of the dialect.
 
-/// How a stream breaks off.
+/// The way in which a stream breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamBreak {
     /// Nothing more comes, and the connection stays open.
@@ -15,8 +15,8 @@ pub enum StreamBreak {
     ErrorFrame,
 }
 
-/// What servers get wrong in an answer that is otherwise whole. A quirk that a dialect has no place
-/// for changes nothing.
+/// A mistake of servers in an answer that is otherwise whole. A quirk that a dialect cannot express
+/// changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireQuirk {
     /// Every block has the index 0.
@@ -48,6 +48,8 @@ pub enum ApiError {
     ReasoningRejected,
     /// The model takes no images.
     ImageRefused,
+    /// An image has too many bytes.
+    ImageTooLarge,
     /// More output was asked for than this limit.
     OutputCap { limit: u64 },
 }

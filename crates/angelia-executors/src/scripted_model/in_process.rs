@@ -1,5 +1,5 @@
-//! The scripted model without a connection, for our own loop: everything happens in the test's own task,
-//! so on paused time a wait costs nothing and lasts exactly as long as it should.
+//! The scripted model without a connection, for our own loop. Everything happens in the test's own
+//! task, so on paused time a wait costs nothing and lasts exactly as long as it should.
 
 use std::{collections::VecDeque, future::pending, io, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::native::client::{ConnectionError, Endpoint, ReplyBytes, Transport, Tr
 /// The pause between the keep-alives of a stream that has nothing else to say.
 const KEEP_ALIVE_PAUSE: Duration = Duration::from_millis(500);
 
-/// A model that answers as a script says. Clones share the script and the log.
+/// A model that answers from a script. Clones share the script and the log.
 #[derive(Clone, Debug, Default)]
 pub struct InProcessModel {
     responder: Arc<Responder>,
@@ -30,6 +30,11 @@ impl InProcessModel {
     /// Appends answers for the next requests, first in, first out.
     pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
         self.responder.script(replies);
+    }
+
+    /// Returns how many scripted answers have not been used yet.
+    pub fn unused_replies(&self) -> usize {
+        self.responder.unused_replies()
     }
 
     /// Returns the requests so far; their times are those of the runtime.
@@ -90,7 +95,8 @@ struct ScriptedBytes {
     frames: VecDeque<Vec<u8>>,
     pause: Duration,
     end: StreamEnd,
-    /// When the next frame is due. Kept here, because a read may be dropped and begun again.
+    /// The time at which the next frame is due. Kept here, because a read may be dropped and begun
+    /// again.
     due: Instant,
 }
 

@@ -50,6 +50,10 @@ impl Dialect for MessagesDialect {
             ApiError::ImageRefused => {
                 (400, "messages.0: this model does not support image input".to_owned())
             }
+            ApiError::ImageTooLarge => {
+                let words = "messages.0.content.1: image exceeds 5 MB maximum: 6000000 bytes";
+                (400, words.to_owned())
+            }
             ApiError::OutputCap { limit } => {
                 (400, format!("max_tokens: {} > {limit}, the limit of this model", limit * 2))
             }

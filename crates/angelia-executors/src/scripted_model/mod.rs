@@ -135,7 +135,7 @@ impl ModelServer {
         self.responder.set_usage(usage);
     }
 
-    /// Returns how many scripted answers have not been used yet.
+    /// Returns the number of scripted answers that have not been used yet.
     pub fn unused_replies(&self) -> usize {
         self.responder.unused_replies()
     }
@@ -156,7 +156,7 @@ impl ModelServer {
         self.log.set_recording(on);
     }
 
-    /// Returns how many answers were cut short because the client disconnected.
+    /// Returns the number of answers that were cut short because the client disconnected.
     pub fn abandoned_count(&self) -> usize {
         self.log.abandoned_count()
     }

@@ -37,6 +37,9 @@ pub(super) fn of_kind(refusal: ApiError) -> (u16, Value) {
         ApiError::ImageRefused => {
             (400, invalid, "invalid_value", "This model does not support image input.".to_owned())
         }
+        ApiError::ImageTooLarge => {
+            (400, invalid, "invalid_value", "The image is too large.".to_owned())
+        }
         ApiError::OutputCap { limit } => {
             let words = format!("max_tokens is too large: this model supports at most {limit}.");
             (400, invalid, "invalid_value", words)

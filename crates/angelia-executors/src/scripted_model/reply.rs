@@ -14,13 +14,23 @@ pub struct Reply {
     pub headers: Vec<(String, String)>,
     /// The delay before the first byte of the response.
     pub wait: Duration,
+    /// The token counts of this answer; `None`: those of every answer.
+    pub usage: Option<ReplyUsage>,
 }
 
 #[derive(Clone, Debug)]
 pub enum ReplyBody {
     Message(ReplyMessage),
-    Status { code: u16, message: Option<String> },
+    Status {
+        code: u16,
+        message: Option<String>,
+    },
     Error(ApiError),
+    /// Exactly this body, in every dialect.
+    Json {
+        code: u16,
+        body: Value,
+    },
     Fault(Fault),
 }
 
@@ -32,7 +42,7 @@ pub struct ReplyMessage {
     /// Between two deltas; zero sends the whole stream in one write.
     pub pause: Duration,
     pub quirk: Option<WireQuirk>,
-    /// How the stream breaks off, in the middle of the last block.
+    /// The break of the stream, in the middle of the last block.
     pub cut: Option<StreamBreak>,
 }
 
@@ -119,6 +129,10 @@ impl Reply {
         Self::new(ReplyBody::Error(error))
     }
 
+    pub fn json(code: u16, body: Value) -> Self {
+        Self::new(ReplyBody::Json { code, body })
+    }
+
     pub fn fault(fault: Fault) -> Self {
         Self::new(ReplyBody::Fault(fault))
     }
@@ -173,6 +187,14 @@ impl Reply {
         self
     }
 
+    /// Reports these counts of tokens, and nothing about a cache.
+    #[must_use]
+    pub fn with_tokens(mut self, input: u64, output: u64) -> Self {
+        self.usage =
+            Some(ReplyUsage { input, output, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0 });
+        self
+    }
+
     /// Sends a message's deltas one by one with this pause; no effect on other answers.
     #[must_use]
     pub fn with_pause(self, pause: Duration) -> Self {
@@ -205,7 +227,7 @@ impl Reply {
     }
 
     fn new(body: ReplyBody) -> Self {
-        Self { body, headers: Vec::new(), wait: Duration::ZERO }
+        Self { body, headers: Vec::new(), wait: Duration::ZERO, usage: None }
     }
 }
 

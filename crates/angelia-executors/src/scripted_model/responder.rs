@@ -120,7 +120,7 @@ impl Responder {
             model,
             stream: *stream,
             wants_usage: *wants_usage,
-            usage,
+            usage: reply.usage.unwrap_or(usage),
             id,
             request: &request.body,
         };

@@ -1,4 +1,4 @@
-//! What the checks need to know of an agent.
+//! The interface through which the checks drive an agent.
 
 use std::{
     fmt, io,
@@ -42,7 +42,7 @@ pub trait CheckedAgent: Sync {
     /// then answer.
     fn tool_call_prompt(&self, tool: &str) -> Option<String>;
 
-    /// Puts a text where the agent's program reads the instructions of its owner.
+    /// Writes a text to the place where the agent's program reads the instructions of its owner.
     fn plant_instructions(&self, text: &str) -> Option<io::Result<()>>;
 
     /// Reports whether the agent must continue its conversations in a new process.
@@ -69,7 +69,8 @@ impl TestedVersions {
         Self { oldest: version.to_owned(), newest: version.to_owned() }
     }
 
-    /// Returns where a version stands. One that has no number counts as newer: nothing is known of it.
+    /// Compares a version with the tested ones. A version without a number counts as newer, because
+    /// nothing is known of it.
     pub fn place(&self, version: &str) -> VersionPlace {
         let number = ClaudeVersion::find;
         match number(version) {
@@ -80,7 +81,7 @@ impl TestedVersions {
     }
 }
 
-/// Where a version stands among those that our tests run.
+/// The relation of a version to those that our tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionPlace {
     Older,
@@ -88,8 +89,8 @@ pub enum VersionPlace {
     Newer,
 }
 
-/// How a scripted model drives the agent of an executor. A call is a directive of the scripted model
-/// ([`crate::scripted_model::directive`]).
+/// The setup with which a scripted model drives the agent of an executor. A call is a directive of
+/// the scripted model ([`crate::scripted_model::directive`]).
 pub trait ScriptedAgent: fmt::Debug + Send + Sync {
     /// Returns the versions that our tests run of the program that calls itself `version`.
     fn tested_versions(&self, version: &str) -> Option<TestedVersions>;

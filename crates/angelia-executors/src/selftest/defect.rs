@@ -2,7 +2,7 @@
 
 use angelia_core::model::Failure;
 
-/// What an agent does that it should not, or does not do, in words for a person.
+/// A wrong or missing behaviour of an agent, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{words}")]
 pub struct Defect {
@@ -34,11 +34,11 @@ impl From<Failure> for Defect {
     }
 }
 
-/// How a check without a defect ended.
+/// The result of a check without a defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckOutcome {
     Passed,
-    /// The check does not apply, and why.
+    /// The check does not apply, for this reason.
     NotApplicable(&'static str),
 }
 

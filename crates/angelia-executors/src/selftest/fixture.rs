@@ -38,7 +38,7 @@ impl fmt::Debug for ScriptedFixture {
 }
 
 impl ScriptedFixture {
-    /// Starts the model, and writes what the program needs into the folders. The host of the executor
+    /// Starts the model, and writes the program's files into the folders. The host of the executor
     /// must have the environment of these folders.
     pub fn new(
         agent: &'static dyn ScriptedAgent,

@@ -25,13 +25,13 @@ use super::{CheckedAgent, Defect, TurnTrace, stream};
 /// Limits the start of an agent, with room for a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(90);
 
-/// Limits how long an agent may be silent during a turn.
+/// The longest time that an agent may be silent during a turn.
 const STEP_LIMIT: Duration = Duration::from_secs(50);
 
 /// The time an agent gets to exit by itself when it is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(4);
 
-/// Signs the decisions of a check.
+/// The decider in the decisions of a check.
 const DECIDED_BY: &str = "selftest";
 
 pub(super) struct CheckedSession {
@@ -60,7 +60,8 @@ impl CheckedSession {
         native: Option<&NativeSessionId>,
     ) -> Result<Option<Self>, Defect> {
         let id = SessionId::from_uuid(Uuid::now_v7());
-        let opening = OpenRequest { session: id, spec, native, record: &EmptyRecord };
+        let opening =
+            OpenRequest { session: id, spec, native, is_owners: true, record: &EmptyRecord };
         match timeout(START_LIMIT, agent.executor().open(opening)).await {
             Ok(Ok(agent)) => Ok(Some(Self { id, agent })),
             Ok(Err(ConversationError::Lost)) => Ok(None),
@@ -72,7 +73,7 @@ impl CheckedSession {
         }
     }
 
-    /// Runs a turn to its end, and refuses what the agent asks for.
+    /// Runs a turn to its end, and refuses every request of the agent.
     pub(super) async fn prompt(&mut self, text: impl Into<Arc<str>>) -> Result<TurnTrace, Defect> {
         self.start(text).finish(Verdict::Deny).await
     }
@@ -124,7 +125,7 @@ pub(super) struct RunningTurn<'a> {
     control: mpsc::Sender<TurnControl>,
     cancel: CancellationToken,
     received: Vec<AgentEvent>,
-    /// How many of the received events [`Self::next`] has returned.
+    /// The number of received events that [`Self::next`] has returned.
     read: usize,
     cancelled_at: Option<Instant>,
     ended_at: Instant,
@@ -160,7 +161,7 @@ impl RunningTurn<'_> {
     async fn receive(&mut self) -> bool {
         loop {
             let Some(run) = &mut self.run else {
-                // The agent has dropped its sender, so what is left is in the channel.
+                // The agent has dropped its sender, so the remaining events are in the channel.
                 let Some(batch) = self.events.recv().await else { return false };
                 self.received.extend(batch);
                 return true;

@@ -1,4 +1,4 @@
-//! The invariants of a turn's event stream, whatever the turn's outcome.
+//! The invariants of a turn's event stream, for every outcome of the turn.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -128,7 +128,10 @@ fn check_approval_requests(trace: &TurnTrace) -> Result<(), Defect> {
                 ensure!(asked.contains(key), "approval {key} was withdrawn and never asked");
                 ensure!(withdrawn.insert(key), "approval {key} was withdrawn twice");
             }
-            AgentEvent::Event(_) | AgentEvent::Activity(_) | AgentEvent::Quota(_) => {}
+            AgentEvent::Event(_)
+            | AgentEvent::Activity(_)
+            | AgentEvent::Quota(_)
+            | AgentEvent::HandedOnCost(_) => {}
         }
     }
     Ok(())
@@ -148,7 +151,7 @@ fn check_usage(trace: &TurnTrace) -> Result<(), Defect> {
     Ok(())
 }
 
-/// Fails if a completed turn does not say how many tokens it used.
+/// Fails if a completed turn does not report its number of tokens.
 pub fn check_reported_usage(trace: &TurnTrace) -> Result<(), Defect> {
     if trace.outcome.status != TurnStatus::Completed {
         return Ok(());

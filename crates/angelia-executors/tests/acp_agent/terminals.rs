@@ -53,6 +53,22 @@ async fn a_program_runs_when_it_is_allowed_and_says_how_it_ended() {
     session.close().await;
 }
 
+/// A program can become another one, but the process above it says whose it is.
+#[tokio::test]
+async fn a_program_that_drops_its_mark_has_a_parent_that_keeps_it() {
+    let lab = AcpHarness::new();
+    let mut session = lab.open().await;
+    let shows_parent = r#"tr "\0" "\n" < /proc/$PPID/environ"#;
+    let program =
+        json!({"command": "env", "args": ["-u", "ANGELIA_AGENT", "sh", "-c", shows_parent]});
+    let script = [create(program), of("wait_for_exit", 1), of("output", 1)];
+    let heard = run_with_verdict(&mut session, &script.concat(), Verdict::Once).await;
+    let answers = repeated_answers(&heard);
+    let output = answers[2]["result"]["output"].as_str().unwrap();
+    assert!(output.lines().any(|line| line.starts_with("ANGELIA_AGENT=")), "{output}");
+    session.close().await;
+}
+
 #[tokio::test]
 async fn output_is_bounded_and_a_program_can_be_stopped() {
     let lab = AcpHarness::new();

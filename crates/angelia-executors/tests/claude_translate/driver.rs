@@ -76,7 +76,7 @@ pub(crate) struct LineOutcome {
     pub(crate) line: Option<usize>,
     pub(crate) emitted: Vec<AgentEvent>,
     pub(crate) signal: Option<StreamSignal>,
-    /// How many turns had started.
+    /// The number of turns that had started.
     pub(crate) turn: usize,
 }
 

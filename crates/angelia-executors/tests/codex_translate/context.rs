@@ -21,7 +21,7 @@ fn it_is_what_the_latest_request_read_and_wrote() {
     assert_eq!(told("approval-command-accept"), ["120/258400"]);
 }
 
-/// Where the server has not counted tokens, its estimate is used.
+/// If the server has not counted tokens, its estimate is used.
 #[test]
 fn one_that_has_overflowed_is_full() {
     let told = told("fail-response-failed-context");

@@ -76,7 +76,7 @@ pub(crate) struct ReplayStep {
     pub(crate) ended: Option<AgentOutcome>,
     pub(crate) answer: Option<RequestOutcome>,
     pub(crate) reply: Option<DeferredReply>,
-    /// How many turns had started; 0 between turns.
+    /// The number of turns that had started; 0 between turns.
     pub(crate) turn: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How each recorded failure ends its turn, and the hint that it gives.
+//! Tests that each recorded failure ends its turn, with the right hint.
 
 use std::time::Duration;
 

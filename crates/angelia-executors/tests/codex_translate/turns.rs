@@ -1,4 +1,4 @@
-//! How turns begin, go on and end.
+//! Tests of the start, the course and the end of turns.
 
 use angelia_core::{
     model::{EventKind, TextChannel, TurnStatus},

@@ -14,7 +14,7 @@ use angelia_testkit::{
 
 use crate::scripted::{RealFixture, ScriptedProgram};
 
-/// What the script changes.
+/// The change that the script makes.
 #[derive(Clone, Copy)]
 struct WireChange {
     /// A shell command that changes an argument, `x`.

@@ -128,8 +128,12 @@ impl Agent for RecordedAgent {
                 _ => None,
             });
             if let Some(native) = native {
-                let turn =
-                    RecordedTurn { id: turn.id, input: turn.input.clone(), events: recorded };
+                let turn = RecordedTurn {
+                    id: turn.id,
+                    is_owners: true,
+                    input: turn.input.clone(),
+                    events: recorded,
+                };
                 self.records.lock().unwrap().entry(native).or_default().push(turn);
             }
             outcome

@@ -15,7 +15,7 @@ use std::{
 
 use angelia_core::{ports::Executor, redact::Redactor, task::TaskGroup};
 use angelia_executors::{
-    ExecutorHost, Registration,
+    DelegationSlot, ExecutorHost, Registration,
     process::{HomeId, OwnerId, hidden_subcommand},
 };
 use angelia_testkit::{clock::SystemClock, isolated_home::IsolatedHome};
@@ -70,6 +70,7 @@ impl IsolatedExecutor {
             current_exe: helper_program(&isolated),
             prices: Arc::default(),
             providers: Arc::default(),
+            delegation: DelegationSlot::default(),
             keep_warm: false,
             wire_log: None,
         };

@@ -12,8 +12,8 @@ fn error(status: u16, headers: &[(&str, &str)], body: &str) -> ProviderError {
 #[test]
 fn type_and_words_decide_before_the_status() {
     use ErrorClass::{
-        Auth, Billing, Forbidden, ImageRefused, Invalid, NotFound, Overloaded, RateLimited,
-        ReasoningRejected, Refused, SchemaRejected, Unavailable,
+        Auth, Billing, Forbidden, Invalid, NotFound, Overloaded, RateLimited, ReasoningRejected,
+        Refused, SchemaRejected, Unavailable,
     };
     let table = [
         (
@@ -96,7 +96,6 @@ fn type_and_words_decide_before_the_status() {
             r#"{"error":{"message":"failed to parse grammar","type":"invalid_request_error"}}"#,
             SchemaRejected,
         ),
-        (400, r#"{"error":{"message":"This model does not support image input"}}"#, ImageRefused),
         (400, r#"{"error":{"message":"temperature is wrong"}}"#, Invalid),
         (502, "<html>Bad gateway</html>", Unavailable),
         (408, "", Unavailable),
@@ -105,6 +104,31 @@ fn type_and_words_decide_before_the_status() {
         let error = error(status, &[], body);
         assert_eq!(error.class, class, "{status} {body}");
         assert_eq!(error.is_transient(), matches!(class, RateLimited | Overloaded | Unavailable));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_an_image_is_told_apart() {
+    use ErrorClass::{ImageRefused, ImageTooLarge, ImageUnreadable};
+    let table = [
+        (400, r#"{"error":{"message":"This model does not support image input"}}"#, ImageRefused),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes"}}"#,
+            ImageTooLarge,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"At least one of the image dimensions exceed max allowed size: 8000 pixels"}}"#,
+            ImageTooLarge,
+        ),
+        (413, r#"{"error":{"message":"The image is too large."}}"#, ImageTooLarge),
+        (400, r#"{"error":{"message":"Could not process image"}}"#, ImageUnreadable),
+    ];
+    for (status, body, class) in table {
+        let error = error(status, &[], body);
+        assert_eq!(error.class, class, "{status} {body}");
+        assert!(!error.is_transient(), "{status} {body}");
     }
 }
 

@@ -80,7 +80,8 @@ pub(crate) fn any_messages(api: Api) -> impl Strategy<Value = Vec<Message>> {
     vec(message, 0..8)
 }
 
-fn check(messages: &[Message], api: Api, images: bool) {
+/// Checks that an API accepts the messages.
+pub(crate) fn check(messages: &[Message], api: Api, images: bool) {
     let mut ids = HashSet::new();
     let mut open: Vec<Arc<str>> = Vec::new();
     for (place, message) in messages.iter().enumerate() {

@@ -5,6 +5,7 @@
 //! - `requests`: the bodies of requests, per API and quirk.
 //! - `prefixes`: a request begins with the bytes of the one before.
 //! - `histories`: any history becomes one that an API accepts.
+//! - `compactions`: what any compactions leave of any conversation.
 //! - `errors`: what errors mean.
 //! - `reading`: the clocks of an answer, and what is told of one that broke off.
 //! - `retries`: what follows a request that has failed.
@@ -14,6 +15,7 @@
 
 mod answers;
 mod arguments;
+mod compactions;
 mod cuts;
 mod errors;
 mod histories;

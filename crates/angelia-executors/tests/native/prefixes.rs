@@ -8,7 +8,7 @@ use proptest::{collection::vec, prelude::*};
 
 use crate::histories::{any_messages, call, issuer, result, user};
 
-const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+pub(crate) const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
 /// Everything of a request but its conversation.
 struct RequestForm {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use angelia_core::model::FailureKind;
 use angelia_executors::native::{
     provider::{ErrorReply, ProviderError},
-    retry::{AttemptFault, MAX_RETRIES, RefusedPart, RetryState, RetryStep},
+    retry::{
+        AttemptContext, AttemptFault, Detours, MAX_RETRIES, RefusedPart, RetryState, RetryStep,
+    },
 };
 
 fn fault(status: u16, headers: &[(&str, &str)], body: &str) -> AttemptFault {
@@ -15,7 +17,14 @@ fn fault(status: u16, headers: &[(&str, &str)], body: &str) -> AttemptFault {
 
 fn steps(fault: &AttemptFault, has_shown_text: bool, count: usize) -> Vec<RetryStep> {
     let mut state = RetryState::default();
-    (0..count).map(|_| state.next_step(fault, has_shown_text, 0.0)).collect()
+    let context = AttemptContext { has_shown_text, ..AttemptContext::default() };
+    (0..count).map(|_| state.next_step(fault, &context)).collect()
+}
+
+/// Returns the first step where other keys or models can be used.
+fn step_with(fault: &AttemptFault, detours: Detours) -> RetryStep {
+    let context = AttemptContext { detours, ..AttemptContext::default() };
+    RetryState::default().next_step(fault, &context)
 }
 
 fn failure_kind(step: Option<&RetryStep>) -> Option<FailureKind> {
@@ -39,7 +48,8 @@ fn a_server_that_fails_is_asked_again_with_growing_waits() {
         assert_eq!(failure_kind(steps.last()), Some(FailureKind::Unavailable), "{fault:?}");
     }
     let mut state = RetryState::default();
-    let step = state.next_step(&AttemptFault::Dropped, false, 1.0);
+    let context = AttemptContext { random: 1.0, ..AttemptContext::default() };
+    let step = state.next_step(&AttemptFault::Dropped, &context);
     assert_eq!(step, RetryStep::Again { after: Duration::from_millis(375), retry: 1 });
 }
 
@@ -110,4 +120,37 @@ fn errors_of_our_own_making_and_of_the_account_are_told_at_once() {
     }
     let steps = steps(&AttemptFault::Certificate, false, 1);
     assert_eq!(failure_kind(steps.first()), Some(FailureKind::Unavailable));
+}
+
+#[test]
+fn e26_e27_each_error_takes_the_detour_that_can_help() {
+    const NOW: Duration = Duration::ZERO;
+    let all =
+        Detours { renewed_key: true, other_key: Some(NOW), other_model: true, on_probation: false };
+    let key = Detours { renewed_key: false, ..all };
+    let model = Detours { other_key: None, ..key };
+    let falls_back =
+        |fault: &AttemptFault, detours| matches!(step_with(fault, detours), RetryStep::FallBack(_));
+    let refused = fault(401, &[], r#"{"error":{"message":"Incorrect API key"}}"#);
+    assert_eq!(step_with(&refused, all), RetryStep::RenewKey);
+    assert_eq!(step_with(&refused, key), RetryStep::NextKey { after: NOW });
+    assert!(falls_back(&refused, model));
+    let unpaid = fault(429, &[], r#"{"error":{"message":"no","code":"insufficient_quota"}}"#);
+    assert_eq!(step_with(&unpaid, all), RetryStep::NextKey { after: NOW });
+    let rests = Detours { other_key: Some(Duration::from_secs(3)), ..model };
+    assert!(falls_back(&unpaid, rests), "a key that failed before is not waited for");
+    let forbidden = fault(403, &[], r#"{"error":{"message":"not in your plan"}}"#);
+    assert!(falls_back(&forbidden, all), "another key of the account may do no more");
+    for wrong in [
+        fault(400, &[], r#"{"error":{"message":"temperature is wrong"}}"#),
+        fault(404, &[], r#"{"error":{"message":"no such model"}}"#),
+        fault(400, &[], r#"{"error":{"message":"no","code":"content_policy_violation"}}"#),
+    ] {
+        let step = step_with(&wrong, all);
+        assert!(matches!(step, RetryStep::GiveUp(_)), "{step:?}");
+    }
+    assert!(falls_back(&AttemptFault::Certificate, all));
+    assert!(falls_back(&fault(503, &[("retry-after", "6")], ""), all));
+    assert!(!falls_back(&fault(503, &[("retry-after", "5")], ""), all));
+    assert!(falls_back(&AttemptFault::Dropped, Detours { on_probation: true, ..model }));
 }

@@ -96,7 +96,10 @@ async fn e25_a_call_that_fails_affects_only_itself() {
 #[tokio::test]
 async fn e25_an_argument_of_sixteen_megabytes_arrives_whole() {
     for api in Api::ALL {
-        let lab = LoopLab::new(api, |_| {});
+        // A window in which even this fits.
+        let lab = LoopLab::new(api, |provider| {
+            provider.models.values_mut().for_each(|model| model.context = Some(100_000_000));
+        });
         let content = "0123456789abcde\n".repeat(1024 * 1024);
         let write = call("write", json!({"path": "large", "content": content}));
         let output = lab.turn([calls([write]), Reply::text("done")]).await;

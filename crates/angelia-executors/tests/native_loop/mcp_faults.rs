@@ -91,6 +91,7 @@ async fn real_a_server_that_ended_is_started_again_once() {
         assert!(results[3].contains("did not finish the call"), "{results:?}");
         assert!(results[4].contains("also after it was started again"), "{results:?}");
         assert_eq!((noted(&lab, "started"), noted(&lab, "died")), (3, 3));
+        assert_eq!(noted(&lab, "listed"), 1, "the session keeps the tools that it began with");
         let restarted = output.notices().into_iter().filter(|one| &*one.code == "mcp_restarted");
         assert_eq!(restarted.filter(|one| one.level == NoticeLevel::Warning).count(), 2);
         assert_nothing_left(&lab).await;

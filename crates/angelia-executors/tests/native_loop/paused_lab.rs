@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use angelia_core::model::SessionSpec;
 use angelia_executors::{
-    native::{self, provider::Api},
+    native::{self, provider::Api, providers::Provider},
     scripted_model::{InProcessModel, Reply},
 };
 use angelia_testkit::{
@@ -25,21 +25,30 @@ pub(crate) const RINGS_AFTER: Duration = Duration::from_secs(18);
 pub(crate) struct PausedLab {
     pub(crate) api: Api,
     pub(crate) model: InProcessModel,
-    place: IsolatedExecutor,
+    pub(crate) place: IsolatedExecutor,
 }
 
 /// Runs a test in each API, one after the other: they share the clock.
 pub(crate) async fn in_each_api_paused(test: impl AsyncFn(PausedLab)) {
+    in_each_api_paused_with(|_| {}, test).await;
+}
+
+/// Like [`in_each_api_paused`], with a provider that `change` has modified.
+pub(crate) async fn in_each_api_paused_with(
+    change: impl Fn(&mut Provider),
+    test: impl AsyncFn(PausedLab),
+) {
     for api in Api::ALL {
-        test(PausedLab::new(api)).await;
+        test(PausedLab::new(api, &change)).await;
     }
 }
 
 impl PausedLab {
-    fn new(api: Api) -> Self {
+    fn new(api: Api, change: impl Fn(&mut Provider)) -> Self {
         let model = InProcessModel::default();
         let mut place = IsolatedExecutor::with(&native::REGISTRATION, |_, host| {
-            let provider = scripted_provider::provider_at("http://127.0.0.1:9", api);
+            let mut provider = scripted_provider::provider_at("http://127.0.0.1:9", api);
+            change(&mut provider);
             host.providers = scripted_provider::catalog(provider);
         });
         let transport = std::sync::Arc::new(model.clone());
@@ -54,7 +63,11 @@ impl PausedLab {
     }
 
     pub(crate) async fn open(&self) -> DirectSession {
-        DirectSession::open(&*self.place.executor, &self.spec(), None).await.unwrap()
+        self.open_with(&self.spec()).await
+    }
+
+    pub(crate) async fn open_with(&self, spec: &SessionSpec) -> DirectSession {
+        DirectSession::open(&*self.place.executor, spec, None).await.unwrap()
     }
 
     /// Runs one turn in which the model gives these answers, and asserts that it was asked exactly
@@ -78,8 +91,17 @@ impl PausedLab {
         pauses[pauses.len() - N..].try_into().unwrap()
     }
 
-    pub(crate) fn last_request(&self) -> RequestBody {
+    /// Returns the bodies of the requests.
+    pub(crate) fn requests(&self) -> Vec<RequestBody> {
         let requests = self.model.model_requests();
-        RequestBody { api: self.api, body: requests.last().unwrap().json() }
+        requests.iter().map(|request| RequestBody { api: self.api, body: request.json() }).collect()
+    }
+
+    pub(crate) fn last_request(&self) -> RequestBody {
+        self.requests().pop().unwrap()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.place.isolated.work_dir().join(name), text).unwrap();
     }
 }

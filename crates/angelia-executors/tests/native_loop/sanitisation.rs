@@ -1,7 +1,6 @@
 //! E23: what is not quite text or not taken by a model never fails a request.
 
-use angelia_core::model::{Content, TurnOrigin};
-use angelia_executors::scripted_model::{ApiError, Reply, ReplyUsage, WireQuirk};
+use angelia_executors::scripted_model::{Reply, ReplyUsage, WireQuirk};
 use serde_json::json;
 
 use crate::loop_lab::{call, calls, in_each_api, run_call};
@@ -29,32 +28,6 @@ async fn e23_a_call_in_such_frames_is_run_once() {
         let call = calls([run_call()]).with_quirk(WireQuirk::NotANumber);
         let output = lab.turn([call, Reply::text("done")]).await;
         assert_eq!((output.answer(), lab.runs()), ("done", 1), "{output:#?}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn e23_an_image_that_is_refused_is_left_out() {
-    in_each_api(async |lab| {
-        lab.server.respond_with(|request| {
-            let has_image = String::from_utf8_lossy(&request.body).contains("aW1hZ2U");
-            Some(if has_image {
-                Reply::error(ApiError::ImageRefused)
-            } else {
-                Reply::text("without it")
-            })
-        });
-        let mut session = lab.open().await;
-        let image = Content::Image { media_type: "image/png".into(), data: (*b"image").into() };
-        let input = vec![Content::text("look"), image];
-        let output = session.turn(TurnOrigin::Owner, input, Box::new(|_, _| {})).await;
-        assert_eq!(output.answer(), "without it", "{output:#?}");
-        assert_eq!(lab.server.model_requests().len(), 2);
-        // What was refused once is not tried again.
-        let output = session.prompt("and now").await;
-        assert_eq!(output.answer(), "without it");
-        assert_eq!(lab.server.model_requests().len(), 3);
-        session.close().await;
     })
     .await;
 }

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc};
 
 use angelia_core::model::FailureKind;
-use angelia_executors::native::providers::{KeySource, forget_key, load_key};
+use angelia_executors::native::providers::{KeySource, load_key};
 use jiff::SignedDuration;
 
 use crate::place::Place;
@@ -40,8 +40,10 @@ async fn the_first_source_with_a_key_counts_and_the_key_is_masked() {
     fs::remove_file(&file).unwrap();
     let key = load_key(&sources, &place.host).await.unwrap().unwrap();
     assert_eq!(key.expose(), "the-good-key-1");
-    let set: Vec<Option<bool>> =
-        sources.iter().map(|source| source.is_set(&place.host.environment)).collect();
+    let set: Vec<Option<bool>> = sources
+        .iter()
+        .map(|source| source.is_set(&place.host.environment, &place.host.logins_dir()))
+        .collect();
     assert_eq!(set, [Some(false), Some(false), Some(false), Some(true)]);
 }
 
@@ -51,8 +53,10 @@ async fn without_sources_there_is_no_key_and_without_a_key_the_failure_says_wher
     assert_eq!(load_key(&[], &place.host).await, Ok(None));
     let missing = place.folder.root().join("missing");
     let (broken, _) = command(&place, "echo the vault is locked >&2; exit 3");
+    let silent = KeySource::Command(vec!["false".into()]);
     let absent = KeySource::Command(vec!["no-such-program".into()]);
-    let sources = [env("NO_KEY"), env("BAD_KEY"), KeySource::File(missing.clone()), broken, absent];
+    let file = KeySource::File(missing.clone());
+    let sources = [env("NO_KEY"), env("BAD_KEY"), file, broken, silent, absent];
     let failure = load_key(&sources, &place.host).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Auth);
     let text = failure.to_string();
@@ -61,6 +65,7 @@ async fn without_sources_there_is_no_key_and_without_a_key_the_failure_says_wher
         "the variable `BAD_KEY` has characters",
         &format!("there is no file {}", missing.display()),
         "failed: the vault is locked",
+        "the command `false` failed without a word; run it yourself; ",
         "there is no program `no-such-program`",
     ] {
         assert!(text.contains(said), "{text}");
@@ -80,9 +85,36 @@ async fn a_command_runs_once_until_its_key_expires_or_is_refused() {
     place.clock.advance(SignedDuration::from_hours(100));
     load_key(&sources, &place.host).await.unwrap();
     assert_eq!(count(&runs), 1);
-    forget_key(&sources, &place.host);
-    load_key(&sources, &place.host).await.unwrap();
+    let refused = load_key(&sources, &place.host).await.unwrap().unwrap();
+    sources[0].renew(&refused, &place.host).await.unwrap();
     assert_eq!(count(&runs), 2);
+}
+
+#[tokio::test]
+async fn e27_a_key_that_many_sessions_find_refused_is_made_again_once() {
+    let place = Place::new(&[]);
+    let (source, runs) =
+        command(&place, "echo the-key-$(wc -l < \"$(dirname \"$0\")/runs\" | tr -d ' ')");
+    let old = source.load(&place.host).await.unwrap();
+    let renew = || source.renew(&old, &place.host);
+    let (one, two, three) = tokio::join!(renew(), renew(), renew());
+    for key in [one, two, three] {
+        assert_eq!(key.unwrap().expose(), "the-key-2");
+    }
+    assert_eq!(count(&runs), 2);
+}
+
+#[tokio::test]
+async fn e27_a_key_that_cannot_be_renewed_early_is_used_until_it_expires() {
+    let place = Place::new(&[]);
+    let script = r#"[ $(wc -l < "$(dirname "$0")/runs") = 1 ] || exit 1
+echo '{"token":"the-token","expires_in":3600}'"#;
+    let (source, _) = command(&place, script);
+    source.load(&place.host).await.unwrap();
+    place.clock.advance(SignedDuration::from_mins(58));
+    assert_eq!(source.load(&place.host).await.unwrap().expose(), "the-token");
+    place.clock.advance(SignedDuration::from_mins(3));
+    assert!(source.load(&place.host).await.is_err());
 }
 
 #[tokio::test]

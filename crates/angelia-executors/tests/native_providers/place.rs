@@ -8,10 +8,10 @@ use std::{
 
 use angelia_core::{ports::Clock, redact::Redactor, task::TaskGroup};
 use angelia_executors::{
-    ExecutorHost,
+    DelegationSlot, ExecutorHost,
     native::{
         provider::{Api, QuirkOverrides},
-        providers::{KeySource, Provider},
+        providers::{KeyRotation, KeySource, Provider},
     },
     process::{HomeId, OwnerId},
 };
@@ -67,6 +67,7 @@ impl Place {
             current_exe: "/nonexistent".into(),
             prices: Arc::default(),
             providers: Arc::default(),
+            delegation: DelegationSlot::default(),
             keep_warm: false,
             wire_log: None,
         };
@@ -80,6 +81,7 @@ pub(crate) fn provider(api: Api, base_url: String, keys: Vec<KeySource>) -> Prov
         api,
         base_url: base_url.into(),
         keys,
+        rotate: KeyRotation::default(),
         headers: BTreeMap::from([("x-team".into(), "blue".into())]),
         quirks: QuirkOverrides::default(),
         models: BTreeMap::new(),

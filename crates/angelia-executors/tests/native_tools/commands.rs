@@ -37,6 +37,18 @@ async fn the_environment_is_the_allow_list_with_a_mark() {
     assert!(text.contains("TERM=dumb") && text.contains("GIT_TERMINAL_PROMPT=0"), "{text}");
 }
 
+/// A command can become another program, but the process above it says whose it is.
+#[tokio::test]
+async fn a_command_that_drops_its_mark_has_a_parent_that_keeps_it() {
+    let place = CommandPlace::new();
+    for dropped in ["-u ANGELIA_AGENT", "ANGELIA_AGENT=released", "ANGELIA_AGENT=a:b:command-1"] {
+        let parent = r#"sh -c 'tr "\0" "\n" < /proc/$PPID/environ'"#;
+        let text =
+            done(&place.bash(), json!({"command": format!("exec env {dropped} {parent}")})).await;
+        assert!(text.contains(&format!("ANGELIA_AGENT={}", place.place.mark)), "{dropped}: {text}");
+    }
+}
+
 #[test]
 fn the_plan_has_the_command() {
     let place = CommandPlace::new();

@@ -8,7 +8,7 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_executors::{
-    ExecutorHost,
+    DelegationSlot, ExecutorHost,
     process::{HomeId, OwnerId, ShellCommands},
 };
 use angelia_testkit::clock::SystemClock;
@@ -33,6 +33,7 @@ fn commands() -> ShellCommands {
         current_exe: "/nonexistent".into(),
         prices: Arc::default(),
         providers: Arc::default(),
+        delegation: DelegationSlot::default(),
         keep_warm: false,
         wire_log: None,
     })

@@ -1,4 +1,4 @@
-//! What Codex sees of this machine, and what it may change.
+//! Tests which parts of this machine Codex sees, and which it may change.
 
 use std::{fs, process::Command};
 

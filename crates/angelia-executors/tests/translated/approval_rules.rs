@@ -34,7 +34,7 @@ pub(crate) fn check_turn<'a>(parts: impl IntoIterator<Item = TurnSegment<'a>>, p
                 AgentEvent::ApprovalWithdrawn(key) => {
                     assert!(asked.remove(&**key), "{place}: {key} was not asked");
                 }
-                AgentEvent::Activity(_) | AgentEvent::Quota(_) => {}
+                AgentEvent::Activity(_) | AgentEvent::Quota(_) | AgentEvent::HandedOnCost(_) => {}
             }
         }
         for key in &part.answered {

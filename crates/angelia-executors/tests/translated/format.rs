@@ -12,6 +12,7 @@ pub(crate) fn format_agent_event(emitted: &AgentEvent) -> String {
         AgentEvent::Quota(quota) => {
             format!("quota {} used={:?} exhausted={}", quota.window, quota.used, quota.is_exhausted)
         }
+        AgentEvent::HandedOnCost(usd) => format!("handed on for {usd}"),
         AgentEvent::ApprovalWithdrawn(key) => format!("withdraw {key}"),
         AgentEvent::ApprovalRequest(ask) => format!(
             "ask {} {} {} subject={:?} title={:?} detail={:?} input={}",

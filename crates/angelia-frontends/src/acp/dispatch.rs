@@ -26,7 +26,7 @@ const MAX_QUEUED_REQUESTS: usize = 64;
 /// The time for the requests that are still queued when the input ends.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why the connection to the editor ended.
+/// The reason why the connection to the editor ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisconnectReason {
     /// The editor closed our stdin.

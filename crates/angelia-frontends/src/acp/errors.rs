@@ -122,6 +122,7 @@ impl From<EngineError> for AcpError {
                 RESOURCE_NOT_FOUND
             }
             EngineError::QueueFull { .. }
+            | EngineError::TurnRunning
             | EngineError::KeyReused(_)
             | EngineError::NotOffered(_) => INVALID_REQUEST,
             EngineError::Store(_)

@@ -3,12 +3,12 @@
 //!
 //! Pure:
 //! - [`update`]: the events of a turn become `session/update` lines, with the JSON types of
-//!   `update_json`. [`tool`]: how a tool call is displayed. `unified_diff`: reads the diff of an
+//!   `update_json`. [`tool`]: the display of a tool call. `unified_diff`: reads the diff of an
 //!   approval.
 //! - `content`: a prompt becomes the input of a turn.
 //! - `permission`, `form`: an approval becomes a request to the editor, and its answer a decision.
 //! - `prompt_response`: the outcome of a turn becomes the answer to its prompt.
-//! - `usage_update`: how full the context is, and what the session has cost.
+//! - `usage_update`: the fill level of the context, and the cost of the session.
 //! - `options`: modes and models. `mcp_servers`: the editor's MCP servers. `errors`: failures as
 //!   JSON-RPC errors.
 //!
@@ -21,7 +21,7 @@
 //! - `client_requests`: requests to the editor that wait for its answer. `question`: asks the
 //!   agent's questions by form or one by one.
 //!
-//! `docs/acp.md` says what the editor gets, `docs/design/0007-acp.md` why.
+//! `docs/acp.md` describes the editor's side, `docs/design/0007-acp.md` gives the reasons.
 
 mod client_requests;
 mod connection;

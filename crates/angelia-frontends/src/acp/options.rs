@@ -1,5 +1,4 @@
-//! The settings of a session that the editor can change: how much the agent may do without asking,
-//! and its model.
+//! The settings of a session that the editor can change: its permission level and its model.
 //!
 //! Modes are our `permissions`. The person at the editor is the owner, who could write the same
 //! into the configuration, so all three levels are offered; the profile's patterns apply in all of

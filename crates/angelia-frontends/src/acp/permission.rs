@@ -14,7 +14,7 @@ pub(super) const METHOD: &str = "session/request_permission";
 /// The decider in the record: the person at the editor is the owner.
 pub(super) const DECIDED_BY: &str = "owner";
 
-/// How many of the agent's wider rules are offered.
+/// The number of the agent's wider rules that are offered.
 const MAX_WIDER_RULES: usize = 2;
 const MAX_RULE_CHARS: usize = 80;
 
@@ -28,8 +28,8 @@ struct Choice {
     rule: Option<Arc<str>>,
 }
 
-/// Returns the answers to a request with these rules. What a wider rule allows is a choice of its
-/// own, so that nobody grants it by accident.
+/// Returns the answers to a request with these rules. A wider rule is a choice of its own, so that
+/// nobody grants it by accident.
 fn choices(rules: &[Arc<str>]) -> Vec<Choice> {
     let choice = |id: &str, name: &str, kind, verdict| Choice {
         id: id.to_owned(),

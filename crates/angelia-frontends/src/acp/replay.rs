@@ -7,11 +7,11 @@ use super::{
     usage_update::SessionCost,
 };
 
-/// About how many bytes are sent at once.
+/// The approximate number of bytes that are sent at once.
 const FLUSH_BYTES: usize = 64 * 1024;
 
 impl EditorConnection {
-    /// Sends all turns of a session to the editor, and returns what the session has cost.
+    /// Sends all turns of a session to the editor, and returns the cost of the session.
     pub(super) async fn replay(&self, record: &SessionRecord) -> Result<SessionCost, AcpError> {
         let updates = UpdateEncoder::new(record.id, &record.spec.cwd, self.capabilities().features);
         let mut updates = updates.with_cost(SessionCost::ZERO);
@@ -36,7 +36,7 @@ impl EditorConnection {
     }
 }
 
-/// Sends the text of a history that came from elsewhere.
+/// Sends the text of a history that another client brought.
 fn write_history(history: &[HistoryMessage], updates: &UpdateEncoder, out: &mut Vec<u8>) {
     for (number, message) in history.iter().enumerate() {
         let id = format!("history-{number}");

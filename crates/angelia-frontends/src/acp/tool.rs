@@ -1,7 +1,7 @@
 //! The display of a tool call in an editor: its kind, the files it touches, and the changes it
 //! makes. All of it is derived from the shape of the tool's input, because agents name their tools
-//! differently: a path and two texts are an edit whatever the tool is called. Input of an unknown
-//! shape is shown as it is.
+//! differently: a path and two texts are an edit, whatever the tool is called. Input of an unknown
+//! shape is shown unchanged.
 
 use std::{
     borrow::Cow,

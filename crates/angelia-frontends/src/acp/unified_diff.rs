@@ -11,11 +11,11 @@ const NO_NEWLINE: &str = "\\ No newline at end of file";
 pub(super) struct UnifiedDiff {
     /// One for each hunk.
     pub(super) hunks: Vec<Diff>,
-    /// What the diff says that it does not show.
+    /// The diff's own notes about parts that it does not show.
     pub(super) notes: Vec<String>,
 }
 
-/// How many lines of each side a hunk still has.
+/// The number of lines of each side that a hunk still has.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinesLeft {
     old: usize,

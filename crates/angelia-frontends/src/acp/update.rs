@@ -39,7 +39,7 @@ pub struct EditorFeatures {
     pub notices: bool,
 }
 
-/// Encodes the events of a session's turns, and remembers what it has encoded.
+/// Encodes the events of a session's turns, and remembers the text that it has encoded.
 #[derive(Debug)]
 pub struct UpdateEncoder {
     id: SessionId,
@@ -92,7 +92,7 @@ impl UpdateEncoder {
         }
     }
 
-    /// Sets what the session's turns have cost before the first event.
+    /// Sets the cost of the session's turns before the first event.
     #[must_use]
     pub const fn with_cost(mut self, spent: SessionCost) -> Self {
         self.cost = spent;
@@ -151,7 +151,7 @@ impl UpdateEncoder {
         }
     }
 
-    /// Encodes text of a history that came from elsewhere.
+    /// Encodes text of a history that another client brought.
     pub fn encode_history_text(&self, from_user: bool, id: &str, text: &str, out: &mut Vec<u8>) {
         let update = if from_user { "user_message_chunk" } else { "agent_message_chunk" };
         for piece in split_text(text) {
@@ -217,7 +217,7 @@ impl UpdateEncoder {
         }
     }
 
-    /// Encodes what is missing of a complete block. The block is authoritative over its deltas.
+    /// Encodes the missing part of a complete block. The block is authoritative over its deltas.
     fn complete_block(
         &mut self,
         block: BlockId,
@@ -417,8 +417,8 @@ fn split_text(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Puts text into a Markdown code fence. Editors render tool content as Markdown, which output and
-/// files are not.
+/// Puts text into a Markdown code fence, because editors render tool content as Markdown, but
+/// output and files are plain text.
 fn code_fence(text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;

@@ -1,5 +1,5 @@
-//! The `usage_update` notification: how full the agent's context is, and what the session has cost
-//! if that is known. Pure.
+//! The `usage_update` notification: the fill level of the agent's context, and the cost of the
+//! session if it is known. Pure.
 
 use agent_client_protocol_schema::v1::{Cost, SessionUpdate, UsageUpdate};
 use angelia_core::model::Usage;
@@ -23,7 +23,7 @@ impl SessionCost {
 }
 
 /// Builds the update. `before` is the session's cost before this turn. `None`: the agent has not
-/// reported how full its context is.
+/// reported the fill level of its context.
 pub(super) fn build_update(usage: &Usage, before: SessionCost) -> Option<SessionUpdate> {
     let context = usage.context?;
     let SessionCost(cost) = before.add_turn(usage);

@@ -199,8 +199,8 @@ impl RunEncoder {
                 self.pending.push_back(PendingLine::DeltaEnd(index));
             }
             DeltaMode::Native => {
-                // The agent's own deltas may stop short of the full text: what remains becomes the
-                // last delta. A text that does not start with the deltas gets none.
+                // The agent's own deltas may stop short of the full text: the rest becomes the last
+                // delta. A text that does not start with the deltas gets none.
                 let rest = told.iter().try_fold(&**text, |rest, piece| rest.strip_prefix(&**piece));
                 if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
                     self.pending.push_back(PendingLine::Delta(index, rest.into()));

@@ -1,4 +1,5 @@
-//! Why the bridge did not carry out a request, with one table from the errors of turns to its codes.
+//! The reasons why the bridge did not carry out a request, with one table from the errors of turns
+//! to its codes.
 
 use angelia_core::model::FailureKind;
 
@@ -31,7 +32,7 @@ impl From<TurnErrorKind> for BridgeErrorCode {
             TurnErrorKind::Failed(kind) => kind.into(),
             TurnErrorKind::NotFound => Self::Invalid,
             TurnErrorKind::SessionHeld => Self::SessionHeld,
-            TurnErrorKind::QueueFull => Self::SessionBusy,
+            TurnErrorKind::QueueFull | TurnErrorKind::TurnRunning => Self::SessionBusy,
             TurnErrorKind::KeyReused => Self::KeyReused,
             TurnErrorKind::NotRunning => Self::NotRunning,
             TurnErrorKind::NotPending => Self::UnknownApproval,

@@ -1,7 +1,7 @@
 //! The JSONL bridge: a host application sends requests, one per line; they become turns, and the
 //! events of those turns are written back as lines.
 //!
-//! - [`decode`]: parses one line into a [`Request`], or says why it cannot.
+//! - [`decode`]: parses one line into a [`Request`], or returns the reason why it cannot.
 //! - [`Event`]: every event that the bridge writes.
 //! - [`RunEncoder`]: encodes the events of one turn as the events of one run. Pure; [`chunks`]
 //!   splits text.
@@ -9,7 +9,7 @@
 //!   its turn.
 //! - `begin`: finds the session of a run and submits its turn to a
 //!   [`TurnService`](crate::turn_service::TurnService).
-//! - [`BridgeError`]: why a request was not carried out.
+//! - [`BridgeError`]: the reason why a request was not carried out.
 //! - [`schema`]: requests and events as a JSON schema.
 
 mod active_runs;

@@ -170,7 +170,7 @@ pub enum BridgeErrorCode {
     Internal,
 }
 
-/// Why a line is not a valid request.
+/// The reason why a line is not a valid request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadRequest {

@@ -23,7 +23,7 @@ pub struct RunDefaults {
     pub chunk_chars: usize,
 }
 
-/// The three switches that select how deltas are sent; requests and flags both have them.
+/// The three switches that select the form of deltas; requests and flags both have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeltaFlags {
     pub assistant_delta: Option<bool>,

@@ -25,10 +25,10 @@ use crate::{
     turn_service::TurnService,
 };
 
-/// How long interrupted runs may take to end and the host to read their last events.
+/// The time in which interrupted runs must end and the host must read their last events.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How the one request of `--once` ended.
+/// The end of the one request of `--once`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunResult {
     /// The request was answered without a turn.
@@ -56,7 +56,7 @@ pub(super) struct BridgeShared {
     run_ended: CancellationToken,
 }
 
-/// What to do after a request was handled.
+/// The next step after a request was handled.
 enum AfterRequest {
     /// A run has started: read the next line.
     Continue,
@@ -87,7 +87,7 @@ impl Bridge {
 
     /// Serves until the input ends, the host asks for shutdown, the output is closed, or `stop` is
     /// cancelled. Active runs are then interrupted, and their `final` events are written. Returns
-    /// how the request of `--once` ended.
+    /// the result of the request of `--once`.
     pub async fn serve(self, input: StdioInput, stop: &CancellationToken) -> RunResult {
         let inner = &self.shared;
         let shutdown = self.read_requests(input, stop).await;

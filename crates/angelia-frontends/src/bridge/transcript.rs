@@ -68,7 +68,7 @@ impl RunTranscript {
         }
     }
 
-    /// Returns how often the model was called: once, and once more after every round of tools.
+    /// Returns the number of calls of the model: one, and one more after every round of tools.
     pub(super) const fn api_calls(&self) -> u32 {
         self.api_calls
     }
@@ -97,7 +97,8 @@ impl Serialize for RunTranscript {
     }
 }
 
-/// Returns how many leading parts form one assistant message: at most one text, then calls.
+/// Returns the number of leading parts that form one assistant message: at most one text, then
+/// calls.
 fn assistant_message_len(parts: &[TranscriptPart]) -> usize {
     let text = usize::from(matches!(parts.first(), Some(TranscriptPart::Text(..))));
     let calls = parts[text..].iter();

@@ -31,10 +31,10 @@ const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 /// The limit on published batches whose receipts have not come.
 const MAX_UNANSWERED_BATCHES: usize = 64;
 
-/// How long a client that has not registered may be silent.
+/// The longest time that a client which has not registered may be silent.
 const UNREGISTERED_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// How many `delivered` notices may wait for the connection.
+/// The number of `delivered` notices that may wait for the connection.
 const MAX_QUEUED_NOTICES: usize = 256;
 
 pub(super) struct BusConnection {
@@ -43,9 +43,9 @@ pub(super) struct BusConnection {
     peer: Peer,
     frames: FrameDecoder,
     out: Vec<u8>,
-    /// How many bytes of `out` have been written.
+    /// The number of bytes of `out` that have been written.
     written: usize,
-    /// How many bytes have been written to the stream since it was opened.
+    /// The number of bytes that have been written to the stream since it was opened.
     sent: u64,
     /// The client has set `ack`: it acknowledges messages, and gets `accepted`, `delivered` and
     /// `rejected` for its own.
@@ -63,7 +63,7 @@ pub(super) struct BusConnection {
     last_input: Instant,
     timer: Pin<Box<Sleep>>,
     phase: ConnectionPhase,
-    /// When the connection ends at the latest, once the bus stops.
+    /// The latest time at which the connection ends, once the bus stops.
     stop_deadline: Option<Instant>,
 }
 
@@ -79,16 +79,17 @@ enum ConnectionPhase {
     /// Another client has taken the endpoint's name. A client without `ack` has no frame for this:
     /// its connection is closed when it writes.
     Displaced,
-    /// The bus stops: nothing more is delivered, and what the client has sent is still read.
+    /// The bus stops: nothing more is delivered, but frames that the client has sent are still
+    /// read.
     Stopping,
     /// Everything that the client has sent was read; it may still read answers.
     Closing,
 }
 
-/// Why a connection has ended.
+/// The reason why a connection has ended.
 #[derive(Debug)]
 enum CloseReason {
-    /// Closed in order, or by us because of what the client sent.
+    /// Closed in order, or by us because of a frame of the client.
     Closed,
     /// The client disconnected without reading everything.
     Lost,

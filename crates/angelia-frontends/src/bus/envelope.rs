@@ -77,8 +77,8 @@ pub fn decode_message(
         }
         MessageSender::Unregistered(verified) => (claimed.map(Into::into), *verified),
     };
-    // `verified`, `redelivered` and the session are ours to say, and a token is a secret: a sender's
-    // own values are corrected.
+    // Only the bus sets `verified`, `redelivered` and the session, and a token is a secret: a
+    // sender's own values are corrected.
     if let Some(said) = fields.verified {
         edits.correct("verified", said, if verified { "true" } else { "false" });
     }
@@ -95,7 +95,7 @@ pub fn decode_message(
         (None, Some(said)) => edits.correct(SENDER_SESSION_FIELD, said, "null"),
         (None, None) => {}
     }
-    // What the sender asks of the bus is not for the receiver.
+    // The sender's requests to the bus are not for the receiver.
     if let Some(ack) = fields.ack {
         edits.remove(ack);
     }
@@ -215,16 +215,15 @@ impl<'a> FrameEdits<'a> {
         self.replacements.push((key.start - 1..self.frame.len() - rest.len(), String::new()));
     }
 
-    /// Returns where a value is in the frame. The value borrows from the frame, so its address
+    /// Returns the range of a value in the frame. The value borrows from the frame, so its address
     /// gives its offset.
     fn place(&self, value: &RawValue) -> Range<usize> {
         let start = value.get().as_ptr().addr() - self.frame.as_ptr().addr();
         start..start + value.get().len()
     }
 
-    /// Returns where the key of a value is, without its quotes. The last two quotes before the
-    /// value enclose it: a quote inside a key is escaped, and the keys that are asked for contain
-    /// none.
+    /// Returns the range of the key of a value, without its quotes. The last two quotes before the
+    /// value enclose it: a quote inside a key is escaped, and the keys of interest contain none.
     fn key_place(&self, value: &RawValue) -> Option<Range<usize>> {
         let before = &self.frame[..self.place(value).start];
         let mut quotes = before.rmatch_indices('"').map(|(place, _)| place);

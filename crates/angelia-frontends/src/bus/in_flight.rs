@@ -43,7 +43,7 @@ impl InFlight {
         }
     }
 
-    /// Returns how many more messages may be sent.
+    /// Returns the number of further messages that may be sent.
     pub(super) fn free_slots(&self) -> usize {
         let out = match self {
             Self::WithAck(flying) => flying.len(),
@@ -114,7 +114,7 @@ impl InFlight {
         settling.written.drain(..).map(|(position, ..)| position).collect()
     }
 
-    /// Returns when the next written message settles.
+    /// Returns the time at which the next written message settles.
     pub(super) fn next_settle_time(&self, settle: Duration) -> Option<Instant> {
         match self {
             Self::WithAck(_) => None,

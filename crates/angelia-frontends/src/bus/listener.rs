@@ -29,7 +29,7 @@ use crate::socket::{AcceptErrors, Peer};
 /// The limit on open connections; further clients wait to be accepted.
 const MAX_CONNECTIONS: usize = 20_000;
 
-/// How often to check that the path still leads to our socket.
+/// The interval at which to check that the path still leads to our socket.
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -146,7 +146,7 @@ async fn run(mut bound: BoundSocket, door: ListenerContext) {
 fn accept_waiting(listener: &UnixListener, door: &ListenerContext) -> io::Result<()> {
     shutdown(listener, Shutdown::Read)?;
     let listener = StdUnixListener::from(listener.as_fd().try_clone_to_owned()?);
-    // Ends with an error when nobody waits any more.
+    // Ends with an error when no client is waiting any more.
     while let Ok((stream, _)) = listener.accept() {
         stream.set_nonblocking(true)?;
         serve_client(UnixStream::from_std(stream)?, door, None);

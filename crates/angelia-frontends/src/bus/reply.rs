@@ -23,7 +23,7 @@ pub(super) fn registered(out: &mut Vec<u8>, endpoint: &str, session: Uuid) {
     write_frame(out, &reply);
 }
 
-/// Writes `pong`. With `acks` it says that the client gets `accepted`, `delivered` and `rejected`,
+/// Writes `pong`. With `acks` it tells that the client gets `accepted`, `delivered` and `rejected`,
 /// which only a client that asked for them understands.
 pub(super) fn pong(out: &mut Vec<u8>, acks: bool) {
     let reply = if acks { r#"{"type": "pong", "ack": true}"# } else { r#"{"type": "pong"}"# };

@@ -64,7 +64,7 @@ impl FrameKind {
     ];
 
     /// Returns whether an agent's process may send this frame. `register` checks the name itself;
-    /// `ack` and `refuse` concern only what was delivered to the same connection.
+    /// `ack` and `refuse` concern only messages that were delivered to the same connection.
     pub fn is_open_to_agents(self) -> bool {
         match self {
             Self::Register

@@ -34,7 +34,8 @@ impl Default for LaneLimits {
     }
 }
 
-/// Identifies a lane: the receiver of its messages, the target of its replies, and who pays.
+/// Identifies a lane: the receiver of its messages, the target of its replies, and the account that
+/// pays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LaneKey {
     pub(super) endpoint: EndpointName,

@@ -1,6 +1,7 @@
 //! Sends an answer to the channel of its messages, else to their sender. A sender that is away gets
-//! it when it listens again. A sender that has never listened, as a one-shot program, never will:
-//! its answer becomes a dead letter. What cannot be sent is also shown on the console.
+//! it when it listens again. A sender that has never listened, such as a one-shot program, never
+//! will: its answer becomes a dead letter. An answer that cannot be sent is also shown on the
+//! console.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use serde_json::{
 
 use crate::{
     bus_rules::Screen,
-    chat::{DeliveryError, DeliveryQueue},
+    chat::{DeliveryError, DeliveryQueue, DeliveryRequest},
 };
 
 /// The target of a lane's replies. It is part of the lane's key, so it cannot change under a reply.
@@ -70,7 +71,8 @@ impl ReplySender {
     }
 
     async fn send_to_channel(&self, reply: &TurnReply, channel: &str) -> Result<(), String> {
-        let sending = self.delivery_queue.send(&reply.id, channel, &reply.text).await;
+        let answer = DeliveryRequest::markdown(&*reply.id, channel, &*reply.text);
+        let sending = self.delivery_queue.deliver(answer).await;
         let sending = sending.map_err(|error: DeliveryError| error.to_string())?;
         sending.outcome().await.map_err(|error| error.to_string())
     }

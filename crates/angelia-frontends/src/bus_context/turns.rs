@@ -31,7 +31,7 @@ use crate::{
 /// The scope of the names that sessions have on the bus.
 const SESSION_NAME_SCOPE: &str = "bus";
 
-/// Limits how long a message is recognized by its id: as long as the bus keeps it.
+/// The time for which a message is recognized by its id: as long as the bus keeps it.
 const KEY_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
 /// The pauses before each retry after a transient error: an agent that is being updated, a full
@@ -110,12 +110,12 @@ impl LaneTurns {
             Some(sender) => Some(account_of_session(&self.engine, sender).await?),
             None => None,
         };
-        // Nobody waits at a terminal for a message, so nobody is asked (`can_ask`).
+        // No person waits at a terminal for the turn of a message, so `can_ask` stays off.
         let options =
             TurnOptions { can_park: true, charged_to, ..TurnOptions::new(TurnOrigin::Remote) };
         let is_new = batch.iter().all(|offer| !offer.redelivered);
-        // Only the lane's own turn may be steered: the answer of another lane's turn goes
-        // elsewhere. A redelivered message is never steering input, because its turn may exist
+        // Only the lane's own turn may be steered, because the answer of another lane's turn has
+        // another target. A redelivered message is never steering input, because its turn may exist
         // already.
         let running = self.running.lock().get(name).copied();
         if let Some(turn) = running.filter(|_| is_new && self.can_steer(&session.spec.executor)) {

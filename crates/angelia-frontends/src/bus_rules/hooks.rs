@@ -71,8 +71,8 @@ impl Hooks {
     }
 }
 
-/// Returns how to run a hook. A file that is not executable is run with Python if it ends in `.py`
-/// or has no extension, else with `sh`.
+/// Returns the program and arguments of a hook. A file that is not executable is run with Python if
+/// it ends in `.py` or has no extension, else with `sh`.
 fn hook_program(commands: &dyn CommandRunner, path: &Arc<str>) -> CommandProgram {
     if commands.is_program(path) {
         return CommandProgram::File(Arc::clone(path), Vec::new());

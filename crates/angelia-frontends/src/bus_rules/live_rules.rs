@@ -34,7 +34,7 @@ struct LoadedRules {
     /// The version of the file that was read last, also if it could not be used, so that its error
     /// is reported once.
     version: Option<FileVersion>,
-    /// Reports about that version that nobody has taken yet.
+    /// Reports about that version that the caller has not taken yet.
     reports: Vec<RulesReport>,
 }
 
@@ -46,7 +46,7 @@ struct FileVersion {
     is_file: bool,
     /// Tells apart files that were replaced within the resolution of `modified`.
     inode: u64,
-    /// Why the file is not trusted.
+    /// The reason why the file is not trusted.
     problem: Option<String>,
 }
 

@@ -20,8 +20,8 @@ pub trait Screen: Send + Sync + 'static {
     /// Returns whether the console shows colours.
     fn ink(&self) -> ColourMode;
 
-    /// Returns whether a message is shown with its time and its sender, unless its rule says how it
-    /// is shown.
+    /// Returns whether a message is shown with its time and its sender, unless its rule sets
+    /// another format.
     fn has_headings(&self) -> bool {
         false
     }
@@ -97,7 +97,7 @@ impl RuleRunner {
         }
     }
 
-    /// Returns the rules in force, and shows the owner what is wrong with their file.
+    /// Returns the rules in force, and shows the owner the problems with their file.
     pub fn current_rules(&self) -> Arc<Rules> {
         let (rules, reports) = self.rules.current();
         for report in reports {
@@ -160,7 +160,7 @@ pub struct EndpointHints<'a> {
     pub has_hermes_rules: bool,
     /// The profile whose directory is `HERMES_HOME`.
     pub profile: Option<&'a str>,
-    /// The name where nothing else names the endpoint.
+    /// The name if no other source names the endpoint.
     pub default: &'a str,
     /// The endpoint is a daemon that answers chats, not a terminal. A name that comes from Hermes
     /// then ends in `-gateway`, as it does there.

@@ -1,6 +1,6 @@
-//! Checks that nobody but the owner could have written a file whose content runs programs. As sshd
-//! does, this looks at the file and at every folder on its path: whoever can write a folder can
-//! replace what is in it.
+//! Checks that only the owner could have written a file whose content runs programs. As sshd does,
+//! this checks the file and every folder on its path, because a user who can write a folder can
+//! replace the files in it.
 
 use std::{
     fs, io,
@@ -10,10 +10,10 @@ use std::{
 
 const WORLD_WRITABLE: u32 = 0o002;
 const GROUP_WRITABLE: u32 = 0o020;
-/// In a sticky folder, as `/tmp`, nobody can replace the files of another user.
+/// In a sticky folder, such as `/tmp`, no user can replace the files of another user.
 const STICKY: u32 = 0o1000;
 
-/// Why a file is not trusted.
+/// The reason why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum UntrustedFile {
     #[error("{} belongs to another user (uid {uid}); it is not used", .path.display())]
@@ -53,7 +53,7 @@ fn check_one(path: &Path) -> Result<(), UntrustedFile> {
 
 /// Returns whether a group has no member but this user.
 fn is_own_group(gid: u32, uid: u32) -> bool {
-    // Elsewhere the files do not list everybody.
+    // On other systems these files do not list all users.
     cfg!(target_os = "linux")
         && fs::read_to_string("/etc/passwd").is_ok_and(|users| {
             fs::read_to_string("/etc/group")
@@ -124,7 +124,7 @@ mod tests {
         set(&below, 0o1777).unwrap();
         check_trusted(&file).unwrap();
 
-        // A link is as trusted as what it leads to, and as the folder it is in.
+        // A link is as trusted as its target, and as the folder it is in.
         let link = folder.path().join("link.yaml");
         symlink(&file, &link).unwrap();
         check_trusted(&link).unwrap();

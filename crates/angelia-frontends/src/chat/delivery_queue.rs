@@ -8,15 +8,14 @@ use angelia_core::{
     engine::rules::strip_terminal_codes,
     ports::{
         AddressError, ChannelAddress, ChannelDelivery, ChannelRegistry, ChannelTarget, Clock,
-        DeliveryState, DeliveryStore, OutgoingMessage, SendError, SendErrorKind, StoreError,
+        DeliveryFormat, DeliveryState, DeliveryStore, SendError, SendErrorKind, StoreError,
     },
     task::TaskGroup,
 };
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Marks a text of which an earlier attempt may have arrived.
-const REPEAT_MARK: &str = "(may be a repeat) ";
+use super::delivery_parts::{DeliveryPart, compose_parts, send_part};
 
 /// The limit on the pause that a platform may ask for before the next attempt.
 const MAX_RETRY_DELAY: Duration = Duration::from_mins(10);
@@ -26,6 +25,10 @@ const LEDGER_RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// A text that is older than this at startup is given up: it is no longer of interest.
 const MAX_TEXT_AGE: Duration = Duration::from_hours(24);
+
+/// The attempts for a platform where people wait for an answer: over an hour with the pauses between
+/// them, which is longer than most outages.
+const PATIENT_ATTEMPTS: u32 = 12;
 
 /// The limit on texts that wait for delivery; further ones are refused.
 const MAX_OPEN_DELIVERIES: usize = 500;
@@ -49,6 +52,34 @@ pub struct DeliveryQueueParts {
     pub clock: Arc<dyn Clock>,
     pub tasks: TaskGroup,
     pub retry: RetryPolicy,
+}
+
+/// A text or a file for a channel.
+#[derive(Clone, Debug)]
+pub struct DeliveryRequest {
+    /// A repeated id is the same text and is not sent again.
+    pub id: String,
+    pub channel: Arc<str>,
+    pub text: String,
+    pub format: DeliveryFormat,
+    /// The platform's id of the message that it answers.
+    pub reply_to: Option<Arc<str>>,
+    /// The platform's id of the message whose place it takes.
+    pub replaces: Option<Arc<str>>,
+}
+
+impl DeliveryRequest {
+    /// A text in Markdown, as agents write it.
+    pub fn markdown(id: impl Into<String>, channel: &str, text: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            channel: channel.into(),
+            text: text.into(),
+            format: DeliveryFormat::Markdown,
+            reply_to: None,
+            replaces: None,
+        }
+    }
 }
 
 /// Delivers texts to channels. Cheap to clone; clones share one state.
@@ -94,17 +125,23 @@ impl DeliveryQueue {
         self.shared.parts.channels.resolve(&address)
     }
 
-    /// Queues a text. Returns when it is in the ledger; the returned value gives the outcome. A
-    /// repeated id is the same text and is not sent again.
+    /// Queues a plain text, as [`DeliveryQueue::deliver`] does.
     pub async fn send(
         &self,
         id: &str,
         channel: &str,
         text: &str,
     ) -> Result<PendingDelivery, DeliveryError> {
-        let target = self.resolve(channel)?;
+        let format = DeliveryFormat::Plain;
+        self.deliver(DeliveryRequest { format, ..DeliveryRequest::markdown(id, channel, text) })
+            .await
+    }
+
+    /// Queues a text or a file. Returns when it is in the ledger; the returned value gives the outcome.
+    pub async fn deliver(&self, new: DeliveryRequest) -> Result<PendingDelivery, DeliveryError> {
+        let target = self.resolve(&new.channel)?;
         let ledger = &self.shared.parts.ledger;
-        if let Some(known) = ledger.get(id).await? {
+        if let Some(known) = ledger.get(&new.id).await? {
             // In the queue of its own chat, behind a first delivery that still runs.
             let target = self.resolve(&known.channel)?;
             return Ok(self.spawn_delivery(known.id, target, None));
@@ -115,14 +152,23 @@ impl DeliveryQueue {
             return Err(DeliveryError::Failed(message.into()));
         };
         let delivery = ChannelDelivery {
-            id: id.into(),
-            channel: channel.into(),
-            text: strip_terminal_codes(text).into(),
+            id: new.id.into(),
+            channel: new.channel,
+            text: strip_terminal_codes(&new.text).into(),
+            format: new.format,
+            reply_to: new.reply_to,
+            replaces: new.replaces,
+            sent_parts: 0,
             created_at: self.shared.parts.clock.now(),
             state: DeliveryState::NEW,
         };
         ledger.add(&delivery).await?;
         Ok(self.spawn_delivery(delivery.id, target, Some(slot)))
+    }
+
+    /// Returns the newest texts, delivered or not.
+    pub async fn list(&self, limit: usize) -> Result<Vec<ChannelDelivery>, StoreError> {
+        self.shared.parts.ledger.list(limit).await
     }
 
     /// Resumes the deliveries that an earlier process left open. Returns their number.
@@ -198,29 +244,54 @@ impl DeliveryQueue {
         let Some(delivery) = parts.ledger.get(id).await? else {
             return Err(StoreError::NotFound("delivery").into());
         };
-        let (mut attempts, mut may_repeat) = match &delivery.state {
+        match &delivery.state {
             DeliveryState::Delivered { .. } => return Ok(()),
             DeliveryState::Failed { error, .. } => {
                 return Err(DeliveryError::Failed(Arc::clone(error)));
             }
-            open => (open.attempts(), open.may_repeat()),
-        };
+            DeliveryState::Pending { .. } | DeliveryState::Attempting { .. } => {}
+        }
+        let messages = compose_parts(&delivery, target.adapter.capabilities());
+        let first = delivery.sent_parts as usize;
+        let mut begun = &delivery.state;
+        let mut attempts = 0;
+        for (index, part) in messages.iter().enumerate().skip(first) {
+            attempts = self.attempt_part(&delivery, part, begun, target).await?;
+            begun = &DeliveryState::NEW;
+            if index + 1 < messages.len() {
+                let sent = u32::try_from(index + 1).unwrap_or(u32::MAX);
+                parts.ledger.set_sent_parts(&delivery.id, sent).await?;
+            }
+        }
+        Ok(parts.ledger.set(&delivery.id, &DeliveryState::Delivered { attempts }).await?)
+    }
+
+    /// Sends one message of a delivery, with retries, and returns how many attempts it took. `begun` is
+    /// its state in the ledger.
+    async fn attempt_part(
+        &self,
+        delivery: &ChannelDelivery,
+        part: &DeliveryPart,
+        begun: &DeliveryState,
+        target: &ChannelTarget,
+    ) -> Result<u32, DeliveryError> {
+        let parts = &self.shared.parts;
+        let capabilities = target.adapter.capabilities();
+        let patience = if capabilities.receive { PATIENT_ATTEMPTS } else { 0 };
+        let max_attempts = parts.retry.max_attempts.max(patience);
+        let (mut attempts, mut may_repeat) = (begun.attempts(), begun.may_repeat());
         loop {
             attempts += 1;
             let attempting = DeliveryState::Attempting { attempts, may_repeat };
             // Recorded before the attempt: after a crash, it counts as one that may have arrived.
             parts.ledger.set(&delivery.id, &attempting).await?;
-            let message = outgoing_message(&delivery, may_repeat);
-            let error = match target.adapter.send(&target.chat, &message).await {
-                Ok(_sent) => {
-                    let delivered = DeliveryState::Delivered { attempts };
-                    return Ok(parts.ledger.set(&delivery.id, &delivered).await?);
-                }
-                Err(error) => error,
+            let Err(error) = send_part(target, part, may_repeat && !capabilities.idempotent).await
+            else {
+                return Ok(attempts);
             };
             may_repeat |= error.kind == SendErrorKind::Unknown;
-            if error.kind == SendErrorKind::Refused || attempts >= parts.retry.max_attempts {
-                return Err(give_up(parts, &delivery, attempts, &error.message).await?);
+            if error.kind == SendErrorKind::Refused || attempts >= max_attempts {
+                return Err(give_up(parts, delivery, attempts, &error.message).await?);
             }
             let pending = DeliveryState::Pending { attempts, may_repeat };
             parts.ledger.set(&delivery.id, &pending).await?;
@@ -257,15 +328,6 @@ async fn give_up(
     let failed = DeliveryState::Failed { attempts, error: Arc::clone(&error) };
     parts.ledger.set(&delivery.id, &failed).await?;
     Ok(DeliveryError::Failed(error))
-}
-
-fn outgoing_message(delivery: &ChannelDelivery, may_repeat: bool) -> OutgoingMessage {
-    let text = if may_repeat {
-        format!("{REPEAT_MARK}{}", delivery.text).into()
-    } else {
-        Arc::clone(&delivery.text)
-    };
-    OutgoingMessage { id: Arc::clone(&delivery.id), text, may_repeat, buttons: Vec::new() }
 }
 
 fn retry_delay(retry: RetryPolicy, attempts: u32, error: &SendError) -> Duration {

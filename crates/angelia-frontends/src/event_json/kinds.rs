@@ -275,7 +275,7 @@ impl From<&Outcome> for FinishedJson {
 }
 
 impl FinishedJson {
-    /// Returns `None` for an unknown status, and for a status without what belongs to it.
+    /// Returns `None` for an unknown status, and for a status without its required fields.
     pub(super) fn into_outcome(self) -> Option<Outcome> {
         let status = match &*self.status {
             "completed" => TurnStatus::Completed,

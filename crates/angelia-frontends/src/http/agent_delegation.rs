@@ -1,4 +1,4 @@
-//! Where the session of an agent may hand work.
+//! Decides to which profiles the session of an agent may hand work.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use angelia_core::{
     ports::BoxFuture,
 };
 
-/// Decides where a session may hand work. The program with the configuration implements it.
+/// Decides on the delegation of a session. The program with the configuration implements it.
 pub trait AgentDelegation: Send + Sync + 'static {
     /// Returns whether `session` is `top` itself, or was started by delegation from it.
     fn is_within(&self, session: SessionId, top: SessionId)
@@ -24,10 +24,10 @@ pub trait AgentDelegation: Send + Sync + 'static {
     fn turn_limits(&self, from: SessionId) -> BoxFuture<'_, Result<DelegatedTurnLimits, Failure>>;
 }
 
-/// What a delegated turn may still use of the turn that delegates it.
+/// The limits of a delegated turn, derived from the turn that delegates it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DelegatedTurnLimits {
-    /// Who pays for it.
+    /// The account that pays for the turn.
     pub charged_to: Arc<str>,
     /// A person can answer its approvals.
     pub can_ask: bool,

@@ -1,4 +1,4 @@
-//! The processes of agents, as the system sees them.
+//! The processes of agents in the system's process table.
 
 use angelia_core::model::SessionId;
 

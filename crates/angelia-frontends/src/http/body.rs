@@ -1,5 +1,5 @@
-//! Reads a request: its body as JSON and the query of its URL. Errors name the offending field. What
-//! is no character in a body becomes U+FFFD here, for every path.
+//! Reads a request: its body as JSON and the query of its URL. Errors name the offending field.
+//! Invalid characters in a body become U+FFFD here, for every path.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -31,7 +31,8 @@ const MAX_DISCARDED_BYTES: usize = 2 * MAX_BODY_BYTES;
 /// outside the threads of the runtime: it takes milliseconds, in which other callers would wait.
 const LARGE_BODY_BYTES: usize = 256 << 10;
 
-/// A fast client's body is always ready; after so much of it the other tasks of its thread run.
+/// The body of a fast client is always ready; after this much of it the other tasks of its thread
+/// run.
 const SLICE_BYTES: usize = 64 << 10;
 
 /// The time for the whole body to arrive; from this machine even the largest takes less than a
@@ -55,10 +56,11 @@ impl<T: DeserializeOwned + Send + 'static, S: Sync> FromRequest<S> for JsonBody<
     }
 }
 
-/// Extracts the body as it is.
+/// Extracts the raw body.
 pub(super) struct BodyBytes {
     bytes: Bytes,
-    /// Counts the body for its caller as long as it, or what it was decoded into, is in memory.
+    /// Counts the body for its caller as long as the body, or the data decoded from it, is in
+    /// memory.
     pub(super) reservation: Option<BodyReservation>,
 }
 
@@ -74,6 +76,11 @@ impl<S: Sync> FromRequest<S> for BodyBytes {
 }
 
 impl BodyBytes {
+    /// The body as it came, for a signature over it.
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Decodes the body, as JSON whose characters are all valid.
     pub(super) async fn decode<T: Send + 'static>(
         &self,
@@ -158,8 +165,8 @@ impl BodyReader<'_> {
         Ok(bytes.into())
     }
 
-    /// Reserves room for so much of the body. A large one needs its turn for that, so those that
-    /// wait take neither memory nor time.
+    /// Reserves room for `length` bytes of the body. A large body needs its turn first, so that
+    /// bodies that wait take neither memory nor time.
     async fn reserve(&mut self, length: usize) -> Result<(), HttpError> {
         let Some(reservation) = self.reservation.as_deref_mut() else {
             return Ok(());

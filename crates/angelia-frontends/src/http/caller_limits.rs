@@ -1,6 +1,6 @@
-//! Limits what one caller takes of the daemon: its connections, the bytes of its request bodies
-//! that are in memory, and the large bodies that are read and decoded at once. A greedy caller
-//! waits or is told to; the others do not notice it.
+//! Limits the share that one caller takes of the daemon: its connections, the bytes of its request
+//! bodies that are in memory, and the large bodies that are read and decoded at once. A greedy
+//! caller waits or is refused; the others do not notice it.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{ErrorKind, HttpError, Principal, early_errors, guard::OPEN_PATH, state::SharedState};
+use super::{ErrorKind, HttpError, Principal, early_errors, guard, state::SharedState};
 
 /// The part of all bodies that one caller may have.
 const CALLER_SHARE: usize = 4;
@@ -24,11 +24,12 @@ const CALLER_SHARE: usize = 4;
 /// more, a caller could take every processor of a small machine.
 const LARGE_BODIES_AT_ONCE: usize = 1;
 
-/// How long a large body may be read before the next one of its caller has its turn. A client that
-/// sends slowly does not hold up the others of its caller; one on this machine needs a single turn.
+/// The time for which a large body may be read before the next one of its caller gets its turn. A
+/// client that sends slowly does not hold up the others of its caller; one on this machine needs a
+/// single turn.
 const TURN_TIME: Duration = Duration::from_millis(50);
 
-/// When a caller that was refused should try again.
+/// The time after which a caller that was refused should try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The usage of all callers and its limits. Clones share it.
@@ -199,7 +200,7 @@ impl BodyReservation {
         if self.turn_ends().is_some_and(|ends| ends > Instant::now()) {
             return;
         }
-        // Whoever asked before this body asks again goes first.
+        // Bodies that are already waiting go first.
         self.end_turn();
         // The semaphore is never closed, so this never fails.
         if let Ok(permit) = Arc::clone(&self.large_bodies).acquire_owned().await {
@@ -207,7 +208,8 @@ impl BodyReservation {
         }
     }
 
-    /// Returns when the body must let the others of its caller go first, if it has its turn.
+    /// Returns the time at which the body must let the others of its caller go first, if it has its
+    /// turn.
     pub(super) fn turn_ends(&self) -> Option<Instant> {
         self.turn.as_ref().map(|turn| turn.ends)
     }
@@ -247,8 +249,9 @@ pub(super) async fn apply(
 ) -> Response {
     let extensions = request.extensions();
     let caller = extensions.get::<Principal>().map(|principal| Arc::clone(&principal.name));
-    // The open path needs no key, so a request to it does not tell who the caller is.
-    let Some(caller) = caller.filter(|_| request.uri().path() != OPEN_PATH) else {
+    // An open path needs no key, so a request to it does not identify the caller.
+    let Some(caller) = caller.filter(|_| !guard::is_open(&request) || guard::is_hook(&request))
+    else {
         return next.run(request).await;
     };
     if let Some(connection) = extensions.get::<ConnectionCaller>()

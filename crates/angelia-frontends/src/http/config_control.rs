@@ -1,5 +1,7 @@
-//! The configuration of the daemon as clients of `/api` see it, and what the HTTP frontend needs to
-//! show and reload it.
+//! The daemon's configuration for `/api`: the types that clients see, and the interface through
+//! which the HTTP frontend shows and reloads it.
+
+use std::collections::BTreeMap;
 
 use angelia_core::ports::BoxFuture;
 use jiff::Timestamp;
@@ -16,14 +18,14 @@ use crate::event_json::time::Rfc3339;
 pub struct ConfigState {
     /// The file that the daemon follows.
     pub path: String,
-    /// When the file was last read without an error.
+    /// The time at which the file was last read without an error.
     #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub loaded_at: Timestamp,
     /// The settings of the file that are not in force yet: they wait for `angelia config reload`
     /// or for a restart.
     pub waiting: Vec<String>,
-    /// Why the file as it is now is not used; the last good one stays in force.
+    /// The reason why the present file is not used; the last good one stays in force.
     pub error: Option<String>,
 }
 
@@ -35,9 +37,12 @@ pub struct ConfigResource {
     pub state: ConfigState,
     /// Every setting with the value that is in force; the values of variables are masked.
     pub settings: Map<String, Value>,
+    /// The origin of each setting by its path: `default`, a file and line, a variable or a flag.
+    #[serde(default)]
+    pub origins: BTreeMap<String, String>,
 }
 
-/// What a reload has changed.
+/// The changes that a reload has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ConfigReload")]
 pub struct ConfigReload {
@@ -54,7 +59,13 @@ pub trait ConfigControl: Send + Sync + 'static {
     /// Returns the settings in force.
     fn settings(&self) -> Map<String, Value>;
 
-    /// Reads the file again on behalf of the owner: what waited for a confirmation takes effect.
-    /// `Err` says why the file cannot be used.
+    /// Returns the origin of each setting by its path.
+    fn origins(&self) -> BTreeMap<String, String>;
+
+    /// Reads the file if it has changed, as it is read from time to time anyway.
+    fn refresh(&self) -> BoxFuture<'_, ()>;
+
+    /// Reads the file again on behalf of the owner: settings that waited for a confirmation take
+    /// effect. `Err` gives the reason why the file cannot be used.
     fn reload(&self) -> BoxFuture<'_, Result<ConfigReload, String>>;
 }

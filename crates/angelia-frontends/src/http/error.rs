@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::early_errors;
 use crate::event_json::ceil_seconds;
 
-/// When a caller that meets a shutdown may try again: a restart takes a few seconds.
+/// The time after which a caller that meets a shutdown may try again: a restart takes a few
+/// seconds.
 const RESTART_TIME: Duration = Duration::from_secs(5);
 
 /// `{"error":{"kind","message","hint"}}`
@@ -33,9 +34,9 @@ pub struct ErrorDetail {
     /// A [`FailureKind`], or one of `not_found`, `conflict` (too late), `busy` (try again later),
     /// `too_large`.
     pub kind: Cow<'static, str>,
-    /// What failed.
+    /// A description of the failure.
     pub message: String,
-    /// What to do about it.
+    /// Advice on how to solve it.
     pub hint: Option<String>,
 }
 
@@ -58,8 +59,8 @@ pub struct HttpError {
 pub enum ErrorKind {
     /// The turn failed.
     Failed(FailureKind),
-    /// The agent cannot be started on this machine: it is not installed, or too old. That stays so
-    /// until somebody acts.
+    /// The agent cannot be started on this machine: it is not installed, or too old. Waiting does
+    /// not help.
     NotStarted,
     /// The request cannot be served as it stands.
     Refused,
@@ -123,7 +124,7 @@ impl ErrorKind {
     pub const fn status(self) -> StatusCode {
         match self {
             // Not 401, which is about our own keys: here the agent lacks its login. Not 503, which
-            // clients repeat for minutes: an agent that is missing stays so.
+            // clients repeat for minutes, although a missing agent stays missing.
             Self::Failed(FailureKind::Auth) | Self::NotStarted => StatusCode::FAILED_DEPENDENCY,
             Self::Failed(FailureKind::RateLimited) | Self::Busy => StatusCode::TOO_MANY_REQUESTS,
             Self::Failed(FailureKind::Unavailable) | Self::Stopping => {
@@ -200,6 +201,10 @@ impl HttpError {
             .with_hint(format!("`angelia {what}s list` shows which there are"))
     }
 
+    pub(super) fn no_key(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NoKey, message)
+    }
+
     pub(super) fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed(FailureKind::Internal), message)
     }
@@ -254,7 +259,8 @@ impl From<EngineError> for HttpError {
             EngineError::Store(
                 StoreError::Held(_) | StoreError::LeaseLost | StoreError::Conflict,
             ) => ErrorKind::SessionHeld,
-            EngineError::NotRunning
+            EngineError::TurnRunning
+            | EngineError::NotRunning
             | EngineError::KeyReused(_)
             | EngineError::NotPending
             | EngineError::Store(StoreError::TurnFinished) => ErrorKind::Conflict,
@@ -307,9 +313,9 @@ impl fmt::Display for HttpError {
 
 impl std::error::Error for HttpError {}
 
-pub(super) async fn no_such_path(request: Request) -> Response {
+pub(super) fn no_such_path(request: &Request) -> Response {
     let message = format!("there is nothing at {}", request.uri().path());
-    early_errors::error_response(&request, HttpError::new(ErrorKind::NotFound, message))
+    early_errors::error_response(request, HttpError::new(ErrorKind::NotFound, message))
 }
 
 pub(super) async fn wrong_method(request: Request) -> Response {

@@ -4,22 +4,40 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use angelia_core::model::AuditActor;
+use angelia_core::model::{AuditActor, BrowserRecord};
 use axum::{
+    body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, header, uri::Authority},
     middleware::Next,
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
+use futures_util::StreamExt as _;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    ApiState, ErrorKind, HttpError, Principal, TERMINAL_HEADER, early_errors, reach,
+    ApiState, ErrorKind, HttpError, Principal, TERMINAL_HEADER, early_errors, page, reach,
     state::SharedState,
 };
 use crate::socket::{LocalCaller, Peer, TcpPeer};
 
-/// The path that anybody may ask for, without a token.
-pub(super) const OPEN_PATH: &str = "/healthz";
+/// Returns whether anybody may ask for this, without a token: whether the daemon lives, the files of the
+/// page, which show nothing by themselves, the path at which a code becomes a token, and the webhooks,
+/// whose handler checks their signature.
+pub(super) fn is_open(request: &Request) -> bool {
+    let path = request.uri().path();
+    match *request.method() {
+        Method::GET => path == "/healthz" || page::is_public(request),
+        Method::HEAD => page::is_public(request),
+        Method::POST => path == "/api/login" || is_hook(request),
+        _ => false,
+    }
+}
+
+/// Returns whether a request is for a webhook.
+pub(super) fn is_hook(request: &Request) -> bool {
+    request.uri().path().starts_with("/hooks/")
+}
 
 /// The connection that a request came in on.
 #[derive(Clone, Debug)]
@@ -29,8 +47,8 @@ pub enum ConnectionSource {
 }
 
 impl ConnectionSource {
-    /// Returns whether the owner sits at a terminal behind this request: our own client says so,
-    /// over the socket that only the owner can open, and it is not an agent's process.
+    /// Returns whether the owner sits at a terminal behind this request: our own client states it,
+    /// over the socket that only the owner can open, and the client is not an agent's process.
     pub(super) async fn is_terminal(&self, headers: &HeaderMap) -> bool {
         match self {
             Self::Tcp(_) => false,
@@ -40,7 +58,7 @@ impl ConnectionSource {
         }
     }
 
-    /// Returns who acts through this connection, for the audit.
+    /// Returns the actor behind this connection, for the audit.
     pub(super) async fn audit_actor(&self) -> AuditActor {
         match (self.caller().await, self) {
             (LocalCaller::Agent(marks), _) => {
@@ -66,14 +84,32 @@ pub(super) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let admitted = match admit(&state, &request) {
+    let browser = find_browser(&state, request.headers()).await;
+    let mut admitted = admit(&state, &request, browser.clone());
+    // The key may have been made a moment ago.
+    if is_unknown_key(&admitted, request.headers()) {
+        state.config.refresh().await;
+        admitted = admit(&state, &request, browser);
+    }
+    let admitted = match admitted {
         Ok(principal) => reach::check(&state, &mut request, &principal).await.map(|()| principal),
         Err(error) => Err(error),
     };
     match admitted {
         Ok(principal) => {
+            let browser = principal.browser.clone();
             request.extensions_mut().insert(principal);
-            next.run(request).await
+            match browser {
+                None => next.run(request).await,
+                Some(browser) => {
+                    state.logins.note_use(&browser).await;
+                    let response = next.run(request).await;
+                    match state.logins.revocation(browser.id).await {
+                        Ok(revoked) => end_stream_when(revoked, response),
+                        Err(error) => HttpError::from(error).into_response(),
+                    }
+                }
+            }
         }
         Err(error) => {
             tracing::debug!(path = request.uri().path(), %error, "request refused");
@@ -82,8 +118,40 @@ pub(super) async fn authenticate(
     }
 }
 
+/// Ends a stream of events with the rights of the browser that follows it.
+fn end_stream_when(revoked: CancellationToken, response: Response) -> Response {
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    if content_type.is_none_or(|kind| kind != "text/event-stream") {
+        return response;
+    }
+    response.map(|body| {
+        let data = body.into_data_stream();
+        Body::from_stream(data.take_until(revoked.cancelled_owned()))
+    })
+}
+
+/// Returns the browser whose token a request offers, if it is signed in.
+async fn find_browser(state: &ApiState, headers: &HeaderMap) -> Option<BrowserRecord> {
+    for token in offered_tokens(headers) {
+        if let Some(browser) = state.logins.find(token).await {
+            return Some(browser);
+        }
+    }
+    None
+}
+
+/// Returns whether a request was refused although it has a token.
+fn is_unknown_key(admitted: &Result<Principal, HttpError>, headers: &HeaderMap) -> bool {
+    let is_refused = admitted.as_ref().is_err_and(|error| error.kind == ErrorKind::NoKey);
+    is_refused && offered_tokens(headers).next().is_some()
+}
+
 /// Returns the principal of a request, if it may make this request at all.
-fn admit(state: &ApiState, request: &Request) -> Result<Principal, HttpError> {
+fn admit(
+    state: &ApiState,
+    request: &Request,
+    browser: Option<BrowserRecord>,
+) -> Result<Principal, HttpError> {
     let Some(source) = request.extensions().get::<ConnectionSource>() else {
         return Err(HttpError::internal("the listener did not attach the connection's source"));
     };
@@ -93,9 +161,12 @@ fn admit(state: &ApiState, request: &Request) -> Result<Principal, HttpError> {
             check_host(state, request, peer.local)?;
             check_origin(state, headers, Some(peer.local))?;
             let path = request.uri().path();
-            let open = request.method() == Method::GET && path == OPEN_PATH;
-            if open || offered_tokens(headers).any(|token| state.token.matches(token)) {
+            if is_open(request) || offered_tokens(headers).any(|token| state.token.matches(token)) {
                 return Ok(Principal::owner_at(source));
+            }
+            if let Some(browser) = browser {
+                check_browser(state, request, peer.local)?;
+                return Ok(Principal::owner_in(browser, source));
             }
             let models = state.models.current();
             let mut offered = offered_tokens(headers);
@@ -128,6 +199,29 @@ fn owners_only() -> HttpError {
     HttpError::new(ErrorKind::NotGranted, "this key is for the model APIs (/v1)")
         .with_code("auth")
         .with_hint("/api needs the owner's token, which is in $ANGELIA_HOME/token")
+}
+
+/// Checks a request with a browser's token: it must come from our own page, and the model APIs are for
+/// programs.
+fn check_browser(state: &ApiState, request: &Request, local: SocketAddr) -> Result<(), HttpError> {
+    let headers = request.headers();
+    let refused = |message: &str, hint: &str| {
+        Err(HttpError::new(ErrorKind::NotGranted, message).with_hint(hint))
+    };
+    if !is_owners_path(request.uri().path()) {
+        let hint = "make a key for programs with `angelia keys add`";
+        return refused("a browser's token is for /api alone", hint);
+    }
+    let is_ours = |origin: &HeaderValue| {
+        origin.to_str().is_ok_and(|origin| is_own_page(state, origin, Some(local)))
+    };
+    let mut sites = headers.get_all("sec-fetch-site").into_iter();
+    let is_same_site = |site: &HeaderValue| site == "same-origin" || site == "none";
+    if !headers.get_all(header::ORIGIN).iter().all(is_ours) || !sites.all(is_same_site) {
+        let hint = "open the page that angelia serves";
+        return refused("another page may not use a browser's token", hint);
+    }
+    Ok(())
 }
 
 /// Returns whether a path is for the owner only: it shows sessions, turns and approvals of

@@ -1,6 +1,6 @@
 //! `GET /healthz` reports that the daemon is alive, and its version. Over the Unix socket it also
-//! reports what a command must know before it uses this daemon instead of working by itself. `GET
-//! /readyz` reports whether the daemon can do its work.
+//! reports the facts by which a command decides whether to use this daemon or to work by itself.
+//! `GET /readyz` reports whether the daemon can do its work.
 
 use angelia_core::{engine::EngineError, model::FailureKind};
 use axum::{Extension, Json, extract::State};

@@ -1,9 +1,12 @@
-//! Authenticates callers and describes what they may use: the owner by the token, others by their
-//! own keys. Only hashes of keys are known here.
+//! Authenticates callers and describes their rights: the owner by the token, others by their own
+//! keys. Only hashes of keys are known here.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use angelia_core::{engine::SpendLimit, model::SessionSource};
+use angelia_core::{
+    engine::SpendLimit,
+    model::{BrowserRecord, SessionSource},
+};
 use sha2::{Digest as _, Sha256};
 
 use super::{ConnectionSource, HttpError, reach};
@@ -15,10 +18,10 @@ pub(super) const OWNER: &str = "owner";
 /// The period of `max_cost_usd_per_day`.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Stands before the name of a key in the name of its principal.
+/// The prefix of a key's name in the name of its principal.
 const KEY_PREFIX: &str = "key:";
 
-/// How many bytes of a key's hash tell it apart from other keys of the same name.
+/// The number of bytes of a key's hash that tell it apart from other keys of the same name.
 const FINGERPRINT_BYTES: usize = 8;
 
 /// A key that the owner gave to another user or program; `angelia keys add` creates it.
@@ -36,6 +39,10 @@ pub struct AccessKey {
 pub struct AccessKeys(Arc<[AccessKey]>);
 
 impl AccessKeys {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &AccessKey> {
+        self.0.iter()
+    }
+
     /// Returns the principal of a key, if it is valid. Takes the same time for every input.
     pub(super) fn authenticate(&self, offered: &[u8]) -> Option<Principal> {
         let offered: [u8; 32] = Sha256::digest(offered).into();
@@ -55,7 +62,7 @@ impl From<Vec<AccessKey>> for AccessKeys {
     }
 }
 
-/// What a principal may use over the model APIs.
+/// The rights of a principal on the model APIs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     pub profiles: AllowedModels,
@@ -66,7 +73,7 @@ pub struct Grant {
     pub max_cost_usd_per_day: Option<f64>,
 }
 
-/// What a key may use, by name.
+/// The profiles, models or providers that a key may use, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedModels {
     All,
@@ -97,6 +104,8 @@ pub struct Principal {
     pub name: Arc<str>,
     pub grant: Arc<Grant>,
     pub is_owner: bool,
+    /// The browser with which the owner is signed in, if the request is one of its page.
+    pub(in crate::http) browser: Option<Arc<BrowserRecord>>,
     /// The connection of an owner's request, by which an agent's process is told apart.
     pub(in crate::http) connection: Option<ConnectionSource>,
 }
@@ -105,6 +114,19 @@ impl Principal {
     /// The owner, over a connection that may be an agent's.
     pub(super) fn owner_at(connection: &ConnectionSource) -> Self {
         Self { connection: Some(connection.clone()), ..Self::owner() }
+    }
+
+    /// The owner, through the page in this browser.
+    pub(super) fn owner_in(browser: BrowserRecord, connection: &ConnectionSource) -> Self {
+        Self { browser: Some(Arc::new(browser)), ..Self::owner_at(connection) }
+    }
+
+    /// Returns who decides, as the record names it.
+    pub(super) fn decider(&self) -> Arc<str> {
+        match &self.browser {
+            Some(browser) => format!("{OWNER} (browser {})", browser.name).into(),
+            None => OWNER.into(),
+        }
     }
 
     pub fn owner() -> Self {
@@ -117,6 +139,7 @@ impl Principal {
                 max_cost_usd_per_day: None,
             }),
             is_owner: true,
+            browser: None,
             connection: None,
         }
     }
@@ -152,7 +175,7 @@ impl Principal {
         caller == self.recorded_name().as_deref()
     }
 
-    /// Returns what the turns of this principal may cost; `None`: they are not limited.
+    /// Returns the spending limit of this principal's turns; `None`: they are not limited.
     pub(super) fn spend_limit(&self) -> Option<SpendLimit> {
         let usd = self.grant.max_cost_usd_per_day?;
         Some(SpendLimit { usd, period: DAY })
@@ -170,6 +193,7 @@ impl Principal {
             .into(),
             grant: Arc::new(key.grant.clone()),
             is_owner: false,
+            browser: None,
             connection: None,
         }
     }

@@ -121,7 +121,7 @@ fn write_engine_metrics(text: &mut Exposition, gauges: &Gauges) {
     text.gauge("angelia_approvals_pending", "Approvals awaiting a decision.", gauges.approvals);
 }
 
-/// Writes what the finished turns used and how fast they answered.
+/// Writes the usage and the latency of the finished turns.
 fn write_executor_metrics(text: &mut Exposition, executors: &[(Arc<str>, ExecutorTotals)]) {
     let name = "angelia_tokens_total";
     text.family(name, "counter", "Tokens of finished turns, by executor and kind.");

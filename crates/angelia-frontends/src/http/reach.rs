@@ -1,6 +1,6 @@
-//! What the process of an agent may reach over HTTP, route by route. Agents run as the owner's
-//! user, and can read the owner's token, so the socket and the token alone make nobody the owner
-//! (`docs/design/0014-local-identities.md`).
+//! Limits the routes that the process of an agent may use over HTTP. Agents run as the owner's
+//! user, and can read the owner's token, so neither the socket nor the token alone proves that the
+//! owner is calling (`docs/design/0014-local-identities.md`).
 
 use std::{
     collections::HashMap,
@@ -18,14 +18,15 @@ use axum::{
 
 use super::{
     AgentDelegation, ApiState, ConnectionSource, DelegatedTurnLimits, ErrorKind, HttpError,
-    Principal,
+    Principal, page,
 };
 use crate::socket::{AgentSessions, LocalCaller};
 
-/// Who may use a route besides the owner.
+/// The callers that may use a route besides the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RouteReach {
-    /// Says nothing about sessions: every caller, who is not even identified.
+    /// The route reveals nothing about sessions, so it is open to every caller, without
+    /// identification.
     Everyone,
     /// An agent, for its own session and for those it delegated to.
     OwnSession,
@@ -34,26 +35,39 @@ enum RouteReach {
     /// The same for the session of a turn.
     OwnTurn,
     DelegatedTurn,
-    /// An agent; the handler checks what it asks for.
+    /// An agent; the handler checks the content of the request.
     AnyAgent,
     Owner,
-    /// The owner at this machine: a decision needs more than a token.
+    /// The owner at this machine: a decision needs more than a token. A browser that the owner has
+    /// signed in may be elsewhere: its code came from this machine.
     LocalOwner,
+    /// The owner at this machine, and no page in a browser.
+    OwnersProgram,
 }
 
-/// Returns who may use a route. A route that is not listed is the owner's.
+impl RouteReach {
+    const fn is_owners(self) -> bool {
+        matches!(self, Self::Owner | Self::LocalOwner | Self::OwnersProgram)
+    }
+}
+
+/// Returns the reach of a route. A route that is not listed is the owner's.
 fn route_reach(method: &Method, path: &str) -> RouteReach {
     let method = if method == Method::HEAD { "GET" } else { method.as_str() };
     match (method, path) {
         (
             "GET",
             "/healthz" | "/readyz" | "/metrics" | "/openapi.json" | "/" | "/api/hello"
-            | "/v1/models" | "/v1/models/{*id}",
+            | "/v1/models" | "/v1/models/{*id}" | page::FILES_PATH,
         )
         // In agent mode `dialect` identifies the caller; model mode reaches nothing here.
         | (
             "POST",
-            "/v1/messages" | "/v1/messages/count_tokens" | "/v1/chat/completions" | "/v1/responses",
+            "/v1/messages" | "/v1/messages/count_tokens" | "/v1/chat/completions" | "/v1/responses"
+            // The code is the right to use it.
+            | "/api/login"
+            // The signature decides.
+            | "/hooks/{name}",
         ) => RouteReach::Everyone,
         ("GET", "/api/profiles" | "/api/executors" | "/api/bus/endpoints" | "/api/turns")
         | ("POST", "/api/sessions" | "/api/bus/messages") => RouteReach::AnyAgent,
@@ -63,8 +77,9 @@ fn route_reach(method: &Method, path: &str) -> RouteReach {
         ("POST", "/api/turns/{turn}/interrupt" | "/api/turns/{turn}/steer") => {
             RouteReach::DelegatedTurn
         }
-        ("POST", "/api/approvals/{approval}" | "/api/config/reload" | "/api/restart") => {
-            RouteReach::LocalOwner
+        ("POST", "/api/approvals/{approval}") => RouteReach::LocalOwner,
+        ("POST", "/api/config/reload" | "/api/restart" | "/api/login/codes") => {
+            RouteReach::OwnersProgram
         }
         _ => RouteReach::Owner,
     }
@@ -85,7 +100,8 @@ pub(super) async fn check(
         return Ok(());
     };
     let mut reach = route_reach(request.method(), path.as_str());
-    // Whoever holds a turn interrupts it by going away.
+    // A client that holds a turn interrupts it by disconnecting, so holding needs the same right as
+    // interrupting.
     let holds = request.uri().query().is_some_and(|query| query.contains("hold"));
     if reach == RouteReach::OwnTurn && holds {
         reach = RouteReach::DelegatedTurn;
@@ -97,12 +113,18 @@ pub(super) async fn check(
         return Err(HttpError::internal("the listener did not attach the connection's source"));
     };
     match source.caller().await {
-        LocalCaller::Remote if reach == RouteReach::LocalOwner => Err(not_local()),
+        _ if reach == RouteReach::OwnersProgram && principal.browser.is_some() => {
+            Err(not_for_pages())
+        }
+        LocalCaller::Remote
+            if reach == RouteReach::OwnersProgram
+                || (reach == RouteReach::LocalOwner && principal.browser.is_none()) =>
+        {
+            Err(not_local())
+        }
         LocalCaller::Owner | LocalCaller::Remote => Ok(()),
         LocalCaller::Unidentified => Err(unidentified()),
-        LocalCaller::Agent(_) if matches!(reach, RouteReach::Owner | RouteReach::LocalOwner) => {
-            Err(owner_only())
-        }
+        LocalCaller::Agent(_) if reach.is_owners() => Err(owner_only()),
         LocalCaller::Agent(marks) => {
             let agent = AgentCaller::find(&state.agents, &marks)?;
             agent.check(state, reach, path_id(request)).await?;
@@ -139,7 +161,9 @@ impl AgentCaller {
     async fn check(&self, state: &ApiState, reach: RouteReach, id: &str) -> Result<(), HttpError> {
         let session = match reach {
             RouteReach::Everyone | RouteReach::AnyAgent => return Ok(()),
-            RouteReach::Owner | RouteReach::LocalOwner => return Err(owner_only()),
+            RouteReach::Owner | RouteReach::LocalOwner | RouteReach::OwnersProgram => {
+                return Err(owner_only());
+            }
             RouteReach::OwnSession | RouteReach::DelegatedSession => {
                 id.parse().map_err(|_| not_reached())?
             }
@@ -227,7 +251,7 @@ impl AgentCaller {
 /// More sessions than agents create before they submit their first turns.
 const MAX_CREATED: usize = 4096;
 
-/// Decides what agents may reach.
+/// Decides which routes and sessions agents may reach.
 pub struct AgentAccess {
     sessions: Arc<dyn AgentSessions>,
     delegation: Arc<dyn AgentDelegation>,
@@ -287,7 +311,8 @@ fn unknown_session() -> HttpError {
     )
 }
 
-/// The refusal of a process that is not seen: it may be the owner's, so it is not called an agent's.
+/// The refusal of a process that cannot be identified. It may be the owner's, so the message does
+/// not call it an agent's.
 pub(super) fn unidentified() -> HttpError {
     not_granted(
         "cannot tell which process is asking",
@@ -300,6 +325,13 @@ fn not_local() -> HttpError {
     not_granted(
         "a decision needs the owner at this machine",
         "decide it over the Unix socket or over loopback, with `angelia approvals`",
+    )
+}
+
+fn not_for_pages() -> HttpError {
+    not_granted(
+        "a page in a browser cannot do this",
+        "do it in a terminal: pages read the configuration, and do not change it",
     )
 }
 

@@ -1,5 +1,6 @@
-//! Sessions, turns and approvals as clients of `/api` see them. Our own client reads the same
-//! types, so that a command prints the same whether a daemon or the command itself did the work.
+//! The JSON types of sessions, turns and approvals for clients of `/api`. Our own client reads the
+//! same types, so that a command prints the same whether a daemon or the command itself did the
+//! work.
 
 mod approval;
 mod schedule;
@@ -8,8 +9,11 @@ mod status;
 use std::path::PathBuf;
 
 use angelia_core::{
-    engine::{SteerOutcome, SubmittedTurn},
-    model::{Content, SessionId, SessionRecord, SessionSummary, TurnId, TurnRecord, TurnState},
+    engine::{SteerOutcome, SubmittedTurn, TurnActivity},
+    model::{
+        Content, LatestTurn, SessionId, SessionRecord, SessionSummary, TurnId, TurnRecord,
+        TurnState,
+    },
     ports::{ExecutorHealth, LoginState, ProfileSummary, Profiles},
 };
 use jiff::Timestamp;
@@ -21,8 +25,8 @@ pub use self::{
     approval::{ApprovalResource, ApprovalSession, ResolutionResource},
     schedule::{OccurrenceResource, ScheduleResource},
     status::{
-        AgentResource, BusStatusResource, DaemonResource, QuotaResource, SearchResource,
-        StatusResource, UsageResource,
+        AgentResource, BusStatusResource, ChannelResource, DaemonResource, PairingCodeResource,
+        QuotaResource, SearchResource, StatusResource, UsageResource,
     },
 };
 pub use super::api::AuditResource;
@@ -43,7 +47,7 @@ impl<T> ResourceList<T> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Session")]
 pub struct SessionResource {
     #[serde(with = "As::<DisplayFromStr>")]
@@ -56,8 +60,8 @@ pub struct SessionResource {
     /// The owner's name for it.
     #[serde(default)]
     pub name: Option<String>,
-    /// Where it was begun: `terminal`, `http`, `key:NAME`, `bus:ENDPOINT`, `editor`, `bridge`,
-    /// `agent`, `schedule`, `adopted:EXECUTOR`.
+    /// The frontend through which it was begun: `terminal`, `http`, `key:NAME`, `bus:ENDPOINT`,
+    /// `editor`, `bridge`, `agent`, `schedule`, `adopted:EXECUTOR`.
     #[serde(default)]
     pub source: Option<String>,
     /// The first words of the person.
@@ -66,6 +70,13 @@ pub struct SessionResource {
     /// The status of its newest turn.
     #[serde(default)]
     pub status: Option<String>,
+    #[serde(default)]
+    pub newest_turn: Option<NewestTurnResource>,
+    #[serde(default)]
+    pub turns: u64,
+    /// Of its finished turns, as far as their cost is known.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
     pub profile: String,
     pub executor: String,
     pub mode: String,
@@ -108,6 +119,9 @@ impl From<&SessionRecord> for SessionResource {
             source: session.source.as_ref().map(ToString::to_string),
             first_words: None,
             status: None,
+            newest_turn: None,
+            turns: 0,
+            cost_usd: None,
             profile: spec.profile.to_string(),
             executor: spec.executor.to_string(),
             mode: spec.mode.as_str().to_owned(),
@@ -128,10 +142,46 @@ impl From<&SessionSummary> for SessionResource {
         Self {
             name: session.name.as_deref().map(str::to_owned),
             first_words: session.first_words.as_deref().map(str::to_owned),
-            status: session.status.as_deref().map(str::to_owned),
+            status: session.newest_turn.as_ref().map(|turn| turn.status.to_string()),
+            newest_turn: session.newest_turn.as_ref().map(Into::into),
+            turns: session.turns,
+            cost_usd: session.cost_usd,
             ..Self::from(&session.record)
         }
     }
+}
+
+/// The newest turn of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "NewestTurn")]
+pub struct NewestTurnResource {
+    #[serde(with = "As::<DisplayFromStr>")]
+    #[schemars(with = "String")]
+    pub id: TurnId,
+    pub status: String,
+    /// When it was submitted.
+    #[serde(with = "As::<Rfc3339>")]
+    #[schemars(with = "String")]
+    pub at: Timestamp,
+}
+
+impl From<&LatestTurn> for NewestTurnResource {
+    fn from(turn: &LatestTurn) -> Self {
+        Self { id: turn.id, status: turn.status.to_string(), at: turn.created_at }
+    }
+}
+
+/// A timeout that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Clock")]
+pub struct ClockResource {
+    /// The state that it limits: `streaming`, `running Bash` …
+    pub name: String,
+    /// The setting of the profile.
+    pub setting: String,
+    #[serde(with = "As::<Rfc3339>")]
+    #[schemars(with = "String")]
+    pub fires_at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -165,6 +215,26 @@ pub struct TurnResource {
     #[serde(with = "As::<Option<Rfc3339>>")]
     #[schemars(with = "Option<String>")]
     pub resumes_at: Option<Timestamp>,
+    /// The timeout that expires next, while the turn runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockResource>,
+    /// The end of the answer so far, while the turn runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_words: Option<String>,
+}
+
+impl TurnResource {
+    /// Adds what the turn does now.
+    #[must_use]
+    pub fn with_activity(self, activity: Option<TurnActivity>) -> Self {
+        let Some(TurnActivity { clock, last_words }) = activity else { return self };
+        let clock = clock.map(|clock| ClockResource {
+            name: clock.name,
+            setting: clock.setting.to_owned(),
+            fires_at: clock.fires_at,
+        });
+        Self { clock, last_words, ..self }
+    }
 }
 
 /// A part of a turn's input.
@@ -209,6 +279,8 @@ impl From<&TurnRecord> for TurnResource {
                 TurnState::Parked { resumes_at } => Some(resumes_at),
                 _ => None,
             },
+            clock: None,
+            last_words: None,
         }
     }
 }
@@ -234,7 +306,7 @@ impl AcceptedTurnResource {
     }
 }
 
-/// What became of input for a running turn.
+/// The result of sending input to a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 #[schemars(rename = "Steered")]
@@ -289,7 +361,7 @@ pub struct ExecutorResource {
     pub path: Option<PathBuf>,
     /// `in`, `out`, `unknown`, `not_needed`.
     pub login: String,
-    /// Who pays for the usage, if the agent reports it.
+    /// The payment lane, if the agent reports it.
     pub lane: Option<String>,
     #[schemars(schema_with = "shapes::failure")]
     pub problem: Option<FailureJson>,

@@ -7,7 +7,7 @@ use axum::http::{HeaderName, header};
 pub(super) const HEADERS: [(HeaderName, &str); 3] = [
     (header::CONTENT_TYPE, "text/event-stream"),
     (header::CACHE_CONTROL, "no-store"),
-    // For proxies that would otherwise collect the stream before they pass it on.
+    // For proxies that would otherwise buffer the stream before they pass it on.
     (HeaderName::from_static("x-accel-buffering"), "no"),
 ];
 

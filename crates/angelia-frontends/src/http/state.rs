@@ -7,12 +7,16 @@ use axum::extract::State;
 use sha2::{Digest, Sha256};
 
 use super::{
-    AgentAccess, AgentProcesses, BusApi, CallerLimits, ConfigControl, DaemonInfo, RestartRequests,
+    AgentAccess, AgentProcesses, BrowserLogins, BusApi, CallerLimits, ChangeFeed, ConfigControl,
+    DaemonInfo, RestartRequests,
     dialect::{LiveModels, RecentRequests},
     keys,
     metrics::Metrics,
 };
-use crate::chat::DeliveryQueue;
+use crate::{
+    chat::{ChatHost, DeliveryQueue},
+    hooks_in::HooksIn,
+};
 
 /// The state as handlers extract it.
 pub(super) type SharedState = State<Arc<ApiState>>;
@@ -22,21 +26,25 @@ pub struct ApiState {
     pub engine: Engine,
     pub profiles: Arc<dyn Profiles>,
     pub token: OwnerToken,
-    /// What agents' own processes may reach.
+    /// The browsers that the owner is signed in with.
+    pub logins: BrowserLogins,
+    /// Streams changes to the clients that follow them.
+    pub feed: ChangeFeed,
+    /// Decides what agents' own processes may reach.
     pub agents: Arc<AgentAccess>,
     pub agent_processes: Arc<dyn AgentProcesses>,
     pub daemon: DaemonInfo,
     /// The version of this program.
     pub version: Arc<str>,
-    /// The hash of where the configuration comes from: the file's path, and the variables that set
-    /// keys. A command that was given others itself must not use this daemon.
+    /// The hash of the configuration's sources: the file's path, and the variables that set keys. A
+    /// command whose own sources differ must not use this daemon.
     pub config_sha256: Arc<str>,
     pub config: Arc<dyn ConfigControl>,
     /// Accepted `Host` names besides the loopback ones: `name`, or `name:port`.
     pub allowed_hosts: Vec<String>,
     /// Origins that may call us, as browsers write them in `Origin`.
     pub allowed_origins: Vec<String>,
-    /// The models available over `/v1`, and to whom.
+    /// The models available over `/v1`, and the callers that may use them.
     pub models: LiveModels,
     /// Recent requests to the model APIs.
     pub recent_requests: RecentRequests,
@@ -44,12 +52,16 @@ pub struct ApiState {
     pub caller_limits: CallerLimits,
     /// Runs work that outlives its request; stopped together with the listeners.
     pub tasks: TaskGroup,
-    /// Where requests to restart the daemon go.
+    /// The channel for requests to restart the daemon.
     pub restarts: RestartRequests,
     /// The bus, if this daemon has one.
     pub bus: Option<BusApi>,
     /// The channels to which the results of schedules can go; `None`: this daemon runs no schedules.
     pub delivery_queue: Option<DeliveryQueue>,
+    /// The webhooks that begin turns.
+    pub hooks: Option<HooksIn>,
+    /// The chats, if this process serves any.
+    pub chats: Option<ChatHost>,
 }
 
 impl ApiState {

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use angelia_core::{
-    model::{SessionId, TurnId},
-    ports::{BoxFuture, Store, StoreError},
+    model::SessionId,
+    ports::{BoxFuture, DelegateProfile, DelegateResult, Store, StoreError},
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ pub trait ToolBackend: Send + Sync + 'static {
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<DelegateResult, ToolCallError>>;
 
-    /// Sends a bus message. Returns a text that says whether it was delivered or queued.
+    /// Sends a bus message. Returns a text that reports whether it was delivered or queued.
     fn bus_send(&self, message: BusSendArgs) -> BoxFuture<'_, Result<String, ToolCallError>>;
 
     fn bus_status(&self) -> BoxFuture<'_, Result<String, ToolCallError>>;
@@ -38,15 +38,7 @@ pub trait ToolBackend: Send + Sync + 'static {
     fn bus_info(&self) -> BoxFuture<'_, Result<String, ToolCallError>>;
 }
 
-/// A profile that the caller may delegate to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DelegateProfile {
-    pub name: Arc<str>,
-    /// A few words about the profile.
-    pub about: String,
-}
-
-/// The store, and how much of it the caller may see.
+/// The store, limited to the records that the caller may see.
 pub struct VisibleRecords {
     pub store: Arc<dyn Store>,
     pub visibility: Visibility,
@@ -69,18 +61,7 @@ pub enum Visibility {
     SessionTree(SessionId),
 }
 
-/// The end of a delegated turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DelegateResult {
-    pub session: SessionId,
-    pub turn: TurnId,
-    pub status: &'static str,
-    pub text: String,
-    /// Why the turn failed; `text` is then a partial answer.
-    pub failure: Option<String>,
-}
-
-/// Why a tool call failed, and what to do about it.
+/// The reason why a tool call failed, with advice on what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default())]
 pub struct ToolCallError {
@@ -109,14 +90,20 @@ impl From<StoreError> for ToolCallError {
 /// Reports the progress of a running turn. Reports that the client does not take in time are
 /// dropped.
 #[derive(Clone, Debug)]
-pub struct ProgressReporter(mpsc::Sender<String>);
+pub struct ProgressReporter(Option<mpsc::Sender<String>>);
 
 impl ProgressReporter {
     pub(super) fn new(sender: mpsc::Sender<String>) -> Self {
-        Self(sender)
+        Self(Some(sender))
+    }
+
+    /// Nobody wants to know.
+    pub const fn silent() -> Self {
+        Self(None)
     }
 
     pub fn report(&self, what: impl Into<String>) {
-        let _too_fast = self.0.try_send(what.into());
+        let Some(sender) = &self.0 else { return };
+        let _too_fast = sender.try_send(what.into());
     }
 }

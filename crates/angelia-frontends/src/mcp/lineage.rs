@@ -1,6 +1,6 @@
 //! Finds the session that delegated to another. A turn that an agent delegated is recorded with
-//! that agent's session as its caller; this gives the nesting depth of a session, and what an agent
-//! may see.
+//! that agent's session as its caller; from this follow the nesting depth of a session, and the
+//! sessions that an agent may see.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use angelia_core::{
 /// The limit on nested delegation, from one agent to the next.
 pub const MAX_DELEGATION_DEPTH: usize = 3;
 
-/// In a turn's `caller`, stands before the id of the session that delegated the turn.
+/// The prefix of the delegating session's id in a turn's `caller`.
 const CALLER_PREFIX: &str = "session:";
 
-/// Limits how many of the newest turns are searched for a running one.
+/// The number of the newest turns that are searched for a running one.
 const MAX_SCANNED_TURNS: usize = 64;
 
 /// Returns the `caller` of a turn that this session delegated.
@@ -37,7 +37,7 @@ pub async fn current_turn(
     Ok(find_current(store.turns(Some(session), Page::first(MAX_SCANNED_TURNS)).await?))
 }
 
-/// Returns who pays for the work that this session hands on now.
+/// Returns the account that pays for the work that this session hands on now.
 pub(crate) async fn account_of_session(
     engine: &Engine,
     session: SessionId,
@@ -46,7 +46,8 @@ pub(crate) async fn account_of_session(
     Ok(account(find_current(turns).as_ref()))
 }
 
-/// Returns who pays for the work that a turn hands on: whoever pays for the turn itself.
+/// Returns the account that pays for the work that a turn hands on: the account that pays for the
+/// turn itself.
 pub fn account(turn: Option<&TurnRecord>) -> Arc<str> {
     let account = turn.and_then(|turn| turn.options.account());
     account.cloned().unwrap_or_else(|| OWNER_ACCOUNT.into())
@@ -73,8 +74,8 @@ async fn parent_session(
     Ok(turn.and_then(|turn| delegating_session(turn.options.caller.as_deref()?)))
 }
 
-/// Returns how many agents stand between this session and a person or program; at most one more
-/// than [`MAX_DELEGATION_DEPTH`].
+/// Returns the number of agents between this session and a person or program; at most one more than
+/// [`MAX_DELEGATION_DEPTH`].
 pub async fn delegation_depth(store: &dyn Store, session: SessionId) -> Result<usize, StoreError> {
     let (mut at, mut depth) = (session, 0);
     while depth <= MAX_DELEGATION_DEPTH

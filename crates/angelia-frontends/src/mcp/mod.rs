@@ -4,8 +4,8 @@
 //! - [`ToolBackend`]: the operations that the tools need from the program around them.
 //! - `tools`: the tool definitions; [`arguments`]: their arguments.
 //! - `server`: the protocol; `eof`: detects that the client has disconnected.
-//! - `records`: sessions and approvals as the tools show them; [`lineage`]: which session delegated
-//!   to which, and therefore what an agent may see and how deep it is nested.
+//! - `records`: sessions and approvals for the tools; [`lineage`]: the delegations between
+//!   sessions, from which follow the sessions that an agent may see and its nesting depth.
 
 pub mod arguments;
 mod backend;
@@ -16,10 +16,7 @@ mod server;
 mod tools;
 
 pub use self::{
-    backend::{
-        DelegateProfile, DelegateResult, ProgressReporter, ToolBackend, ToolCallError, Visibility,
-        VisibleRecords,
-    },
+    backend::{ProgressReporter, ToolBackend, ToolCallError, Visibility, VisibleRecords},
     server::serve,
 };
 

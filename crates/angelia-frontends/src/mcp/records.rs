@@ -1,5 +1,4 @@
-//! Sessions and approvals as the tools show them: a page at a time, and never more than a model can
-//! read.
+//! Sessions and approvals for the tools: a page at a time, and never more than a model can read.
 
 use angelia_core::{
     model::{ApprovalRecord, SessionId, SessionSummary, TurnId, TurnRecord},
@@ -22,12 +21,12 @@ const MAX_TURNS: usize = 20;
 
 /// The limit on a text in a list, in bytes.
 const MAX_LISTED_TEXT_BYTES: usize = 2_000;
-/// The limit on one page of the answer that was asked for, in bytes.
+/// The limit on one page of the requested answer, in bytes.
 const ANSWER_PAGE_BYTES: usize = 20_000;
 
-/// Limits how many records are read at once in the search for those that the caller may see.
+/// The number of records that are read at once in the search for those that the caller may see.
 const SCAN_BATCH: usize = 100;
-/// Limits how many such batches are read for one page.
+/// The number of such batches that are read for one page.
 const MAX_SCAN_BATCHES: usize = 10;
 
 impl VisibleRecords {
@@ -181,7 +180,7 @@ fn parse_cursor(before: Option<&str>) -> Result<Option<Uuid>, ToolCallError> {
     before.map(str::parse).transpose().map_err(wrong)
 }
 
-/// Returns a turn as lists show it.
+/// Returns a turn with the fields of lists.
 fn turn_summary(turn: &TurnRecord) -> Value {
     let turn = resources::TurnResource::from(turn);
     let input: Vec<String> = turn

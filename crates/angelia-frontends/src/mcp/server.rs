@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use angelia_core::ports::DelegateResult;
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -19,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DelegateResult, ProgressReporter, SERVER_NAME, ToolBackend, ToolCallError,
+    ProgressReporter, SERVER_NAME, ToolBackend, ToolCallError,
     arguments::{self, DelegateArgs, NoArgs},
     eof::EofReader,
     tools,
@@ -28,7 +29,7 @@ use super::{
 const INSTRUCTIONS: &str = "Angelia drives coding agents on this machine. `delegate` hands a task \
      to another of them; the rest shows what they did and sends messages on their bus.";
 
-/// Limits how many progress reports of a running turn may wait for the client.
+/// The number of progress reports of a running turn that may wait for the client.
 const MAX_QUEUED_PROGRESS: usize = 16;
 
 /// Serves one client until it disconnects or `ended` is cancelled. When the client disconnects,

@@ -1,12 +1,12 @@
 //! The tool definitions.
 
+use angelia_core::ports::DelegateProfile;
 use rmcp::model::{Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::{
-    DelegateProfile,
-    arguments::{BusSendArgs, DelegateArgs, NoArgs, PageArgs, ShowSessionArgs, arguments_schema},
+use super::arguments::{
+    BusSendArgs, DelegateArgs, NoArgs, PageArgs, ShowSessionArgs, arguments_schema,
 };
 
 pub(super) const DELEGATE: &str = "delegate";
@@ -17,8 +17,8 @@ pub(super) const BUS_SEND: &str = "bus_send";
 pub(super) const BUS_STATUS: &str = "bus_status";
 pub(super) const BUS_INFO: &str = "bus_info";
 
-/// Returns all tools. The result depends on the profile alone, not on what is running: providers
-/// cache the tool definitions as part of the prompt.
+/// Returns all tools. The result depends on the profile alone, not on the running turns, because
+/// providers cache the tool definitions as part of the prompt.
 pub(super) fn all_tools(delegates: &[DelegateProfile]) -> Vec<Tool> {
     vec![
         delegate_tool(delegates),

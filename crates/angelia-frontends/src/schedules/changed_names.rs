@@ -1,5 +1,5 @@
-//! The names of changed files in a prompt. Anybody who can create a file chooses its name, so a name
-//! is data: a quoted string in a marked block that no name can end.
+//! The names of changed files in a prompt. Every user who can create a file chooses its name, so a
+//! name is data: a quoted string in a marked block that no name can end.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -24,7 +24,7 @@ pub fn prompt_with_names(prompt: &str, names: &[PathBuf]) -> String {
     text
 }
 
-/// Quotes a name as JSON. Everything is escaped that could end the block, or hide what it is.
+/// Quotes a name as JSON. Escapes every character that could end the block, or hide its content.
 fn quote(name: &str) -> String {
     let mut quoted = "\"".to_owned();
     for char in name.chars() {

@@ -1,4 +1,5 @@
-//! Claims what is due by changed files. Files are polled; `docs/design/0028-schedules.md` says why.
+//! Claims occurrences that are due because files have changed. Files are polled;
+//! `docs/design/0028-schedules.md` gives the reason.
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
@@ -16,16 +17,16 @@ use super::{
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Polling takes at most one part of this many of the time.
+/// Polling takes at most one part in this many of the time.
 const MAX_SHARE: u32 = 50;
 
 #[derive(Default)]
 struct WatchedSchedule {
     /// `None`: the files could not be read yet.
     files: Option<WatchedFiles>,
-    /// Its turn ran when the files were read last.
+    /// The schedule's turn was running when the files were read last.
     was_running: bool,
-    /// Why the files could not be read last.
+    /// The error of the last read.
     error: Option<String>,
 }
 
@@ -59,7 +60,7 @@ impl Scheduler {
         }
     }
 
-    /// Looks at the files of one schedule, and begins its turn if they have changed.
+    /// Checks the files of one schedule, and begins its turn if they have changed.
     async fn look(&self, summary: ScheduleSummary, entry: &mut WatchedSchedule) {
         let ScheduleSummary { record, last } = summary;
         let Trigger::Watch(path) = &record.trigger else { return };
@@ -76,7 +77,8 @@ impl Scheduler {
         entry.error = None;
         let now = self.parts.engine.now();
         let is_running = last.as_ref().is_some_and(Occurrence::is_open);
-        // Also what was written between the last look and the end of the turn is the turn's own.
+        // Files that were written between the last check and the end of the turn are the turn's
+        // own, too.
         let is_own = is_running || entry.was_running;
         entry.was_running = is_running;
         let changed = match &mut entry.files {
@@ -103,7 +105,7 @@ impl Scheduler {
         };
         match self.parts.engine.advance_schedule(claim).await {
             Ok(true) => {
-                // Until the next look shows that it runs.
+                // Set until the next check shows that it runs.
                 entry.was_running = true;
                 let prompt = prompt_with_names(&record.prompt, &names);
                 self.spawn_run(record, occurrence, |run| run.start(prompt));

@@ -7,11 +7,12 @@
 //!                                     └── the next one ◀── end ┘
 //! ```
 //!
-//! - [`Scheduler`]: claims what is due by time, and takes up what was left.
-//! - `file_loop`: claims what is due by changed files.
+//! - [`Scheduler`]: claims occurrences that are due by time, and resumes those that a killed
+//!   process left.
+//! - `file_loop`: claims occurrences that are due by changed files.
 //! - `occurrence_run`: runs the turn of a claimed occurrence, and records its end.
-//! - [`ResultDelivery`]: sends the result; `check_result_target` says whether one could be sent.
-//! - `changed_names`: tells the agent which files have changed. Pure.
+//! - [`ResultDelivery`]: sends the result; `check_result_target` checks whether one could be sent.
+//! - `changed_names`: lists the changed files for the agent. Pure.
 
 mod changed_names;
 mod file_loop;

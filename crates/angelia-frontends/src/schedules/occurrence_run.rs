@@ -25,15 +25,16 @@ const RETRY_DELAYS: [Duration; 3] =
 /// The pause before another attempt to write to the store.
 const WRITE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// How long the turn of an occurrence is found by its key. The occurrence itself is claimed for good.
+/// The time for which the turn of an occurrence is found by its key. The occurrence itself is
+/// claimed for good.
 const KEY_LIFETIME: Duration = Duration::from_hours(30 * 24);
 
-/// What is recorded of an occurrence whose process was killed between its claim and its turn.
+/// The note on an occurrence whose process was killed between its claim and its turn.
 const KILLED_NOTE: &str = "angelia was killed before the turn began; no agent got it";
 
 pub(super) struct OccurrenceRun {
     pub(super) parts: Arc<SchedulerParts>,
-    /// Has this occurrence until its end is recorded.
+    /// Contains this occurrence until its end is recorded.
     pub(super) running: RunningOccurrences,
     pub(super) schedule: ScheduleRecord,
     pub(super) occurrence: Occurrence,
@@ -60,7 +61,7 @@ impl OccurrenceRun {
         }
     }
 
-    /// Goes on with an occurrence of a process that is gone. Its turn is never submitted again.
+    /// Continues an occurrence of a process that is gone. Its turn is never submitted again.
     pub(super) async fn resume(mut self) {
         let turn = match self.occurrence.turn {
             Some(turn) => Some(turn),
@@ -116,7 +117,7 @@ impl OccurrenceRun {
     async fn submit(&self, prompt: &str) -> Result<SubmittedTurn, StartError> {
         let session = self.find_or_create_session().await?;
         let input = vec![Content::text(prompt)];
-        // Nobody is there to be asked, and the text is plain text.
+        // There is no person to ask, and nothing in the text may act as a command.
         let options = TurnOptions { can_park: true, ..TurnOptions::new(TurnOrigin::Remote) };
         let submission = Submission {
             key: Some(self.key()),
@@ -161,7 +162,7 @@ impl OccurrenceRun {
         RequestKey {
             caller: format!("schedule:{}", self.schedule.id).into(),
             key: self.occurrence.due_at.to_string().into(),
-            // A constant: the time alone names the request.
+            // A constant, because the time alone identifies the request.
             input: Some([0; 32]),
             window: KEY_LIFETIME,
         }
@@ -218,7 +219,7 @@ impl OccurrenceRun {
         });
     }
 
-    /// Writes the occurrence; while the store cannot be written, again and again.
+    /// Writes the occurrence, and tries again for as long as the store cannot be written.
     async fn record(&self) {
         let (id, engine) = (self.schedule.id, &self.parts.engine);
         while let Err(error) = engine.put_occurrence(id, self.occurrence.clone()).await {

@@ -1,5 +1,5 @@
-//! Sends the result of an occurrence to a channel or to an endpoint of the bus, and says whether a
-//! result could be sent somewhere.
+//! Sends the result of an occurrence to a channel or to an endpoint of the bus, and checks whether
+//! a result could be sent.
 
 use std::{fmt, sync::Arc};
 
@@ -12,7 +12,7 @@ use serde_json::{json, value::to_raw_value};
 
 use crate::{
     bus_context::{compose, publish_one},
-    chat::{DeliveryQueue, PendingDelivery},
+    chat::{DeliveryQueue, DeliveryRequest, PendingDelivery},
 };
 
 #[derive(Clone)]
@@ -20,19 +20,19 @@ pub struct ResultDelivery {
     pub delivery_queue: DeliveryQueue,
     /// `None`: this daemon has no bus.
     pub bus: Option<Arc<dyn Bus>>,
-    /// The endpoint in whose name messages are sent.
+    /// The endpoint that appears as the sender of messages.
     pub from: EndpointName,
 }
 
-/// Where results go, by what `to` says.
+/// The target of results, derived from `to`.
 enum ResultTarget {
     Channel,
     Endpoint(EndpointName),
 }
 
 impl ResultTarget {
-    /// Finds what `to` means: a channel that is set up, else an endpoint. The name of an endpoint has
-    /// no `:` here, so that a channel that is not set up is not taken for one.
+    /// Resolves `to`: a channel that is set up, else an endpoint. The name of an endpoint has no
+    /// `:` here, so that a channel that is not set up is not taken for one.
     fn find(to: &str, delivery_queue: &DeliveryQueue) -> Result<Self, String> {
         match delivery_queue.check_channel(to) {
             Ok(()) => Ok(Self::Channel),
@@ -46,8 +46,8 @@ impl ResultTarget {
     }
 }
 
-/// Checks that a result can be sent there. An endpoint that nobody has used yet is fine: the bus keeps
-/// the message.
+/// Checks that a result can be sent there. An endpoint that was never used is fine, because the bus
+/// keeps the message.
 pub(crate) fn check_result_target(
     to: &str,
     delivery_queue: &DeliveryQueue,
@@ -63,7 +63,7 @@ const NO_BUS: &str = "this daemon has no bus";
 
 /// A result that will arrive, or be given up, without further help.
 #[derive(Debug)]
-pub(super) enum SentResult {
+pub(crate) enum SentResult {
     Nowhere,
     /// The bus has stored it.
     Stored,
@@ -88,15 +88,7 @@ impl ResultDelivery {
             Some(turn) => format!("schedule-{turn}"),
             None => format!("schedule-{}-{}", schedule.id, occurrence.due_at),
         };
-        let to = match ResultTarget::find(to, &self.delivery_queue)? {
-            ResultTarget::Endpoint(name) => name,
-            ResultTarget::Channel => {
-                let sending = self.delivery_queue.send(&id, to, text).await;
-                return sending.map(SentResult::Delivering).map_err(|error| error.to_string());
-            }
-        };
-        let bus = self.bus.as_deref().ok_or(NO_BUS)?;
-        let body = json!({
+        let about = json!({
             "type": "schedule",
             "text": text,
             "status": status,
@@ -104,8 +96,29 @@ impl ResultDelivery {
             "due_at": occurrence.due_at.to_string(),
             "turn_id": occurrence.turn.map(|turn| turn.to_string()),
         });
-        let body = to_raw_value(&body).map_err(|error| error.to_string())?;
-        publish_one(bus, compose(now, &id, &self.from, &to, &body)).await?;
+        self.send_text(&id, to, text, &about, now).await
+    }
+
+    /// Hands a text over to a channel, or to an endpoint as the message `about`.
+    pub(crate) async fn send_text(
+        &self,
+        id: &str,
+        to: &str,
+        text: &str,
+        about: &serde_json::Value,
+        now: Timestamp,
+    ) -> Result<SentResult, String> {
+        let to = match ResultTarget::find(to, &self.delivery_queue)? {
+            ResultTarget::Endpoint(name) => name,
+            ResultTarget::Channel => {
+                let result = DeliveryRequest::markdown(id, to, text);
+                let sending = self.delivery_queue.deliver(result).await;
+                return sending.map(SentResult::Delivering).map_err(|error| error.to_string());
+            }
+        };
+        let bus = self.bus.as_deref().ok_or(NO_BUS)?;
+        let body = to_raw_value(about).map_err(|error| error.to_string())?;
+        publish_one(bus, compose(now, id, &self.from, &to, &body)).await?;
         Ok(SentResult::Stored)
     }
 }

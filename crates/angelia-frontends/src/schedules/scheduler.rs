@@ -1,4 +1,4 @@
-//! Claims what is due by time, and takes up what was left.
+//! Claims occurrences that are due by time, and resumes those that a killed process left.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ pub(super) const MAX_SLEEP: Duration = Duration::from_secs(30);
 /// The shortest sleep, after another writer was faster.
 const MIN_SLEEP: Duration = Duration::from_millis(5);
 
-/// How soon a drain may be over.
+/// The interval at which the end of a drain is checked.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub struct SchedulerParts {
@@ -51,14 +51,15 @@ impl Scheduler {
         tasks.spawn_until_stopped(async move { scheduler.follow_time().await });
     }
 
-    /// Reads the schedules. Takes up the occurrences of those that `is_mine` selects and that nobody
-    /// works on: an earlier process was killed, or the answer of the store to the claim was lost. Only
+    /// Reads the schedules that `is_mine` selects, and resumes their open occurrences that no task
+    /// works on: an earlier process was killed, or the store's answer to the claim was lost. Only
     /// the caller begins occurrences of these schedules.
     pub(super) async fn read_schedules(
         &self,
         is_mine: impl Fn(&Trigger) -> bool,
     ) -> Result<Vec<ScheduleSummary>, EngineError> {
-        // Before the schedules are read: what ends in between is not taken for one that was left.
+        // Copied before the schedules are read, so that an occurrence that ends in between does not
+        // look abandoned.
         let running = self.running.lock().clone();
         let mut schedules = self.parts.engine.schedules().await?;
         schedules.retain(|one| is_mine(&one.record.trigger));
@@ -91,9 +92,9 @@ impl Scheduler {
         }
     }
 
-    /// Does what is due, and returns how long to sleep.
+    /// Takes all due steps, and returns the time to sleep.
     async fn step_all(&self) -> Result<Duration, EngineError> {
-        // What comes due now is claimed afterwards, or by the next process.
+        // Occurrences that come due now are claimed after the drain, or by the next process.
         if self.parts.engine.is_draining() {
             return Ok(DRAIN_CHECK_INTERVAL);
         }
@@ -108,7 +109,7 @@ impl Scheduler {
         Ok(pause.clamp(MIN_SLEEP, MAX_SLEEP))
     }
 
-    /// Does what is due of one schedule, and returns when to look again.
+    /// Takes the due step of one schedule, and returns the time of the next check.
     async fn step(&self, summary: ScheduleSummary) -> Result<Option<Timestamp>, EngineError> {
         let ScheduleSummary { record, last } = summary;
         let now = self.parts.engine.now();
@@ -116,7 +117,7 @@ impl Scheduler {
             |to, start| ScheduleAdvance { schedule: record.id, from: record.next_at, to, start };
         match next_step(&record, last.as_ref(), now) {
             ScheduleStep::Wait(next) => Ok(next),
-            // The end of the one that runs wakes this loop.
+            // The end of the running occurrence wakes this loop.
             ScheduleStep::Hold => Ok(None),
             ScheduleStep::Skip { running, next_at } => {
                 let skip = advance(next_at, ScheduleStart::Skipped { running });

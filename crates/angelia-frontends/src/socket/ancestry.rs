@@ -12,8 +12,8 @@ const MARK_VARIABLE: &str = "ANGELIA_AGENT";
 /// The value that replaces the mark in a daemon that an agent started.
 const RELEASED_MARK: &[u8] = b"released";
 
-/// How the last part of the mark of a hook or of a rule's command begins. They are the owner's own
-/// programs; their mark only serves to end them.
+/// The prefix of the last part of the mark of a hook or of a rule's command. They are the owner's
+/// own programs; their mark only serves to end them.
 const COMMAND_PREFIX: &[u8] = b"command-";
 
 /// Identifies the process that has this pid now.
@@ -64,10 +64,10 @@ mod system {
     /// More than any chain of shells and tools. A longer one is not identified.
     const MAX_ANCESTORS: usize = 256;
 
-    /// How often to start again when a process on the way exits meanwhile.
+    /// The number of attempts when a process on the way exits during the search.
     const MAX_ATTEMPTS: usize = 5;
 
-    /// A process on the way has exited, so what was read does not fit together.
+    /// A process on the way has exited, so the data that was read is inconsistent.
     struct Changed;
 
     pub(super) fn caller_of(pid: u32) -> LocalCaller {
@@ -87,7 +87,7 @@ mod system {
         let mut child = pid;
         for _ in 0..MAX_ANCESTORS {
             let parent = parent(child).ok_or(Changed)?;
-            // What is above this process itself started it, not the caller.
+            // The ancestors of this process have started it, not the caller.
             if parent <= 1 || parent == std::process::id() {
                 return Ok(if marks.is_empty() {
                     LocalCaller::Owner

@@ -1,5 +1,5 @@
-//! Who is behind a local connection. Agents run as the owner's user, so a user id or a token alone
-//! does not tell a person from an agent.
+//! The process behind a local connection. Agents run as the owner's user, so a user id or a token
+//! alone does not tell a person from an agent.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ pub enum LocalCaller {
     /// A process of this machine that has exited, or hides from us. It has the rights of an agent
     /// without a session.
     Unidentified,
-    /// A process of another machine or another user. Only its token speaks for it.
+    /// A process of another machine or another user. Only its token identifies it.
     Remote,
 }
 
 impl LocalCaller {
-    /// Identifies this process. `own_mark` is its own variable, which is all that counts on systems
-    /// that do not show the environments of processes.
+    /// Identifies this process. `own_mark` is its own variable, the only evidence on systems that
+    /// do not show the environments of processes.
     pub fn this_process(own_mark: Option<&str>) -> Self {
         ancestry::caller_of_this_process(own_mark)
     }

@@ -1,5 +1,5 @@
-//! What the listeners share: the process at the other end of a local connection, and failures to
-//! accept one.
+//! Shared code of the listeners: identifies the process at the other end of a local connection, and
+//! handles failures to accept one.
 //!
 //! - [`LocalCaller`]: the answer: the owner, an agent, or neither.
 //! - `ancestry`: looks for the marks of agents in a process and its ancestors.

@@ -62,7 +62,7 @@ impl PeerProcess {
             return LocalCaller::Unidentified;
         };
         let caller = ancestry::caller_of(pid);
-        // Checked last: as long as the process lives, its pid was not another's.
+        // Checked last: while the process lives, its pid belongs to no other process.
         if self.handle.as_ref().is_some_and(has_exited) {
             return LocalCaller::Unidentified;
         }

@@ -49,7 +49,8 @@ fn identify(local: SocketAddr, remote: SocketAddr) -> LocalCaller {
 
 #[cfg(target_os = "linux")]
 mod system {
-    //! Linux: `/proc/net/tcp` names the socket's inode, and `/proc/PID/fd` who holds it.
+    //! Linux: `/proc/net/tcp` names the socket's inode, and `/proc/PID/fd` the process that holds
+    //! it.
 
     use std::{fs, net::SocketAddr, os::unix::fs::MetadataExt as _};
 
@@ -61,7 +62,8 @@ mod system {
         let socket = match tcp_table::find_socket(own, other) {
             Ok(Some(socket)) => socket,
             Ok(None) => return LocalCaller::Unidentified,
-            // Nobody can be found here, so the token speaks, but decides nothing.
+            // This system does not show its sockets, so the caller counts as remote: its token is
+            // accepted, but not for decisions.
             Err(_not_shown) => return LocalCaller::Remote,
         };
         let user = rustix::process::geteuid().as_raw();
@@ -73,7 +75,7 @@ mod system {
             return LocalCaller::Remote;
         }
         let mut callers = holders(socket.inode, user).map(ancestry::caller_of);
-        // One that is no agent's counts only if none of them is.
+        // The owner's process counts only if no agent's process holds the socket too.
         let first = callers.next().unwrap_or(LocalCaller::Unidentified);
         callers.fold(first, |found, caller| match found {
             LocalCaller::Owner => caller,
@@ -101,7 +103,7 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    //! Other systems do not tell which process holds a socket.
+    //! Other systems do not show which process holds a socket.
 
     use std::net::SocketAddr;
 
@@ -143,7 +145,7 @@ mod tests {
             let peer = TcpPeer::from_stream(&server).unwrap();
             assert_eq!(peer.caller().await, LocalCaller::this_process(None), "{address}");
             drop(client);
-            // A client that has gone is nobody.
+            // A client that has gone cannot be identified.
             let late = TcpPeer::from_stream(&server).unwrap();
             assert_eq!(late.caller().await, LocalCaller::Unidentified, "{address}");
         }

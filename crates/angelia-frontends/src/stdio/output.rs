@@ -54,7 +54,7 @@ struct OutputStream {
     kind: Option<StreamKind>,
     /// The number of chunks that the thread has not written yet.
     queued_chunks: AtomicUsize,
-    /// Why the stream was given up.
+    /// The error for which the stream was given up.
     error: Mutex<Option<io::Error>>,
 }
 

@@ -6,7 +6,7 @@ use angelia_core::{
     engine::{Engine, EngineError, EventBatch, NewSession, RequestKey, Submission, TurnWatch},
     model::{
         ApprovalId, AuditAction, AuditActor, Decision, SessionId, SessionSpec, ToolPattern,
-        ToolSet, TurnId,
+        ToolSet, TurnId, TurnOptions, TurnOrigin,
     },
     ports::{Executor, Profiles},
 };
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AcceptedTurn, ServiceFuture, TurnEventSource, TurnService, TurnSubmission};
 use crate::{
     http::{
-        IDEMPOTENCY_WINDOW, NewSessionBody, owners_name,
+        CompactionResult, IDEMPOTENCY_WINDOW, NewSessionBody, owners_name,
         resources::{SessionResource, TurnResource},
     },
     mcp::lineage::{account_of_session, delegating_session},
@@ -129,6 +129,13 @@ impl TurnService for EngineTurns {
 
     fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource> {
         Box::pin(async move { Ok((&self.engine.fork_session(id).await?).into()) })
+    }
+
+    fn compact_session(&self, id: SessionId) -> ServiceFuture<'_, CompactionResult> {
+        Box::pin(async move {
+            let options = TurnOptions::new(TurnOrigin::Owner);
+            Ok(self.engine.compact(id, options).await?.into())
+        })
     }
 
     fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()> {

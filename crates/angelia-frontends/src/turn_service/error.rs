@@ -12,7 +12,7 @@ use angelia_core::{
 pub struct TurnServiceError {
     pub kind: TurnErrorKind,
     pub message: String,
-    /// What to do about it.
+    /// Advice on how to solve the problem.
     pub hint: Option<String>,
 }
 
@@ -23,6 +23,8 @@ pub enum TurnErrorKind {
     /// Another process holds the session.
     SessionHeld,
     QueueFull,
+    /// The session must be free for this.
+    TurnRunning,
     /// The idempotency key was used for another request.
     KeyReused,
     NotRunning,
@@ -72,6 +74,7 @@ impl From<EngineError> for TurnServiceError {
             EngineError::Store(_) => TurnErrorKind::Failed(FailureKind::Internal),
             EngineError::KeyReused(_) => TurnErrorKind::KeyReused,
             EngineError::QueueFull { .. } => TurnErrorKind::QueueFull,
+            EngineError::TurnRunning => TurnErrorKind::TurnRunning,
             EngineError::NotRunning => TurnErrorKind::NotRunning,
             EngineError::NotPending => TurnErrorKind::NotPending,
             EngineError::ShuttingDown => TurnErrorKind::ShuttingDown,

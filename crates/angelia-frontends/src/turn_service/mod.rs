@@ -21,7 +21,7 @@ pub use self::{
     error::{TurnErrorKind, TurnServiceError},
 };
 use crate::http::{
-    NewSessionBody, TurnBody,
+    CompactionResult, NewSessionBody, TurnBody,
     resources::{SessionResource, TurnResource},
 };
 
@@ -50,11 +50,14 @@ pub trait TurnService: Send + Sync + 'static {
 
     fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource>;
 
+    /// Shortens the conversation of a session, in which no turn may run.
+    fn compact_session(&self, id: SessionId) -> ServiceFuture<'_, CompactionResult>;
+
     fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()>;
 
     fn submit(&self, new: TurnSubmission) -> ServiceFuture<'_, AcceptedTurn>;
 
-    /// Follows a turn that somebody else submitted, from its first event.
+    /// Follows a turn that another client submitted, from its first event.
     fn watch(&self, turn: TurnId) -> ServiceFuture<'_, Box<dyn TurnEventSource>>;
 
     fn turn(&self, id: TurnId) -> ServiceFuture<'_, TurnResource>;

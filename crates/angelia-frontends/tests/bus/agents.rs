@@ -73,7 +73,7 @@ async fn an_agent_registers_no_name_of_another() {
     assert_eq!(replies[0]["reason"], "not_granted");
 }
 
-/// What a process of an agent may ask for. A new verb is missing here.
+/// The requests that a process of an agent may make. A new verb is missing here.
 #[tokio::test]
 async fn every_verb_is_open_to_agents_or_not() {
     let stage = SocketHarness::new().await;
@@ -105,7 +105,8 @@ async fn every_verb_is_open_to_agents_or_not() {
     }
 }
 
-/// Whoever pays for the agent pays for the turns of its messages, so the bus says whose agent it is.
+/// The account that pays for the agent pays for the turns of its messages, so the bus names the
+/// agent's session.
 #[tokio::test]
 async fn the_message_of_an_agent_names_its_session() {
     let stage = SocketHarness::new().await;
@@ -115,7 +116,7 @@ async fn the_message_of_an_agent_names_its_session() {
     sent["sender_session"] = json!(OTHER);
     from_agent(&stage.socket, ONE, json!([sent])).await;
     assert_eq!(receiver.expect_frame_of_type("message").await["sender_session"], ONE);
-    // Nobody else can say so.
+    // No other client can set this field.
     sent["id"] = json!("2");
     stage.connect().await.request(sent).await;
     assert_eq!(receiver.expect_frame_of_type("message").await["sender_session"], Value::Null);

@@ -117,7 +117,7 @@ async fn a_registered_name_is_verified_only_by_its_token() {
         sent.as_object_mut().unwrap().remove("id");
         sender.request(sent).await;
         let got = receiver.expect_frame().await;
-        // What the sender says of itself is corrected; a proven one needs no remark.
+        // The sender's own value is corrected; a proven sender needs no remark.
         let said =
             if got["verified"] == json!(true) { json!(null) } else { got["verified"].clone() };
         assert_eq!(said, expected, "{got}");
@@ -135,7 +135,7 @@ async fn a_token_is_set_only_on_a_name_that_nobody_has_used() {
     thief.assert_closed().await;
     // The name still belongs to whoever used it.
     drop(stage.connect_registered("used").await);
-    // Whoever proves a protected name has it again.
+    // A client that proves a protected name gets it again.
     for _ in 0..2 {
         let mut owner = stage.connect().await;
         let reply = owner.request(register("fresh", &json!({"token": "mine"}))).await;
@@ -150,7 +150,7 @@ async fn nobody_displaces_or_locks_out_the_host() {
         ports::bus::{AttachRequest, Claimant},
     };
     let stage = SocketHarness::new().await;
-    // Somebody has protected the name before the daemon comes.
+    // Another client has protected the name before the daemon comes.
     let mut early = stage.connect().await;
     early.request(register("angelia", &json!({"token": "mine"}))).await;
     let host = || AttachRequest {

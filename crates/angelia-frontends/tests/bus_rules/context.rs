@@ -85,6 +85,7 @@ fn context_harness(interval: Duration) -> ContextHarness {
         clock: Arc::new(CountingClock::default()),
         paths: Arc::new(LexicalPaths::default()),
         edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+        session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
         executors: vec![puppet],
         limits: EngineLimits::default(),
         tasks: TaskGroup::new(),

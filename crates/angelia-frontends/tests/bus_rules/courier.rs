@@ -9,8 +9,8 @@ use std::{
 use angelia_backends::deliveries::SqliteDeliveries;
 use angelia_core::{
     ports::{
-        BoxFuture, Channel, ChannelCapabilities, ChannelDelivery, ChannelRegistry, DeliveryState,
-        DeliveryStore, OutgoingMessage, SendError, SendErrorKind, SentMessage,
+        BoxFuture, Channel, ChannelCapabilities, ChannelDelivery, ChannelRegistry, DeliveryFormat,
+        DeliveryState, DeliveryStore, OutgoingMessage, SendError, SendErrorKind, SentMessage,
     },
     task::TaskGroup,
 };
@@ -226,6 +226,10 @@ async fn what_a_dead_process_left_is_taken_up() {
         id: "old".into(),
         channel: "chat:1".into(),
         text: "yesterday's news".into(),
+        format: DeliveryFormat::Plain,
+        reply_to: None,
+        replaces: None,
+        sent_parts: 0,
         created_at: jiff::Timestamp::UNIX_EPOCH,
         state: DeliveryState::NEW,
     };

@@ -18,7 +18,7 @@ use angelia_core::{
         bus::{
             AttachError, AttachRequest, BusCounts, BusDelivery, BusError, BusPosition, DeadLetter,
             DeliveryNotifier, EndpointState, InboxError, PendingReceipts, Presence, PublishError,
-            Receipt,
+            QueuedMessage, Receipt,
         },
     },
 };
@@ -198,6 +198,14 @@ impl Bus for RecordingBus {
 
     fn counts(&self) -> BusCounts {
         BusCounts::default()
+    }
+
+    fn peek<'a>(
+        &'a self,
+        _name: &'a EndpointName,
+        _limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<QueuedMessage>, BusError>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn dead_letters(

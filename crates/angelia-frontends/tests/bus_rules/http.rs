@@ -8,7 +8,8 @@ use angelia_core::{
     task::TaskGroup,
 };
 use angelia_frontends::http::{
-    ApiState, BusApi, CallerLimits, ConnectionSource, Metrics, OwnerToken,
+    ApiState, BrowserLogins, BusApi, CallerLimits, ChangeFeed, ConnectionSource, Metrics,
+    OwnerToken,
     dialect::{LiveModels, RecentRequests},
     router,
 };
@@ -49,11 +50,14 @@ fn bus_api_harness(with_bus: bool) -> BusApiHarness {
         clock: Arc::new(CountingClock::default()),
         paths: Arc::new(LexicalPaths::default()),
         edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+        session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
         executors: Vec::new(),
         limits: EngineLimits::default(),
         tasks: TaskGroup::new(),
     });
     let state = ApiState {
+        logins: BrowserLogins::new(engine.clone()),
+        feed: ChangeFeed::default(),
         engine,
         profiles: Arc::new(AnyProfile),
         token: OwnerToken::new("tok"),
@@ -77,6 +81,8 @@ fn bus_api_harness(with_bus: bool) -> BusApiHarness {
             clock: Arc::new(CountingClock::default()),
         }),
         delivery_queue: None,
+        chats: None,
+        hooks: None,
     };
     BusApiHarness { router: router(Arc::new(state)), published, tasks }
 }

@@ -82,6 +82,7 @@ impl ScheduleHarness {
             clock: Arc::new(clock),
             paths: Arc::new(LexicalPaths::default()),
             edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: vec![puppet],
             limits: EngineLimits::default(),
             tasks: TaskGroup::new(),

@@ -8,7 +8,10 @@ use std::{
 };
 
 use angelia_core::ports::{Button, Channel as _, OutgoingMessage, SendErrorKind};
-use angelia_frontends::chat::webhook::{Webhook, WebhookError, signature};
+use angelia_frontends::chat::{
+    AddressProblem,
+    webhook::{Webhook, WebhookError, signature},
+};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -63,8 +66,8 @@ fn message() -> OutgoingMessage {
     OutgoingMessage {
         id: "d-1".into(),
         text: "build «7» failed".into(),
-        may_repeat: false,
         buttons: vec![Button { label: "Retry".into(), value: "retry".into() }],
+        ..OutgoingMessage::default()
     }
 }
 
@@ -122,9 +125,18 @@ async fn texts_go_nowhere_in_clear_and_nothing_unsigned() {
         let clock = Arc::new(CountingClock::default());
         Webhook::new(url, secret, clock).err()
     };
-    assert!(matches!(refused("http://example.com/", "s"), Some(WebhookError::Unencrypted(_))));
-    assert!(matches!(refused("ftp://localhost/", "s"), Some(WebhookError::Url(_))));
-    assert!(matches!(refused("nonsense", "s"), Some(WebhookError::Url(_))));
+    assert!(matches!(
+        refused("http://example.com/", "s"),
+        Some(WebhookError::Address(AddressProblem::Unencrypted(_)))
+    ));
+    assert!(matches!(
+        refused("ftp://localhost/", "s"),
+        Some(WebhookError::Address(AddressProblem::NotHttp(_)))
+    ));
+    assert!(matches!(
+        refused("nonsense", "s"),
+        Some(WebhookError::Address(AddressProblem::NotHttp(_)))
+    ));
     assert!(matches!(refused("https://example.com/", ""), Some(WebhookError::NoSecret)));
     for url in ["https://example.com/", "http://localhost:1/", "http://[::1]:1/"] {
         assert!(refused(url, "s").is_none(), "{url}");

@@ -27,6 +27,14 @@ impl ConfigControl for FixedConfig {
         Map::from_iter([("drain".to_owned(), "10s".into())])
     }
 
+    fn origins(&self) -> std::collections::BTreeMap<String, String> {
+        [("listen".to_owned(), "default".to_owned())].into()
+    }
+
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     fn reload(&self) -> BoxFuture<'_, Result<ConfigReload, String>> {
         let waiting = self.state().waiting;
         Box::pin(async { Ok(ConfigReload { applied: vec!["drain".to_owned()], waiting }) })

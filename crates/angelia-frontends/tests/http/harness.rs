@@ -75,6 +75,7 @@ impl ApiHarness {
             clock: Arc::new(CountingClock::default()),
             paths: Arc::new(LexicalPaths::default()),
             edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: vec![puppet],
             limits,
             tasks: TaskGroup::new(),
@@ -99,6 +100,25 @@ impl ApiHarness {
             ..api_state(engine, Arc::new(ApiProfiles), ModelSettings::default())
         });
         Self { router: router(Arc::clone(&state)), state, permits: go, runs, _agent_tasks: hands }
+    }
+
+    /// Signs a browser in, and returns its token.
+    pub(crate) async fn sign_in(&self) -> String {
+        let code = self.login_code().await;
+        let body = serde_json::json!({"code": code});
+        let mut request = request(Method::POST, "/api/login", Some(body));
+        request.headers_mut().remove("authorization");
+        let login = self.send(request).await.success_json();
+        login["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Returns a code for a login, as a command at this machine gets it.
+    pub(crate) async fn login_code(&self) -> String {
+        let mut request = request(Method::POST, "/api/login/codes", None);
+        request.extensions_mut().insert(own_process_source());
+        let made = self.send(request).await.success_json();
+        let url = made["url"].as_str().unwrap();
+        url.split_once("/#code=").unwrap().1.to_owned()
     }
 
     /// Returns how many turns an agent was asked to run.

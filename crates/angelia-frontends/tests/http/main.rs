@@ -3,6 +3,7 @@
 
 mod approvals;
 mod bodies;
+mod dashboard;
 mod events;
 #[path = "../fixed_config/mod.rs"]
 mod fixed_config;

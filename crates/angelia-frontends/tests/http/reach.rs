@@ -1,5 +1,5 @@
-//! Who reaches which route. The rows come from the `OpenAPI` document, so a new route fails here
-//! until it is classified.
+//! Tests which callers reach which route. The rows come from the `OpenAPI` document, so a new route
+//! fails here until it is classified.
 
 use angelia_frontends::{
     http::{AccessKey, AllowedModels, ConnectionSource, Grant, dialect::ModelSettings},
@@ -11,58 +11,80 @@ use axum::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tower::ServiceExt as _;
 
-use crate::harness::{ApiHarness, LOCAL_ADDRESS, TOKEN, agent_mark, own_process_source};
+use crate::harness::{
+    ApiHarness, ApiResponse, LOCAL_ADDRESS, TOKEN, agent_mark, own_process_source,
+};
 
 const KEY: &str = "key-123";
 
-/// Who reaches a route: `+` is let through to the handler, `-` is refused.
+/// The callers that reach a route: `+` is let through to the handler, `-` is refused.
 ///
 /// Columns: the socket's owner, the socket's agent on its own session, on a session that it
 /// delegated to, and on another one; over TCP the owner's token from this machine, the owner's
-/// token from another one, the owner's token from an agent on another session, a browser's token
-/// (there is none yet), a key, nothing.
-const ROUTES: [(&str, &str, &str); 47] = [
+/// token from another one, the owner's token from an agent on another session, a browser's token, a
+/// key, nothing.
+const ROUTES: [(&str, &str, &str); 64] = [
     ("get", "/healthz", "++++ +++ +++"),
     ("get", "/readyz", "++++ +++ -+-"),
+    // Everyone; the signature decides.
+    ("post", "/hooks/{name}", "++++ +++ +++"),
     ("get", "/metrics", "++++ +++ -+-"),
     ("get", "/openapi.json", "++++ +++ -+-"),
-    ("head", "/", "++++ +++ -+-"),
-    ("head", "/api/hello", "++++ +++ ---"),
-    ("get", "/api/profiles", "++++ +++ ---"),
-    ("get", "/api/executors", "++++ +++ ---"),
-    ("get", "/api/sessions", "+--- ++- ---"),
+    ("head", "/", "++++ +++ +++"),
+    ("get", "/", "++++ +++ +++"),
+    ("get", "/ui/{path}", "++++ +++ +++"),
+    // Whoever has a code may use it.
+    ("post", "/api/login", "++++ +++ +++"),
+    ("post", "/api/login/codes", "+--- --- ---"),
+    ("get", "/api/login/browsers", "+--- ++- +--"),
+    ("delete", "/api/login/browsers/{browser}", "+--- ++- +--"),
+    ("get", "/api/events", "+--- ++- +--"),
+    ("head", "/api/hello", "++++ +++ +--"),
+    ("get", "/api/profiles", "++++ +++ +--"),
+    ("get", "/api/executors", "++++ +++ +--"),
+    ("get", "/api/sessions", "+--- ++- +--"),
     // An agent may create sessions, of the profiles that its own may hand work to.
-    ("post", "/api/sessions", "+--- ++- ---"),
-    ("get", "/api/sessions/{session}", "+++- ++- ---"),
-    ("patch", "/api/sessions/{session}", "+--- ++- ---"),
-    ("delete", "/api/sessions/{session}", "+--- ++- ---"),
-    ("post", "/api/sessions/{session}/fork", "+--- ++- ---"),
-    ("post", "/api/sessions/{session}/turns", "+-+- ++- ---"),
-    ("get", "/api/turns", "+--- ++- ---"),
-    ("get", "/api/turns/{turn}", "+++- ++- ---"),
-    ("get", "/api/turns/{turn}/events", "+++- ++- ---"),
-    ("post", "/api/turns/{turn}/interrupt", "+-+- ++- ---"),
-    ("post", "/api/turns/{turn}/steer", "+-+- ++- ---"),
-    ("get", "/api/approvals", "+--- ++- ---"),
-    ("post", "/api/approvals/{approval}", "+--- +-- ---"),
-    ("get", "/api/audit", "+--- ++- ---"),
-    ("get", "/api/config", "+--- ++- ---"),
+    ("post", "/api/sessions", "+--- ++- +--"),
+    ("get", "/api/sessions/{session}", "+++- ++- +--"),
+    ("patch", "/api/sessions/{session}", "+--- ++- +--"),
+    ("delete", "/api/sessions/{session}", "+--- ++- +--"),
+    ("post", "/api/sessions/{session}/fork", "+--- ++- +--"),
+    ("post", "/api/sessions/{session}/compact", "+--- ++- +--"),
+    ("post", "/api/sessions/{session}/turns", "+-+- ++- +--"),
+    ("get", "/api/turns", "+--- ++- +--"),
+    ("get", "/api/turns/{turn}", "+++- ++- +--"),
+    ("get", "/api/turns/{turn}/events", "+++- ++- +--"),
+    ("post", "/api/turns/{turn}/interrupt", "+-+- ++- +--"),
+    ("post", "/api/turns/{turn}/steer", "+-+- ++- +--"),
+    ("get", "/api/approvals", "+--- ++- +--"),
+    ("post", "/api/approvals/{approval}", "+--- +-- +--"),
+    ("get", "/api/audit", "+--- ++- +--"),
+    ("get", "/api/config", "+--- ++- +--"),
     ("post", "/api/config/reload", "+--- +-- ---"),
     ("post", "/api/restart", "+--- +-- ---"),
-    ("get", "/api/schedules", "+--- ++- ---"),
-    ("post", "/api/schedules", "+--- ++- ---"),
-    ("get", "/api/schedules/{schedule}", "+--- ++- ---"),
-    ("patch", "/api/schedules/{schedule}", "+--- ++- ---"),
-    ("delete", "/api/schedules/{schedule}", "+--- ++- ---"),
-    ("get", "/api/status", "+--- ++- ---"),
-    ("get", "/api/agents", "+--- ++- ---"),
-    ("get", "/api/quotas", "+--- ++- ---"),
-    ("get", "/api/usage", "+--- ++- ---"),
-    ("get", "/api/search", "+--- ++- ---"),
-    ("get", "/api/bus/endpoints", "++++ +++ ---"),
-    ("post", "/api/bus/messages", "++++ +++ ---"),
-    ("get", "/api/bus/events", "+--- ++- ---"),
+    ("get", "/api/schedules", "+--- ++- +--"),
+    ("post", "/api/schedules", "+--- ++- +--"),
+    ("get", "/api/schedules/{schedule}", "+--- ++- +--"),
+    ("patch", "/api/schedules/{schedule}", "+--- ++- +--"),
+    ("delete", "/api/schedules/{schedule}", "+--- ++- +--"),
+    ("get", "/api/status", "+--- ++- +--"),
+    ("get", "/api/agents", "+--- ++- +--"),
+    ("get", "/api/quotas", "+--- ++- +--"),
+    ("get", "/api/usage", "+--- ++- +--"),
+    ("get", "/api/usage/cold", "+--- ++- +--"),
+    ("get", "/api/channels", "+--- ++- +--"),
+    ("get", "/api/keys", "+--- ++- +--"),
+    ("get", "/api/deliveries", "+--- ++- +--"),
+    ("get", "/api/search", "+--- ++- +--"),
+    ("get", "/api/bus/endpoints", "++++ +++ +--"),
+    ("post", "/api/bus/messages", "++++ +++ +--"),
+    ("get", "/api/bus/messages", "+--- ++- +--"),
+    ("get", "/api/bus/dead", "+--- ++- +--"),
+    ("post", "/api/bus/dead/{position}/resend", "+--- ++- +--"),
+    ("delete", "/api/bus/dead/{position}", "+--- ++- +--"),
+    ("get", "/api/bus/events", "+--- ++- +--"),
     ("post", "/v1/messages", "++++ +++ -+-"),
     ("post", "/v1/messages/count_tokens", "++++ +++ -+-"),
     ("post", "/v1/chat/completions", "++++ +++ -+-"),
@@ -121,6 +143,9 @@ async fn reaches(
         .replace("{turn}", turn)
         .replace("{approval}", none)
         .replace("{schedule}", none)
+        .replace("{browser}", none)
+        .replace("{position}", "7")
+        .replace("{path}", "app.css")
         .replace("{id}", "none");
     let mut request = Request::builder()
         .method(Method::from_bytes(method.to_uppercase().as_bytes()).unwrap())
@@ -131,8 +156,15 @@ async fn reaches(
         request = request.header("x-api-key", token);
     }
     let body = if path == "/api/sessions" { r#"{"profile": "default"}"# } else { "not JSON" };
-    let answer = stage.send(request.body(Body::from(body)).unwrap()).await;
-    !matches!(answer.status.as_u16(), 401 | 403)
+    // Only the head: the feed has no end.
+    let answer = stage.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await;
+    let answer = answer.unwrap();
+    let is_refused = matches!(answer.status().as_u16(), 401 | 403);
+    // The handler of webhooks refuses those that are not signed.
+    if is_refused && path.starts_with("/hooks/") {
+        return ApiResponse::read(answer).await.text.contains("no webhook of this name");
+    }
+    !is_refused
 }
 
 #[derive(Clone, Copy)]
@@ -144,7 +176,7 @@ enum About {
 
 /// A column of the table: the session of the request, and the caller. The socket and loopback lead
 /// to the same check of an agent, so they share its columns; `sockets.rs` tests real processes.
-async fn column(stage: &ApiHarness, route: (&str, &str), number: usize) -> bool {
+async fn column(stage: &ApiHarness, route: (&str, &str), number: usize, browser: &str) -> bool {
     // Fresh sessions, because a request that is let through may delete one.
     let family = Family::new(stage).await;
     let agent = || tcp(agent(&family.own.0));
@@ -157,7 +189,7 @@ async fn column(stage: &ApiHarness, route: (&str, &str), number: usize) -> bool 
         3 | 6 => (About::Other, agent(), token),
         4 => (About::Other, owner(), token),
         5 => (About::Other, tcp(LocalCaller::Remote), token),
-        7 => (About::Other, owner(), Some("a browser's token")),
+        7 => (About::Other, owner(), Some(browser)),
         8 => (About::Other, owner(), Some(KEY)),
         _ => (About::Other, owner(), None),
     };
@@ -169,13 +201,13 @@ async fn column(stage: &ApiHarness, route: (&str, &str), number: usize) -> bool 
     reaches(stage, route, about, source, token).await
 }
 
-async fn row(stage: &ApiHarness, route: (&str, &str)) -> String {
+async fn row(stage: &ApiHarness, route: (&str, &str), browser: &str) -> String {
     let mut row = String::new();
     for number in 0..10 {
         if number == 4 || number == 7 {
             row.push(' ');
         }
-        row.push(if column(stage, route, number).await { '+' } else { '-' });
+        row.push(if column(stage, route, number, browser).await { '+' } else { '-' });
     }
     row
 }
@@ -195,13 +227,14 @@ async fn every_route_is_reached_by_those_who_may_and_no_others() {
     };
     let keys = vec![key].into();
     stage.state.models.replace(ModelSettings { keys, ..ModelSettings::default() });
+    let browser = stage.sign_in().await;
     let document = stage.get("/openapi.json").await;
     let mut wrong = Vec::new();
     let mut count = 0;
     for (path, operations) in document["paths"].as_object().unwrap() {
         for method in operations.as_object().unwrap().keys() {
             count += 1;
-            let found = row(&stage, (method, path)).await;
+            let found = row(&stage, (method, path), &browser).await;
             let known = ROUTES.iter().find(|(m, p, _)| m == method && p == path);
             if known.map(|(_, _, row)| *row) != Some(&*found) {
                 wrong.push(format!("(\"{method}\", \"{path}\", \"{found}\"), not {known:?}"));
@@ -241,7 +274,7 @@ async fn an_agent_hands_work_only_where_its_session_may_and_within_its_limits() 
     let session = created["id"].as_str().unwrap();
     let turns = format!("/api/sessions/{session}/turns");
     let body = json!({"input": "origin", "delegated_by": family.other.0, "max_cost_usd": 9});
-    // Nobody else's agent reaches what this one has created.
+    // The agents of other sessions do not reach the session that this one has created.
     let foreign = agent(&family.other.0);
     let answer = call(&stage, foreign, Method::POST, &turns, body.clone()).await;
     assert_eq!(answer.status, 403);
@@ -257,7 +290,8 @@ async fn an_agent_hands_work_only_where_its_session_may_and_within_its_limits() 
     let events = format!("/api/turns/{turn}/events?hold=true");
     let held = call(&stage, own(), Method::GET, &events, Value::Null).await;
     assert!(held.status.is_success(), "{held:?}");
-    // Whoever holds a turn interrupts it by going away, so its own turn is only watched.
+    // A client that holds a turn interrupts it by disconnecting, so an agent may only watch its own
+    // turn.
     let events = format!("/api/turns/{}/events?hold=true", family.own.1);
     assert_eq!(call(&stage, own(), Method::GET, &events, Value::Null).await.status, 403);
     let listed = format!("/api/turns?session={}", family.own.0);

@@ -257,7 +257,7 @@ async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
     assert!(UnixStream::connect(served.socket()).await.is_err());
 }
 
-/// Where a process connects to.
+/// The address that a process connects to.
 #[derive(Clone, Copy)]
 enum Target<'a> {
     Socket(&'a Path),

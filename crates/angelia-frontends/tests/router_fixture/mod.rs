@@ -9,7 +9,7 @@ use std::{
 
 use angelia_core::{engine::Engine, ports::Profiles, task::TaskGroup};
 use angelia_frontends::http::{
-    ApiState, CallerLimits, Metrics, OwnerToken,
+    ApiState, BrowserLogins, CallerLimits, ChangeFeed, Metrics, OwnerToken,
     dialect::{ModelSettings, RecentRequests},
 };
 use axum::{
@@ -37,6 +37,8 @@ pub(crate) fn api_state(
     models: ModelSettings,
 ) -> ApiState {
     ApiState {
+        logins: BrowserLogins::new(engine.clone()),
+        feed: ChangeFeed::default(),
         engine,
         profiles,
         token: OwnerToken::new(TOKEN),
@@ -51,6 +53,8 @@ pub(crate) fn api_state(
         restarts: angelia_frontends::http::RestartRequests::new().0,
         bus: None,
         delivery_queue: None,
+        chats: None,
+        hooks: None,
         models: models.into(),
         recent_requests: RecentRequests::default(),
         caller_limits: CallerLimits::default(),

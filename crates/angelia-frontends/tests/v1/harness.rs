@@ -60,6 +60,7 @@ impl ModelApiHarness {
             clock: Arc::new(SystemClock),
             paths: Arc::new(LexicalPaths::default()),
             edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: vec![puppet],
             limits,
             tasks: TaskGroup::new(),

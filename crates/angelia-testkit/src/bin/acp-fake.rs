@@ -1,5 +1,5 @@
-//! An ACP agent that does what its prompts say, for behaviour that no real agent can be made to
-//! show. A prompt is a script with one step per line:
+//! An ACP agent that follows the instructions in its prompts, for behaviour that no real agent can
+//! be made to show. A prompt is a script with one step per line:
 //!
 //! | step | |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The checks that every executor must pass, whatever agent it drives.
+//! The checks that every executor must pass, whichever agent it drives.
 //! [`executor_conformance!`](crate::executor_conformance) makes one test of each check; the modules
 //! group them by subject. A check instructs the agent only through the fixture's prompts.
 //!
@@ -37,12 +37,12 @@ pub use self::{
     selftest::*, turns::*, viewers::*,
 };
 
-/// An executor in an isolated home: its agent, and what the harder checks need besides. It shows what
-/// reached the model, where that can be observed.
+/// An executor in an isolated home: its agent, and the further prompts that the harder checks need.
+/// It shows the requests that reached the model, where they can be observed.
 ///
 /// A prompt that depends on a capability may be `None` where the capability is missing.
 pub trait ExecutorFixture: Sync {
-    /// Returns the agent as the checks of the self-test see it.
+    /// Returns the agent that the checks of the self-test drive.
     fn agent(&self) -> &dyn CheckedAgent;
 
     fn executor(&self) -> &Arc<dyn Executor> {

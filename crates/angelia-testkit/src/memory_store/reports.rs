@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, HashSet};
 
 use angelia_core::model::{
-    AgentStart, Content, EventKind, OWNER_ACCOUNT, SearchMatch, SearchQuery, SessionId, Speaker,
-    TextChannel, Usage, UsageBucket, UsageGroup, UsageQuery, UsageTotals,
+    AgentStart, ColdReason, ColdStart, Content, EventKind, OWNER_ACCOUNT, SearchMatch, SearchQuery,
+    SessionId, Speaker, TextChannel, TurnId, Usage, UsageBucket, UsageGroup, UsageQuery,
+    UsageTotals,
 };
 use jiff::{Timestamp, tz::TimeZone};
 
 use super::state::{MemoryStoreState, TurnEntry};
 
-/// What a turn used. Kept apart from the turn, because it stays when the session is deleted.
+/// The usage of a turn. Kept apart from the turn, because it stays when the session is deleted.
 #[derive(Clone, Debug)]
 pub(super) struct UsageEntry {
     pub(super) session: Option<SessionId>,
@@ -52,19 +53,19 @@ impl MemoryStoreState {
             query.from.is_none_or(|from| entry.at >= from)
                 && query.to.is_none_or(|to| entry.at < to)
         };
-        for entry in self.usage.values().filter(is_wanted) {
+        for (turn, entry) in self.usage.iter().filter(|(_, entry)| is_wanted(entry)) {
             let start = query.bucket.map(|bucket| entry.start(bucket));
             let key = query.by.and_then(|by| entry.key(by));
             let row = rows.entry((start.clone(), key.clone())).or_insert_with(|| UsageTotals {
                 key: key.map(Into::into),
                 start: start.map(Into::into),
                 turns: 0,
+                cold_starts: 0,
                 usage: Usage::default(),
             });
             row.turns += 1;
-            let counts =
-                Usage { lane: None, prefix_sha256: None, context: None, ..entry.usage.clone() };
-            row.usage = row.usage.plus(&counts);
+            row.cold_starts += u64::from(self.cold_reason(*turn, entry).is_some());
+            row.usage = row.usage.plus(&plain_counts(&entry.usage));
         }
         let mut rows: Vec<_> = rows.into_values().collect();
         if query.by != Some(UsageGroup::Day) {
@@ -77,6 +78,40 @@ impl MemoryStoreState {
             });
         }
         rows
+    }
+
+    /// Returns why a finished turn was cold, if it was.
+    fn cold_reason(&self, turn: TurnId, entry: &UsageEntry) -> Option<ColdReason> {
+        let is_finished = self.turns.get(&turn).is_none_or(TurnEntry::is_finished);
+        let mut earlier = self.usage.range(..turn).rev();
+        let before = earlier.find(|(_, one)| one.session == entry.session);
+        let before = before
+            .map(|(_, one)| (one.started.model.as_deref(), one.usage.prefix_sha256.as_deref()));
+        let reason = ColdReason::of(&entry.usage, entry.started.model.as_deref(), before);
+        reason.filter(|_| is_finished)
+    }
+
+    pub(super) fn cold_starts(&self, query: UsageQuery, limit: usize) -> Vec<ColdStart> {
+        let wanted = self.usage.iter().rev().filter(|(_, entry)| {
+            query.from.is_none_or(|from| entry.at >= from)
+                && query.to.is_none_or(|to| entry.at < to)
+        });
+        let cold = wanted.filter_map(|(turn, entry)| {
+            let session = entry.session.and_then(|id| self.sessions.get(&id));
+            let summary = session.map(|session| self.session_summary(session));
+            let title = summary.and_then(|one| one.record.title.or(one.first_words));
+            Some(ColdStart {
+                turn: *turn,
+                session: entry.session,
+                title,
+                at: entry.at,
+                profile: entry.started.profile.clone(),
+                model: entry.started.model.clone(),
+                reason: self.cold_reason(*turn, entry)?,
+                usage: plain_counts(&entry.usage),
+            })
+        });
+        cold.take(limit).collect()
     }
 
     pub(super) fn search(&self, query: &SearchQuery) -> Vec<SearchMatch> {
@@ -101,6 +136,11 @@ impl MemoryStoreState {
         }
         found
     }
+}
+
+/// Only the counts and the cost.
+fn plain_counts(usage: &Usage) -> Usage {
+    Usage { lane: None, prefix_sha256: None, context: None, ..usage.clone() }
 }
 
 fn input(turn: &TurnEntry) -> String {

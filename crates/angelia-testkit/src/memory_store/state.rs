@@ -7,13 +7,13 @@ use std::{
 
 use angelia_core::{
     model::{
-        ApprovalId, ApprovalRecord, AuditRecord, EventKind, ExternalName, Quota, ScheduleId, Seq,
-        SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId, TurnRecord,
-        TurnState, Usage, first_words,
+        ApprovalId, ApprovalRecord, AuditRecord, BrowserRecord, EventKind, ExternalName,
+        LatestTurn, Quota, ScheduleId, Seq, SessionId, SessionRecord, SessionSummary, StoredRule,
+        TurnEvent, TurnId, TurnRecord, TurnState, Usage, first_words,
     },
     ports::{
-        ClaimOutcome, HistoryEntry, Lease, NewTurn, OpenText, RequestClaim, SessionQuery,
-        StoreError,
+        ClaimOutcome, HistoryEntry, Lease, NewTurn, OpenText, RecordKind, RequestClaim,
+        SessionOrder, SessionQuery, StoreError,
     },
 };
 use jiff::Timestamp;
@@ -38,6 +38,7 @@ pub(super) struct MemoryStoreState {
     pub(super) histories: Vec<HistoryEntry>,
     pub(super) audit: Vec<AuditRecord>,
     pub(super) schedules: BTreeMap<ScheduleId, ScheduleEntry>,
+    pub(super) browsers: Vec<BrowserRecord>,
     /// The number of the newest turn.
     last_number: u64,
     pub(super) is_closed: bool,
@@ -46,9 +47,15 @@ pub(super) struct MemoryStoreState {
 #[derive(Debug)]
 pub(super) struct SessionEntry {
     pub(super) record: SessionRecord,
-    /// This process, the only one there is, owns the session.
+    /// This process, the only one of this store, owns the session.
     pub(super) is_held: bool,
     pub(super) epoch: u64,
+}
+
+impl SessionEntry {
+    pub(super) fn is_hidden(&self) -> bool {
+        self.record.is_hidden()
+    }
 }
 
 #[derive(Debug)]
@@ -69,12 +76,18 @@ struct ClaimEntry {
     forget_at: Timestamp,
 }
 
+/// The session that was used last first.
+fn sort_by_use(sessions: &mut [SessionSummary]) {
+    let place = |summary: &SessionSummary| (summary.record.updated_at, summary.record.id);
+    sessions.sort_by_key(|summary| std::cmp::Reverse(place(summary)));
+}
+
 impl MemoryStoreState {
     pub(super) fn session_mut(&mut self, id: SessionId) -> Result<&mut SessionEntry, StoreError> {
         self.sessions.get_mut(&id).ok_or(SESSION_NOT_FOUND)
     }
 
-    /// Returns a session as readers see it.
+    /// Returns the session record that readers get.
     pub(super) fn session_record(&self, session: &SessionEntry) -> SessionRecord {
         let mut record = session.record.clone();
         let turns = self.turns.values().filter(|turn| turn.record.session == record.id);
@@ -89,22 +102,28 @@ impl MemoryStoreState {
     }
 
     pub(super) fn list_sessions(&self, query: &SessionQuery) -> Vec<SessionSummary> {
-        let all = self.sessions.values().rev().map(|session| self.session_summary(session));
+        let listed = self.sessions.values().rev().filter(|session| !session.is_hidden());
+        let all = listed.map(|session| self.session_summary(session));
         let (mut all, page): (Vec<_>, _) = match query {
-            // Only this one is described: a test may have thousands of sessions.
+            // Only this session is summarised, because a test may have thousands of them.
             SessionQuery::One(id) => {
                 let one = self.sessions.get(id);
                 return one.map(|session| self.session_summary(session)).into_iter().collect();
             }
             SessionQuery::ByCreation(page) => (all.collect(), page),
+            SessionQuery::Find { filter, order, page } => {
+                let mut found: Vec<_> = all.filter(|one| filter.admits(one)).collect();
+                if *order == SessionOrder::Used {
+                    sort_by_use(&mut found);
+                }
+                (found, page)
+            }
             SessionQuery::ByUse { cwd, page } => {
                 let here = all.filter(|summary| {
                     cwd.as_ref().is_none_or(|cwd| *cwd == summary.record.spec.cwd)
                 });
                 let mut here: Vec<_> = here.collect();
-                let place =
-                    |summary: &SessionSummary| (summary.record.updated_at, summary.record.id);
-                here.sort_by_key(|summary| std::cmp::Reverse(place(summary)));
+                sort_by_use(&mut here);
                 (here, page)
             }
         };
@@ -116,7 +135,7 @@ impl MemoryStoreState {
         all
     }
 
-    fn session_summary(&self, session: &SessionEntry) -> SessionSummary {
+    pub(super) fn session_summary(&self, session: &SessionEntry) -> SessionSummary {
         let record = self.session_record(session);
         let id = record.id;
         let turns: Vec<_> = self.turns_in_order().into_iter().map(|turn| &turn.record).collect();
@@ -128,8 +147,26 @@ impl MemoryStoreState {
         SessionSummary {
             name: name.map(|name| Arc::clone(&name.name)),
             first_words: own().find_map(|turn| first_words(&turn.input)).map(Into::into),
-            status: own().next_back().map(|turn| turn.state.as_str().into()),
+            newest_turn: own().next_back().map(|turn| LatestTurn {
+                id: turn.id,
+                status: turn.state.as_str().into(),
+                created_at: turn.created_at,
+            }),
+            turns: own().count() as u64,
+            cost_usd: own()
+                .filter_map(|turn| turn.state.outcome()?.usage.cost_usd)
+                .reduce(|sum, cost| sum + cost),
             record,
+        }
+    }
+
+    /// Returns all ids of a kind, in order.
+    pub(super) fn ids_of(&self, kind: RecordKind) -> Vec<Uuid> {
+        match kind {
+            RecordKind::Session => self.sessions.keys().map(|id| id.as_uuid()).collect(),
+            RecordKind::Turn => self.turns.keys().map(|id| id.as_uuid()).collect(),
+            RecordKind::Approval => self.approvals.keys().map(|id| id.as_uuid()).collect(),
+            RecordKind::Schedule => self.schedules.keys().map(|id| id.as_uuid()).collect(),
         }
     }
 
@@ -140,7 +177,7 @@ impl MemoryStoreState {
         turns
     }
 
-    /// The number of a turn, or the place where it would be by age if it is gone.
+    /// The number of a turn, or the position that its age would give it if it is gone.
     pub(super) fn number_of(&self, turn: Uuid) -> u64 {
         let turn = TurnId::from_uuid(turn);
         let neighbour = || self.turns.range(..turn).next_back().map(|(_, turn)| turn.number + 1);

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::message::{ErrorObject, RpcId, RpcMessage};
 
-/// Why a line is not a message.
+/// The reason why a line is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("the line is not JSON")]

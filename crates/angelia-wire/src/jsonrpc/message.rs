@@ -64,7 +64,7 @@ pub enum RpcMessage<'a> {
     },
 }
 
-/// Why a request failed.
+/// The error of a failed request.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorObject {
     pub code: i64,

@@ -1,5 +1,5 @@
-//! One side of a JSON-RPC connection: writes our messages as lines, and finds out what each line of
-//! the other side is. It does no I/O and does not know what a method means.
+//! One side of a JSON-RPC connection: encodes our messages as lines, and matches each line of the
+//! other side to its request. It does no I/O and does not interpret methods.
 
 use std::borrow::Cow;
 
@@ -40,7 +40,8 @@ pub enum Received<'a, T> {
     },
     /// A response to a request that was cancelled, or was never sent.
     UnexpectedResponse,
-    /// Not a message, or an error without an id: the other side could not read one of ours.
+    /// Not a message, or an error without an id, which means that the other side could not read one
+    /// of our messages.
     Invalid(DecodeError),
 }
 

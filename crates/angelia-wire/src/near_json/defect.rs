@@ -1,5 +1,5 @@
-//! Finds the first place at which text is not JSON, and says which field it is in and what is wrong
-//! there. Walks the text without recursion, so any depth is fine.
+//! Finds the first place at which text is not JSON, and names the field and the error. Walks the
+//! text without recursion, so any depth is fine.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Replaces what is no character by U+FFFD: lone surrogates, and bytes that are not UTF-8. Removes a
+//! Replaces invalid characters by U+FFFD: lone surrogates, and bytes that are not UTF-8. Removes a
 //! byte order mark.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// As long as every other `\u` escape, so that a replacement moves nothing.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 
-/// Returns JSON whose strings consist of characters. Borrows if there is nothing to repair.
+/// Returns JSON whose strings contain only valid characters. Borrows if there is nothing to repair.
 pub fn repair(json: &[u8]) -> Cow<'_, [u8]> {
     let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
     let json = match std::str::from_utf8(json) {

@@ -38,7 +38,7 @@ impl<'a> SseEncoder<'a> {
         self.field("id", id.as_bytes())
     }
 
-    /// Writes how long the client should wait before it reconnects.
+    /// Writes the time that the client should wait before it reconnects.
     pub fn retry(self, after: Duration) -> Self {
         self.field("retry", after.as_millis().to_string().as_bytes())
     }

@@ -1,16 +1,18 @@
 //! Measures our own loop beside the programs of vendors, in one run: `cargo xtask bench native
-//! [--rounds N] [--only cold|steps|hot|faults]`.
+//! [--rounds N] [--only cold|steps|hot|faults|cache]`.
 //!
 //! - [`cold`]: the first request of a program that is started for one prompt, and its size.
 //! - [`steps`]: the cost of one step, from the end of an answer to the next request.
 //! - [`hot`]: a turn of a running daemon, the sandbox, interrupts, and the memory of idle sessions.
 //! - [`faults`]: what each program makes of an answer that is broken.
+//! - [`cache`]: how much of a long conversation a provider's cache has, beside [`hermes_agent`].
 //! - [`peers`]: how each program is run against the scripted model; [`bench_model`]: that model.
 //! - [`loop_daemon`]: our own daemon with a provider; [`finished_run`]: a program that has ended.
 //!
 //! Every program runs in every round. Only numbers of one run are comparable.
 
 mod bench_model;
+mod cache;
 mod cold;
 #[path = "../turn/daemon.rs"]
 #[expect(dead_code, reason = "shared with another benchmark")]
@@ -20,6 +22,7 @@ mod daemon;
 mod direct;
 mod faults;
 mod finished_run;
+mod hermes_agent;
 mod hot;
 #[path = "../turn/http.rs"]
 mod http;
@@ -42,7 +45,7 @@ struct Timing {
     end: Duration,
 }
 
-const PARTS: [&str; 4] = ["cold", "steps", "hot", "faults"];
+const PARTS: [&str; 5] = ["cold", "steps", "hot", "faults", "cache"];
 
 fn main() -> Result<()> {
     let options = BenchOptions::read(&PARTS, &[])?;
@@ -59,6 +62,9 @@ fn main() -> Result<()> {
     }
     if wants("faults") {
         faults::measure(&mut report)?;
+    }
+    if wants("cache") {
+        cache::measure(&mut report)?;
     }
     report.print_goals();
     Ok(())

@@ -23,12 +23,12 @@ use tokio::task::JoinSet;
 
 const SESSIONS: usize = 10_000;
 const TURNS: usize = 20;
-/// How many sessions are written at the same time.
+/// The number of sessions that are written at the same time.
 const SESSIONS_AT_ONCE: usize = 100;
 
 const ROUNDS: u32 = 50;
 
-/// What is searched for: a word of every turn, one of a few turns, none, several words, and a word
+/// The searched words: a word of every turn, one of a few turns, none, several words, and a word
 /// that the index cannot help with.
 const QUERIES: [(&str, &str); 5] = [
     ("in every turn", "please"),

@@ -11,14 +11,15 @@ use angelia_backends::{owners::OwnerRegistry, store::SqliteStore};
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts, NewSession, RequestKey, Submission, TurnWatch},
     model::{
-        Content, EventKind, SessionId, SessionSpec, ToolChoice, TurnOptions, TurnOrigin, TurnStatus,
+        Content, EventKind, SessionId, SessionSpec, ToolChoice, TurnOptions, TurnOrigin,
+        TurnStatus, TurnTask,
     },
     ports::{Clock, Store},
     redact::Redactor,
     task::TaskGroup,
 };
 use angelia_executors::{
-    ExecutorHost,
+    DelegationSlot, ExecutorHost,
     process::{HomeId, OwnerId},
 };
 use angelia_testkit::clock::SystemClock;
@@ -39,6 +40,7 @@ pub(crate) const OPTIONS: TurnOptions = TurnOptions {
     charged_to: None,
     max_cost_usd: None,
     tool_choice: ToolChoice::Auto,
+    task: TurnTask::Answer,
 };
 
 pub(crate) struct InProcessEngine {
@@ -86,6 +88,7 @@ impl InProcessEngine {
             current_exe: crate::daemon::PROGRAM.into(),
             prices: Arc::default(),
             providers: Arc::default(),
+            delegation: DelegationSlot::default(),
             keep_warm: spec.warm > 0,
             wire_log: None,
         };
@@ -95,6 +98,7 @@ impl InProcessEngine {
             clock,
             paths: Arc::new(LexicalPaths::default()),
             edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: kinds.map(|kind| (kind.build)(host.clone())).collect(),
             limits: EngineLimits::default(),
             tasks: TaskGroup::new(),

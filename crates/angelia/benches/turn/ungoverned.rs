@@ -59,6 +59,7 @@ impl UngovernedSession {
                 session: record.id,
                 spec: &record.spec,
                 native: None,
+                is_owners: true,
                 record: &EmptyRecord,
             };
             let agent = executor.open(opening).await?;

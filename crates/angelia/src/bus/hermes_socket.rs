@@ -1,4 +1,4 @@
-//! The socket and the pid file where clients of hermes-bus look for their daemon.
+//! The socket and the pid file at the place where clients of hermes-bus expect their daemon.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::{open::acquire_pid_file, pid_file::PidFile};
 use crate::cli::error::{CommandError, Exit};
 
-/// How often a socket that another daemon has is tried again.
+/// The interval at which a socket that another daemon holds is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Hermes' socket with its pid file, which is held for as long as the socket is served.
@@ -71,7 +71,7 @@ impl OpenHermesSocket {
     }
 }
 
-/// Serves the socket as soon as the daemon that has it stops.
+/// Serves the socket as soon as the daemon that holds it stops.
 pub(crate) fn serve_when_free(socket: PathBuf, context: ListenerContext) {
     let tasks = context.tasks.clone();
     tasks.spawn_until_stopped(async move {

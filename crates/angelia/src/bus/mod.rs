@@ -1,10 +1,11 @@
 //! The message bus of this home: inside `angelia serve`, or in a process of its own.
 //!
 //! - [`open`]: opens the log, the sockets and the pid files.
-//! - [`sockets`]: where the bus is reached; [`hermes_socket`]: where clients of hermes-bus look.
-//! - [`standalone`]: `angelia bus run`; [`takeover`]: how `serve` takes over from it.
+//! - [`sockets`]: the addresses of the bus; [`hermes_socket`]: the socket for clients of
+//!   hermes-bus.
+//! - [`standalone`]: `angelia bus run`; [`takeover`]: `serve` takes over from it.
 //! - [`process`]: finds, proves and ends the process that serves the bus.
-//! - [`pid_file`]: allows one daemon at a time, and tells its pid.
+//! - [`pid_file`]: allows one daemon at a time, and holds its pid.
 //! - [`token_file`]: the token that proves the name of an endpoint.
 //! - [`client`]: the connection of commands to a running bus.
 

@@ -28,7 +28,7 @@ use crate::{
     delegation::HomeAgents,
 };
 
-/// How many messages a watcher in this process may lag behind.
+/// The number of messages that a watcher in this process may lag behind.
 const MAX_WATCHER_LAG: usize = 1024;
 
 /// A bus that is open and does not accept connections yet.
@@ -41,7 +41,7 @@ pub(crate) struct OpenBus {
     pid_file: Option<PidFile>,
 }
 
-/// How clients of hermes-bus reach this bus.
+/// The access of clients of hermes-bus to this bus.
 enum HermesAccess {
     NotOffered,
     Open(OpenHermesSocket),
@@ -129,7 +129,8 @@ pub(super) fn acquire_pid_file(path: &Path) -> Result<PidFile, CommandError> {
 
 pub(super) fn bind_error(error: &BindError) -> CommandError {
     let (exit, hint) = match error {
-        // Also when `angelia serve` takes over a bus that is just starting: it has the socket first.
+        // This also happens when `angelia serve` takes over a bus that is just starting, because
+        // `serve` binds the socket first.
         BindError::InUse(_) => {
             (Exit::TryLater, "stop the process that listens there, then try again")
         }

@@ -1,5 +1,6 @@
 //! A pid file, locked for as long as its process lives. Only the lock proves which process holds
-//! the file; the pid in it is for people, and anybody who can write the file can change it.
+//! the file; the pid in it is for people, and can be changed by every program that can write the
+//! file.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -64,7 +65,7 @@ pub(crate) fn is_held_by(path: &Path, pid: u32) -> bool {
     File::open(path).is_ok_and(|file| lock_holder(&file) == Some(pid))
 }
 
-/// Returns the process that has locked a file, if the kernel tells (Linux).
+/// Returns the process that has locked a file, where the kernel reports it (Linux).
 fn lock_holder(file: &File) -> Option<u32> {
     let inode = file.metadata().ok()?.ino();
     find_lock(&fs::read_to_string("/proc/locks").ok()?, inode)

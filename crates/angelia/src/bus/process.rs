@@ -1,4 +1,4 @@
-//! The process that serves the bus of this home: how it is found, proven and ended.
+//! Finds, identifies and ends the process that serves the bus of this home.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     cli::error::{CommandError, Exit},
 };
 
-/// How long a bus may take to stop.
+/// The time that a bus has to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The process that serves the bus.
@@ -55,8 +55,8 @@ fn held_files(app: &App) -> impl Iterator<Item = PathBuf> {
     [app.home.bus_pid_file(), lock_path(app)].into_iter().chain(hermes)
 }
 
-/// Returns whether this process serves the bus of this home. It does until it has released all of
-/// its files: a bus that starts before then would find one of them held.
+/// Returns whether this process serves the bus of this home. It counts as serving until it has
+/// released all of its files, because a bus that starts before then would find one of them held.
 fn is_served_by(app: &App, pid: u32) -> bool {
     held_files(app).any(|path| pid_file::holder(&path) == Some(pid))
 }
@@ -98,7 +98,7 @@ async fn is_proven_holder(app: &App, pid: u32) -> bool {
     false
 }
 
-/// Returns whether this process listens on a socket, as the kernel tells.
+/// Returns whether this process listens on a socket, according to the kernel.
 pub(crate) async fn listens_on(pid: u32, socket: &std::path::Path) -> bool {
     let connected = UnixStream::connect(socket).await;
     let listening = connected.and_then(|stream| stream.peer_cred());

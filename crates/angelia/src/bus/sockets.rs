@@ -1,4 +1,4 @@
-//! Where the bus is reached: on its own socket, and on Hermes' one where Hermes is used.
+//! The addresses of the bus: its own socket, and Hermes' socket where Hermes is used.
 
 use std::{io, path::PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct BusSockets {
     pub(crate) own: PathBuf,
-    /// Where programs that know hermes-bus look for it; `None` where nobody uses Hermes.
+    /// The socket at which programs for hermes-bus expect the bus; `None` where Hermes is not used.
     pub(crate) hermes: Option<PathBuf>,
     /// Clients try Hermes' socket first, because the caller has chosen it.
     prefers_hermes: bool,

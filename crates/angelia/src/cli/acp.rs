@@ -11,7 +11,7 @@ use angelia_frontends::{
     stdio::{StdioInput, StdioOutput},
 };
 use angelia_wire::limits::MAX_FRAME_BYTES;
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 
 use super::{
     error::{CommandError, Exit},
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::assemble::{App, LocalEngine};
 
-/// How long an editor may take to read the last messages at shutdown.
+/// The time that an editor has to read the last messages at shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct AcpArgs {
     profile: Option<String>,
 
     /// The model of new sessions, as the agent's own CLI calls it.
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
 }
 

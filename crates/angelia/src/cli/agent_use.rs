@@ -1,5 +1,5 @@
-//! Which commands an agent's process may use. Agents run as the owner's user, so file permissions
-//! do not keep them from what is the owner's (`docs/design/0014-local-identities.md`).
+//! Decides which commands an agent's process may use. Agents run as the owner's user, so file
+//! permissions do not protect the owner's data from them (`docs/design/0014-local-identities.md`).
 
 use std::path::Path;
 
@@ -11,18 +11,19 @@ use super::{
     bus::{BusCommand, DeadCommand},
     codex::CodexCommand,
     error::{CommandError, Exit},
+    mcp::McpCommand,
     providers::ProvidersCommand,
 };
 use crate::config::Environment;
 
-/// What an agent's process may do with a command.
+/// The access of an agent's process to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AgentUse {
-    /// The command changes nothing of the owner's, or checks the caller itself.
+    /// The command changes none of the owner's data, or checks the caller itself.
     Free,
     /// Only through the daemon, which decides for each request what the agent's session reaches.
     ThroughDaemon,
-    /// Only where the process is itself the agent that a profile names, not one that an agent
+    /// Allowed only if this process is itself the agent that a profile names, not one that an agent
     /// starts: its client then decides what it may do.
     AsAgent,
     /// Only with the home's own configuration and no flags.
@@ -39,13 +40,18 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         | Command::Config(_)
         | Command::Status(_)
         | Command::Usage(_)
+        | Command::Dashboard(_)
         | Command::Audit(_)
         | Command::Schedule(_)
-        // It starts agents and writes a file where it is told to.
+        | Command::Channels(_)
+        | Command::Access(_)
+        // It starts agents and writes a file to any path that it is given.
         | Command::Selftest(_)
         | Command::Stop(_)
         | Command::Restart(_)
         | Command::Logs(_)
+        // An agent changes its notes with its own tool, within its limits.
+        | Command::Memory(_)
         | Command::Service(_) => AgentUse::Refused,
         Command::Run(_)
         | Command::Chat(_)
@@ -58,8 +64,8 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
             | SessionsCommand::Resume { .. }
             | SessionsCommand::Fork { .. }
             | SessionsCommand::Delete { .. } => AgentUse::ThroughDaemon,
-            // They read the record, or the agents' own files, themselves, and a search finds every
-            // session.
+            // These commands read the record, or the agents' own files, directly, and a search
+            // finds every session.
             SessionsCommand::Export { .. }
             | SessionsCommand::Adopt(_)
             | SessionsCommand::Search(_) => AgentUse::Refused,
@@ -88,14 +94,19 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         },
         Command::Providers(command) => match command {
             ProvidersCommand::List { .. } => AgentUse::Free,
-            // It sends the owner's keys, and may run the commands that print them.
-            ProvidersCommand::Check { .. } => AgentUse::Refused,
+            // They use the owner's keys and logins, and may run the commands that print keys.
+            ProvidersCommand::Check { .. }
+            | ProvidersCommand::Login { .. }
+            | ProvidersCommand::Logout { .. } => AgentUse::Refused,
         },
         Command::Setup(command) if command.is_read_only() => AgentUse::Free,
         Command::Setup(_) => AgentUse::Refused,
-        // `mcp` acts for the session of the agent that starts it.
-        Command::Mcp(_)
-        | Command::Notify(_)
+        Command::Mcp(args) => match &args.command {
+            // It acts for the session of the agent that starts it.
+            None => AgentUse::Free,
+            Some(McpCommand::Login { .. } | McpCommand::Logout { .. }) => AgentUse::Refused,
+        },
+        Command::Notify(_)
         | Command::Doctor(_)
         | Command::Env(_)
         | Command::Completions { .. }

@@ -1,4 +1,4 @@
-//! Every command of the command line has a class, and the class is the expected one.
+//! Tests that every command of the command line has a class, and that it is the expected one.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::cli::args::Cli;
 
 /// Every command, with arguments that it needs, and its class. A new command is missing here.
-const CLASSES: [(&str, &str, AgentUse); 79] = [
+const CLASSES: [(&str, &str, AgentUse); 96] = [
     ("run", "", AgentUse::ThroughDaemon),
     ("chat", "", AgentUse::ThroughDaemon),
     ("serve", "", AgentUse::StartsDaemon),
@@ -45,8 +45,16 @@ const CLASSES: [(&str, &str, AgentUse); 79] = [
     ("schedule pause", "ID", AgentUse::Refused),
     ("schedule resume", "ID", AgentUse::Refused),
     ("schedule remove", "ID", AgentUse::Refused),
+    ("channels list", "", AgentUse::Refused),
+    ("channels add", "telegram", AgentUse::Refused),
+    ("channels check", "", AgentUse::Refused),
+    ("channels remove", "telegram", AgentUse::Refused),
+    ("access list", "", AgentUse::Refused),
+    ("access approve", "CODE", AgentUse::Refused),
+    ("access revoke", "telegram:1", AgentUse::Refused),
     ("status", "", AgentUse::Refused),
     ("usage", "", AgentUse::Refused),
+    ("dashboard", "", AgentUse::Refused),
     ("audit", "", AgentUse::Refused),
     ("bus start", "", AgentUse::StartsDaemon),
     ("bus stop", "", AgentUse::Refused),
@@ -63,15 +71,24 @@ const CLASSES: [(&str, &str, AgentUse); 79] = [
     ("codex enable", "", AgentUse::Refused),
     ("codex disable", "", AgentUse::Refused),
     ("mcp", "", AgentUse::Free),
+    ("mcp login", "web", AgentUse::Refused),
+    ("mcp logout", "web", AgentUse::Refused),
     ("keys add", "NAME", AgentUse::Refused),
     ("keys list", "", AgentUse::Refused),
     ("keys revoke", "NAME", AgentUse::Refused),
     ("doctor", "", AgentUse::Free),
     ("providers list", "", AgentUse::Free),
     ("providers check", "", AgentUse::Refused),
+    ("providers login", "NAME", AgentUse::Refused),
+    ("providers logout", "NAME", AgentUse::Refused),
     ("agents list", "", AgentUse::Free),
     ("agents install", "claude", AgentUse::Refused),
     ("agents remove", "claude@2.1.197", AgentUse::Refused),
+    ("memory list", "", AgentUse::Refused),
+    ("memory show", "KEY", AgentUse::Refused),
+    ("memory edit", "KEY", AgentUse::Refused),
+    ("memory forget", "KEY", AgentUse::Refused),
+    ("memory undo", "", AgentUse::Refused),
     ("selftest", "", AgentUse::Refused),
     ("config", "show", AgentUse::Refused),
     ("completions", "bash", AgentUse::Free),
@@ -95,6 +112,10 @@ fn leaves(command: &clap::Command, path: &str, found: &mut Vec<String>) {
     // Every command of `config` has the same class.
     if below.peek().is_none() || path == "config" {
         return found.push(path.to_owned());
+    }
+    // A command such as `mcp` can be used without one of those below it.
+    if !path.is_empty() && !command.is_subcommand_required_set() {
+        found.push(path.to_owned());
     }
     for command in below {
         let path = format!("{path} {}", command.get_name());

@@ -3,7 +3,7 @@
 //! Listing works without a daemon. Deciding needs one, because a decision must reach the process
 //! that runs the turn.
 //!
-//! - `rules`: lists and removes what was allowed for good.
+//! - `rules`: lists and removes the rules that were granted for good.
 //! - `answers`: assigns the answers of the command line to the questions of an approval.
 
 pub(crate) mod answers;
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{assemble::App, records::Records, resolve};
 
-/// How many lines of a diff a list shows.
+/// The number of lines of a diff that a list shows.
 const MAX_DIFF_LINES: usize = 40;
 
 pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exit, CommandError> {
@@ -55,8 +55,8 @@ pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exi
     }
 }
 
-/// Returns what names the approval, the decision without its answers, and the `--answer` values. Which
-/// question each of these answers is known only when the approval has been read.
+/// Returns the text that names the approval, the decision without its answers, and the `--answer`
+/// values. The answers are matched to the questions only after the approval has been read.
 fn parse_decision(command: DecideCommand) -> Result<(String, Decision, Vec<String>), CommandError> {
     let (id, verdict, rule, note, answers) = match command {
         DecideCommand::Approve { id, session, always, rule, note, answers } => {
@@ -81,7 +81,7 @@ fn parse_decision(command: DecideCommand) -> Result<(String, Decision, Vec<Strin
 }
 
 /// Sends a decision, with the `--answer` values, to the process that runs the turn, and returns a
-/// line that says what was decided.
+/// line that reports the decision.
 async fn decide(
     records: &Records,
     id: ApprovalId,
@@ -97,8 +97,8 @@ async fn decide(
     let done = if decision.verdict.allows() { "approved" } else { "denied" };
     match turns.decide(id, decision).await {
         Ok(()) => Ok(format!("{done}: {}", replace_control_chars(&approval.title))),
-        // Either another client decided first, or the daemon does not run this turn. The record
-        // tells which.
+        // Either another client decided first, or the daemon does not run this turn. The record has
+        // the answer.
         Err(error) if error.kind == TurnErrorKind::NotPending => {
             refuse_if_decided(&records.approval(id).await?)?;
             Err(not_in_daemon_error())
@@ -194,7 +194,7 @@ async fn show(records: &Records, id: ApprovalId, json: bool) -> Result<Vec<u8>, 
     Ok(out)
 }
 
-/// Writes the line that names an approval by itself.
+/// Writes the line that identifies an approval.
 fn write_head(approval: &ApprovalResource, out: &mut Vec<u8>) {
     let status = match &approval.decided {
         None => "pending".to_owned(),
@@ -211,7 +211,7 @@ fn write_head(approval: &ApprovalResource, out: &mut Vec<u8>) {
     );
 }
 
-/// Writes what a decision needs, with so many lines of the diff.
+/// Writes the details that a decision needs, with at most this many lines of the diff.
 fn write_details(approval: &ApprovalResource, diff_lines: usize, out: &mut Vec<u8>) {
     match approval.approval_kind() {
         ApprovalKind::Tool => {
@@ -272,7 +272,7 @@ fn write_question(number: Option<usize>, question: &Question, out: &mut Vec<u8>)
 }
 
 /// Replaces control characters, so that text written by an agent stays on one line and cannot move
-/// the cursor: the owner decides by what is shown here.
+/// the cursor: the owner decides by the text on the screen.
 fn replace_control_chars(text: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(visible).collect()

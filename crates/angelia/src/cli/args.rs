@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
 
 /// One dependable local service in front of the coding agents you are already logged in to.
 #[derive(Debug, Parser)]
@@ -51,11 +51,19 @@ pub(crate) enum Command {
     /// Run turns by themselves: at set times, or when files change.
     #[command(subcommand)]
     Schedule(super::schedule::ScheduleCommand),
-    /// Show what is going on: the daemon, agents, turns, approvals, the bus, quotas and cost.
+    /// Set up, check and remove chat platforms.
+    #[command(subcommand)]
+    Channels(super::channels::ChannelsCommand),
+    /// List who may talk by chat, let people in, or shut them out.
+    #[command(subcommand)]
+    Access(super::access::AccessCommand),
+    /// Show the daemon, its agents, turns and approvals, the bus, quotas and cost.
     #[command(visible_alias = "ps")]
     Status(StatusArgs),
-    /// Show what turns used: tokens, cache share, cost, and what is left of the quotas.
+    /// Show the usage of turns: tokens, cache share and cost, and the rest of the quotas.
     Usage(super::usage::UsageArgs),
+    /// Open the web page, signed in.
+    Dashboard(super::dashboard::DashboardArgs),
     /// Show who has decided, changed, deleted or exposed something.
     Audit(super::audit::AuditArgs),
     /// Start and stop the message bus, show its status, and listen to it.
@@ -79,6 +87,9 @@ pub(crate) enum Command {
     /// List the providers of models for `executor: native`, and check that they can be used.
     #[command(subcommand)]
     Providers(super::providers::ProvidersCommand),
+    /// Read, edit and take back what agents remember from session to session.
+    #[command(subcommand)]
+    Memory(super::memory::MemoryCommand),
     /// Check the installed agents against a scripted model: no login is used, nothing is paid.
     Selftest(super::selftest::SelftestArgs),
     /// Create, check and print the configuration.
@@ -120,7 +131,7 @@ pub(crate) struct RunArgs {
     pub(crate) cwd: Option<PathBuf>,
 
     /// The model, as the agent's own CLI calls it; a session that goes on changes to it.
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) model: Option<String>,
 
     /// Add a file to the prompt: a text as a marked block, a picture as a picture. Can be repeated.
@@ -135,13 +146,13 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["json", "detach"])]
     pub(crate) raw: bool,
 
-    /// Print the turn's id and leave. The daemon runs the turn, and is started if there is none; what
-    /// the agent asks waits for a decision from anywhere.
+    /// Print the turn's id and leave. The daemon runs the turn, and is started if there is none;
+    /// the agent's questions wait for a decision from any client.
     #[arg(long, conflicts_with = "json")]
     pub(crate) detach: bool,
 
-    /// The prompt; read from standard input when it is `-` or missing. What is piped in besides a
-    /// prompt is added below it.
+    /// The prompt; read from standard input when it is `-` or missing. Piped input is added below a
+    /// prompt.
     pub(crate) prompt: Option<String>,
 }
 
@@ -158,7 +169,7 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Keep it on the screen until `q` or Ctrl-C.
+    /// Keep the status on the screen until `q` or Ctrl-C.
     #[arg(short, long)]
     pub(crate) watch: bool,
 
@@ -181,7 +192,7 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// How many entries to print, newest first.
+    /// The number of entries to print, newest first.
     #[arg(short = 'n', long, default_value_t = 20)]
     pub(crate) limit: usize,
 
@@ -194,10 +205,17 @@ pub(crate) struct ListArgs {
     pub(crate) json: bool,
 }
 
+impl ListArgs {
+    /// Whether the list begins with the newest entry, so that an empty one means that there is none.
+    pub(crate) const fn starts_at_newest(&self) -> bool {
+        self.before.is_none() && self.limit > 0
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List the sessions, the one that was used last first.
-    List(ListArgs),
+    List(super::sessions::list::SessionListArgs),
     /// Show a session as a conversation.
     Show {
         id: String,
@@ -242,7 +260,7 @@ pub(crate) struct AdoptArgs {
     /// The agent whose program it was begun in: `claude` or `codex`.
     pub(crate) agent: String,
 
-    /// The conversation: the agent's id of it, or the start of that.
+    /// The agent's id of the conversation, or the start of that id.
     pub(crate) id: Option<String>,
 
     /// Take up the last one, of this directory if it has one.
@@ -261,7 +279,7 @@ pub(crate) struct AdoptArgs {
     #[arg(long)]
     pub(crate) name: Option<String>,
 
-    /// How many to list.
+    /// The number of conversations to list.
     #[arg(short = 'n', long, default_value_t = 20)]
     pub(crate) limit: usize,
 
@@ -283,7 +301,7 @@ pub(crate) enum TurnsCommand {
     /// Show the state of a turn, and its outcome when it has finished.
     Show {
         id: String,
-        /// Also show what the edits changed that you were asked about.
+        /// Also show the diff of each edit, and how it was decided.
         #[arg(long)]
         diff: bool,
         #[arg(long, conflicts_with = "diff")]
@@ -323,7 +341,7 @@ pub(crate) enum ApprovalsCommand {
     },
     #[command(flatten)]
     Decide(DecideCommand),
-    /// What you allowed for good with `always`, for a profile in a directory.
+    /// List and remove the rules that you granted for good with `always`.
     #[command(subcommand)]
     Rules(RulesCommand),
 }
@@ -345,17 +363,17 @@ pub(crate) enum RulesCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DecideCommand {
-    /// Allow what the agent asks for.
+    /// Allow the agent's request.
     Approve {
         id: String,
-        /// Also allow exactly this, or what `--rule` says, for the rest of the session.
+        /// Also allow exactly this, or the rule of `--rule`, for the rest of the session.
         #[arg(long)]
         session: bool,
-        /// Also allow exactly this, or what `--rule` says, in every session of this profile in this
-        /// directory; `angelia approvals rules` lists and removes it.
+        /// Also allow exactly this, or the rule of `--rule`, in every session of this profile in
+        /// this directory; `angelia approvals rules` lists and removes it.
         #[arg(long, conflicts_with = "session")]
         always: bool,
-        /// Which of the rules that the approval offers to allow, if not exactly this.
+        /// The rule to allow, out of those that the approval offers; by default exactly this call.
         #[arg(long, value_name = "RULE")]
         rule: Option<String>,
         /// A note that is kept with the decision.
@@ -366,7 +384,7 @@ pub(crate) enum DecideCommand {
         #[arg(long = "answer", value_name = "QUESTION=ANSWER")]
         answers: Vec<String>,
     },
-    /// Refuse what the agent asks for; the agent goes on without it.
+    /// Refuse the agent's request; the agent goes on without it.
     Deny {
         id: String,
         /// Stop the turn as well.
@@ -425,9 +443,10 @@ pub(crate) enum ConfigCommand {
     },
     /// Print the JSON schema of the configuration file.
     Schema,
-    /// Tell the running daemon to use the changed file: also what it does not follow by itself.
+    /// Tell the running daemon to use the changed file, including settings that it does not follow
+    /// by itself.
     Reload {
-        /// Print JSON: what took effect, and what waits for a restart.
+        /// Print JSON: the settings that took effect, and those that wait for a restart.
         #[arg(long)]
         json: bool,
     },

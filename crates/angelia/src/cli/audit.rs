@@ -1,4 +1,4 @@
-//! `angelia audit`: who has decided, changed, deleted or exposed something.
+//! `angelia audit`: prints who decided, changed, deleted or exposed something.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -19,7 +19,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 
-    /// How many rows to print, newest first; all without it.
+    /// The number of rows to print, newest first; all by default.
     #[arg(short = 'n', long)]
     limit: Option<usize>,
 
@@ -53,7 +53,7 @@ fn format_row(row: &AuditResource) -> String {
     format!("{at}  {who}  {action}: {what}")
 }
 
-/// Parses a time, a day, or how long ago.
+/// Parses a time, a day, or an age such as `7d`.
 pub(crate) fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);

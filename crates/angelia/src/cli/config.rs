@@ -61,7 +61,7 @@ fn reload(environment: &Environment, json: bool) -> Result<Exit, CommandError> {
     print::line(&lines.join("\n"))
 }
 
-/// A file that the daemon cannot use is a bad configuration, and no bad request.
+/// A file that the daemon cannot use is an invalid configuration, not an invalid request.
 fn reload_error(error: ClientError) -> CommandError {
     match error {
         ClientError::Refused(detail) if detail.kind == "invalid" => {

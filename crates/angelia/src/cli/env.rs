@@ -51,7 +51,7 @@ pub(crate) enum EnvShell {
 enum EnvLine {
     Text(&'static str, String),
     Token(&'static str),
-    /// A variable that would win over the others.
+    /// Removes a variable that would win over the others.
     Unset(&'static str),
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn run(
     print::bytes(render(&lines(args.tool, &address.url()), shell, token_file).as_bytes())
 }
 
-/// Returns where clients reach this home, and says so if nothing listens there.
+/// Returns the address for clients of this home, and prints a note if nothing listens there.
 pub(super) fn find_address(home: &Home, config: &Config) -> Result<ClientAddress, CommandError> {
     let address = ClientAddress::find(home, config.listen()).ok_or_else(|| {
         let message = "the daemon chooses its port when it starts, and it does not run";
@@ -185,7 +185,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-        /// A real shell gives back any path, whatever stands in it.
+        /// A real shell returns every path unchanged, whichever characters it contains.
         #[test]
         #[expect(clippy::disallowed_methods, reason = "the shell is what the lines are for")]
         fn a_shell_reads_what_was_meant(text in "[^\0\n\r]{0,20}") {

@@ -58,11 +58,11 @@ impl Exit {
     }
 }
 
-/// What to do when the daemon is gone.
+/// The hint when the daemon is gone.
 pub(crate) const LOST_DAEMON_HINT: &str = "check whether `angelia serve` still runs; `angelia turns \
                                            list` shows what became of its turns";
 
-/// A failed command: the exit code, what failed, and a hint about what to do.
+/// A failed command: the exit code, the failure, and a hint on what to do.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     pub(crate) exit: Exit,
@@ -117,9 +117,10 @@ impl From<TurnServiceError> for CommandError {
             | TurnErrorKind::KeyReused
             | TurnErrorKind::NotRunning
             | TurnErrorKind::NotPending => (Exit::Failed, None),
-            TurnErrorKind::SessionHeld | TurnErrorKind::QueueFull | TurnErrorKind::ShuttingDown => {
-                (Exit::TryLater, None)
-            }
+            TurnErrorKind::SessionHeld
+            | TurnErrorKind::QueueFull
+            | TurnErrorKind::TurnRunning
+            | TurnErrorKind::ShuttingDown => (Exit::TryLater, None),
             TurnErrorKind::Unreachable | TurnErrorKind::ConnectionLost => {
                 (Exit::TryLater, Some(LOST_DAEMON_HINT))
             }

@@ -1,8 +1,8 @@
-//! Times as people say them, in the zone of this machine.
+//! Times in the words of people, in this machine's time zone.
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// Returns how long ago something was, as far as that is easy to grasp, else when it was.
+/// Returns the age of a time if that is easy to grasp, else the time itself.
 pub(crate) fn ago(at: Timestamp) -> String {
     relative(at, Timestamp::now(), &TimeZone::system())
 }

@@ -1,17 +1,19 @@
 //! The command line: one module per command, and the parts they share.
 //!
-//! - [`agent_use`]: which commands an agent's process may use.
+//! - [`agent_use`]: decides which commands an agent's process may use.
 //! - [`args`]: the commands and flags that clap parses.
 //! - [`error`]: command errors and exit codes.
-//! - [`print`]: writes to stdout and stderr; [`pager`]: shows a long text; [`view`], [`text_width`]: how
-//!   wide and coloured a report is.
+//! - [`print`]: writes to stdout and stderr; [`pager`]: shows a long text; [`view`],
+//!   [`text_width`]: the width and the colours of a report.
 //! - [`run`]: runs one turn, rendered for a person or printed as events; [`chat`]: turn after turn.
 //! - [`markdown`]: lays out an answer for a terminal.
 //! - [`sessions`], [`turns`]: recorded conversations, and turns that are running or finished.
 //! - [`approvals`]: pending approvals, and the owner's decisions.
-//! - [`status`]: what is going on; [`usage`]: what turns used.
+//! - [`status`]: the daemon, its agents and turns; [`usage`]: the usage of turns.
+//! - [`dashboard`]: opens the web page, signed in.
 //! - [`schedule`]: turns that begin by themselves.
-//! - [`audit`]: who has decided, changed, deleted or exposed something.
+//! - [`audit`]: who decided, changed, deleted or exposed something.
+//! - [`channels`]: chat platforms; [`access`]: who may talk there.
 //! - [`acp`]: an ACP agent over stdio, for editors.
 //! - [`bridge`]: JSONL over stdio, for host applications.
 //! - [`lifecycle`]: starts, stops and restarts the daemon, and prints its log; [`service`]: lets the
@@ -24,14 +26,16 @@
 //! - [`env`](mod@env): variables for clients; [`setup`]: connects other programs with Angelia, by
 //!   editing their files ([`user_file`]).
 //! - [`package_files`]: writes the man pages, completions and links that packages contain.
-//! - [`doctor`]: reports which agents are installed and what is missing.
+//! - [`doctor`]: reports the installed agents, and advice on missing ones.
 //! - [`agents`]: the agents on this machine, and versions of them that npm installs.
 //! - [`providers`]: the providers of models for our own loop.
+//! - [`memory`]: what agents remember from session to session.
 //! - [`selftest`]: checks the installed agents against a scripted model.
 //! - [`config`]: the configuration file.
-//! - [`print`], [`text_width`]: output to a pipe or a terminal, and how wide text is there.
-//! - [`table`], [`local_time`]: lists as people read them.
+//! - [`print`], [`text_width`]: output to a pipe or a terminal, and the width of text there.
+//! - [`table`], [`local_time`]: lists for people.
 
+mod access;
 mod acp;
 pub(crate) mod agent_use;
 mod agents;
@@ -40,23 +44,27 @@ pub(crate) mod args;
 mod audit;
 mod bridge;
 mod bus;
+mod channels;
 mod chat;
 mod codex;
 mod config;
+mod dashboard;
 mod doctor;
 mod env;
 pub(crate) mod error;
 mod keys;
 pub(crate) mod lifecycle;
 mod local_time;
+mod login;
 mod markdown;
 mod mcp;
+mod memory;
 pub(crate) mod notify;
 mod package_files;
 mod pager;
 pub(crate) mod print;
 mod providers;
-mod run;
+pub(crate) mod run;
 mod schedule;
 mod selftest;
 mod service;
@@ -123,8 +131,8 @@ pub(crate) fn conclude(ended: Result<Exit, CommandError>) -> ExitCode {
     }
 }
 
-/// Prints what clap has to say. It also returns `--help` and `--version` as errors, but they are
-/// not failures.
+/// Prints clap's message. clap also returns `--help` and `--version` as errors, but they are not
+/// failures.
 pub(crate) fn print_clap(error: &clap::Error) -> Result<Exit, CommandError> {
     let printed = error.print();
     if error.use_stderr() { Ok(Exit::Usage) } else { print::exit_for_write(printed) }
@@ -196,7 +204,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     if let Command::Env(args) = command {
         return env::run(&args, &environment, cli.config.as_deref());
     }
-    // A broken configuration must not keep anybody from its log or from stopping the daemon.
+    // A broken configuration must not keep the owner from reading the log or stopping the daemon.
     if let Command::Logs(args) = command {
         return lifecycle::logs::run(&Home::from_environment(&environment)?, &args);
     }
@@ -218,17 +226,16 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     let app = Arc::new(app);
     let runtime = build_runtime(&command)?;
     let exit = runtime.block_on(run_as_task(async move {
+        let file = cli.config.as_deref();
         if app.config_error.is_some() && running_daemon(&app).await.is_none() {
             app.ensure_valid_config()?;
         }
         match command {
-            Command::Run(args) => run::run(&app, cli.config.as_deref(), args).await,
+            Command::Run(args) => run::run(&app, file, args).await,
             Command::Chat(args) => chat::run(&app, args).await,
             Command::Serve(args) => crate::daemon::serve(&app, args.detached).await,
-            Command::Start => lifecycle::start::run(&app, cli.config.as_deref()).await,
-            Command::Restart(args) => {
-                lifecycle::restart::run(&app, cli.config.as_deref(), &args).await
-            }
+            Command::Start => lifecycle::start::run(&app, file).await,
+            Command::Restart(args) => lifecycle::restart::run(&app, file, &args).await,
             Command::Acp(args) => acp::run(&app, args).await,
             Command::Bridge(args) => bridge::run(&app, args).await,
             Command::Sessions(command) => sessions::run(&app, command).await,
@@ -236,15 +243,19 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Approvals(command) => approvals::run(&app, command).await,
             Command::Schedule(command) => schedule::run(&app, command).await,
             Command::Status(args) => status::run(&app, args).await,
+            Command::Channels(command) => channels::run(&app, file, command).await,
+            Command::Access(command) => access::run(&app, command).await,
             Command::Usage(args) => usage::run(&app, args).await,
+            Command::Dashboard(args) => dashboard::run(&app, file, args).await,
             Command::Audit(args) => audit::run(&app, args).await,
-            Command::Bus(command) => bus::run(&app, cli.config.as_deref(), command).await,
-            Command::Codex(command) => codex::run(&app, cli.config.as_deref(), &command).await,
+            Command::Bus(command) => bus::run(&app, file, command).await,
+            Command::Codex(command) => codex::run(&app, file, &command).await,
             Command::Mcp(args) => mcp::run(&app, args).await,
             Command::Doctor(args) => doctor::run(&app, &args).await,
             Command::Selftest(args) => selftest::run(&app, &args).await,
             Command::Agents(command) => agents::run(&app, &command).await,
             Command::Providers(command) => providers::run(&app, &command).await,
+            Command::Memory(command) => memory::run(&app, &command).await,
             Command::Config(_)
             | Command::Keys(_)
             | Command::Stop(_)
@@ -258,8 +269,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
         }
     }));
     crate::log::flush();
-    // A thread blocked in a read from the terminal or from stdin cannot be joined, so waiting for
-    // the runtime's threads could hang.
+    // Not joined: a thread that is blocked in a read from the terminal or from stdin would hang it.
     runtime.shutdown_background();
     exit
 }
@@ -280,8 +290,8 @@ fn take_settings(
     Ok((environment, settings))
 }
 
-/// Returns whether the daemon does the work of this command, if one runs: it then does not matter
-/// whether this process can use the configuration file.
+/// Returns whether a running daemon does the work of this command: this process then does not need
+/// a valid configuration file.
 fn asks_daemon(command: &Command) -> bool {
     matches!(
         command,
@@ -291,8 +301,12 @@ fn asks_daemon(command: &Command) -> bool {
             | Command::Turns(_)
             | Command::Approvals(_)
             | Command::Audit(_)
+            | Command::Dashboard(_)
             | Command::Schedule(_)
             | Command::Doctor(_)
+            | Command::Status(_)
+            | Command::Usage(_)
+            | Command::Bus(BusCommand::Status { .. } | BusCommand::Dead(_))
     )
 }
 

@@ -13,7 +13,7 @@ use super::{
     setup::hermes::{PACKAGED_LINKS, PROGRAMS},
 };
 
-/// Where each shell looks for completions of installed programs.
+/// The folders in which each shell finds the completions of installed programs.
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "share/bash-completion/completions/angelia"),
     (Shell::Zsh, "share/zsh/site-functions/_angelia"),

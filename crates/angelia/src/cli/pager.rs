@@ -1,4 +1,4 @@
-//! Shows a long text: in a pager if a person looks at it, otherwise as it is.
+//! Shows a long text: in a pager if a person is at the terminal, otherwise unchanged.
 
 use std::{ffi::OsString, io::Write as _};
 
@@ -45,7 +45,7 @@ pub(crate) async fn print(
     }
 }
 
-/// Returns the person's pager; `None` if they want none.
+/// Returns the person's pager; `None` if the person has turned paging off.
 fn pager_command(environment: &Environment) -> Option<(OsString, Vec<String>)> {
     let Some(chosen) = environment.get("PAGER") else {
         return Some((DEFAULT_PAGER[0].into(), vec![DEFAULT_PAGER[1].to_owned()]));

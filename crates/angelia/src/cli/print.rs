@@ -7,7 +7,7 @@ use std::{
 };
 
 use angelia_frontends::stdio::StdioOutput;
-use jiff::Timestamp;
+use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 
 use super::error::{CommandError, Exit};
@@ -33,8 +33,8 @@ pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a report to stdout. Its parts have passed [`show_controls`] already; what is left are
-/// colours.
+/// Writes a report to stdout. Its parts have passed [`show_controls`] already; the only control
+/// sequences left are colours.
 pub(crate) fn styled(text: &str) -> Result<Exit, CommandError> {
     exit_for_write(write_styled(text))
 }
@@ -53,7 +53,7 @@ pub(crate) fn exit_for_write(written: io::Result<()>) -> Result<Exit, CommandErr
     }
 }
 
-/// Whether the reader has closed its end, which is its way to say that it has seen enough.
+/// Whether the reader has closed its end of the pipe, because it has seen enough.
 pub(crate) fn is_reader_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
@@ -63,7 +63,8 @@ pub(crate) fn output_error(error: &io::Error) -> CommandError {
         .with_hint("check where it goes: the space on the disk, its permissions")
 }
 
-/// Fails if the lines for a host could not be written, for another reason than that it left.
+/// Fails if the lines for a host could not be written for another reason than that the host has
+/// left.
 pub(crate) fn check_stdio(output: &StdioOutput) -> Result<(), CommandError> {
     match output.take_error() {
         Some(error) if !is_reader_gone(&error) => Err(output_error(&error)),
@@ -75,7 +76,7 @@ pub(crate) fn check_stdio(output: &StdioOutput) -> Result<(), CommandError> {
 pub(crate) fn note(text: &str) {
     let mut err = io::stderr().lock();
     let text = if err.is_terminal() { show_controls(text) } else { text.into() };
-    // If stderr is closed, there is nowhere left to report that.
+    // If stderr is closed, the error cannot be reported.
     let _closed = writeln!(err, "{text}");
 }
 
@@ -113,9 +114,14 @@ pub(crate) fn json_line(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Formats a timestamp to the minute, as the lists show it.
+/// Formats a timestamp to the minute, in the zone of this machine.
 pub(crate) fn format_minute(at: Timestamp) -> impl std::fmt::Display {
-    at.strftime("%Y-%m-%d %H:%MZ")
+    format_minute_in(at, &TimeZone::system())
+}
+
+/// The pure part of [`format_minute`].
+pub(crate) fn format_minute_in(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 #[cfg(test)]

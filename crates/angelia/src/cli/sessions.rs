@@ -53,7 +53,7 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
                 let text = Transcript::read(&records, id).await?.markdown();
                 return print::bytes(text.as_bytes());
             }
-            // A daemon has no end of a running turn's events to offer, but its store is this file.
+            // The daemon offers no end of a running turn's events, but its store is this file.
             let store = HomeStore::open_for_reading(app, "show")?;
             let id = resolve::session_id(&Records::Store(Arc::clone(&store)), &id).await?;
             export(&store, id).await

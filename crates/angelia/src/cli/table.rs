@@ -7,10 +7,10 @@ use super::{
     text_width::{columns, fit},
 };
 
-/// Between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 2;
 
-/// Stands for an empty cell, so that every row has every column.
+/// Fills an empty cell, so that every row has every column.
 const EMPTY: &str = "-";
 
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Column {
     pub(crate) header: &'static str,
     /// The width to which a narrow terminal may cut its cells; `None`: they are never cut.
     pub(crate) min_width: Option<usize>,
-    /// What matters least is left out first where there is no room; the smallest rank matters most.
+    /// The columns with the greatest rank are left out first where there is no room.
     pub(crate) rank: u8,
 }
 
@@ -33,7 +33,7 @@ impl<const N: usize> Table<N> {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row. Control characters would break its line.
+    /// Adds a row. Control characters are replaced, because they would break its line.
     pub(crate) fn push(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(|cell| {
             let visible = |char: char| if char.is_control() { ' ' } else { char };
@@ -42,8 +42,8 @@ impl<const N: usize> Table<N> {
         }));
     }
 
-    /// Returns the header and the rows as lines. `width` is that of the terminal; without one
-    /// nothing is cut or left out.
+    /// Returns the header and the rows as lines. `width` is the terminal's; without it nothing is
+    /// cut or left out.
     pub(crate) fn lines(&self, width: Option<usize>) -> Vec<String> {
         let widths = match width {
             None => std::array::from_fn(|index| Some(self.natural_width(index))),

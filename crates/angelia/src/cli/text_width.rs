@@ -1,12 +1,12 @@
-//! How wide text is on a terminal, and how it is cut to fit. Wide characters count as two columns,
-//! and a cut never splits a grapheme.
+//! Measures the width of text on a terminal, and cuts it to fit. Wide characters count as two
+//! columns, and a cut never splits a grapheme.
 
 use std::borrow::Cow;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Stands for the text that was cut off.
+/// Replaces the text that was cut off.
 const ELLIPSIS: &str = "…";
 
 /// Returns the columns that a text without line breaks takes. Where terminals differ, the larger

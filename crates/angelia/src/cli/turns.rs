@@ -5,7 +5,7 @@ mod list;
 use std::{fmt::Write as _, io::Write as _, sync::Arc};
 
 use angelia_core::model::{Approval, EventKind, ToolResult, TurnId};
-use angelia_frontends::{event_json::time::Rfc3339, turn_service::TurnService};
+use angelia_frontends::turn_service::TurnService;
 
 use super::{
     args::TurnsCommand,
@@ -54,13 +54,13 @@ async fn interrupt(
     kill: bool,
 ) -> Result<Exit, CommandError> {
     let done = format!("{}: {id}", if kill { "killed" } else { "interrupted" });
-    if turns.is_shared() {
-        turns.interrupt(id, kill).await?;
-        return print::line(&done);
-    }
     let turn = turns.turn(id).await?;
     if turn.finished_at.is_some() {
         return Err(CommandError::new(Exit::Failed, "the turn is over already"));
+    }
+    if turns.is_shared() {
+        turns.interrupt(id, kill).await?;
+        return print::line(&done);
     }
     if turn.resumes_at.is_none() {
         return Err(CommandError::new(Exit::Failed, "the turn does not run in a daemon")
@@ -74,7 +74,7 @@ async fn interrupt(
     print::line(&done)
 }
 
-/// Prints what each edit would change or has changed, and how it was decided.
+/// Prints the diff of each edit, and how the edit was decided.
 async fn print_diffs(records: &Records, id: TurnId, view: &View) -> Result<Exit, CommandError> {
     let events = records.events(id).await?;
     let mut out = String::new();
@@ -119,8 +119,12 @@ async fn show(records: &Records, id: TurnId, json: bool) -> Result<Exit, Command
         return print::bytes(&out);
     }
     let _infallible = writeln!(out, "id       {}\nsession  {}", turn.id, turn.session_id);
-    let _infallible =
-        writeln!(out, "created  {}\nstatus   {}", Rfc3339(turn.created_at), turn.status);
+    let _infallible = writeln!(
+        out,
+        "created  {}\nstatus   {}",
+        print::format_minute(turn.created_at),
+        turn.status
+    );
     if let Some(reason) = turn.reason {
         let _infallible = writeln!(out, "reason   {reason}");
     }

@@ -1,4 +1,4 @@
-//! `angelia usage`: tokens, cache share, cost, and what is left of the quotas.
+//! `angelia usage`: tokens, cache share, cost, and the rest of the quotas.
 
 use std::fmt::Write as _;
 
@@ -64,7 +64,7 @@ impl UsageGroupArg {
     }
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct UsageReport {
     by: &'static str,
@@ -197,7 +197,7 @@ fn push_quotas(out: &mut String, quotas: &[QuotaResource], view: &View, now: Tim
     }
 }
 
-/// What a bar shows: the cost, or the tokens where no cost is known.
+/// The size of a bar: the cost, or the tokens where no cost is known.
 #[expect(clippy::cast_precision_loss, reason = "a bar is not exact")]
 fn bar_size(row: &UsageResource) -> f64 {
     let usage = &row.usage.0;

@@ -1,4 +1,4 @@
-//! Usage on a wide and on a narrow terminal, and in a pipe.
+//! Tests of usage on a wide and on a narrow terminal, and in a pipe.
 
 use angelia_frontends::event_json::UsageJson;
 
@@ -14,7 +14,7 @@ fn row(key: Option<&str>, turns: u64, scale: u64, cost_usd: Option<f64>) -> Usag
         ..Usage::default()
     };
     let key = key.map(str::to_owned);
-    UsageResource { key, start: None, turns, usage: UsageJson(usage) }
+    UsageResource { key, start: None, turns, cold_starts: 0, usage: UsageJson(usage) }
 }
 
 fn report(by: UsageGroup, data: Vec<UsageResource>) -> UsageReport {

@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::error::{CommandError, Exit};
 
-/// How long to wait for another Angelia process to release the lock.
+/// The longest wait for another Angelia process to release the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The permissions of a file that may hold a key.
@@ -43,7 +43,7 @@ pub(crate) enum UserFileError {
 /// A file of another program; its folder is locked as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct UserFile {
-    /// The path as people know it.
+    /// The path that people know.
     path: PathBuf,
     /// The path after resolving symbolic links.
     resolved_path: PathBuf,
@@ -159,14 +159,14 @@ impl UserFile {
         Err(UserFileError::Changed(self.path.clone()))
     }
 
-    /// How the names of drafts begin; the process's id follows.
+    /// The beginning of the names of drafts; the process's id follows.
     fn draft_prefix(&self) -> String {
         let name = self.resolved_path.file_name().unwrap_or_default();
         format!(".{}.angelia-", name.to_string_lossy())
     }
 
-    /// Removes what a killed process has left behind: nobody else writes while the folder is
-    /// locked, and a draft may hold a key.
+    /// Removes the drafts of killed processes: no other process writes while the folder is locked,
+    /// and a draft may hold a key.
     fn remove_stale_drafts(&self) {
         let prefix = self.draft_prefix();
         let folder = self.resolved_path.parent().map(fs::read_dir);
@@ -197,7 +197,7 @@ impl From<UserFileError> for CommandError {
     }
 }
 
-/// Writes a draft that nobody else can read before it has its final permissions.
+/// Writes a draft that only the owner can read before it has its final permissions.
 fn write_draft(draft: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut file =
         OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(draft)?;

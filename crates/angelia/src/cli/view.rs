@@ -1,5 +1,5 @@
-//! How a report looks where it is printed: its width and its colours. Every text from elsewhere
-//! passes [`show_controls`] before it gets a colour.
+//! The width and the colours of a report. Every text from outside passes [`show_controls`] before
+//! it gets a colour.
 
 use std::io::{self, IsTerminal as _};
 
@@ -52,7 +52,7 @@ impl View {
     /// A pipe or a file: everything in full, without colours.
     pub(crate) const PLAIN: Self = Self { width: UNLIMITED, has_colour: false, is_terminal: false };
 
-    /// The view of what stdout is connected to.
+    /// The view for the terminal, pipe or file at stdout.
     pub(crate) fn of_stdout(environment: &Environment) -> Self {
         if !io::stdout().is_terminal() {
             return Self::PLAIN;
@@ -71,14 +71,14 @@ impl View {
         }
     }
 
-    /// Cuts a text without line breaks to so many columns, and fills up to them.
+    /// Cuts a text without line breaks to `width` columns, and pads it to that width.
     pub(crate) fn cell(&self, style: Style, text: &str, width: usize) -> String {
         let text = fit(text, width);
         let padding = width.saturating_sub(columns(&text));
         format!("{}{}", self.paint(style, &text), " ".repeat(padding))
     }
 
-    /// Cuts a text without line breaks to what is left of the line.
+    /// Cuts a text without line breaks to the rest of the line.
     pub(crate) fn rest(&self, style: Style, text: &str, used: usize) -> String {
         self.paint(style, &fit(text, self.width.saturating_sub(used)))
     }
@@ -173,7 +173,7 @@ pub(crate) fn format_span(seconds: u64) -> String {
     }
 }
 
-/// Formats how long ago a time was, with one unit: `3m ago`.
+/// Formats the age of a time, with one unit: `3m ago`.
 pub(crate) fn format_ago(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(at).max(SignedDuration::ZERO).as_secs().unsigned_abs();
     let span = format_span(seconds);
@@ -181,7 +181,7 @@ pub(crate) fn format_ago(at: Timestamp, now: Timestamp) -> String {
     if seconds < 5 { "now".to_owned() } else { format!("{greatest} ago") }
 }
 
-/// Formats when a time will be: `in 2h 3m`.
+/// Formats the time until a moment: `in 2h 3m`.
 pub(crate) fn format_until(at: Timestamp, now: Timestamp) -> String {
     match u64::try_from(at.duration_since(now).as_secs()) {
         Ok(seconds) if seconds > 0 => format!("in {}", format_span(seconds)),
@@ -189,7 +189,7 @@ pub(crate) fn format_until(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// The first characters of an id, as tables show it.
+/// The first characters of an id, for tables.
 pub(crate) fn short_id(id: &str) -> &str {
     id.get(..13).unwrap_or(id)
 }

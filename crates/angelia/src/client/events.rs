@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{ClientError, DaemonClient, REQUEST_TIMEOUT, connection::DaemonConnection, request};
 
-/// How long to try to reconnect to a daemon that is gone.
+/// The longest time for attempts to reconnect to a daemon that is gone.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
@@ -25,7 +25,7 @@ pub(crate) struct TurnEvents {
     turn: TurnId,
     last_seq: Seq,
     stream: Option<EventStream>,
-    /// When the stream was lost.
+    /// The time at which the stream was lost.
     lost_at: Option<Instant>,
     is_finished: bool,
     /// The daemon ends the turn when this value is dropped.
@@ -37,7 +37,7 @@ struct EventStream {
     connection: DaemonConnection,
     body: Incoming,
     decoder: sse::SseDecoder,
-    /// When data arrived last.
+    /// The time at which data arrived last.
     last_data_at: Instant,
 }
 

@@ -1,6 +1,6 @@
 //! A turn of the daemon that a command follows. If the daemon is gone for good, the command makes
-//! the end itself from what it has seen, so that whoever reads the turn gets the text so far and
-//! exactly one end.
+//! the end itself from the events it has seen, so that its reader gets the text so far and exactly
+//! one end.
 
 use angelia_core::{
     engine::{EventBatch, TurnTranscript},
@@ -18,7 +18,7 @@ use crate::{cli::error::LOST_DAEMON_HINT, clock::SystemClock};
 #[derive(Debug)]
 pub(super) struct FollowedTurn {
     turn: TurnId,
-    /// Unknown until the first event of a turn that somebody else has submitted.
+    /// Unknown until the first event of a turn that another client has submitted.
     session: Option<SessionId>,
     events: TurnEvents,
     last_seq: Seq,
@@ -51,7 +51,7 @@ impl FollowedTurn {
     }
 
     /// Returns the last events of a turn that cannot be followed any more. The record has others:
-    /// these only tell the readers of this command what they have seen and why it ends here.
+    /// these only show the readers of this command the text so far and the reason for the end.
     fn lost_end(&mut self, session: SessionId, error: &ClientError) -> EventBatch {
         self.is_lost = true;
         let failure = Failure::new(FailureKind::Unavailable, error.to_string());

@@ -4,7 +4,7 @@
 //!   [`TurnService`](angelia_frontends::turn_service::TurnService).
 //! - [`TurnEvents`]: the events of a turn as they happen, also across a lost connection;
 //!   `followed_turn`: its end if the daemon does not come back.
-//! - [`RestartSteps`]: how a restart of the daemon goes.
+//! - [`RestartSteps`]: the steps of a daemon's restart.
 //! - `reports`: status, usage, quotas and search; `schedules`: turns that begin by themselves.
 //! - `connection`: one HTTP connection.
 //! - [`ClientError`]: the errors.
@@ -30,12 +30,12 @@ use std::{
 
 use angelia_core::{
     model::{Seq, SessionId, TurnId, TurnOrigin},
-    ports::{ApprovalFilter, AuditQuery, Page},
+    ports::{ApprovalFilter, AuditQuery, Page, SessionFilter},
 };
 use angelia_frontends::{
     http::{
-        ConfigReload, ConfigResource, ConfigState, HealthStatus, KEY_HEADER, REPEAT_HEADER,
-        TERMINAL_HEADER,
+        ConfigReload, ConfigResource, ConfigState, HealthStatus, KEY_HEADER, LoginCodeResource,
+        REPEAT_HEADER, TERMINAL_HEADER,
         resources::{
             AcceptedTurnResource, ApprovalResource, AuditResource, ResourceList, SessionResource,
             TurnResource,
@@ -60,6 +60,9 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// For all other requests. Long, because deleting a session waits for its agent to end.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// For a request that a model answers; the timeouts of the turn end it earlier.
+const MODEL_TIMEOUT: Duration = Duration::from_hours(2);
 
 /// The most records that the daemon puts on one page of a list.
 const MAX_PAGE_SIZE: usize = 500;
@@ -98,7 +101,32 @@ impl DaemonClient {
         self.list(&path, page).await
     }
 
-    /// Returns records whose ids start so. `path` is that of their list.
+    /// Returns the sessions that pass the filter, the one that was used last first.
+    pub(crate) async fn find_sessions(
+        &self,
+        filter: &SessionFilter,
+        page: Page,
+    ) -> Result<Vec<SessionResource>, ClientError> {
+        let text = |field: &Option<Arc<str>>| field.as_deref().map(str::to_owned);
+        let all = |words: &[Arc<str>], between| (!words.is_empty()).then(|| words.join(between));
+        let cwd = filter.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
+        let path = with_query(
+            "/api/sessions",
+            [
+                ("sort", Some("updated".to_owned())),
+                ("q", all(&filter.words, " ")),
+                ("status", all(&filter.statuses, ",")),
+                ("profile", text(&filter.profile)),
+                ("executor", text(&filter.executor)),
+                ("origin", text(&filter.source)),
+                ("since", filter.since.map(|since| since.to_string())),
+                ("cwd", cwd),
+            ],
+        );
+        self.list(&path, page).await
+    }
+
+    /// Returns records whose ids have this prefix. `path` is that of their list.
     pub(crate) async fn find_by_prefix<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -175,13 +203,18 @@ impl DaemonClient {
         self.call_json(request(Method::POST, "/api/config/reload")).await
     }
 
+    /// Returns an address that signs a browser in once.
+    pub(crate) async fn make_login_code(&self) -> Result<LoginCodeResource, ClientError> {
+        self.call_json(request(Method::POST, "/api/login/codes")).await
+    }
+
     /// Returns rows of the audit, newest first.
     pub(crate) async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditResource>, ClientError> {
         let since = query.since.map(|since| format!("since={since}&")).unwrap_or_default();
         self.list(&format!("/api/audit?{since}"), Page::first(query.limit)).await
     }
 
-    /// Reads a list, in as many requests as its length needs. `path` ends where the query goes on.
+    /// Reads a list, in as many requests as its length needs. The path is complete up to its query.
     async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -219,6 +252,7 @@ impl DaemonClient {
         &self,
         request: RequestBuilder,
     ) -> Result<(HeaderMap, Vec<u8>), ClientError> {
+        let timeout = request.timeout;
         let exchange = async {
             let (mut connection, response) = self.send(request).await?;
             let (head, body) = response.into_parts();
@@ -226,7 +260,7 @@ impl DaemonClient {
             self.keep_connection(connection);
             Ok((head.headers, body))
         };
-        tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or(Err(ClientError::Timeout))
+        tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(ClientError::Timeout))
     }
 
     /// Sends a request on the spare connection or a new one. A response with another status than
@@ -263,6 +297,8 @@ impl DaemonClient {
 /// A request that is being built.
 struct RequestBuilder {
     request: Request<RequestBody>,
+    /// How long the whole exchange may take.
+    timeout: Duration,
 }
 
 fn request(method: Method, path: &str) -> RequestBuilder {
@@ -272,7 +308,7 @@ fn request(method: Method, path: &str) -> RequestBuilder {
     *request.uri_mut() = path.parse().unwrap_or_default();
     let headers = request.headers_mut();
     headers.insert("host", HeaderValue::from_static("localhost"));
-    RequestBuilder { request }
+    RequestBuilder { request, timeout: REQUEST_TIMEOUT }
 }
 
 impl RequestBuilder {
@@ -280,6 +316,11 @@ impl RequestBuilder {
         let json = serde_json::to_vec(body).map_err(ClientError::InvalidResponse)?;
         *self.request.body_mut() = RequestBody::from(json);
         Ok(self)
+    }
+
+    /// Waits for a model, which may take minutes.
+    fn waiting_for_a_model(self) -> Self {
+        Self { timeout: MODEL_TIMEOUT, ..self }
     }
 
     /// Marks the request as made from the owner's own terminal.
@@ -293,6 +334,16 @@ impl RequestBuilder {
         self.request.headers_mut().insert("last-event-id", seq.into());
         self
     }
+}
+
+/// Returns a path with the parameters that have a value, ready for another one.
+fn with_query<const N: usize>(path: &str, parameters: [(&str, Option<String>); N]) -> String {
+    let given = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let mut out = format!("{path}?");
+    for (name, value) in given {
+        out.extend([name, "=", &percent_encode(&value), "&"]);
+    }
+    out
 }
 
 /// Percent-encodes text for a query value of a URL.

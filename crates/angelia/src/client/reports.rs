@@ -1,6 +1,4 @@
-//! Questions about everything: status, usage, quotas and search.
-
-use std::fmt::Write as _;
+//! Requests about all sessions and turns: status, usage, quotas and search.
 
 use angelia_core::model::{UsageBucket, UsageQuery};
 use angelia_frontends::http::resources::{
@@ -8,7 +6,7 @@ use angelia_frontends::http::resources::{
 };
 use hyper::Method;
 
-use super::{ClientError, DaemonClient, percent_encode, request};
+use super::{ClientError, DaemonClient, percent_encode, request, with_query};
 
 impl DaemonClient {
     pub(crate) async fn status(&self) -> Result<StatusResource, ClientError> {
@@ -31,13 +29,7 @@ impl DaemonClient {
             ("by", query.by.map(|by| by.as_str().to_owned())),
             ("bucket", bucket),
         ];
-        let mut path = "/api/usage?".to_owned();
-        for (name, value) in parameters {
-            if let Some(value) = value {
-                // Writing to a string cannot fail.
-                let _infallible = write!(path, "{name}={}&", percent_encode(&value));
-            }
-        }
+        let path = with_query("/api/usage", parameters);
         let rows: ResourceList<_> = self.call_json(request(Method::GET, &path)).await?;
         Ok(rows.data)
     }

@@ -1,4 +1,4 @@
-//! Asks the daemon to restart, and follows how that goes. Dropping the value takes it back.
+//! Asks the daemon to restart, and follows its steps. Dropping the value takes the request back.
 
 use angelia_frontends::http::{RestartBody, RestartProgress};
 use angelia_wire::{limits, sse};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use angelia_core::model::{ApprovalId, Decision, SessionId, TurnId};
 use angelia_frontends::{
     http::{
-        DecisionBody, InterruptBody, NewSessionBody, SessionChangeBody,
+        CompactionResult, DecisionBody, InterruptBody, NewSessionBody, SessionChangeBody,
         resources::{ResourceList, SessionResource, TurnResource},
     },
     turn_service::{
@@ -61,6 +61,15 @@ impl TurnService for DaemonClient {
         Box::pin(async move {
             let path = format!("/api/sessions/{id}/fork");
             Ok(self.call_json(request(Method::POST, &path)).await?)
+        })
+    }
+
+    fn compact_session(&self, id: SessionId) -> ServiceFuture<'_, CompactionResult> {
+        Box::pin(async move {
+            let path = format!("/api/sessions/{id}/compact");
+            let request = request(Method::POST, &path).waiting_for_a_model();
+            let result = self.call_json(request).await;
+            result.map_err(|error| error.into_service_error(TurnErrorKind::TurnRunning))
         })
     }
 

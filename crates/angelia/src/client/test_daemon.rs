@@ -14,9 +14,9 @@ use angelia_core::{
 };
 use angelia_frontends::{
     http::{
-        AgentAccess, AgentDelegation, AgentProcess, AgentProcesses, ApiState, CallerLimits,
-        ConfigControl, ConfigReload, ConfigState, DaemonInfo, DelegatedTurnLimits, Metrics,
-        OwnerToken, TurnBody, TurnInput,
+        AgentAccess, AgentDelegation, AgentProcess, AgentProcesses, ApiState, BrowserLogins,
+        CallerLimits, ChangeFeed, ConfigControl, ConfigReload, ConfigState, DaemonInfo,
+        DelegatedTurnLimits, Metrics, OwnerToken, TurnBody, TurnInput,
         dialect::{LiveModels, RecentRequests},
         serve_unix,
     },
@@ -33,7 +33,7 @@ use tokio::net::UnixListener;
 use super::DaemonClient;
 use crate::{clock::SystemClock, records::Records};
 
-/// Longer than anything that a working test waits for.
+/// Longer than any wait of a working test.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestDaemon {
@@ -64,7 +64,7 @@ impl Profiles for OneProfile {
     }
 }
 
-/// The test's own process is no agent's.
+/// The test's own process belongs to no agent.
 struct NoAgents;
 
 impl AgentProcesses for NoAgents {
@@ -114,6 +114,14 @@ impl ConfigControl for FixedConfig {
         serde_json::Map::new()
     }
 
+    fn origins(&self) -> std::collections::BTreeMap<String, String> {
+        std::collections::BTreeMap::new()
+    }
+
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     fn reload(&self) -> BoxFuture<'_, Result<ConfigReload, String>> {
         Box::pin(async { Ok(ConfigReload::default()) })
     }
@@ -128,6 +136,7 @@ impl TestDaemon {
             clock: Arc::new(SystemClock),
             paths: Arc::new(LexicalPaths::default()),
             edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: vec![puppet],
             limits: EngineLimits::default(),
             tasks: TaskGroup::new(),
@@ -136,6 +145,8 @@ impl TestDaemon {
             engine: engine.clone(),
             profiles: Arc::new(OneProfile),
             token: OwnerToken::new("unused"),
+            logins: BrowserLogins::new(engine.clone()),
+            feed: ChangeFeed::default(),
             agents: Arc::new(AgentAccess::new(Arc::new(NoAgents), Arc::new(NoAgents))),
             agent_processes: Arc::new(NoAgents),
             daemon: DaemonInfo {
@@ -155,6 +166,8 @@ impl TestDaemon {
             restarts: angelia_frontends::http::RestartRequests::new().0,
             bus: None,
             delivery_queue: None,
+            hooks: None,
+            chats: None,
         });
         let (doors, folder) = (TaskGroup::new(), tempfile::tempdir().unwrap());
         let stage = Self { control: strings, engine, store, folder, _listeners: doors.clone() };

@@ -1,5 +1,5 @@
-//! The client against the real HTTP frontend over a real socket, with a puppet agent and a proxy
-//! between them whose connections can be cut.
+//! Tests of the client against the real HTTP frontend over a real socket, with a puppet agent and a
+//! proxy between them whose connections can be cut.
 
 use std::{
     path::{Path, PathBuf},

@@ -26,7 +26,7 @@ impl AgentVersion {
         is_version(version).then(|| Self { registration, program, version: version.to_owned() })
     }
 
-    /// Reads `NAME@VERSION`; `None` if it is something else, such as the name of a program.
+    /// Reads `NAME@VERSION`; `None` if the text is something else, such as the name of a program.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (name, version) = text.split_once('@')?;
         Self::new(name, version)

@@ -1,8 +1,10 @@
-//! Checks which profiles may delegate to which: each target must exist, and none may do more than
-//! the profile that delegates to it. Cycles are allowed here; their depth is limited where work is
+//! Checks the delegation targets of profiles: each target must exist, and none may do more than the
+//! profile that delegates to it. Cycles are allowed here; their depth is limited where work is
 //! delegated.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
+
+use angelia_core::ports::DelegateProfile;
 
 use super::{
     load::Config,
@@ -30,14 +32,33 @@ impl Config {
         all
     }
 
-    /// Returns what a profile may do on each of its executors.
+    /// Describes profiles to an agent that may delegate to them.
+    pub(crate) fn delegate_profiles<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<DelegateProfile> {
+        let summaries = self.summaries();
+        let known = names
+            .into_iter()
+            .filter_map(|name| summaries.iter().find(|summary| &*summary.name == name));
+        let described = known.map(|profile| DelegateProfile {
+            name: Arc::clone(&profile.name),
+            about: match &profile.model {
+                Some(model) => format!("{} {model}", profile.executor),
+                None => profile.executor.to_string(),
+            },
+        });
+        described.collect()
+    }
+
+    /// Returns the privileges of a profile on each of its executors.
     fn profile_privileges(&self, profile: &str, home: Option<&Path>) -> Vec<Privileges> {
         let candidates = self.candidates(profile).iter();
         candidates.map(|(_, profile)| privileges_of(profile, home)).collect()
     }
 
-    /// Describes how the target profile, or one of its fallbacks, exceeds the caller on any
-    /// executor.
+    /// Describes the rights in which the target profile, or one of its fallbacks, exceeds the
+    /// caller on any executor.
     fn find_excess(
         &self,
         target: &str,

@@ -10,7 +10,7 @@ use std::{
 
 use angelia_executors::process::mark::MARK_VARIABLE;
 
-/// How the names of variables that configure Angelia begin.
+/// The prefixes of the variables that configure Angelia.
 const SETTING_PREFIXES: [&str; 3] = ["ANGELIA_", "HERMES_", "CLAUDE_CLI_"];
 
 /// Names the folder of Hermes' bus.
@@ -53,8 +53,8 @@ impl Environment {
         &self.vars
     }
 
-    /// Returns the environment without the variables that configure Angelia, except those that say
-    /// where its home and its bus are.
+    /// Returns the environment without the variables that configure Angelia, except those that name
+    /// its home and its bus.
     pub(crate) fn without_settings(mut self) -> Self {
         let kept = ["ANGELIA_HOME", MARK_VARIABLE, "ANGELIA_LOG", HERMES_BUS_VARIABLE];
         self.vars.retain(|name, _| {
@@ -65,7 +65,7 @@ impl Environment {
         self
     }
 
-    /// Returns the mark of an agent in our own environment, as it is.
+    /// Returns the mark of an agent in our own environment, unchanged.
     pub(crate) fn own_mark(&self) -> Option<&str> {
         self.non_empty(MARK_VARIABLE).and_then(OsStr::to_str)
     }
@@ -85,7 +85,7 @@ impl Environment {
         Some(self.folder(HERMES_BUS_VARIABLE, ".hermes")?.join("hermes-bus.sock"))
     }
 
-    /// Returns whether somebody here uses Hermes, whose programs look for their bus.
+    /// Returns whether Hermes is used here, because its programs then look for their bus.
     pub(crate) fn uses_hermes_bus(&self) -> bool {
         self.names_hermes_bus() || self.home().is_some_and(|home| home.join(".hermes").is_dir())
     }

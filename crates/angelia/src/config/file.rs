@@ -26,6 +26,11 @@ pub(crate) fn read(home: &Home, explicit: Option<&Path>) -> Result<Node, Problem
         Some(path) => (path, path.display().to_string().into()),
         None => (&default, "config.yaml".into()),
     };
+    // Opening a pipe would wait for somebody who writes into it.
+    if path.exists() && !path.is_file() {
+        let what = "cannot be read: it is not a regular file; write the settings into one";
+        return Err(Problem::file(&path.display().to_string(), what));
+    }
     let bytes = match read_bounded(path) {
         Ok(bytes) => bytes,
         Err(error) if explicit.is_none() && error.kind() == io::ErrorKind::NotFound => {

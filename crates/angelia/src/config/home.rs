@@ -81,6 +81,11 @@ impl Home {
         self.dir.join("config.yaml")
     }
 
+    /// The files of sessions, in a folder for each.
+    pub(crate) fn sessions_dir(&self) -> PathBuf {
+        self.dir.join("sessions")
+    }
+
     /// Sessions as files, if `sessions.snapshots` is on.
     pub(crate) fn snapshots_dir(&self) -> PathBuf {
         self.dir.join("snapshots")
@@ -93,6 +98,11 @@ impl Home {
     /// Deliveries to channels that are still pending.
     pub(crate) fn deliveries_db(&self) -> PathBuf {
         self.dir.join("deliveries.db")
+    }
+
+    /// Events of chat platforms, and who may talk there.
+    pub(crate) fn chats_db(&self) -> PathBuf {
+        self.dir.join("chats.db")
     }
 
     /// Messages that wait for their receivers.
@@ -124,7 +134,7 @@ impl Home {
         self.logs_dir().join("angelia.log.1")
     }
 
-    /// What was typed in chats.
+    /// The lines typed in chats.
     pub(crate) fn chat_history(&self) -> PathBuf {
         self.dir.join("chat_history")
     }
@@ -162,6 +172,11 @@ impl Home {
 
     pub(crate) fn work_dir(&self) -> PathBuf {
         self.dir.join("work")
+    }
+
+    /// The refresh tokens of logins at providers and MCP servers.
+    pub(crate) fn logins_dir(&self) -> PathBuf {
+        self.dir.join("logins")
     }
 
     /// One folder per version of an agent that `angelia agents install` has installed.

@@ -106,12 +106,14 @@ impl Config {
         }
     }
 
-    /// Checks what concerns more than one setting.
+    /// Checks the settings that depend on each other.
     pub(super) fn find_problems(&self, home: Option<&Path>) -> Vec<Problem> {
         let mut problems = self.check_fallbacks();
         problems.extend(self.check_commands());
         problems.extend(self.check_delegates(home));
+        problems.extend(self.check_reviews());
         problems.extend(self.check_providers(home));
+        problems.extend(self.check_channels(home));
         problems
     }
 
@@ -157,7 +159,8 @@ impl Config {
     pub(super) fn executor_entry(&self, executor: &str, mode: Mode) -> Option<ProfileEntry> {
         let mut targets = self.targets.iter();
         let (executor, profile) = targets.find(|(name, _)| name.as_str() == executor)?;
-        let profile = Profile { mode, ..profile.clone() };
+        // A model id names one model, and a key of `http.keys` only its own providers.
+        let profile = Profile { mode, fallback: Vec::new(), ..profile.clone() };
         Some(ProfileEntry { candidates: vec![(*executor, profile)], resume: true })
     }
 
@@ -218,12 +221,12 @@ impl Config {
         self.effective.listen.0
     }
 
-    /// How long a stopping daemon waits for running turns.
+    /// The time that a stopping daemon waits for running turns.
     pub(crate) fn drain(&self) -> Duration {
         self.effective.drain.duration()
     }
 
-    /// When a person who looks elsewhere is told.
+    /// Whether a person who looks elsewhere is notified.
     pub(crate) const fn desktop_notifications(&self) -> DesktopNotifications {
         self.effective.desktop_notifications
     }
@@ -326,8 +329,8 @@ impl Config {
         !self.variables().is_empty()
     }
 
-    /// Returns the hash of where the settings come from: the path of the file, and the variables.
-    /// Two processes with the same hash follow the same settings, whatever the file says.
+    /// Returns a hash of the settings' sources: the path of the file, and the variables. Two
+    /// processes with the same hash follow the same settings, whatever the file contains.
     pub(crate) fn source_sha256(&self, file: &Path) -> String {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         let mut hash = Sha256::new();

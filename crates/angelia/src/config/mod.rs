@@ -9,17 +9,20 @@
 //!   this version refuses.
 //! - [`fallback`], [`delegates`] and [`commands`]: checks of the fallback profiles, the delegation
 //!   targets and the command lines.
-//! - [`providers`]: the providers of models, and the checks of what depends on them.
+//! - [`providers`]: the providers of models, and the checks of the settings that depend on them.
+//! - [`channels`]: the chat platforms.
 //! - [`agent_version`]: a version of an agent that `binary` pins.
 //! - [`yaml_edit`]: adds and removes API keys in the owner's file.
 //! - [`hermes`]: the block and the variables of Hermes.
 //! - [`plano`]: the variables of Plano's bridge.
+//! - [`review`]: who reviews sessions.
 //! - [`resolve`]: turns a profile and a call into a session specification, its clocks and budgets
 //!   by [`limits`].
 //! - [`reload`]: merges a changed file into the configuration in force, by [`reload_rules`].
 //! - [`show`], [`template`], [`schema`](mod@schema): the output of `angelia config …`.
 
 mod agent_version;
+mod channels;
 mod commands;
 mod delegates;
 mod environment;
@@ -37,6 +40,7 @@ mod providers;
 mod reload;
 mod reload_rules;
 mod resolve;
+mod review;
 mod schema;
 mod setting;
 mod show;
@@ -50,6 +54,7 @@ mod yaml_edit;
 mod tests;
 
 pub(crate) use agent_version::{AgentVersion, installable};
+pub(crate) use channels::channel_settings;
 pub(crate) use environment::Environment;
 pub(crate) use home::{Home, HomeError, new_token};
 pub(crate) use load::Config;
@@ -59,8 +64,9 @@ pub(crate) use resolve::{ResolveContext, ResolveError};
 pub(crate) use schema::schema;
 pub(crate) use template::initial_file;
 pub(crate) use types::{
-    ApiKey, DEFAULT_ENDPOINT, DesktopNotifications, HermesSocket, KeyFields, KeyHash, KeyProfiles,
-    LiveAgentLimit, Period, is_key_name,
+    ApiKey, ChannelFields, ChannelName, DEFAULT_ENDPOINT, DesktopNotifications, HermesSocket,
+    KeyFields, KeyHash, KeyProfiles, LiveAgentLimit, Period, SecretSetting, TemplateText,
+    expand_home, is_key_name,
 };
 pub(crate) use yaml::parse_yaml;
-pub(crate) use yaml_edit::{YamlBlock, add_key, remove_key};
+pub(crate) use yaml_edit::{YamlBlock, add_entry, add_key, remove_entry, remove_key};

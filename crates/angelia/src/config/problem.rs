@@ -1,4 +1,5 @@
-//! Configuration problems, reported so that the owner can fix them: where, what, and what to do.
+//! Configuration problems, reported so that the owner can fix them: the place, the problem, and the
+//! fix.
 
 use std::fmt;
 

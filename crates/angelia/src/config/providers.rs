@@ -1,5 +1,5 @@
-//! The providers of the configuration, and the checks of what depends on them: complete providers,
-//! profiles of `native` with a model of one, and keys that are for `native` only.
+//! The providers of the configuration, and the checks of the settings that depend on them: complete
+//! providers, profiles of `native` with a model of one, and keys that are for `native` only.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,10 @@ use std::{
 
 use angelia_executors::native::{
     provider::QuirkOverrides,
-    providers::{BuiltInProvider, KeySource, ModelSettings, Provider, built_in::BUILT_IN},
+    providers::{
+        BuiltInProvider, EntraSettings, KeySource, LoginTarget, ModelSettings, OAuthServer,
+        OAuthSettings, Provider, built_in::BUILT_IN,
+    },
 };
 
 use super::{
@@ -18,7 +21,8 @@ use super::{
     problem::{Problem, nearest},
     reload::with_key,
     types::{
-        ExecutorName, KeySetting, ModelFields, Profile, ProviderFields, ProviderName, expand_home,
+        EntraFields, ExecutorName, KeySetting, ModelFields, OAuthFields, Profile, ProviderFields,
+        ProviderName, expand_home,
     },
 };
 
@@ -26,7 +30,8 @@ use super::{
 type ProviderMap = BTreeMap<ProviderName, ProviderFields>;
 
 /// The keys of a profile that only our own loop uses.
-const NATIVE_KEYS: [&str; 7] = [
+const NATIVE_KEYS: [&str; 10] = [
+    "fallback",
     "max_iterations",
     "max_output_tokens",
     "reasoning",
@@ -34,6 +39,8 @@ const NATIVE_KEYS: [&str; 7] = [
     "sandbox_read",
     "sandbox_write",
     "network",
+    "memory",
+    "compaction",
 ];
 
 const ONLY_NATIVE: &str = "is only for `executor: native`; set that, or remove it";
@@ -56,11 +63,14 @@ impl Config {
         names.into_iter().collect()
     }
 
-    /// Returns the models that profiles use on our own loop, as `PROVIDER/MODEL`.
+    /// Returns the models that profiles use on our own loop, as `PROVIDER/MODEL`; one may come twice.
     pub(crate) fn native_models(&self) -> impl Iterator<Item = &str> {
         let profiles = self.profiles.values().flat_map(|entry| &entry.candidates);
         let native = profiles.filter(|(executor, _)| *executor == ExecutorName::Native);
-        native.filter_map(|(_, profile)| profile.model.as_deref())
+        native.flat_map(|(_, profile)| {
+            let fallback = profile.fallback.iter().map(|model| &*model.0);
+            profile.model.as_deref().into_iter().chain(fallback)
+        })
     }
 
     pub(super) fn check_providers(&self, home: Option<&Path>) -> Vec<Problem> {
@@ -72,6 +82,7 @@ impl Config {
             problems.extend(self.check_key_files(name, fields, home));
         }
         problems.extend(self.check_native_profiles());
+        problems.extend(self.check_fallback_models());
         problems.extend(self.check_native_keys());
         problems.sort_by_key(Problem::line);
         problems
@@ -89,7 +100,7 @@ impl Config {
         home: Option<&Path>,
     ) -> Option<Problem> {
         let keys = fields.keys.iter().flatten();
-        let mut sources = keys.map(|key| key_source(key, home));
+        let mut sources = keys.map(|key| key_source(name, key, home));
         sources.any(|source| source.is_none()).then(|| {
             let origin = self.origin_of(["providers", name, "keys"]);
             let what = "starts with ~/ and HOME is not set; set it, or write the whole path";
@@ -115,7 +126,26 @@ impl Config {
         problems
     }
 
-    /// Describes what is wrong with the provider of `PROVIDER/MODEL`.
+    /// Checks that the fallbacks of our own loop are models of known providers.
+    fn check_fallback_models(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, entry) in &self.profiles {
+            for (executor, profile) in &entry.candidates {
+                if *executor != ExecutorName::Native {
+                    continue;
+                }
+                for (index, model) in profile.fallback.iter().enumerate() {
+                    let Some(what) = self.unknown_provider(&model.0) else { continue };
+                    let origin = self.key_origin(name, *executor, "fallback");
+                    let path = format!("profiles.{name}.fallback[{index}]");
+                    problems.push(Problem::new(origin, &path, what));
+                }
+            }
+        }
+        problems
+    }
+
+    /// Describes the problem with the provider of `PROVIDER/MODEL`.
     fn unknown_provider(&self, model: &str) -> Option<String> {
         let name = match model.split_once('/') {
             Some((name, model)) if !name.is_empty() && !model.is_empty() => name,
@@ -137,7 +167,7 @@ impl Config {
         Some(format!("names the provider `{name}`, but there is none of this name; {hint}"))
     }
 
-    /// Checks that no profile of another executor sets what would be ignored there.
+    /// Checks that no profile of another executor sets a key that would be ignored there.
     fn check_native_keys(&self) -> Vec<Problem> {
         let default = Profile::default();
         let mut problems = Vec::new();
@@ -189,7 +219,7 @@ pub(super) fn settle_automatic_native(providers: &ProviderMap, entry: &mut Profi
     });
 }
 
-/// Says what a provider lacks.
+/// Names the settings that a provider lacks.
 fn incomplete(name: &str, fields: &ProviderFields) -> Option<String> {
     let known = BuiltInProvider::find(name);
     let has_api = fields.api.is_some() || known.is_some();
@@ -210,11 +240,13 @@ fn incomplete(name: &str, fields: &ProviderFields) -> Option<String> {
     Some(format!("has no {missing}; only the built-in providers need none: {}", names.join(", ")))
 }
 
-/// Returns a provider with what the built-in one of its name adds; `None` if it is incomplete.
+/// Returns a provider, completed from the built-in one of its name; `None` if it is incomplete.
 fn complete(name: &ProviderName, fields: &ProviderFields, home: Option<&Path>) -> Option<Provider> {
     let known = BuiltInProvider::find(&name.0);
     let keys = match &fields.keys {
-        Some(keys) => keys.iter().map(|key| key_source(key, home)).collect::<Option<_>>()?,
+        Some(keys) => {
+            keys.iter().map(|key| key_source(&name.0, key, home)).collect::<Option<_>>()?
+        }
         None => known.map(BuiltInProvider::keys).unwrap_or_default(),
     };
     let headers = fields.headers.iter();
@@ -227,6 +259,7 @@ fn complete(name: &ProviderName, fields: &ProviderFields, home: Option<&Path>) -
             None => known?.base_url?.into(),
         },
         keys,
+        rotate: fields.rotate.into(),
         headers: headers.map(|(name, value)| (name.0.clone(), value.0.clone())).collect(),
         quirks: QuirkOverrides::from(&fields.quirks),
         models: models.map(|(id, model)| (id.0.clone(), model_settings(model))).collect(),
@@ -234,11 +267,45 @@ fn complete(name: &ProviderName, fields: &ProviderFields, home: Option<&Path>) -
     })
 }
 
-fn key_source(key: &KeySetting, home: Option<&Path>) -> Option<KeySource> {
+/// `None` if a path begins with `~/` and there is no home.
+fn key_source(provider: &str, key: &KeySetting, home: Option<&Path>) -> Option<KeySource> {
     Some(match key {
         KeySetting::Env(name) => KeySource::Env(Arc::clone(&name.0)),
         KeySetting::File(path) => KeySource::File(expand_home(&path.0, home)?),
         KeySetting::Command(words) => KeySource::Command(words.0.clone()),
+        KeySetting::Entra(fields) => KeySource::Entra(entra_settings(fields, home)?),
+        KeySetting::OAuth(fields) => KeySource::OAuth(oauth_settings(provider, fields)?),
+    })
+}
+
+fn entra_settings(fields: &EntraFields, home: Option<&Path>) -> Option<EntraSettings> {
+    let default = EntraSettings::default();
+    let text = |value: &Option<String>| value.as_deref().map(Arc::from);
+    Some(EntraSettings {
+        tenant: text(&fields.tenant),
+        client_id: text(&fields.client_id),
+        secret_env: fields.secret_env.as_ref().map(|name| Arc::clone(&name.0)),
+        token_file: match &fields.token_file {
+            Some(path) => Some(expand_home(&path.0, home)?),
+            None => None,
+        },
+        scope: text(&fields.scope).unwrap_or(default.scope),
+    })
+}
+
+fn oauth_settings(provider: &str, fields: &OAuthFields) -> Option<OAuthSettings> {
+    let server = match fields.addresses() {
+        [Some(issuer), ..] => OAuthServer::Issuer(issuer),
+        [None, Some(device_url), Some(token_url)] => {
+            OAuthServer::Addresses { device_url, token_url }
+        }
+        _ => return None,
+    };
+    Some(OAuthSettings {
+        target: LoginTarget::Provider(provider.into()),
+        server,
+        client_id: fields.client_id.as_deref()?.trim().into(),
+        scope: fields.scope.as_deref().map(Arc::from),
     })
 }
 

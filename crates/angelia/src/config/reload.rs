@@ -11,10 +11,10 @@ use super::{
     types::{ConfigFile, ExecutorName, Profile, ProfileName},
 };
 
-/// Who is behind a change of the configuration.
+/// The authority behind a change of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirmation {
-    /// Whoever wrote the file.
+    /// Only the file has changed; its writer is unknown.
     None,
     Owner,
 }
@@ -81,7 +81,7 @@ impl Merge<'_> {
         accepted
     }
 
-    /// Merges what belongs to no profile.
+    /// Merges the settings that belong to no profile.
     fn settings(&mut self, merged: &mut ConfigFile, new: &ConfigFile) {
         let old = merged.clone();
         let mut decide = |block: &str, key: &str| {
@@ -201,7 +201,7 @@ impl Merge<'_> {
         accepted
     }
 
-    /// Returns whether a profile opens nothing that another one on the same executor does not.
+    /// Returns whether a profile allows nothing that another one on the same executor does not.
     fn covers(&self, known: &Profile, profile: &Profile) -> bool {
         let is_closed = |key: &&str| {
             let changed = with_key(known, profile, key);
@@ -235,7 +235,7 @@ impl Merge<'_> {
         }
     }
 
-    /// Merges which profile is used when none is named.
+    /// Merges the profile that is used when none is named.
     fn default_profile(&mut self, merged: &mut Config, new: &Config) {
         if merged.default_profile == new.default_profile {
             return;

@@ -1,6 +1,6 @@
-//! Which changes of the file a running daemon follows by itself, and which need its owner's
-//! confirmation or a restart (`docs/design/0018-live-configuration.md`). Whoever can write the file
-//! is not always the owner: an agent runs as the same user.
+//! Decides which changes of the file a running daemon follows by itself, and which need its owner's
+//! confirmation or a restart (`docs/design/0018-live-configuration.md`). A program that can write
+//! the file is not always the owner's: an agent runs as the same user.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::{
     types::{Billing, ConfigFile, Profile, SandboxChoice},
 };
 
-/// When a changed setting takes effect.
+/// The moment at which a changed setting takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReloadRule {
-    /// It opens no door.
+    /// The setting cannot widen anybody's access.
     AtOnce,
     /// At once if the new value allows no more than the old one, else as [`Self::Confirmed`].
     IfNoWider,
@@ -42,7 +42,7 @@ const RULES: [(&str, ReloadRule); 10] = [
 ];
 
 /// The settings of a profile. Those that are missing here need the owner's confirmation.
-const PROFILE_RULES: [(&str, ReloadRule); 42] = [
+const PROFILE_RULES: [(&str, ReloadRule); 46] = [
     ("executor", IfNoWider),
     ("model", AtOnce),
     ("mode", IfNoWider),
@@ -76,8 +76,11 @@ const PROFILE_RULES: [(&str, ReloadRule); 42] = [
     ("auto_resume_max_resumes", AtOnce),
     ("fallback_profile", IfNoWider),
     ("delegate_to", IfNoWider),
+    ("review", IfNoWider),
     ("exclude_dynamic_system_prompt_sections", AtOnce),
     ("warm", AtOnce),
+    // Like `model`: who gets the conversation is decided by `providers`.
+    ("fallback", AtOnce),
     ("max_iterations", AtOnce),
     ("max_output_tokens", AtOnce),
     ("reasoning", AtOnce),
@@ -85,6 +88,8 @@ const PROFILE_RULES: [(&str, ReloadRule); 42] = [
     ("sandbox_read", IfNoWider),
     ("sandbox_write", IfNoWider),
     ("network", IfNoWider),
+    ("memory", IfNoWider),
+    ("compaction", AtOnce),
 ];
 
 /// Returns the rule of a setting outside of profiles, by its path.
@@ -97,7 +102,7 @@ pub(super) fn profile_rule_of(key: &str) -> ReloadRule {
     find(&PROFILE_RULES, key).unwrap_or(Confirmed)
 }
 
-/// Returns the settings with a rule, as the reference names them.
+/// Returns the settings with a rule, by their names in the reference.
 #[cfg(test)]
 pub(super) fn keys_with(rule: ReloadRule) -> impl Iterator<Item = String> {
     let profile = PROFILE_RULES.iter().map(|(key, rule)| (format!("profiles.*.{key}"), *rule));
@@ -138,6 +143,9 @@ pub(super) fn is_wider_profile(
         "sandbox_read" => !is_part_of(new.sandbox_read.iter(), old.sandbox_read.iter()),
         "sandbox_write" => !is_part_of(new.sandbox_write.iter(), old.sandbox_write.iter()),
         "network" => new.network,
+        // Another model would get the conversations.
+        "review" => new.review.0.is_some(),
+        "memory" => new.memory.0 > old.memory.0,
         "billing" => old.billing != Billing::Any,
         _ => true,
     }

@@ -42,7 +42,7 @@ pub(crate) enum ResolveError {
     UnknownProfile { name: String, nearest: Option<String>, known: Vec<String> },
     #[error("there is no executor `{0}` here")]
     UnknownExecutor(Arc<str>),
-    #[error("profile `{0}` names no directory to work in; set its `cwd`")]
+    #[error("profile `{0}` names no directory to work in; name one, or set its `cwd`")]
     NoDirectory(Arc<str>),
     #[error("profile `{0}` is in model mode and works in an empty folder; leave the directory out")]
     DirectoryInModelMode(Arc<str>),
@@ -240,6 +240,7 @@ impl ProfileResolver<'_> {
             paths.iter().map(|path| self.expand(key, &path.0)).collect::<Result<Vec<_>, _>>()
         };
         Ok(NativeSettings {
+            fallback: profile.fallback.iter().map(|model| Arc::clone(&model.0)).collect(),
             max_iterations: profile.max_iterations.0,
             max_output_tokens: profile.max_output_tokens.map(|tokens| tokens.0.into()),
             reasoning: profile.reasoning.map(Into::into),
@@ -247,6 +248,9 @@ impl ProfileResolver<'_> {
             sandbox_read: folders("sandbox_read", &profile.sandbox_read)?,
             sandbox_write: folders("sandbox_write", &profile.sandbox_write)?,
             network: profile.network,
+            memory: profile.memory.0,
+            reviews: None,
+            compaction: (&profile.compaction).into(),
         })
     }
 

@@ -102,7 +102,7 @@ impl<'a> ValueCursor<'a> {
         matches!(self.node.value, NodeValue::List(_)) || self.is_untyped()
     }
 
-    /// Reports that the value is not what the key expects.
+    /// Reports that the value does not have the form that the key expects.
     pub(crate) fn mismatch<T>(&self, expected: &str) -> Option<T> {
         self.report(Problem::mismatch(&self.path, expected, self.node))
     }

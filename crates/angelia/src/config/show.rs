@@ -1,6 +1,6 @@
 //! The output of `config show` and `config check`.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use serde::Serialize;
 
@@ -45,11 +45,38 @@ impl Config {
         to_tree(&self.effective).with_keys(|key| has_bridge || key != BRIDGE_KEY)
     }
 
+    /// Returns the origin of each value by its path.
+    pub(crate) fn origins(&self) -> BTreeMap<String, String> {
+        let mut origins = BTreeMap::new();
+        self.collect_origins(&self.effective_tree(), &mut Vec::new(), &mut origins);
+        origins
+    }
+
+    fn collect_origins<'a>(
+        &self,
+        node: &'a Node,
+        path: &mut Vec<&'a str>,
+        origins: &mut BTreeMap<String, String>,
+    ) {
+        if node.entries().is_empty() {
+            origins.insert(path.join("."), self.origin_at(path).to_string());
+        }
+        for NodeEntry { key, node, .. } in node.entries() {
+            path.push(key);
+            self.collect_origins(node, path, origins);
+            path.pop();
+        }
+    }
+
+    fn origin_at(&self, path: &[&str]) -> &ValueOrigin {
+        let set = self.tree.at(path.iter().copied());
+        set.map_or(&ValueOrigin::Default, |node| &node.origin)
+    }
+
     fn write_flat<'a>(&self, node: &'a Node, path: &mut Vec<&'a str>, text: &mut String) {
         let entries = node.entries();
         if entries.is_empty() {
-            let set = self.tree.at(path.iter().copied());
-            let origin = set.map_or(&ValueOrigin::Default, |node| &node.origin);
+            let origin = self.origin_at(path);
             let _infallible =
                 writeln!(text, "{}: {}  # {origin}", path.join("."), format_flow(node));
         }

@@ -6,13 +6,9 @@ use super::{node::ValueOrigin, problem::Problem};
 
 /// The key's path (`*` stands for a name, `[]` for an item), and the feature it belongs to.
 const UNSUPPORTED_KEYS: &[(&str, &str)] = &[
-    ("profiles.*.fallback", "other providers when one fails"),
-    ("profiles.*.compaction", "compaction of conversations"),
-    ("profiles.*.review", "reviews in the background"),
-    ("profiles.*.memory", "memory"),
-    ("providers.*.rotate", "several keys in turn"),
-    ("providers.*.keys[].entra", "keys of Microsoft Entra"),
-    ("providers.*.keys[].oauth", "logins by OAuth"),
+    ("fleet", "several machines"),
+    ("profiles.*.machine", "several machines"),
+    ("profiles.*.labels", "several machines"),
 ];
 
 /// Returns the problem for a key of a later version.

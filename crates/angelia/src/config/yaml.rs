@@ -94,7 +94,7 @@ impl YamlSource<'_> {
     fn entry(&self, key: Spanned<String>, value: Spanned<RawNode>) -> NodeEntry {
         let origin = self.origin(key.referenced);
         let mut node = self.node(value);
-        // The key's line is what a reader looks for, even if its value begins on the next line.
+        // A reader looks for the key's line, even if its value begins on the next line.
         node.origin = origin.clone();
         NodeEntry { key: key.value, origin, node }
     }

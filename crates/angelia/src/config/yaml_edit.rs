@@ -1,4 +1,4 @@
-//! Adds and removes API keys in `config.yaml`, the file that its owner keeps, and finds its blocks:
+//! Adds and removes API keys and other entries in `config.yaml`, the file that its owner keeps, and finds its blocks:
 //! comments, order and everything else stay as they are. A file that cannot be edited this way is
 //! refused with a message.
 
@@ -69,10 +69,58 @@ pub(crate) fn remove_key(text: &str, name: &str) -> Result<Option<String>, YamlE
     Ok(Some(join_lines(&lines)))
 }
 
+/// Returns the text with another entry of a block at the top; `lines` are its settings, without
+/// indentation.
+pub(crate) fn add_entry(
+    text: &str,
+    block: &'static str,
+    key: &str,
+    settings: &[String],
+) -> Result<String, YamlEditError> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let place = if let Some(place) = find_top_level(&lines, block) {
+        if !opens_block(&lines[place], block)? {
+            lines[place] = format!("{block}:");
+        }
+        place
+    } else {
+        lines.push(format!("{block}:"));
+        lines.len() - 1
+    };
+    let outer = " ".repeat(block_lines(&lines, place).indent.unwrap_or(2));
+    let entry = std::iter::once(format!("{outer}{key}:"))
+        .chain(settings.iter().map(|line| format!("{outer}  {line}")));
+    let entry: Vec<String> = entry.collect();
+    lines.splice(place + 1..=place, entry);
+    Ok(join_lines(&lines))
+}
+
+/// Returns the text without an entry of a block at the top; `None` if there is no such entry.
+pub(crate) fn remove_entry(
+    text: &str,
+    block: &'static str,
+    key: &str,
+) -> Result<Option<String>, YamlEditError> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let Some(place) = find_top_level(&lines, block) else { return Ok(None) };
+    if !opens_block(&lines[place], block)? {
+        return Ok(None);
+    }
+    let Some(entry) = block_lines(&lines, place).find(&lines, key) else { return Ok(None) };
+    let below = block_lines(&lines, entry);
+    // Comments and empty lines behind its last setting belong to what follows.
+    let last = (below.start..below.end).rev().find(|at| !is_blank_or_comment(&lines[*at]));
+    lines.drain(entry..=last.unwrap_or(entry));
+    if block_lines(&lines, place).indent.is_none() {
+        lines[place] = format!("{block}: {{}}");
+    }
+    Ok(Some(join_lines(&lines)))
+}
+
 /// A block of the file: the value of a key at the top, on lines of its own.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct YamlBlock {
-    /// Where the line after the key begins, in bytes.
+    /// The position of the line after the key, in bytes.
     pub(crate) first_line: usize,
     /// The indentation of its keys.
     pub(crate) indent: usize,
@@ -253,6 +301,25 @@ mod tests {
         assert_eq!(none, "http:\n  keys: []\n\n  agent_mode: true\n");
         assert_eq!(remove_key(text, "c"), Ok(None));
         assert_eq!(remove_key("", "c"), Ok(None));
+    }
+
+    #[test]
+    fn entries_of_a_block_come_and_go() {
+        let settings = vec!["token: {env: T}".to_owned(), "allow: [\"1\"]".to_owned()];
+        let add = |text: &str| add_entry(text, "channels", "telegram", &settings).unwrap();
+        let entry = "  telegram:\n    token: {env: T}\n    allow: [\"1\"]\n";
+        assert_eq!(add(""), format!("channels:\n{entry}"));
+        assert_eq!(
+            add("listen: 1\nchannels: {}\n# end\n"),
+            format!("listen: 1\nchannels:\n{entry}# end\n")
+        );
+        let text = "channels:\n    # mine\n    slack:\n        allow: []\n\nlisten: 1\n";
+        let with = add(text);
+        assert_eq!(remove_entry(&with, "channels", "telegram"), Ok(Some(text.to_owned())));
+        let none = remove_entry(&add(""), "channels", "telegram").unwrap();
+        assert_eq!(none.as_deref(), Some("channels: {}\n"));
+        assert_eq!(remove_entry(text, "channels", "telegram"), Ok(None));
+        assert!(add_entry("channels: {a: {}}\n", "channels", "telegram", &settings).is_err());
     }
 
     #[test]

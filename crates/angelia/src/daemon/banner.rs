@@ -1,4 +1,5 @@
-//! What `angelia serve` tells a person at its start: where it is, and what it can do.
+//! The messages of `angelia serve` for a person at the start: its addresses, and the agents that
+//! are ready.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -14,7 +15,7 @@ use crate::{
     profiles::ConfiguredProfiles,
 };
 
-/// Prints where the daemon is.
+/// Prints the addresses of the daemon.
 pub(super) fn print_places(app: &App, address: SocketAddr, is_detached: bool) {
     let home = &app.home;
     let version = env!("CARGO_PKG_VERSION");
@@ -48,7 +49,7 @@ pub(super) fn spawn_warm_up(app: &Arc<App>, local: &LocalEngine, is_detached: bo
         tracing::info!(target: FILE_ONLY, "agents: {}", agents.join(" · "));
         if !is_detached {
             print::note(&format!(
-                "  agents  {}\n  next    angelia run \"hello\" · angelia status · angelia logs -f",
+                "  agents  {}\n  next    angelia run \"hello\" · angelia dashboard · angelia status · angelia logs -f",
                 agents.join(" · ")
             ));
         }

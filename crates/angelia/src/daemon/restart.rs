@@ -24,20 +24,20 @@ use tokio::{
 use super::ShutdownSignals;
 use crate::{assemble::App, cli::error::CommandError};
 
-/// Says that stdin is the listener of the process before us.
+/// Set if stdin is the listener of the process before us.
 const LISTENER_VARIABLE: &str = "ANGELIA_INHERITS_LISTENER";
 
-/// How often a restart looks at the turns it waits for.
+/// The interval at which a restart checks the turns it waits for.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How a daemon ends.
+/// The way in which a daemon ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServeEnd {
     Stop,
     Restart,
 }
 
-/// Serves until a signal or a restart ends that. Running turns have had their time then.
+/// Serves until a signal or a restart. Running turns have had the time to end by then.
 pub(super) async fn wait_for_end(
     engine: &Engine,
     drain: &(impl Fn() -> Duration + Sync),
@@ -71,7 +71,7 @@ pub(super) async fn wait_for_end(
     ServeEnd::Stop
 }
 
-/// Waits until nothing is in the way of a restart. Returns `false` if whoever asked has gone.
+/// Waits until no turn prevents a restart. Returns `false` if the requesting client has gone.
 async fn wait_for_turns(engine: &Engine, drain: Duration, request: &RestartRequest) -> bool {
     engine.begin_drain();
     let mut turns = WaitedTurns::default();
@@ -98,15 +98,16 @@ async fn wait_for_turns(engine: &Engine, drain: Duration, request: &RestartReque
 #[derive(Debug, Default)]
 struct WaitedTurns {
     running: Vec<TurnRecord>,
-    /// For a person or a caller's tool.
+    /// These turns wait for a person or a caller's tool.
     waiting: Vec<TurnRecord>,
     queued: usize,
-    /// Since when each running turn runs: one that went on after a decision has its time again.
+    /// The start of each running turn's time. A turn that goes on after a decision gets its full
+    /// time again.
     since: HashMap<TurnId, Instant>,
 }
 
 impl WaitedTurns {
-    /// Takes the turns as they are now. Returns whether they are others than before.
+    /// Updates the turns to the present ones. Returns whether they have changed.
     fn update(&mut self, open: Vec<TurnRecord>, now: Instant) -> bool {
         let before = (self.ids(), self.queued);
         (self.running, self.waiting) = (Vec::new(), Vec::new());
@@ -147,7 +148,7 @@ impl WaitedTurns {
     }
 }
 
-/// What the next program of this process needs.
+/// The data that the next program of this process needs.
 pub(super) struct Successor {
     program: PathBuf,
     /// Kept open, so that connections wait for the next program and are not refused.
@@ -155,7 +156,8 @@ pub(super) struct Successor {
 }
 
 impl Successor {
-    /// Prepares for a restart, at the start: after an upgrade this program has no path any more.
+    /// Prepares for a restart. Called at the start, because after an upgrade this program's path is
+    /// gone.
     pub(super) fn prepare(app: &App, listener: &TcpListener) -> Result<Self, CommandError> {
         let program = crate::program::invoked_program(&app.environment)?;
         let listener = listener.as_fd().try_clone_to_owned().map_err(CommandError::internal)?;
@@ -179,7 +181,7 @@ impl Successor {
 pub(super) fn inherited_listener(app: &App) -> Option<TcpListener> {
     app.environment.non_empty(LISTENER_VARIABLE)?;
     let listener = std::io::stdin().as_fd().try_clone_to_owned().ok()?;
-    // No child of ours shall have it.
+    // No child of ours may inherit it.
     let nothing = File::open("/dev/null").ok()?;
     rustix::stdio::dup2_stdin(&nothing).ok()?;
     let listener = std::net::TcpListener::from(listener);

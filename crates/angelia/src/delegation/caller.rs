@@ -1,5 +1,5 @@
-//! The session of an agent that delegates: its depth in the chain of delegations, and what is left
-//! of its budgets. All of it is read from the store.
+//! The session of an agent that delegates: its depth in the chain of delegations, and the rest of
+//! its budgets. All of it is read from the store.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 /// Limits how many events of the calling turn are read at once.
 const EVENTS_PER_PAGE: usize = 256;
 
-/// The session of an agent that delegates, and what is left of its budgets.
+/// The session of an agent that delegates, and the rest of its budgets.
 #[derive(Clone, Debug)]
 pub(crate) struct DelegatingSession {
     pub(crate) session: SessionRecord,
     /// A person can answer the approvals of its turn.
     pub(crate) can_ask: bool,
-    /// Who pays for its turn, and so for the work that it hands on.
+    /// The account that pays for its turn, and so for the work that it hands on.
     pub(crate) account: Arc<str>,
     pub(crate) depth: usize,
     pub(crate) remaining_cost_usd: Option<f64>,
@@ -60,8 +60,8 @@ impl DelegatingSession {
         }
     }
 
-    /// Returns what the calling turn may still cost: its limit less its own cost and the cost of
-    /// the turns it has delegated.
+    /// Returns the amount that the calling turn may still cost: its limit less its own cost and the
+    /// cost of the turns it has delegated.
     async fn remaining_cost(
         &self,
         store: &dyn Store,

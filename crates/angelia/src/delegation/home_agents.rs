@@ -1,4 +1,5 @@
-//! The agents of this home, for the daemon: their sessions, and where those may hand work.
+//! The agents of this home, for the daemon: their sessions, and the profiles to which those may
+//! hand work.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -111,7 +112,7 @@ impl AgentDelegation for HomeDelegation {
     }
 }
 
-fn refusal(error: ToolCallError) -> Failure {
+pub(super) fn refusal(error: ToolCallError) -> Failure {
     let failure = Failure::new(FailureKind::Refused, error.message);
     match error.hint {
         Some(hint) => failure.with_hint(hint),

@@ -1,13 +1,18 @@
 //! Delegation: an agent hands work to another profile.
 //!
-//! - [`Privileges`]: what a profile may do, and whether that is more than another profile may do.
+//! - [`Privileges`]: the rights of a profile, and whether they exceed those of another profile.
 //! - [`OwnMcpServer`]: our own MCP server, added to the agents that can use it.
-//! - [`policy`]: which work a session may hand on; [`HomeAgents`], [`HomeDelegation`]: the same for
-//!   the daemon, which identifies agents that call it.
-//! - [`ProcessOrigin`]: which agent started this process; [`DelegatingSession`]: the session that
-//!   delegates, and what is left of its budgets.
+//! - [`policy`]: decides which work a session may hand on; [`HomeAgents`], [`HomeDelegation`]: the
+//!   same for the daemon, which identifies agents that call it.
+//! - [`DelegationDesk`]: runs a turn on another profile; `follow`: follows it to its end;
+//!   [`EngineDelegation`]: the same for our own loop, in the process of its engine.
+//! - [`ProcessOrigin`]: the agent that started this process; [`DelegatingSession`]: the session
+//!   that delegates, and the rest of its budgets.
 
 mod caller;
+mod engine_delegation;
+mod follow;
+mod handed_on_turn;
 mod home_agents;
 mod own_mcp_server;
 pub(crate) mod policy;
@@ -19,6 +24,8 @@ mod tests;
 
 pub(crate) use self::{
     caller::DelegatingSession,
+    engine_delegation::EngineDelegation,
+    handed_on_turn::{DelegationDesk, Delegator, MAX_CONCURRENT_TURNS},
     home_agents::{HomeAgents, HomeDelegation},
     own_mcp_server::{BusProfiles, OwnMcpServer},
     privileges::Privileges,

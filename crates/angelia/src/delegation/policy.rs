@@ -1,5 +1,5 @@
-//! Which work a session may hand on: to the profiles in its `delegate_to`, and never to one that
-//! may do more than the session itself.
+//! Decides which work a session may hand on: to the profiles in its `delegate_to`, and never to one
+//! that may do more than the session itself.
 
 use angelia_core::model::SessionSpec;
 use angelia_frontends::mcp::{ToolCallError, lineage};

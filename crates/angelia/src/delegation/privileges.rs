@@ -1,5 +1,5 @@
-//! Compares what two profiles may do: work is never delegated to a profile that may do more than
-//! the one that delegates. Where the comparison is not clear, it counts as more.
+//! Compares the rights of two profiles: work is never delegated to a profile that may do more than
+//! the one that delegates. An unclear comparison counts as more.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ impl Privileges {
         }
     }
 
-    /// Describes for people in what this exceeds the other, or returns `None` if it does not.
+    /// Describes for people in what these rights exceed the others; `None` if they do not.
     pub(crate) fn excess_over(&self, other: &Self) -> Option<String> {
         if self.mode == Mode::Model {
             // Model mode can neither read nor change anything on this machine.

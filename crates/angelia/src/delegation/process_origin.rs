@@ -1,6 +1,6 @@
-//! Finds out who started this process. An agent's process carries a mark in its environment, and so
-//! do the processes that it starts; a binding file tells which session the mark belongs to. Without
-//! a mark on this process or its ancestors, the owner started it.
+//! Finds out whether the owner or an agent started this process. An agent's process carries a mark
+//! in its environment, and so do the processes that it starts; a binding file names the session of
+//! the mark. Without a mark on this process or its ancestors, the owner started it.
 
 use angelia_core::model::SessionId;
 use angelia_executors::process::{ProcessMark, session_binding};

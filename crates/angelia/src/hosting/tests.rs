@@ -1,4 +1,4 @@
-//! Rules, scripts, commands and hooks with real programs.
+//! Tests of rules, scripts, commands and hooks with real programs.
 
 use std::{
     ffi::OsString,

@@ -1,6 +1,6 @@
 //! Sends a span for each turn to an OpenTelemetry collector, as OTLP over HTTP. Built only with the
-//! cargo feature `otel`, and active only where the standard variables ask for it. A span says how a
-//! turn went, and never what was said.
+//! cargo feature `otel`, and active only where the standard variables ask for it. A span describes
+//! the course of a turn, and never contains its text.
 
 use std::{fmt, pin::Pin, sync::OnceLock, time::Duration};
 
@@ -46,7 +46,7 @@ where
     let _first = PROVIDER.set(provider);
     let layer = tracing_opentelemetry::layer()
         .with_tracer(tracer)
-        // Where the span is made in our code tells nothing about a turn.
+        // The position of the span in our code tells nothing about a turn.
         .with_location(false)
         .with_threads(false)
         .with_target(false)
@@ -65,7 +65,7 @@ pub(super) fn flush() {
 }
 
 /// Traces are sent if a collector is named or the exporter is chosen; unlike other programs, not to
-/// a default address that nobody has named.
+/// a default address.
 fn is_wanted(environment: &Environment) -> bool {
     let value = |name| environment.non_empty(name).and_then(|value| value.to_str());
     if value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -84,8 +84,8 @@ fn build_provider() -> Result<SdkTracerProvider, Box<dyn std::error::Error>> {
     Ok(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build())
 }
 
-/// What all spans have in common: the name of the service, unless a variable gives another, and our
-/// version.
+/// The attributes that all spans share: the name of the service, unless a variable gives another,
+/// and our version.
 fn resource() -> Resource {
     let resource = Resource::builder().build();
     let named = resource.get(&"service.name".into()).map(|name| name.to_string());

@@ -1,4 +1,4 @@
-//! Schedules, of the daemon or in the store.
+//! The schedules of the daemon or of the store.
 
 use angelia_core::{
     engine::{EngineError, next_after_resume, short_id},
@@ -16,11 +16,11 @@ use uuid::Uuid;
 use super::{Records, ids_starting};
 use crate::{cli::error::CommandError, client::SCHEDULES_PATH};
 
-/// How many results of a schedule are shown.
+/// The number of results of a schedule that are shown.
 const MAX_RESULTS: usize = 20;
 
 impl Records {
-    /// Oldest first.
+    /// Lists all schedules, oldest first.
     pub(crate) async fn schedules(&self) -> Result<Vec<ScheduleResource>, CommandError> {
         match self {
             Self::Daemon(daemon) => Ok(daemon.schedules().await?),

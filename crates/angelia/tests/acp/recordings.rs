@@ -41,7 +41,10 @@ fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a AgentEvent)>) 
         let kind = match emitted {
             AgentEvent::Event(kind) => kind.clone(),
             AgentEvent::ApprovalRequest(request) => EventKind::Approval(approval(request, number)),
-            AgentEvent::ApprovalWithdrawn(_) | AgentEvent::Activity(_) | AgentEvent::Quota(_) => {
+            AgentEvent::ApprovalWithdrawn(_)
+            | AgentEvent::Activity(_)
+            | AgentEvent::Quota(_)
+            | AgentEvent::HandedOnCost(_) => {
                 continue;
             }
         };

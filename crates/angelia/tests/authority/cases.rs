@@ -21,7 +21,7 @@ pub(crate) struct Recording {
 
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct RecordedCase {
-    /// What the call changes: a path, or a command that names one. `$ROOT` stands for the folder
+    /// The path that the call changes, or a command that names one. `$ROOT` stands for the folder
     /// that holds the working directory, the home and a folder outside both.
     pub(crate) target: String,
     pub(crate) is_command: bool,

@@ -101,6 +101,7 @@ impl EngineLab {
                 angelia_executors::agent_files(),
             )),
             edits: Arc::new(FileDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: vec![isolated.executor],
             limits: EngineLimits::default(),
             tasks: tasks.clone(),

@@ -119,7 +119,7 @@ async fn edit_never_allows_what_a_vendor_asks_about_or_refuses() {
     assert!(compared > 350 && allowed > 20, "{compared} compared, {allowed} allowed");
 }
 
-/// What Claude Code calls a sensitive file is protected at every level, also where a command names it.
+/// A file that Claude Code calls sensitive is protected at every level, also if a command names it.
 #[tokio::test]
 async fn commands_that_name_a_sensitive_file_need_a_person_at_every_level() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();

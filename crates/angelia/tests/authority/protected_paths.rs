@@ -32,7 +32,7 @@ async fn real_edit_asks_once_about_what_is_protected_or_leads_out() {
             let asked = turn.approvals();
             assert_eq!(asked.len(), 1, "{name}: {asked:#?}");
             assert!(!path.exists(), "{name}");
-            // Where nobody can be asked, it is declined.
+            // If there is no person to ask, the call is declined.
             let turn = lab.turn(session, false, &write).await;
             assert!(turn.approvals().is_empty() && !path.exists(), "{name}");
             assert!(!turn.declined().is_empty(), "{name}: {:#?}", turn.0);

@@ -69,7 +69,7 @@ fn b18_a_key_on_the_command_line_works_and_none_is_sent_without_one() {
         let last = server.model_requests().pop().unwrap();
         assert_eq!(last.header("authorization"), header.as_deref());
     }
-    // What a server repeats of the key is masked.
+    // A key that the server repeats in its answer is masked.
     server.script([Reply::status_with(401, format!("the key {KEY} is not known"))]);
     let mut host = Host::start(&machine, &[&model[..], &["--api-key", KEY]].concat());
     let end = assert_final(&host.run("r", "s2", "hi"), "failed").to_string();

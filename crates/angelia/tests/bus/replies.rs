@@ -100,7 +100,7 @@ fn a_reply_to_a_name_that_never_listened_is_a_dead_letter() {
     let letter: Value = serde_json::from_str(&text(&dead.stdout)).unwrap();
     assert_eq!((&letter["to"], &letter["message"]["from"]), (&"nobody".into(), &"angelia".into()));
     assert_eq!(letter["message"]["body"]["type"], "reply", "{letter}");
-    // Who listens now can have it.
+    // A listener that comes now can have it.
     let number = letter["position"].to_string();
     assert!(machine.angelia(&["bus", "dead", "resend", &number]).status.success());
     assert_eq!(listen_once(&machine, "nobody")["body"]["type"], "reply");

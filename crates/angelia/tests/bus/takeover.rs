@@ -155,7 +155,7 @@ fn messages_sent_before_during_and_after_a_takeover_arrive_once() {
     assert!(command_line.is_empty(), "process {alone} still runs");
 }
 
-/// Whoever holds the home has the bus: a daemon that is starting or ending is waited for.
+/// The process that holds the home has the bus: a daemon that is starting or ending is waited for.
 #[test]
 fn senders_that_meet_a_restarting_daemon_do_not_keep_the_bus_from_it() {
     let machine = Arc::new(BusMachine::without_hermes());

@@ -19,7 +19,7 @@ use crate::machine::{Machine, ProgramOutput, until};
 
 const PACKAGE: &str = "@anthropic-ai/claude-code";
 
-/// What the registry does with a request for an archive.
+/// The registry's reaction to a request for an archive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Archives {
     Sent,

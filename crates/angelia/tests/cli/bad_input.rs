@@ -183,3 +183,14 @@ fn a_program_that_is_none_is_named() {
         assert_eq!(turn["status"], "failed");
     }
 }
+
+#[test]
+fn a_pipe_in_place_of_the_configuration_is_not_waited_for() {
+    let machine = Machine::new();
+    fs::create_dir_all(machine.home()).unwrap();
+    let path = machine.home().join("config.yaml");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+    for command in [&["run", "hello"][..], &["config", "check"], &["keys", "list"]] {
+        machine.angelia(command).assert_code(78).assert_stderr("it is not a regular file");
+    }
+}

@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use angelia_testkit::model_server::{ModelServer, Reply};
+use serde_json::json;
+
 use crate::{
     machine::{Machine, mode, until},
     tmux::TmuxTerminal,
@@ -64,6 +67,37 @@ fn turns_follow_each_other_in_one_session() {
 }
 
 #[test]
+fn e17_a_person_compacts_a_conversation_of_our_own_loop() {
+    let machine = Machine::with_shell();
+    let server = ModelServer::start().unwrap();
+    let config = json!({
+        "providers": {"local": {"api": "chat", "base_url": server.openai_base_url(),
+            "models": {"m": {"context": 4_000, "output": 100}}}},
+        "profiles": {"default": {"executor": "native", "model": "local/m", "tools": "none"}},
+    });
+    machine.configure(&config.to_string());
+    let terminal = TmuxTerminal::open(&machine, 80, "$ANGELIA chat");
+    wait_for_prompt(&terminal, "Ctrl-D leaves");
+    for number in 1..=4 {
+        let text = format!("answer {number}.");
+        server.script([Reply::text(&text).with_tokens(2_000, 10)]);
+        say(&terminal, &format!("question {number}? {}", "word ".repeat(40)));
+        wait_for_prompt(&terminal, &text);
+    }
+    server.script([Reply::text("They asked four questions.")]);
+    say(&terminal, "/compact");
+    wait_for_prompt(&terminal, "the conversation was shortened from");
+    server.script([Reply::text("the fifth answer")]);
+    say(&terminal, "and now?");
+    wait_for_prompt(&terminal, "the fifth answer");
+    let requests = server.model_requests();
+    let last = String::from_utf8_lossy(&requests.last().unwrap().body).into_owned();
+    assert!(last.contains("They asked four questions."), "{last}");
+    terminal.type_keys(&["C-d"]);
+    terminal.wait_for_end(0);
+}
+
+#[test]
 fn ctrl_c_interrupts_the_turn_and_keeps_the_chat() {
     let machine = Machine::with_shell();
     let terminal = TmuxTerminal::open(&machine, 80, "$ANGELIA chat");
@@ -112,10 +146,14 @@ fn commands_change_the_conversation() {
     wait_for_prompt(&terminal, "Ctrl-D leaves");
     say(&terminal, "/fork");
     wait_for_prompt(&terminal, "there is no session yet");
+    say(&terminal, "/compact");
+    wait_for_prompt(&terminal, "there is no session yet");
     say(&terminal, "!words 2");
     wait_for_prompt(&terminal, "word1 word2");
     say(&terminal, "/usage");
     wait_for_prompt(&terminal, "1 turn · ");
+    say(&terminal, "/compact");
+    wait_for_prompt(&terminal, "cannot be told to");
     say(&terminal, "/model macaw");
     wait_for_prompt(&terminal, " · default · macaw");
     say(&terminal, "/fork");

@@ -155,7 +155,7 @@ fn what_is_read_at_the_start_waits_for_a_restart() {
     let reloaded = machine.angelia(&["config", "reload"]);
     reloaded.assert_stdout("waits for a restart of the daemon: sessions.idle_ttl");
     assert_eq!(state(&serving)["waiting"], json!(["sessions.idle_ttl"]));
-    // What is exposed from now on is said as it is at the start.
+    // A new exposure is reported in the same way as at the start.
     until("it warns", || {
         let log = serving.running.stderr();
         log.lines().any(|line| line.contains("WARN") && line.contains("http.agent_mode"))
@@ -239,7 +239,14 @@ fn a_running_turn_is_decided_and_stopped_whatever_the_file_says() {
         machine.angelia(&["turns", "watch", &turn]);
         let fork = machine.angelia(&["sessions", "fork", &session]);
         machine.angelia(&["sessions", "delete", fork.assert_code(0).stdout.trim()]).assert_code(0);
+        for shows in [&["status"][..], &["usage"], &["bus", "status"], &["bus", "dead", "list"]] {
+            machine.angelia(shows).assert_code(0);
+        }
     }
+    until("status says why", || {
+        let status = machine.angelia(&["status"]).stdout;
+        status.contains("not used as it is now") && status.contains("not valid YAML")
+    });
     serving.stop().assert_code(0);
 }
 

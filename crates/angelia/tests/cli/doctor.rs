@@ -59,6 +59,15 @@ fn it_marks_only_what_a_profile_needs_and_names_the_one_that_is_ready() {
     let machine = Machine::new();
     let lines = doctor(&machine, 1);
     assert!(lines.iter().all(|line| !line.starts_with('✗')), "nobody needs them: {lines:?}");
+    // It is part of Angelia, so it is not a question of installing it.
+    assert!(
+        lines.iter().any(|line| line == "- native   not used by a profile (optional)"),
+        "{lines:?}"
+    );
+    machine.configure("profiles: {default: {executor: claude}}");
+    let lines = doctor(&machine, 1);
+    let end = lines.last().unwrap();
+    assert!(end.contains("mend what is marked ✗"), "the demo agent does not stand in: {end}");
     let fake = programs::fake_cli().unwrap().display().to_string();
     machine.configure(&format!("profiles: {{work: {{executor: claude, binary: {fake}}}}}"));
     let lines = doctor(&machine, 0);

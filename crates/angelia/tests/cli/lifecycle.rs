@@ -213,7 +213,7 @@ fn a_one_off_run_leaves_no_idle_process_behind() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     let again = machine.turn(&["-s", "work", "!who"]);
     assert!(again.text().contains("turn 2 of"), "it has stayed hot: {kept:#?} {again:#?}");
-    // Whoever does continue a one-off run gets the usual time.
+    // A one-off run that is continued after all gets the usual time.
     machine.turn(&["-s", turn.session(), "!who"]);
     std::thread::sleep(std::time::Duration::from_secs(2));
     let again = machine.turn(&["-s", turn.session(), "!who"]);

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 
 const ENTRIES: usize = 10_000;
 const PAGE: usize = 2500;
-/// How many entries are written at the same time: they share transactions.
+/// The number of entries that are written at the same time: they share transactions.
 const AT_ONCE: usize = 500;
 
 /// Returns a session that a daemon does not remove for its age.

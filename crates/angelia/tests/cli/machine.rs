@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::transcript::Transcript;
 
-/// What `run` says if the demo answers and nobody chose it.
+/// The note of `run` if the demo answers without being chosen.
 pub(crate) const DEMO_NOTE: &str = "angelia: the built-in demo agent answers; no coding agent is \
     behind it\n  hint: `angelia doctor` says how to get one\n";
 

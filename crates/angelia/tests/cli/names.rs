@@ -1,4 +1,5 @@
-//! What a person types instead of an id: a name, `last`, the start of an id; and what lists print.
+//! Tests of the words that stand for an id: a name, `last`, the start of an id; and of the ids in
+//! lists.
 
 use std::process::Stdio;
 
@@ -164,6 +165,48 @@ fn a_mistyped_id_begins_no_session() {
     // Words that happen to be of hexadecimal letters are names.
     machine.turn(&["-s", "deadbeef", "hello"]).completed();
     assert_eq!(machine.list("sessions").len(), 2);
+}
+
+#[test]
+fn an_empty_name_or_one_with_control_characters_begins_no_session() {
+    let machine = Machine::new();
+    for (name, why) in
+        [("", "is empty"), ("  ", "is empty"), ("a\nb\u{1b}[2J", "control characters")]
+    {
+        machine.angelia(&["run", "-s", name, "hi"]).assert_code(2).assert_stderr(why);
+    }
+    machine.angelia(&["run", "-m", "", "hi"]).assert_code(2).assert_stderr("--model");
+    assert_eq!(machine.list("sessions").len(), 0);
+}
+
+#[test]
+fn unknown_ids_are_told_in_plain_words() {
+    let machine = Machine::new();
+    for (command, words) in [
+        (["sessions", "show"], "no session has this name, or an id that starts with `beef`"),
+        (["turns", "show"], "no turn has an id that starts with `beef`"),
+        (["approvals", "show"], "no approval has an id that starts with `beef`"),
+        (["schedule", "show"], "no schedule has an id that starts with `beef`"),
+    ] {
+        let ran = machine.angelia(&[command[0], command[1], "beef"]);
+        ran.assert_code(2).assert_stderr(words).assert_stderr("list` prints them");
+    }
+}
+
+#[test]
+fn an_empty_list_says_so_and_its_json_is_empty() {
+    let machine = Machine::new();
+    for (list, words) in [
+        ("sessions", "there are no sessions; `angelia run` begins one"),
+        ("turns", "there are no turns; `angelia run` runs one"),
+        ("schedule", "there are no schedules; `angelia schedule add` makes one"),
+    ] {
+        let ran = machine.angelia(&[list, "list"]);
+        ran.assert_code(0).assert_stderr(words);
+        assert_eq!(ran.stdout, "", "{list}");
+        let ran = machine.angelia(&[list, "list", "--json"]);
+        assert_eq!((&*ran.assert_code(0).stdout, &*ran.stderr), ("", ""), "{list}");
+    }
 }
 
 #[test]

@@ -4,7 +4,10 @@
 use angelia_testkit::model_server::ModelServer;
 use serde_json::{Value, json};
 
-use crate::{http, machine::Machine};
+use crate::{
+    http,
+    machine::{ANGELIA, Machine},
+};
 
 fn machine(server: &ModelServer) -> Machine {
     let machine = Machine::with_shell();
@@ -84,6 +87,49 @@ fn commands_run_in_the_sandbox_and_the_model_sees_what_they_say() {
     assert!(told.contains("inside"), "{told}");
     assert!(told.contains("Permission denied"), "{told}");
     assert!(!told.contains("nobody reads this"), "{told}");
+}
+
+#[test]
+fn a_command_does_not_become_the_owner_by_dropping_its_mark() {
+    let server = ModelServer::start().unwrap();
+    let machine = machine(&server);
+    // Without the sandbox, which hides the home as well.
+    let config = std::fs::read_to_string(machine.home().join("config.yaml")).unwrap();
+    let profile =
+        "  open: {executor: native, model: lab/tiny, permissions: unattended, sandbox: off}\n";
+    machine.configure(&format!("{config}{profile}"));
+    let serving = machine.serve();
+    for dropped in ["-u ANGELIA_AGENT", "ANGELIA_AGENT=released", "ANGELIA_AGENT=a:b:command-1"] {
+        for command in ["keys add mine", "sessions list", "stop"] {
+            let script = format!("exec env {dropped} {ANGELIA} {command}");
+            let prompt = format!("{} ECHO:done", call("bash", &json!({"command": script})));
+            machine.angelia(&["run", "-p", "open", &prompt]).assert_code(0);
+            let told = server.model_requests().last().unwrap().json().to_string();
+            assert!(told.contains("an agent's process cannot"), "{script}: {told}");
+        }
+    }
+    machine.angelia(&["keys", "list"]).assert_code(0).assert_stderr("there are no keys");
+    serving.stop().assert_code(0);
+}
+
+#[test]
+fn the_files_of_a_session_go_with_it() {
+    let server = ModelServer::start().unwrap();
+    let machine = machine(&server);
+    let long = call("bash", &json!({"command": "seq 1 20000"}));
+    let run = |name| machine.turn(&["-s", name, &format!("{long} ECHO:done")]);
+    let (gone, kept) = (run("gone"), run("kept"));
+    let folder = |session: &str| machine.home().join("sessions").join(session);
+    for session in [gone.session(), kept.session()] {
+        assert!(folder(session).join("output").is_dir(), "the whole output is in a file");
+    }
+    machine.angelia(&["sessions", "delete", "gone"]).assert_code(0);
+    assert!(!folder(gone.session()).exists());
+    assert!(folder(kept.session()).exists());
+    let serving = machine.serve();
+    machine.angelia(&["sessions", "delete", "kept"]).assert_code(0);
+    assert!(!folder(kept.session()).exists());
+    serving.stop();
 }
 
 #[test]

@@ -82,18 +82,27 @@ providers:
   bad: {{api: chat, base_url: '{}/v1', keys: [{{env: GOOD_KEY}}]}}
   none: {{api: chat, base_url: '{}/v1', keys: [{{env: NO_KEY}}]}}
   down: {{api: chat, base_url: 'http://127.0.0.1:9/v1'}}
+  pool: {{api: chat, base_url: '{}/v1', keys: [{{env: NO_KEY}}, {{env: GOOD_KEY}}]}}
 ",
         good.address(),
         bad.address(),
         good.address(),
+        good.address(),
     ));
+    machine
+        .angelia(&["providers", "check", "pool"])
+        .assert_code(0)
+        .assert_stdout("env NO_KEY: missing")
+        .assert_stdout("env GOOD_KEY: accepted ");
     let ran = machine.angelia(&["providers", "check", "good", "--json"]);
     ran.assert_code(0);
     let mut entry = entries(&ran).remove(0);
     entry["elapsed_ms"].take();
     assert!(entry["key_fingerprint"].take().as_str().unwrap().len() == 8);
+    assert!(entry["keys"][0]["fingerprint"].take().as_str().unwrap().len() == 8);
     let expected = json!({"name": "good", "base_url": format!("{}/v1", good.address()),
         "reachable": true, "elapsed_ms": null, "key": "accepted", "key_fingerprint": null,
+        "keys": [{"source": "env GOOD_KEY", "state": "accepted", "fingerprint": null}],
         "problem": null, "models": [{"id": "m", "context": 4096, "context_source": "server",
         "output": null}]});
     assert_eq!(entry, expected);
@@ -108,6 +117,6 @@ providers:
     let all = machine.angelia(&["providers", "check", "--json"]);
     all.assert_code(77);
     let states: Vec<_> = entries(&all).iter().map(|entry| entry["key"].clone()).collect();
-    assert_eq!(states, ["refused", "unknown", "accepted", "missing"]);
+    assert_eq!(states, ["refused", "unknown", "accepted", "missing", "accepted"]);
     assert!(!all.stdout.contains("the-good-key"), "{}", all.stdout);
 }

@@ -42,7 +42,7 @@ fn real_a_limit_that_is_far_leaves_the_turn_parked() {
         let listed = lab.machine.list("turns");
         assert_eq!(listed[0]["status"], "parked", "{listed:?}");
         assert!(agent_processes::agent_pids(&lab.machine).is_empty());
-        // What the agent has reported about its quota is shown, also without a daemon.
+        // The agent's report about its quota is shown, also without a daemon.
         let status = lab.machine.angelia(&["status", "--json"]).assert_code(69).stdout.clone();
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
         let quota = &status["quotas"][0];

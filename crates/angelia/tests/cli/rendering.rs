@@ -29,7 +29,8 @@ fn main() {}
 ```
 !words 3 20";
 
-/// What is on the screen below the lines about the agent, without what differs from run to run.
+/// The text on the screen below the lines about the agent, without the parts that differ from run
+/// to run.
 fn answer_of(text: &str) -> String {
     let begin = text.find("You said").unwrap_or_else(|| panic!("no answer:\n{text}"));
     let end = text[begin..].find(" in · ").map_or(text.len(), |place| begin + place);

@@ -58,7 +58,7 @@ fn waiting_restart(background: &BackgroundMachine, turn: &str) -> RunningCommand
     restarting
 }
 
-/// How often a daemon has begun to serve.
+/// The number of times that a daemon has begun to serve.
 fn starts(background: &BackgroundMachine) -> usize {
     let log = fs::read_to_string(background.0.home().join("logs/angelia.log")).unwrap();
     log.matches("listens on http://").count()
@@ -197,7 +197,7 @@ fn now_ends_turns_that_wait_and_keeps_those_that_are_queued() {
     assert_eq!(background.0.list("approvals"), [Value::Null; 0], "nothing is left to decide");
 }
 
-/// Whoever asked for the restart goes away: by Ctrl-C, or without a word.
+/// The client that asked for the restart goes away: by Ctrl-C, or without a word.
 #[test]
 fn a_restart_is_taken_back_when_its_caller_goes() {
     for signal in [Signal::INT, Signal::KILL] {

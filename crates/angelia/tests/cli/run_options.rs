@@ -1,4 +1,4 @@
-//! What `angelia run` is given besides its prompt: files, a model, and the wish not to wait.
+//! Tests of the options of `angelia run` besides its prompt: files, a model, and `--detach`.
 
 use std::fs;
 

@@ -83,7 +83,8 @@ fn what_cannot_be_scheduled_is_refused_with_a_reason() {
     let machine = machine();
     let serving = machine.serve();
     for (arguments, reason) in [
-        (&["61 * * * *", "x"][..], "is not a cron expression"),
+        (&["61 * * * *", "x"][..], "is not a cron expression; write five fields"),
+        (&["--tz", "Mars/Base", "0 9 * * *", "x"], "such as Europe/Berlin"),
         (&["0 0 30 2 *", "x"], "is never due"),
         (&["0 9 * * *"], "say when"),
         (&["0 9 * * *", "x", "--every", "1h"], "leave the cron expression out"),
@@ -121,7 +122,7 @@ fn a_result_is_sent_only_where_something_can_be() {
         refused.assert_stderr("an endpoint");
         add("web hook:team").assert_code(2).assert_stderr("is not a channel");
         add(" desk").assert_code(2).assert_stderr("blank");
-        // Nobody listens there, but the bus keeps what comes.
+        // The endpoint has no listener, but the bus keeps its messages.
         add("desk").assert_code(0);
     }
     // Only the daemon knows that the webhook is not set up, and which endpoints there are.

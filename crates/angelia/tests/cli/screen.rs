@@ -1,4 +1,4 @@
-//! What a person sees in a real terminal: tmux, wide and narrow, resized, without colours.
+//! Tests of the screen of a real terminal: tmux, wide and narrow, resized, without colours.
 
 use std::{thread, time::Duration};
 

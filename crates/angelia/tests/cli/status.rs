@@ -1,4 +1,4 @@
-//! What is going on, with a daemon and without, and what turns used.
+//! Tests of `status` with a daemon and without, and of `usage`.
 
 use std::process::Stdio;
 

@@ -93,7 +93,7 @@ fn escape_sequences_are_shown_and_not_sent() {
         ran.assert_code(0).assert_stdout(shown);
         assert!(!ran.stdout.contains("\x1b]") && !ran.stdout.contains('\u{9b}'), "{ran:#?}");
     }
-    // What was recorded is shown later in the same way, and a pipe gets it as it is.
+    // The record is shown later in the same way, and a pipe gets the text unchanged.
     let id = machine.list("turns")[1]["id"].as_str().unwrap().to_owned();
     let ran = Terminal::open(&machine, &format!("turns show {id}")).wait();
     ran.assert_code(0).assert_stdout("␛]52;c;ZXZpbA==␇");

@@ -48,7 +48,7 @@ fn whoever_only_watches_stops_nothing() {
         .assert_code(0)
         .assert_stdout("interrupted")
         .assert_stdout("said before");
-    machine.angelia(&["turns", "interrupt", &turn]).assert_code(1);
+    machine.angelia(&["turns", "interrupt", &turn]).assert_code(1).assert_stderr("is over already");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! When Codex is used: E01 by the profile, without touching anything else; E02 the status command.
+//! Tests of the use of Codex: E01 by the profile, without touching anything else; E02 the status
+//! command.
 
 use crate::{daemon_fixture::CodexFixture, machine::until};
 

@@ -17,7 +17,7 @@ use crate::{
     reader::Reader,
 };
 
-/// How many blocks of all pages may be left out.
+/// The number of blocks of all pages that may be left out.
 const MAX_SKIPPED: usize = 5;
 
 const RECIPES: &str = "docs/recipes";

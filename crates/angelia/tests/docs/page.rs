@@ -1,4 +1,4 @@
-//! What a page tells its reader to do, in order: write files, and type commands.
+//! The instructions of a page, in order: write files, and type commands.
 //!
 //! `console no-run: REASON` is a block that nothing can run, and `console run-elsewhere: COMMAND` one
 //! that another test runs: the packages are installed in `cargo xtask test full`.

@@ -21,7 +21,7 @@ use crate::page::{Page, Step};
 /// The port in the pages.
 const PRINTED_ADDRESS: &str = "127.0.0.1:4376";
 
-/// How long a page may take.
+/// The time limit of a page, in seconds.
 const PAGE_TIMEOUT: &str = "240";
 
 /// Starts commands that run until Ctrl-C in the background, and waits until they are ready.

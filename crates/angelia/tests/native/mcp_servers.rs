@@ -1,5 +1,5 @@
-//! MCP servers in our own loop through the program: the owner's patterns decide about their tools, our
-//! own server hands work on, and nothing outlives a run, however it ends.
+//! MCP servers in our own loop through the program: the owner's patterns decide about their tools, and
+//! nothing outlives a run, however it ends.
 
 use std::{fs, path::PathBuf};
 
@@ -94,25 +94,4 @@ fn real_a_killed_run_leaves_no_server() {
     running.signal(Signal::KILL);
     running.wait();
     until("the server is gone", || lab.is_gone("waiting"));
-}
-
-#[test]
-fn our_own_server_hands_work_to_another_profile() {
-    for api in Api::ALL {
-        let lab = ServerLab::new(api, &json!({"permissions": "ask"}), |_, config| {
-            let helper = config["profiles"]["default"].clone();
-            config["profiles"]["helper"] = helper;
-            config["profiles"]["default"]["delegate_to"] = json!(["helper"]);
-        });
-        let task = json!({"profile": "helper", "task": "count the sheep"});
-        lab.model.script([
-            Reply::tool("mcp__angelia__delegate", task),
-            Reply::text("there are seven sheep"),
-            Reply::text("done"),
-        ]);
-        let turn = lab.machine.turn(&["how many sheep are there?"]);
-        assert_eq!(turn.completed().text(), "done", "{api:?}: {turn:#?}");
-        let request = lab.last_request();
-        assert!(request.contains("there are seven sheep"), "{api:?}: {request}");
-    }
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use angelia_executors::native::provider::Api;
-use angelia_testkit::llama_server::LlamaServer;
+use angelia_testkit::{llama_server::LlamaServer, recording_relay::RecordingRelay};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -74,6 +74,56 @@ fn a_conversation_that_is_too_long_is_told_as_such() {
         assert!(words.contains("256") && words.contains("context"), "{api:?}: {failure:#}");
         assert_ne!(ran.status.code(), Some(0), "{api:?}");
     }
+}
+
+/// Returns the messages of a request, as they were sent.
+fn sent_messages(request: &str) -> Vec<String> {
+    let body: Value = serde_json::from_str(request).unwrap();
+    let list = if body["input"].is_array() { "input" } else { "messages" };
+    let is_system = |entry: &&Value| entry["role"] == "system" || entry["role"] == "developer";
+    let entries = body[list].as_array().unwrap().iter().filter(|entry| !is_system(entry));
+    entries.map(Value::to_string).collect()
+}
+
+#[test]
+fn e17_three_compactions_of_one_conversation_leave_its_head_as_it_is() {
+    let server = LlamaServer::start(4096).unwrap();
+    let api = Api::Chat;
+    let relay = RecordingRelay::start(server.address().to_string());
+    let machine = Machine::with_shell();
+    let settings = json!({"tools": "none", "max_output_tokens": 16,
+        "first_event_timeout": "10m", "inter_event_silence_timeout": "10m"});
+    let address = format!("http://{}/v1", relay.address());
+    machine.configure(&configuration(api, &address, &settings));
+
+    let first = run(&machine, &["My name is Ada, and I write about the sea. Greet me."]);
+    let session = first.session();
+    let mut compactions = 0;
+    for number in 1..30 {
+        let text = format!("Note {number}. {}", "The sea is deep and blue today. ".repeat(110));
+        let turn = run(&machine, &["-s", session, &text]);
+        assert!(!turn.completed().text().trim().is_empty(), "{turn:#?}");
+        let notices = turn.of_type("notice");
+        let codes: Vec<&str> = notices.iter().filter_map(|one| one["code"].as_str()).collect();
+        assert!(!codes.contains(&"compaction_failed"), "{notices:#?}");
+        compactions += codes.iter().filter(|code| **code == "compacted").count();
+        if compactions == 3 {
+            break;
+        }
+    }
+    assert_eq!(compactions, 3);
+
+    let exchanges = relay.exchanges();
+    let head = &sent_messages(&exchanges[1].request)[..3];
+    for exchange in &exchanges[1..] {
+        assert_eq!(exchange.status, 200, "{exchange:#?}");
+        let messages = sent_messages(&exchange.request);
+        assert_eq!(&messages[..3], head, "{exchange:#?}");
+        let summaries = messages.iter().filter(|one| one.contains("replaced by this summary"));
+        assert!(summaries.count() <= 1, "{exchange:#?}");
+    }
+    let last = sent_messages(&exchanges.last().unwrap().request);
+    assert!(last.iter().any(|one| one.contains("replaced by this summary")), "{last:#?}");
 }
 
 #[test]

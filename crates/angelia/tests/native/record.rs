@@ -99,6 +99,109 @@ fn a_daemon_that_was_killed_finds_its_sessions_again() {
     serving.stop();
 }
 
+const SUMMARY: &str = "They asked some questions.";
+
+impl RecordLab {
+    /// A lab whose model has a window of 4,000 tokens, and a session with six questions in it.
+    fn with_full_window(api: Api) -> (Self, String) {
+        let lab = Self::new(api);
+        let base_url = scripted_provider::base_url(&lab.server, api);
+        let settings = json!({"tools": "none"});
+        let mut config: serde_json::Value =
+            serde_json::from_str(&configuration(api, &base_url, &settings)).unwrap();
+        config["providers"]["local"]["models"] = json!({"m": {"context": 4_000, "output": 100}});
+        lab.machine.configure(&config.to_string());
+        lab.server.script([Reply::text("answer 1.").with_tokens(600, 10)]);
+        let first = lab.machine.turn(&[&question(1)]);
+        for number in 2..=6 {
+            let tokens = if number == 6 { 3_400 } else { number * 600 };
+            lab.server.script([Reply::text(format!("answer {number}.")).with_tokens(tokens, 10)]);
+            lab.machine.turn(&["-s", first.session(), &question(number)]).completed();
+        }
+        let session = first.session().to_owned();
+        (lab, session)
+    }
+}
+
+fn question(number: u64) -> String {
+    let words = if number < 3 { 2 } else { 150 };
+    format!("question {number}: {}", "some words ".repeat(words))
+}
+
+#[test]
+fn e17_a_compaction_survives_a_kill_and_belongs_to_forks() {
+    for api in Api::ALL {
+        let (lab, session) = RecordLab::with_full_window(api);
+        lab.server.script([Reply::text(SUMMARY), Reply::fault(Fault::HangBody)]);
+        let asked = lab.server.model_requests().len();
+        let running = lab.machine.start(&["run", "--json", "-s", &session, &question(7)]);
+        until("the model is asked again", || lab.server.model_requests().len() == asked + 2);
+        running.wait_for_stdout("partial");
+        let without_marks =
+            |body: String| body.replace(r#","cache_control":{"type":"ephemeral"}"#, "");
+        let before = without_marks(lab.last_request());
+        running.signal(Signal::KILL);
+        running.wait();
+
+        lab.server.script([Reply::text("the eighth answer")]);
+        let eighth = lab.machine.turn(&["-s", &session, "question 8: and now?"]);
+        assert_eq!(eighth.completed().text(), "the eighth answer");
+        let after = without_marks(lab.last_request());
+        for (text, is_there) in [(SUMMARY, true), ("question 1", true), ("question 4", false)] {
+            assert_eq!(before.contains(text), is_there, "{api:?}: {text} in {before}");
+        }
+        // Everything that was sent before the question that nobody has answered is sent again.
+        let kept = &before[..before.find("question 7").unwrap()];
+        assert!(after.starts_with(kept), "{api:?}:\n{before}\n{after}");
+
+        let forked = lab.machine.angelia(&["sessions", "fork", &session]);
+        let copy = forked.assert_code(0).stdout.trim();
+        lab.server.script([Reply::text("in the copy")]);
+        lab.machine.turn(&["-s", copy, "question 9: elsewhere?"]).completed();
+        let elsewhere = lab.last_request();
+        assert!(elsewhere.contains(SUMMARY) && !elsewhere.contains("question 4"), "{elsewhere}");
+
+        // The record has every original message.
+        let exported = lab.machine.angelia(&["sessions", "export", &session]);
+        let exported = &exported.assert_code(0).stdout;
+        assert!(exported.contains("answer 4.") && exported.contains("question 4"), "{exported}");
+    }
+}
+
+#[test]
+fn e17_a_person_compacts_over_http() {
+    let (lab, session) = RecordLab::with_full_window(Api::Messages);
+    let serving = lab.machine.serve();
+    let path = format!("/api/sessions/{session}/compact");
+    let compact = || http::request_api(&serving.socket, "POST", &path, &serde_json::Value::Null);
+    lab.server.script([Reply::status_with(400, "no summaries today")]);
+    let refused = compact();
+    assert_eq!((refused.status, &refused.body["compacted"]), (200, &json!(false)), "{refused:?}");
+    assert!(refused.text.contains("no summaries today"), "{refused:?}");
+    lab.server.script([Reply::text(SUMMARY)]);
+    let done = compact();
+    assert_eq!((done.status, &done.body["compacted"]), (200, &json!(true)), "{done:?}");
+    assert!(done.body["reason"].as_str().unwrap().contains("shortened from"), "{done:?}");
+
+    lab.server.script([Reply::fault(Fault::HangBody)]);
+    let asked = lab.server.model_requests().len();
+    let turn = http::submit(&serving.socket, &session, "question 7: and now?");
+    until("the model is asked", || lab.server.model_requests().len() == asked + 1);
+    assert!(lab.last_request().contains(SUMMARY));
+    let busy = compact();
+    assert_eq!(busy.status, 409, "{busy:?}");
+    let stop = format!("/api/turns/{turn}/interrupt");
+    http::request_api(&serving.socket, "POST", &stop, &json!({}));
+    http::follow(&serving.socket, &turn);
+
+    let made = http::session(&lab.machine, &serving.socket, "default");
+    let path = format!("/api/sessions/{made}/compact");
+    let empty = http::request_api(&serving.socket, "POST", &path, &serde_json::Value::Null);
+    assert_eq!((empty.status, &empty.body["compacted"]), (200, &json!(false)), "{empty:?}");
+    assert!(empty.text.contains("nothing to shorten"), "{empty:?}");
+    serving.stop();
+}
+
 #[test]
 fn a_fork_has_the_conversation_and_goes_its_own_way() {
     let lab = RecordLab::new(Api::Responses);

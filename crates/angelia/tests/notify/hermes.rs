@@ -40,6 +40,25 @@ fn it_says_what_became_of_the_message() {
 }
 
 #[test]
+fn a_dash_is_the_text_of_standard_input() {
+    let place = NotifyFixture::new();
+    let bus = FakeBus::new(&place, "b.sock", vec![vec![ACCEPTED, DELIVERED]]);
+    let input = place.write("input", "two\nlines\n");
+    let send = |input| {
+        let mut command = place.command("notify-hermes");
+        command.args(["--to", "coder", "--socket"]).arg(&bus.socket).arg("-");
+        command.stdin(std::fs::File::open(input).unwrap()).output().unwrap()
+    };
+    let output = send(&input);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(bus.next_message()["body"], json!({"text": "two\nlines"}));
+    std::fs::write(&input, b"\xff").unwrap();
+    let output = send(&input);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("standard input is not UTF-8"), "{output:?}");
+}
+
+#[test]
 fn a_refusal_is_a_failure_with_its_reason() {
     let place = NotifyFixture::new();
     let answers = vec![

@@ -1,4 +1,4 @@
-//! What a span says, and when it arrives.
+//! Tests of the content of a span, and of the time at which it arrives.
 
 use std::time::Duration;
 

@@ -154,8 +154,8 @@ fn real_aider() {
     });
 }
 
-/// What `Open WebUI` sends for a chat, by its source: the models, a streamed turn with the headers
-/// about its user, a title for the chat, and the next turn.
+/// The requests that `Open WebUI` sends for a chat, by its source: the models, a streamed turn with
+/// the headers about its user, a title for the chat, and the next turn.
 #[test]
 fn real_open_webui_requests() {
     let bench = fixture();

@@ -7,8 +7,6 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{Read as _, Write as _},
-    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -23,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agent_processes::{agent_pids, command_line},
+    insistent_client::InsistentClient,
     machine::{Machine, until, within},
     seeded_random::SeededRandom,
     under_load::number,
@@ -30,17 +29,17 @@ use crate::{
 
 const CLIENTS: usize = 4;
 
-/// How many tools run between two kills at least.
+/// The minimum number of tools that run between two kills.
 const TOOLS_PER_KILL: usize = 5;
 
-/// How long the processes of a killed daemon may live after the next start.
+/// The longest time that the processes of a killed daemon may live after the next start.
 const MAX_ORPHAN_TIME: Duration = Duration::from_secs(5);
 
 /// The longest time from a tool's start to the kill, so that every step of a turn gets its kill.
 const MAX_KILL_DELAY_MS: usize = 80;
 
 struct Soak {
-    socket: PathBuf,
+    client: InsistentClient,
     work: PathBuf,
     /// The tools write their names into this file.
     runs: PathBuf,
@@ -50,68 +49,29 @@ struct Soak {
 }
 
 impl Soak {
-    /// Returns the answer, or `None` if the daemon is dead or dies meanwhile.
-    fn request(&self, method: &str, path: &str, key: &str, body: &Value) -> Option<(u16, Value)> {
-        let mut stream = UnixStream::connect(&self.socket).ok()?;
-        let body = body.to_string();
-        let key =
-            if key.is_empty() { String::new() } else { format!("idempotency-key: {key}\r\n") };
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{key}\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).ok()?;
-        stream.write_all(body.as_bytes()).ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        // The daemon may die in the middle of the body.
-        Some((status, serde_json::from_str(body).ok()?))
-    }
-
-    /// Sends a request until it gets this status.
-    fn insist(&self, method: &str, path: &str, key: &str, body: &Value, wanted: u16) -> Value {
-        let deadline = Instant::now() + Duration::from_mins(1);
-        loop {
-            match self.request(method, path, key, body) {
-                Some((status, answer)) if status == wanted => return answer,
-                // Shutting down, or busy.
-                None | Some((429 | 503, _)) => thread::sleep(Duration::from_millis(20)),
-                other => panic!("{method} {path}: {other:?}"),
-            }
-            assert!(Instant::now() < deadline, "{method} {path}: no daemon answers");
-        }
-    }
-
     /// Runs sessions of two turns each until it is over. The second turn waits for the first.
     fn work(&self, client: usize) {
         let mut number = 0;
         while !self.over.load(Ordering::Relaxed) {
             number += 1;
-            let new = json!({"profile": "default", "cwd": self.work});
-            let session = self.insist("POST", "/api/sessions", "", &new, 201);
-            let session = session["id"].as_str().unwrap().to_owned();
+            let session = self.client.create_session(&self.work);
             let turns: Vec<_> = [0, 1]
                 .map(|turn| self.submit(&session, turn, &format!("{client}-{number}")))
                 .into();
             for turn in turns {
-                self.wait_for_end(&turn);
+                self.client.wait_for_end(&turn);
             }
         }
     }
 
     fn submit(&self, session: &str, turn: usize, name: &str) -> String {
         let key = format!("{name}-{turn}");
-        let body = json!({"input": self.script(turn, &key)});
-        let path = format!("/api/sessions/{session}/turns");
-        let sent = self.insist("POST", &path, &key, &body, 202);
+        let script = self.script(turn, &key);
+        let id = self.client.submit(session, &key, &script);
         // Every third request is sent again, like that of a client that missed the answer.
-        let again = (key.len() + turn).is_multiple_of(3);
-        let sent_again = again.then(|| self.insist("POST", &path, &key, &body, 202));
-        let id = sent["id"].as_str().unwrap().to_owned();
-        assert!(sent_again.is_none_or(|again| again["id"] == *id), "{key} has two turns");
+        if (key.len() + turn).is_multiple_of(3) {
+            assert_eq!(self.client.submit(session, &key, &script), id, "{key} has two turns");
+        }
         self.turns.lock().unwrap().insert(key, id.clone());
         id
     }
@@ -135,16 +95,6 @@ impl Soak {
             );
         }
         script + "say done\n"
-    }
-
-    fn wait_for_end(&self, turn: &str) {
-        let path = format!("/api/turns/{turn}");
-        until("the turn ends", || {
-            let turn = self.insist("GET", &path, "", &json!(null), 200);
-            let status = turn["status"].as_str().unwrap();
-            thread::sleep(Duration::from_millis(5));
-            !["queued", "running", "awaiting_approval"].contains(&status)
-        });
     }
 }
 
@@ -170,7 +120,7 @@ fn no_turn_is_lost_and_no_tool_runs_twice_however_often_the_daemon_is_killed() {
     let machine = machine();
     let serving = machine.serve();
     let soak = Soak {
-        socket: serving.socket.clone(),
+        client: InsistentClient { socket: serving.socket.clone() },
         work: machine.work(),
         runs: machine.place.root().join("runs"),
         over: AtomicBool::new(false),

@@ -6,10 +6,13 @@
 
 #[path = "../cli/agent_processes.rs"]
 mod agent_processes;
+mod insistent_client;
 mod kills;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/machine.rs"]
 mod machine;
+mod native_faults;
+mod native_turns;
 mod random_client;
 mod raw_client;
 mod resource_usage;

@@ -24,8 +24,8 @@ const EXACT: &str = "positive_data_acceptance,negative_data_rejection";
 /// schema promises, and the creation of sessions, whose folder must exist.
 const EXACT_PATHS: &str = "^/api/(turns|approvals|sessions/)";
 
-/// A path whose response never ends.
-const ENDLESS: &str = "/api/bus/events";
+/// The paths whose response never ends.
+const ENDLESS: &str = "^/api/(bus/)?events$";
 
 #[test]
 fn schemathesis_finds_nothing() {
@@ -48,7 +48,7 @@ sessions: {idle_ttl: 2s}
         command
             .arg("run")
             .arg(format!("http://{}/openapi.json", address.trim()))
-            .args(["--max-examples", &examples, "--exclude-path", ENDLESS])
+            .args(["--max-examples", &examples, "--exclude-path-regex", ENDLESS])
             .args(["--header", &format!("Authorization: Bearer {}", token.trim())])
             .args(["--seed", "1", "--request-timeout", "20", "--no-color"])
             .args(["--generation-database", "none"])

@@ -1,4 +1,4 @@
-//! Installs every package of `target/dist` where nothing else is, and asks the program something.
+//! Installs every package of `target/dist` in an otherwise empty place, and runs a turn with it.
 //!
 //! - `roots`: roots of their own, with nothing but busybox or a fresh Debian.
 //! - `foreign`: runs the program of another processor.
@@ -20,7 +20,7 @@ use crate::{
     setup::debian,
 };
 
-/// What the demo agent answers where no other agent is installed.
+/// The answer of the demo agent, which runs where no other agent is installed.
 const ANSWER: &str = "You said: hello";
 
 pub(super) fn check(dist: &Path) -> Result<()> {
@@ -98,7 +98,7 @@ fn check_answer(run: &mut Command, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the file in the folder whose name contains the part and ends so.
+/// Returns the file in the folder whose name contains `part` and ends with `ending`.
 fn find(dist: &Path, part: &str, ending: &str) -> Result<PathBuf> {
     for path in super::sums::files(dist)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -117,7 +117,7 @@ fn empty_folder(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// Returns the path of a program that `debian::install` has made sure of.
+/// Returns the path of a program that `debian::install` has installed.
 fn program(name: &str) -> Result<PathBuf> {
     find_on_path(name).with_context(|| format!("{name} is not installed"))
 }

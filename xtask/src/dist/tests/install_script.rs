@@ -1,4 +1,4 @@
-//! `install.sh` installs what it has checked, and nothing else.
+//! Tests that `install.sh` installs only files that it has verified.
 
 use std::{
     fs,
@@ -117,14 +117,14 @@ impl Installation {
         self.script(arguments).output().unwrap()
     }
 
-    /// Installs, and returns what the script prints.
+    /// Installs, and returns the script's output.
     fn succeed(&self, arguments: &[&str]) -> String {
         let ran = self.install(arguments);
         assert!(ran.status.success(), "{ran:?}");
         String::from_utf8_lossy(&ran.stdout).into_owned()
     }
 
-    /// Tries to install, which must fail and install nothing, and returns what the script prints.
+    /// Tries to install, which must fail and install nothing, and returns the script's output.
     fn fail(&self, arguments: &[&str]) -> String {
         let ran = self.install(arguments);
         assert!(!ran.status.success(), "{ran:?}");
@@ -259,7 +259,7 @@ fn real_minisign_decides_where_it_is_installed() {
     assert!(said.contains("Checked its SHA-256 sum and the minisign signature."), "{said}");
     machine.succeed(&["--uninstall"]);
 
-    // The sums and the archive fit each other, but somebody else has made them.
+    // The sums and the archive match each other, but they are signed with another key.
     let forged = SigningKey::make(&machine.folder.path().join("other-key")).unwrap();
     forged.sign(&machine.dist(), "9.9.9").unwrap();
     let said = machine.fail(&[]);

@@ -1,4 +1,4 @@
-//! What is in each kind of package.
+//! Tests the content of each kind of package.
 
 use std::{collections::BTreeMap, io::Read as _};
 
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::{STAND_IN, payload, release, target};
 use crate::dist::{archive, deb, npm, wheel};
 
-/// What a tar archive says about a file.
+/// The attributes of a file in a tar archive.
 #[derive(Debug)]
 struct TarFile {
     mode: u32,

@@ -58,7 +58,7 @@ impl BusIndex {
         let standing = EndpointRecord {
             seen: true,
             durable: claim.durable || endpoint.record.durable,
-            // The host needs no proof, and nobody else may prove its name.
+            // The host needs no proof, and no other listener may protect its name.
             token: if is_host { None } else { token.or(endpoint.record.token) },
             agent: match &claim.claimant {
                 Claimant::Agent(session) => Some(Arc::clone(session)),

@@ -146,7 +146,7 @@ impl BusIndex {
             .collect()
     }
 
-    /// Returns where on disk a message is, or `None` if it need not be kept any longer.
+    /// Returns the location of a message on disk, or `None` if it need not be kept any longer.
     pub(in crate::bus) fn location_of(
         &self,
         to: &EndpointName,

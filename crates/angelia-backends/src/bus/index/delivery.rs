@@ -1,7 +1,7 @@
 //! Delivers messages from a queue to its listener, and removes them when they are acknowledged.
 
 use angelia_core::{
-    model::{MessageId, bus::BusMessage},
+    model::{EndpointName, MessageId, bus::BusMessage},
     ports::bus::{BusDelivery, BusPosition, DeliveryNotifier},
 };
 use uuid::Uuid;
@@ -19,10 +19,37 @@ pub(in crate::bus) enum TakeResult {
     Displaced,
 }
 
+/// A message in a queue, as it is looked at.
+#[derive(Debug)]
+pub(in crate::bus) struct PeekedEntry {
+    pub(in crate::bus) position: u64,
+    /// Unix milliseconds.
+    pub(in crate::bus) accepted_at_ms: i64,
+    pub(in crate::bus) is_taken: bool,
+    /// `None`: the message is only on disk.
+    pub(in crate::bus) message: Option<BusMessage>,
+    pub(in crate::bus) location: Option<LogLocation>,
+}
+
 /// A message that was taken, and the channel of the sender that is to be told.
 pub(in crate::bus) type DeliveryNotice = (DeliveryNotifier, MessageId);
 
 impl BusIndex {
+    /// Looks at the oldest messages of an endpoint, and takes none.
+    pub(in crate::bus) fn peek(&self, name: &EndpointName, limit: usize) -> Vec<PeekedEntry> {
+        let Some(endpoint) = self.find_endpoint(name.as_str()) else { return Vec::new() };
+        let taken = endpoint.in_flight.iter().map(|entry| (entry, true));
+        let waiting = endpoint.waiting.iter().map(|entry| (entry, false));
+        let peeked = taken.chain(waiting).take(limit).map(|(entry, is_taken)| PeekedEntry {
+            position: entry.position,
+            accepted_at_ms: entry.accepted_at_ms,
+            is_taken,
+            message: entry.message.clone(),
+            location: entry.location,
+        });
+        peeked.collect()
+    }
+
     /// Moves messages from the front of the queue to the messages in flight.
     pub(in crate::bus) fn take(
         &mut self,

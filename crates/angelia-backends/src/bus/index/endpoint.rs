@@ -37,7 +37,7 @@ pub(in crate::bus) struct AttachedListener {
     pub(in crate::bus) session: Uuid,
     /// Notified when a message waits, and when the listener has been displaced.
     pub(in crate::bus) wakeup: Arc<Notify>,
-    /// The process that runs the bus listens; nobody displaces it.
+    /// The process that runs the bus is the listener; no other listener can displace it.
     pub(in crate::bus) is_host: bool,
 }
 

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 pub(super) use self::{
     dead_letters::DeadEntry,
-    delivery::{DeliveryNotice, TakeResult},
+    delivery::{DeliveryNotice, PeekedEntry, TakeResult},
     endpoint::{EndpointQueue, EndpointRecord, LogLocation, QueueEntry},
 };
 use super::limits::{BusLimits, MAX_CACHED_BYTES, MAX_MESSAGE_BYTES, MAX_TOTAL_QUEUED};
@@ -86,7 +86,7 @@ impl Targets {
         }
     }
 
-    /// Returns how many positions in the log the message takes.
+    /// Returns the number of positions that the message takes in the log.
     pub(super) fn positions(&self) -> u64 {
         match self {
             Self::DeadLetter { .. } => 1,
@@ -167,7 +167,7 @@ impl BusIndex {
 
     /// Reserves room for a broadcast at every listening or durable endpoint. An endpoint whose
     /// queue is full misses the broadcast. If the bus has no room for all of the others, the
-    /// broadcast is refused: otherwise chance would decide who gets it.
+    /// broadcast is refused: otherwise chance would decide which endpoints get it.
     fn reserve_all(&mut self) -> (Targets, Presence) {
         let room = self.total_room();
         let cap = self.limits.max_queued;
@@ -194,7 +194,7 @@ impl BusIndex {
         (targets, presence)
     }
 
-    /// Returns how many more messages fit into all queues together.
+    /// Returns the number of messages that still fit into all queues together.
     fn total_room(&self) -> usize {
         MAX_TOTAL_QUEUED.saturating_sub(self.queued + self.reserved)
     }
@@ -227,7 +227,7 @@ impl BusIndex {
             self.insert_dead_letter(first, dead);
             return receipt;
         }
-        // The sender of a broadcast is not told who has taken it.
+        // The sender of a broadcast gets no notice of the receivers that took it.
         let watch = watch.filter(|_| matches!(targets, Targets::One(_)));
         for (position, slot) in (first..).zip(targets.slots()) {
             let entry = QueueEntry {

@@ -1,4 +1,4 @@
-//! The limit on all queues together.
+//! Tests the limit on all queues together.
 
 use angelia_core::{
     model::{EndpointName, bus::BusMessage},

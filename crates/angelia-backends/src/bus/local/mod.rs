@@ -87,7 +87,7 @@ fn try_lock_file(path: &Path) -> io::Result<Option<File>> {
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     match file.try_lock() {
         Ok(()) => {
-            // The pid is only information for people; the lock is what counts.
+            // The pid only informs people; the lock decides.
             file.set_len(0)?;
             writeln!(file, "{}", std::process::id())?;
             Ok(Some(file))

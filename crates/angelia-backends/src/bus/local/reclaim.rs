@@ -24,7 +24,7 @@ const MIN_COPY_LOG_BYTES: u64 = 16 * 1024 * 1024;
 /// the log.
 const MAX_DEDUPE_LOG_BYTES: u64 = 128 * 1024 * 1024;
 
-/// How much of a segment is scanned between two commits.
+/// The number of bytes of a segment that are scanned between two commits.
 const SCAN_STEP_BYTES: usize = 64 * 1024;
 
 /// The pause after a failed copy, for example on a full disk. It doubles with each failure, up to
@@ -41,7 +41,7 @@ pub(super) struct ReclaimState {
     retry: Option<CopyRetry>,
 }
 
-/// When to try again.
+/// The time and the pause of the next attempt.
 #[derive(Debug)]
 struct CopyRetry {
     pause: Duration,
@@ -81,7 +81,7 @@ impl ReclaimState {
 }
 
 impl LogWriter {
-    /// Does one step: continues a copy, or removes the oldest segments that nothing needs, or
+    /// Does one step: continues a copy, removes the oldest segments that are no longer needed, or
     /// starts to copy out of the oldest one.
     pub(super) fn reclaim(&mut self) {
         if let Some(copying) = self.reclaim_state.copying.take() {

@@ -1,5 +1,5 @@
-//! Reads the log at start: finds the messages that must still be delivered, and where writing
-//! continues.
+//! Reads the log at start: finds the messages that must still be delivered, and the position at
+//! which writing continues.
 //!
 //! Each segment counts up to its first incomplete record. In the last segment that is where a
 //! killed process stopped writing; nothing behind that record was ever accepted.
@@ -22,7 +22,7 @@ use crate::bus::index::{BusIndex, DeadEntry, LogLocation, QueueEntry};
 pub(super) struct SealedSegment {
     pub(super) number: u64,
     pub(super) size: u64,
-    /// When its last message was accepted, in Unix milliseconds.
+    /// The time at which its last message was accepted, in Unix milliseconds.
     pub(super) last_accepted_at_ms: i64,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct ActiveSegment {
     file: File,
     /// The encoder's link at `end`.
     link: u32,
-    /// When this process started to write to the segment, and its `end` at that time.
+    /// The time at which this process started to write to the segment, and its `end` at that time.
     write_start: (Instant, u64),
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use super::segment::{self, LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES, SegmentFile, SpareFile};
 
-/// How many files of retired segments are kept for reuse while the bus is busy.
+/// The number of files of retired segments that are kept for reuse while the bus is busy.
 const MAX_RETIRED_FILES: usize = 2;
 
 #[derive(Debug)]

@@ -86,7 +86,7 @@ fn run(path: &Path, waiting: &AtomicU32, woken: &Receiver<()>) {
     };
     while woken.recv().is_ok() && wait_for_quiet(waiting, woken) {
         waiting.store(0, Ordering::Relaxed);
-        // Passive: it moves what it can without holding up a writer or a reader.
+        // A passive checkpoint moves the pages that it can without holding up a writer or a reader.
         let moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_row| Ok(()));
         if let Err(error) = moved {
             tracing::debug!(%error, "the write-ahead log could not be checkpointed this time");

@@ -1,5 +1,5 @@
-//! New turns and their idempotency keys: each claim records a key, the hash of its request and the turn it created, so
-//! that a request runs at most once.
+//! New turns and their idempotency keys: each claim records a key, the hash of its request and the
+//! turn that it created, so that a request runs at most once.
 
 use angelia_core::{
     model::TurnRecord,
@@ -15,8 +15,8 @@ use super::{
     writer::Db,
 };
 
-/// How many expired claims a new claim removes: more than one, so that they never pile up, and few
-/// enough not to slow it down.
+/// The number of expired claims that a new claim removes: more than one, so that they never pile
+/// up, and few enough not to slow it down.
 const MAX_EXPIRED_PER_CLAIM: i64 = 64;
 
 pub(super) fn create_turn(

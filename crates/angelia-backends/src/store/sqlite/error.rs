@@ -1,5 +1,5 @@
-//! The errors inside the store, and the messages that people get: what failed, what to do, and
-//! which data is safe.
+//! The errors inside the store, and the messages for people: each names the failure, the next step,
+//! and the data that is safe.
 
 use std::path::Path;
 

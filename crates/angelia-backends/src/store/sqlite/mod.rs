@@ -9,16 +9,19 @@
 //! - `writer`: the writer thread; `readers`: the read connections; `checkpoint`: the thread that
 //!   moves the write-ahead log into the database.
 //! - `write`, `read`: the statements; `open_text`: the text of unfinished blocks; `claims`:
-//!   idempotency keys; `approvals`: approval requests and decisions; `rules`: what people granted
-//!   for good; `schedules`: schedules and what became of them; `session_list`: sessions as lists show them, and ids by their start; `callers`:
-//!   conversation hashes and costs of the callers of model APIs; `usage`: what turns used; `quotas`:
-//!   what is left; `search`: the index of what was said.
+//!   idempotency keys; `approvals`: approval requests and decisions; `rules`: rules that people
+//!   granted for good; `schedules`: schedules and their occurrences; `session_list`: sessions with
+//!   the fields of lists, and ids by their prefix; `callers`: conversation hashes and costs of the
+//!   callers of model APIs; `usage`, `usage_report`: the usage of turns and its sums; `quotas`: the
+//!   newest quota reports; `browsers`: the browsers of the owner; `search`: the full-text index of
+//!   conversations.
 //! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `columns`: the values in the
 //!   columns.
 //! - `error`: the messages that people get when SQLite fails.
 
 mod approvals;
 mod audit;
+mod browsers;
 mod callers;
 mod checkpoint;
 mod claims;
@@ -41,6 +44,7 @@ mod spec_json;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod usage_report;
 mod write;
 mod writer;
 
@@ -48,9 +52,9 @@ use std::{path::Path, sync::Arc};
 
 use angelia_core::{
     model::{
-        ApprovalRecord, AuditEntry, AuditRecord, ExternalName, IdPrefix, Quota, SearchMatch,
-        SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule, TurnEvent, TurnId,
-        TurnRecord, TurnState, UsageQuery, UsageTotals,
+        ApprovalRecord, AuditEntry, AuditRecord, ColdStart, ExternalName, IdPrefix, Quota,
+        SearchMatch, SearchQuery, Seq, SessionId, SessionRecord, SessionSummary, StoredRule,
+        TurnEvent, TurnId, TurnRecord, TurnState, UsageQuery, UsageTotals,
     },
     ports::{
         ApprovalFilter, AuditQuery, BoxFuture, ClaimOutcome, HistoryEntry, Lease, NewTurn,
@@ -133,6 +137,14 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> StoreFuture<'_, Vec<uuid::Uuid>> {
         self.readers.look_up(move |db| session_list::find_ids(db, kind, prefix, limit))
+    }
+
+    fn neighbours(
+        &self,
+        kind: RecordKind,
+        ids: Vec<uuid::Uuid>,
+    ) -> StoreFuture<'_, Vec<[Option<uuid::Uuid>; 2]>> {
+        self.readers.look_up(move |db| session_list::neighbours(db, kind, &ids))
     }
 
     fn delete_session(&self, id: SessionId) -> StoreFuture<'_, ()> {
@@ -266,7 +278,11 @@ impl Store for SqliteStore {
     }
 
     fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageTotals>> {
-        Box::pin(self.readers.read(move |db| usage::totals(db, query)))
+        Box::pin(self.readers.read(move |db| usage_report::totals(db, query)))
+    }
+
+    fn cold_starts(&self, query: UsageQuery, limit: usize) -> StoreFuture<'_, Vec<ColdStart>> {
+        Box::pin(self.readers.read(move |db| usage_report::cold_starts(db, query, limit)))
     }
 
     fn save_quota(&self, quota: Quota) -> StoreFuture<'_, PendingCommit> {

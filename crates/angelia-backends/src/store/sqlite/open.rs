@@ -1,5 +1,5 @@
 //! Opens connections to the database file, with their flags and pragmas, and explains why a file
-//! does not open.
+//! cannot be opened.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::owners::RegisterError;
 
-/// How long to wait for another process that is writing.
+/// The longest wait for another process that is writing.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const MAX_CACHED_STATEMENTS: usize = 64;

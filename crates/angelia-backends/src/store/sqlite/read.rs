@@ -3,7 +3,7 @@
 use angelia_core::{
     model::{
         ExternalName, NativeSessionId, Seq, SessionId, SessionRecord, ToolChoice, TurnEvent,
-        TurnId, TurnOptions, TurnRecord, TurnState,
+        TurnId, TurnOptions, TurnRecord, TurnState, TurnTask,
     },
     ports::{Page, TurnFilter},
 };
@@ -25,6 +25,9 @@ type ReadResult<T> = Result<T, SqliteError>;
 pub(super) const SESSION_COLUMNS: &str = "s.id, s.revision, s.created_at, s.updated_at,
         s.title, s.native, s.forked_from, p.body, s.forked_after, s.source";
 
+/// Reviews of sessions are sessions that no list shows.
+pub(super) const IS_LISTED: &str = "coalesce(s.source, '') NOT LIKE 'review:%'";
+
 fn select_session(rest: &str) -> String {
     format!("SELECT {SESSION_COLUMNS} FROM sessions s JOIN specs p ON p.session_id = s.id {rest}")
 }
@@ -44,7 +47,8 @@ pub(super) fn session(db: &Connection, id: SessionId) -> ReadResult<Option<Sessi
 }
 
 pub(super) fn sessions(db: &Connection, page: Page) -> ReadResult<Vec<SessionRecord>> {
-    let sql = select_session("WHERE s.id < ?1 ORDER BY s.id DESC LIMIT ?2");
+    let sql =
+        select_session(&format!("WHERE s.id < ?1 AND {IS_LISTED} ORDER BY s.id DESC LIMIT ?2"));
     let before = page_bound(page);
     let parameters = params![before.as_bytes(), to_i64(page.limit)];
     query_all(db, &sql, parameters, session_record)
@@ -88,7 +92,10 @@ pub(super) fn turns(
     let limit = to_i64(page.limit);
     match session {
         None => {
-            let sql = format!("{SELECT_TURN} WHERE t.number < ?1 ORDER BY t.number DESC LIMIT ?2");
+            let sql = format!(
+                "{SELECT_TURN} JOIN sessions s ON s.id = t.session_id
+                 WHERE t.number < ?1 AND {IS_LISTED} ORDER BY t.number DESC LIMIT ?2"
+            );
             query_all(db, &sql, params![before, limit], turn_record)
         }
         Some(session) => {
@@ -258,6 +265,7 @@ fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
             charged_to: row.get(14)?,
             max_cost_usd: row.get(12)?,
             tool_choice: ToolChoice::Auto,
+            task: TurnTask::Answer,
         },
         created_at: timestamp(row.get(2)?),
         state,

@@ -19,7 +19,7 @@ pub(super) fn add_rule(db: &Db, rule: &StoredRule) -> Result<(), SqliteError> {
         GrantRule::Exact { tool, subject } => (Some(&**tool), Some(&**subject), None),
         GrantRule::Pattern(pattern) => (None, None, Some(pattern.to_string())),
     };
-    // Granting the same again changes nothing.
+    // A second grant of the same rule changes nothing.
     db.connection
         .prepare_cached(
             "INSERT INTO rules (id, profile, cwd, tool, subject, pattern, created_at, granted_by)
@@ -40,7 +40,7 @@ pub(super) fn add_rule(db: &Db, rule: &StoredRule) -> Result<(), SqliteError> {
     Ok(())
 }
 
-/// Returns whether the rule was there.
+/// Returns whether the rule existed.
 pub(super) fn remove_rule(db: &Db, id: Uuid) -> Result<bool, SqliteError> {
     let mut delete = db.connection.prepare_cached("DELETE FROM rules WHERE id = ?1")?;
     Ok(delete.execute([id.as_bytes()])? > 0)

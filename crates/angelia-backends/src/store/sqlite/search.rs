@@ -1,4 +1,4 @@
-//! The search: a trigram index of what was said (`docs/design/0021-status-usage-search.md`).
+//! The search: a trigram index of conversations (`docs/design/0021-status-usage-search.md`).
 
 use std::collections::HashSet;
 
@@ -15,11 +15,11 @@ use super::{
     content_json,
     error::SqliteError,
     event_json,
-    read::{column_text, query_all},
+    read::{IS_LISTED, column_text, query_all},
     writer::Db,
 };
 
-/// One step indexes few turns, because nobody else can write meanwhile.
+/// One step indexes few turns, because it blocks all other writers.
 const TURNS_PER_STEP: i64 = 16;
 /// The number of pages that one step of a merge writes.
 const PAGES_PER_MERGE: i64 = 16;
@@ -74,14 +74,19 @@ fn merge_segments(db: &Db) -> Result<(), SqliteError> {
 
 /// Indexes the oldest turns that are not indexed yet.
 pub(super) fn index_turns(db: &Db) -> Result<(), SqliteError> {
-    let sql = "SELECT t.id, i.body FROM turns t JOIN inputs i ON i.turn_id = t.id
-        WHERE t.is_indexed = 0 AND t.finished_seq IS NOT NULL ORDER BY t.number LIMIT ?1";
-    let turns = query_all(&db.connection, sql, [TURNS_PER_STEP], |row| {
-        Ok((turn_id(row, 0)?, said_by_person(column_text(row, 1)?)))
+    let sql = format!(
+        "SELECT t.id, i.body, {IS_LISTED} FROM turns t JOIN inputs i ON i.turn_id = t.id
+        JOIN sessions s ON s.id = t.session_id
+        WHERE t.is_indexed = 0 AND t.finished_seq IS NOT NULL ORDER BY t.number LIMIT ?1"
+    );
+    let turns = query_all(&db.connection, &sql, [TURNS_PER_STEP], |row| {
+        Ok((turn_id(row, 0)?, said_by_person(column_text(row, 1)?), row.get::<_, bool>(2)?))
     })?;
-    for (turn, input) in turns {
-        insert_text(db, turn, Speaker::Person, &input)?;
-        insert_text(db, turn, Speaker::Agent, &said_by_agent(&db.connection, turn)?)?;
+    for (turn, input, is_listed) in turns {
+        if is_listed {
+            insert_text(db, turn, Speaker::Person, &input)?;
+            insert_text(db, turn, Speaker::Agent, &said_by_agent(&db.connection, turn)?)?;
+        }
         db.connection
             .prepare_cached("UPDATE turns SET is_indexed = 1 WHERE id = ?1")?
             .execute([turn.as_uuid().as_bytes()])?;
@@ -89,7 +94,7 @@ pub(super) fn index_turns(db: &Db) -> Result<(), SqliteError> {
     Ok(())
 }
 
-/// Returns the text of an input. One that cannot be read has none.
+/// Returns the text of an input; empty if the input cannot be read.
 fn said_by_person(body: &str) -> String {
     let parts = content_json::decode(body).unwrap_or_default();
     let texts = parts.iter().filter_map(|part| match part {
@@ -99,8 +104,8 @@ fn said_by_person(body: &str) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns all text of the agent, also what it said before the last tool; the text of the end if it
-/// said none.
+/// Returns all text of the agent, including the text before the last tool call; if there is none,
+/// the text of the outcome.
 fn said_by_agent(db: &Connection, turn: TurnId) -> Result<String, SqliteError> {
     let sql = "SELECT format, kind, body FROM events
         WHERE turn_id = ?1 AND kind IN ('block', 'finished') ORDER BY seq";

@@ -1,17 +1,19 @@
-//! Sessions as lists show them, and records by the start of their ids.
+//! Sessions with the fields that lists show, and records by the prefix of their ids.
 
 use angelia_core::{
-    model::{ExternalName, IdPrefix, SessionId, SessionSummary, first_words},
-    ports::{Page, RecordKind, SessionQuery},
+    model::{ExternalName, IdPrefix, LatestTurn, SessionId, SessionSummary, TurnId, first_words},
+    ports::{Page, RecordKind, SessionFilter, SessionOrder, SessionQuery},
 };
-use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use rusqlite::{
+    Connection, OptionalExtension as _, Params, Row, params, params_from_iter, types::Value,
+};
 use uuid::Uuid;
 
 use super::{
-    columns::{to_i64, uuid},
+    columns::{nanoseconds, timestamp, to_i64, to_u64, uuid},
     content_json,
     error::SqliteError,
-    read::{SESSION_COLUMNS, column_text, page_bound, query_all, session_record},
+    read::{IS_LISTED, SESSION_COLUMNS, column_text, page_bound, query_all, session_record},
 };
 
 type ReadResult<T> = Result<T, SqliteError>;
@@ -20,26 +22,110 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> ReadResult<Vec<Sess
     match query {
         SessionQuery::One(id) => select(db, "WHERE s.id = ?1", [id.as_uuid().as_bytes()]),
         SessionQuery::ByCreation(page) => {
-            let rest = "WHERE s.id < ?1 ORDER BY s.id DESC LIMIT ?2";
-            select(db, rest, params![page_bound(*page).as_bytes(), to_i64(page.limit)])
+            let rest = format!("WHERE s.id < ?1 AND {IS_LISTED} ORDER BY s.id DESC LIMIT ?2");
+            select(db, &rest, params![page_bound(*page).as_bytes(), to_i64(page.limit)])
         }
         SessionQuery::ByUse { cwd: None, page } => {
-            let rest = "WHERE (s.updated_at, s.id) < (?1, ?2)
-                ORDER BY s.updated_at DESC, s.id DESC LIMIT ?3";
+            let rest = format!(
+                "WHERE (s.updated_at, s.id) < (?1, ?2) AND {IS_LISTED}
+                ORDER BY s.updated_at DESC, s.id DESC LIMIT ?3"
+            );
             let (time, id) = place_of(db, *page)?;
-            select(db, rest, params![time, id.as_bytes(), to_i64(page.limit)])
+            select(db, &rest, params![time, id.as_bytes(), to_i64(page.limit)])
         }
         SessionQuery::ByUse { cwd: Some(cwd), page } => {
-            let rest = "WHERE s.cwd = ?4 AND (s.updated_at, s.id) < (?1, ?2)
-                ORDER BY s.updated_at DESC, s.id DESC LIMIT ?3";
+            let rest = format!(
+                "WHERE s.cwd = ?4 AND (s.updated_at, s.id) < (?1, ?2) AND {IS_LISTED}
+                ORDER BY s.updated_at DESC, s.id DESC LIMIT ?3"
+            );
             let (time, id) = place_of(db, *page)?;
-            select(db, rest, params![time, id.as_bytes(), to_i64(page.limit), cwd.to_str()])
+            select(db, &rest, params![time, id.as_bytes(), to_i64(page.limit), cwd.to_str()])
         }
+        SessionQuery::Find { filter, order, page } => find(db, filter, *order, *page),
     }
 }
 
-/// Returns the time and id that a page by use starts behind. If its session is gone, it has been
-/// used as long ago as it was created.
+/// Collects the conditions of a query and their values.
+#[derive(Default)]
+struct Conditions {
+    sql: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    /// Adds a condition. Each `?` in it stands for the next value.
+    fn add(&mut self, sql: &str, values: impl IntoIterator<Item = Value>) {
+        self.sql.push(sql.to_owned());
+        self.values.extend(values);
+    }
+}
+
+fn find(
+    db: &Connection,
+    filter: &SessionFilter,
+    order: SessionOrder,
+    page: Page,
+) -> ReadResult<Vec<SessionSummary>> {
+    let mut conditions = Conditions::default();
+    conditions.add(IS_LISTED, []);
+    let text = |text: &str| Value::Text(text.to_owned());
+    let order = match order {
+        SessionOrder::Created => {
+            let before = page_bound(page).as_bytes().to_vec();
+            conditions.add("s.id < ?", [Value::Blob(before)]);
+            "s.id DESC"
+        }
+        SessionOrder::Used => {
+            let (time, id) = place_of(db, page)?;
+            let place = [Value::Integer(time), Value::Blob(id.as_bytes().to_vec())];
+            conditions.add("(s.updated_at, s.id) < (?, ?)", place);
+            "s.updated_at DESC, s.id DESC"
+        }
+    };
+    for word in &filter.words {
+        let escaped = word.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
+        let said = format!(
+            r"coalesce(s.title, '') || ' ' || coalesce(s.first_words, '') || ' '
+                || coalesce({}, '') LIKE ? ESCAPE '\'",
+            name_of_session()
+        );
+        conditions.add(&said, [Value::Text(format!("%{escaped}%"))]);
+    }
+    for (column, wanted) in [("s.profile", &filter.profile), ("s.executor", &filter.executor)] {
+        if let Some(wanted) = wanted {
+            conditions.add(&format!("{column} = ?"), [text(wanted)]);
+        }
+    }
+    if let Some(source) = &filter.source {
+        let prefix = format!("{source}:");
+        let is_of = "(s.source = ? OR substr(s.source, 1, length(?)) = ?)";
+        conditions.add(is_of, [text(source), text(&prefix), text(&prefix)]);
+    }
+    if let Some(since) = filter.since {
+        conditions.add("s.updated_at >= ?", [Value::Integer(nanoseconds(since))]);
+    }
+    if let Some(cwd) = &filter.cwd {
+        conditions.add("s.cwd = ?", [text(&cwd.to_string_lossy())]);
+    }
+    if filter.is_unfinished() {
+        // Few turns run, and an index finds them.
+        conditions.add("s.id IN (SELECT session_id FROM turns WHERE finished_seq IS NULL)", []);
+    }
+    if !filter.statuses.is_empty() {
+        let statuses = serde_json::to_string(&filter.statuses)?;
+        let newest = format!(
+            "(SELECT {STATUS} FROM turns t WHERE t.session_id = s.id ORDER BY t.number DESC LIMIT 1)
+                IN (SELECT value FROM json_each(?))"
+        );
+        conditions.add(&newest, [Value::Text(statuses)]);
+    }
+    conditions.values.push(Value::Integer(to_i64(page.limit)));
+    let rest = format!("WHERE {} ORDER BY {order} LIMIT ?", conditions.sql.join(" AND "));
+    select(db, &rest, params_from_iter(conditions.values))
+}
+
+/// Returns the time and id that a page by use starts behind. A session that is gone counts as last
+/// used when it was created.
 fn place_of(db: &Connection, page: Page) -> ReadResult<(i64, Uuid)> {
     let Some(before) = page.before else {
         return Ok((i64::MAX, Uuid::max()));
@@ -56,17 +142,26 @@ fn place_of(db: &Connection, page: Page) -> ReadResult<(i64, Uuid)> {
     Ok((time.or_else(created).unwrap_or(i64::MAX), before))
 }
 
+/// SQL for the owner's name for a session.
+fn name_of_session() -> String {
+    let scope = ExternalName::OWNER_SCOPE;
+    format!(
+        "(SELECT n.name FROM external_names n
+            WHERE n.session_id = s.id AND n.scope = '{scope}' LIMIT 1)"
+    )
+}
+
+/// SQL for the status of a turn.
+const STATUS: &str = "coalesce(t.status, t.state)";
+
 fn select(db: &Connection, rest: &str, parameters: impl Params) -> ReadResult<Vec<SessionSummary>> {
-    let owner = ExternalName::OWNER_SCOPE;
-    // The status of a finished turn is in the event that ended it.
+    let name = name_of_session();
     let sql = format!(
-        "SELECT {SESSION_COLUMNS}, s.first_words,
-            (SELECT n.name FROM external_names n
-                WHERE n.session_id = s.id AND n.scope = '{owner}' LIMIT 1),
-            (SELECT coalesce(iif(json_valid(e.body), json_extract(e.body, '$.status'), NULL), t.state)
-                FROM turns t LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq
-                WHERE t.session_id = s.id ORDER BY t.number DESC LIMIT 1)
-        FROM sessions s JOIN specs p ON p.session_id = s.id {rest}"
+        "SELECT {SESSION_COLUMNS}, s.first_words, {name}, s.turns, s.cost_usd,
+            t.id, {STATUS}, t.created_at
+        FROM sessions s JOIN specs p ON p.session_id = s.id
+        LEFT JOIN turns t ON t.id = (SELECT n.id FROM turns n
+            WHERE n.session_id = s.id ORDER BY n.number DESC LIMIT 1) {rest}"
     );
     let mut found = query_all(db, &sql, parameters, summary)?;
     for summary in found.iter_mut().filter(|one| one.first_words.is_none()) {
@@ -76,11 +171,22 @@ fn select(db: &Connection, rest: &str, parameters: impl Params) -> ReadResult<Ve
 }
 
 fn summary(row: &Row<'_>) -> ReadResult<SessionSummary> {
+    let newest: Option<[u8; 16]> = row.get(14)?;
+    let newest_turn = match newest {
+        None => None,
+        Some(id) => Some(LatestTurn {
+            id: TurnId::from_uuid(Uuid::from_bytes(id)),
+            status: row.get(15)?,
+            created_at: timestamp(row.get(16)?),
+        }),
+    };
     Ok(SessionSummary {
         record: session_record(row)?,
         first_words: row.get(10)?,
         name: row.get(11)?,
-        status: row.get(12)?,
+        turns: to_u64(row.get(12)?),
+        cost_usd: row.get(13)?,
+        newest_turn,
     })
 }
 
@@ -100,14 +206,38 @@ pub(super) fn find_ids(
     prefix: IdPrefix,
     limit: usize,
 ) -> ReadResult<Vec<Uuid>> {
-    let table = match kind {
-        RecordKind::Session => "sessions",
-        RecordKind::Turn => "turns",
-        RecordKind::Approval => "approvals",
-        RecordKind::Schedule => "schedules",
-    };
+    let table = table_of(kind);
     let sql = format!("SELECT id FROM {table} WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3");
     let (first, last) = prefix.range();
     let parameters = params![first.as_bytes(), last.as_bytes(), to_i64(limit)];
     query_all(db, &sql, parameters, |row| Ok(uuid(row, 0)?))
+}
+
+pub(super) fn neighbours(
+    db: &Connection,
+    kind: RecordKind,
+    ids: &[Uuid],
+) -> ReadResult<Vec<[Option<Uuid>; 2]>> {
+    let table = table_of(kind);
+    let sql = format!(
+        "SELECT (SELECT max(id) FROM {table} WHERE id < ?1), (SELECT min(id) FROM {table} WHERE id > ?1)"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        let bytes = statement.query_row([id.as_bytes()], |row| {
+            Ok([row.get::<_, Option<[u8; 16]>>(0)?, row.get(1)?])
+        })?;
+        found.push(bytes.map(|id| id.map(Uuid::from_bytes)));
+    }
+    Ok(found)
+}
+
+fn table_of(kind: RecordKind) -> &'static str {
+    match kind {
+        RecordKind::Session => "sessions",
+        RecordKind::Turn => "turns",
+        RecordKind::Approval => "approvals",
+        RecordKind::Schedule => "schedules",
+    }
 }

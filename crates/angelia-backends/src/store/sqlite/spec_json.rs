@@ -4,9 +4,10 @@
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_core::model::{
-    Billing, Budgets, CallerTool, HistoryMessage, Mode, NativeSettings, PermissionLevel,
-    Permissions, RawJson, ReasoningEffort, SandboxMode, SessionSpec, SystemPrompt, ToolPattern,
-    ToolSet, TurnId, TurnTimeouts,
+    Billing, Budgets, CallerTool, CompactionSettings, HistoryMessage, MemoryUse, Mode,
+    NativeSettings, PermissionLevel, Permissions, RawJson, ReasoningEffort, ReviewPlan,
+    SandboxMode, SessionId, SessionSpec, SummaryFailurePolicy, SystemPrompt, ToolPattern, ToolSet,
+    TurnId, TurnTimeouts,
 };
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -62,12 +63,28 @@ struct SpecBody {
     budgets: Budgets,
     #[serde(default, skip_serializing_if = "is_default", with = "NativeBody")]
     native: NativeSettings,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "As::<Option<ReviewBody>>")]
+    review: Option<ReviewPlan>,
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "As::<Option<Box<VersionedSpec>>>"
     )]
     fallback: Option<Box<SessionSpec>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ReviewPlan")]
+struct ReviewBody {
+    turns: u32,
+    tool_calls: u32,
+    iterations: u32,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "As::<Option<Box<VersionedSpec>>>"
+    )]
+    reviewer: Option<Box<SessionSpec>>,
 }
 
 /// A specification with its version.
@@ -169,6 +186,7 @@ struct BudgetsBody {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "NativeSettings", default = "NativeSettings::default")]
 struct NativeBody {
+    fallback: Vec<Arc<str>>,
     max_iterations: u32,
     max_output_tokens: Option<u64>,
     #[serde(with = "As::<Option<EffortBody>>")]
@@ -180,6 +198,29 @@ struct NativeBody {
     #[serde(with = "As::<Vec<TryFromInto<PathBody>>>")]
     sandbox_write: Vec<PathBuf>,
     network: bool,
+    #[serde(with = "MemoryBody")]
+    memory: MemoryUse,
+    #[serde(skip_serializing_if = "Option::is_none", with = "As::<Option<DisplayFromStr>>")]
+    reviews: Option<SessionId>,
+    #[serde(with = "CompactionBody")]
+    compaction: CompactionSettings,
+}
+
+/// A setting that is missing has its default.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "CompactionSettings", default = "CompactionSettings::default")]
+struct CompactionBody {
+    at_permille: u16,
+    protect_first_n: u32,
+    #[serde(with = "SummaryFailureBody")]
+    on_summary_failure: SummaryFailurePolicy,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SummaryFailurePolicy", rename_all = "snake_case")]
+enum SummaryFailureBody {
+    Abort,
+    Truncate,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -190,6 +231,14 @@ enum EffortBody {
     Medium,
     High,
     Max,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MemoryUse", rename_all = "snake_case")]
+enum MemoryBody {
+    Off,
+    FromOwner,
+    FromAny,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -237,6 +286,18 @@ impl SerializeAs<SessionSpec> for VersionedSpec<'_> {
 impl<'de> DeserializeAs<'de, SessionSpec> for VersionedSpec<'_> {
     fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<SessionSpec, D::Error> {
         SpecBody::deserialize(from)
+    }
+}
+
+impl SerializeAs<ReviewPlan> for ReviewBody {
+    fn serialize_as<S: Serializer>(plan: &ReviewPlan, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(plan, to)
+    }
+}
+
+impl<'de> DeserializeAs<'de, ReviewPlan> for ReviewBody {
+    fn deserialize_as<D: Deserializer<'de>>(from: D) -> Result<ReviewPlan, D::Error> {
+        Self::deserialize(from)
     }
 }
 
@@ -328,6 +389,7 @@ mod tests {
     fn the_settings_of_the_loop_are_stored() {
         let mut spec = decode(OLD).unwrap();
         spec.native = NativeSettings {
+            fallback: vec!["spare/m".into()],
             max_iterations: 7,
             max_output_tokens: Some(4_096),
             reasoning: Some(ReasoningEffort::High),
@@ -335,6 +397,13 @@ mod tests {
             sandbox_read: vec!["/opt".into()],
             sandbox_write: vec!["/var/cache".into(), os_string(vec![b'/', 0xff]).into()],
             network: true,
+            memory: MemoryUse::FromAny,
+            reviews: Some(SessionId::from_uuid(uuid::Uuid::from_u128(7))),
+            compaction: CompactionSettings {
+                at_permille: 500,
+                protect_first_n: 0,
+                on_summary_failure: SummaryFailurePolicy::Truncate,
+            },
         };
         let text = written(&spec);
         assert_eq!(decode(&text).unwrap().native, spec.native);

@@ -288,7 +288,7 @@ fn inputs_have_a_known_form() {
     insta::assert_snapshot!(content_json::encode(&every_content()).unwrap());
 }
 
-/// Whatever version 0.1.0 wrote is written again byte for byte.
+/// Bodies that version 0.1.0 wrote are written again byte for byte.
 #[test]
 fn the_bodies_of_the_baseline_keep_their_bytes() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/baseline-0.1.0");

@@ -1,23 +1,20 @@
-//! The usage of turns: one row per turn that reached an agent, kept up to date by its events.
+//! The usage of turns: one row per turn that reached an agent, kept up to date by its events. The end
+//! of a turn adds its row to the sums of its quarter of an hour, from which `usage_report` reads.
 
-use angelia_core::model::{
-    AgentStart, EventKind, TurnEvent, Usage, UsageBucket, UsageGroup, UsageQuery, UsageTotals,
-};
-use rusqlite::{Connection, params};
+use angelia_core::model::{AgentStart, ColdReason, EventKind, TurnEvent, Usage};
+use rusqlite::{OptionalExtension as _, params};
 
-use super::{
-    columns::{nanoseconds, to_i64, to_u64},
-    error::SqliteError,
-    read::query_all,
-    writer::Db,
-};
+use super::{columns::to_i64, error::SqliteError, writer::Db};
 
 /// Applies an event of a turn to its row.
 pub(super) fn record_event(db: &Db, event: &TurnEvent) -> Result<(), SqliteError> {
     match &event.kind {
         EventKind::Started(started) => insert(db, event, started),
         EventKind::Usage(usage) => update(db, event, usage),
-        EventKind::Finished(outcome) => update(db, event, &outcome.usage),
+        EventKind::Finished(outcome) => {
+            update(db, event, &outcome.usage)?;
+            finish(db, event, &outcome.usage)
+        }
         _ => Ok(()),
     }
 }
@@ -46,7 +43,7 @@ fn count(tokens: u64) -> i64 {
     to_i64(tokens.min(MAX_COUNT))
 }
 
-/// Replaces the counts: those of an event include all before it.
+/// Replaces the counts, because those of an event include all earlier ones.
 fn update(db: &Db, event: &TurnEvent, usage: &Usage) -> Result<(), SqliteError> {
     db.connection
         .prepare_cached(
@@ -66,66 +63,67 @@ fn update(db: &Db, event: &TurnEvent, usage: &Usage) -> Result<(), SqliteError> 
     Ok(())
 }
 
-/// SQL for the hour or the day of a turn, in the local time zone.
-fn period(bucket: UsageBucket) -> &'static str {
-    match bucket {
-        UsageBucket::Hour => {
-            "strftime('%Y-%m-%dT%H:00', at / 1000000000, 'unixepoch', 'localtime')"
-        }
-        UsageBucket::Day => "strftime('%Y-%m-%dT00:00', at / 1000000000, 'unixepoch', 'localtime')",
+/// The row of a turn is final: notes whether the turn was cold, and adds it to the sums.
+fn finish(db: &Db, event: &TurnEvent, usage: &Usage) -> Result<(), SqliteError> {
+    let turn = event.turn.as_uuid();
+    let cold = cold_reason(db, event, usage)?.map(ColdReason::as_str);
+    let finished = db
+        .connection
+        .prepare_cached(
+            "UPDATE usage SET is_final = 1, prefix = ?2, cold = ?3
+             WHERE turn_id = ?1 AND is_final = 0",
+        )?
+        .execute(params![turn.as_bytes(), usage.prefix_sha256, cold])?;
+    if finished == 0 {
+        // The turn ended before an agent started on it.
+        return Ok(());
     }
+    db.connection
+        .prepare_cached(
+            "INSERT INTO usage_quarters
+             SELECT at / 1000000000 / 900 * 900, profile, executor, coalesce(model, ''),
+                    coalesce(caller, ''), coalesce(lane, ''), 1, input_tokens, output_tokens,
+                    cache_read_tokens, cache_write_tokens, cost_usd, cold IS NOT NULL
+                FROM usage WHERE turn_id = ?1
+             ON CONFLICT DO UPDATE SET turns = turns + 1,
+                input_tokens = input_tokens + excluded.input_tokens,
+                output_tokens = output_tokens + excluded.output_tokens,
+                cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+                cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens,
+                cost_usd = iif(excluded.cost_usd IS NULL, cost_usd,
+                    coalesce(cost_usd, 0) + excluded.cost_usd),
+                cold_starts = cold_starts + excluded.cold_starts",
+        )?
+        .execute([turn.as_bytes()])?;
+    Ok(())
 }
 
-fn group(group: UsageGroup) -> &'static str {
-    match group {
-        UsageGroup::Day => "date(at / 1000000000, 'unixepoch', 'localtime')",
-        UsageGroup::Profile => "profile",
-        UsageGroup::Key => "coalesce(caller, 'owner')",
-        UsageGroup::Session => "lower(hex(session_id))",
-        UsageGroup::Model => "model",
-        UsageGroup::Executor => "executor",
-        UsageGroup::Lane => "lane",
+fn cold_reason(
+    db: &Db,
+    event: &TurnEvent,
+    usage: &Usage,
+) -> Result<Option<ColdReason>, SqliteError> {
+    // Most turns are warm, and need no look at the one before them.
+    if ColdReason::of(usage, None, None).is_none() {
+        return Ok(None);
     }
-}
-
-pub(super) fn totals(db: &Connection, query: UsageQuery) -> Result<Vec<UsageTotals>, SqliteError> {
-    let key = query.by.map_or("NULL", group);
-    let start = query.bucket.map_or("NULL", period);
-    let order = match query.by {
-        Some(UsageGroup::Day) => "2, 1",
-        _ => "2, sum(cost_usd) DESC, sum(input_tokens + output_tokens) DESC, 1",
-    };
-    let sql = format!(
-        "SELECT {key}, {start}, count(*), sum(input_tokens), sum(output_tokens),
-            sum(cache_read_tokens), sum(cache_write_tokens), sum(cost_usd)
-         FROM usage WHERE at >= ?1 AND at < ?2 GROUP BY 1, 2 ORDER BY {order}"
-    );
-    let from = query.from.map_or(i64::MIN, nanoseconds);
-    let to = query.to.map_or(i64::MAX, nanoseconds);
-    query_all(db, &sql, [from, to], |row| {
-        let key: Option<String> = row.get(0)?;
-        let key = match query.by {
-            // Identifiers are written with hyphens everywhere else.
-            Some(UsageGroup::Session) => key
-                .map(|hex| match uuid::Uuid::try_parse(&hex) {
-                    Ok(id) => id.to_string(),
-                    Err(_) => hex,
-                })
-                .filter(|id| !id.is_empty()),
-            _ => key,
-        };
-        Ok(UsageTotals {
-            key: key.map(Into::into),
-            start: row.get(1)?,
-            turns: to_u64(row.get(2)?),
-            usage: Usage {
-                input_tokens: to_u64(row.get(3)?),
-                output_tokens: to_u64(row.get(4)?),
-                cache_read_tokens: to_u64(row.get(5)?),
-                cache_write_tokens: to_u64(row.get(6)?),
-                cost_usd: row.get(7)?,
-                ..Usage::default()
-            },
+    let (turn, session) = (event.turn.as_uuid(), event.session.as_uuid());
+    let model: Option<String> = db
+        .connection
+        .prepare_cached("SELECT model FROM usage WHERE turn_id = ?1")?
+        .query_row([turn.as_bytes()], |row| row.get(0))
+        .optional()?
+        .flatten();
+    let before: Option<(Option<String>, Option<String>)> = db
+        .connection
+        .prepare_cached(
+            "SELECT model, prefix FROM usage WHERE session_id = ?1 AND turn_id < ?2
+             ORDER BY turn_id DESC LIMIT 1",
+        )?
+        .query_row(params![session.as_bytes(), turn.as_bytes()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
         })
-    })
+        .optional()?;
+    let before = before.as_ref().map(|(model, prefix)| (model.as_deref(), prefix.as_deref()));
+    Ok(ColdReason::of(usage, model.as_deref(), before))
 }

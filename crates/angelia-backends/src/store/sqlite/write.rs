@@ -3,8 +3,8 @@
 
 use angelia_core::{
     model::{
-        EventKind, ExternalName, MessagePart, NativeSessionId, Role, Seq, SessionId, SessionRecord,
-        SessionSpec, TurnEvent, TurnId, TurnRecord, TurnState, first_words,
+        EventKind, ExternalName, MessagePart, NativeSessionId, Outcome, Role, Seq, SessionId,
+        SessionRecord, SessionSpec, TurnEvent, TurnId, TurnRecord, TurnState, first_words,
     },
     ports::{Lease, LeaseHolder, StoreError},
 };
@@ -30,9 +30,9 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> WriteResult {
         .connection
         .prepare_cached(
             "INSERT INTO sessions (id, revision, created_at, updated_at, title, native, forked_from,
-                    forked_after, source, cwd, first_words)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-                coalesce(?11, (SELECT first_words FROM sessions WHERE id = ?7)))
+                    forked_after, source, cwd, profile, executor, first_words)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+                coalesce(?13, (SELECT first_words FROM sessions WHERE id = ?7)))
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -46,6 +46,8 @@ pub(super) fn create_session(db: &Db, session: &SessionRecord) -> WriteResult {
             session.forked_after.as_ref().map(|turn| turn.as_uuid().into_bytes()),
             session.source.as_ref().map(ToString::to_string),
             session.spec.cwd.to_str(),
+            session.spec.profile,
+            session.spec.executor,
             history_words(&session.spec),
         ])?;
     if inserted == 0 {
@@ -69,7 +71,7 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> 
         .prepare_cached(
             "UPDATE sessions SET revision = revision + 1, created_at = ?3,
                     updated_at = max(updated_at, ?4), title = ?5, native = ?6, forked_from = ?7,
-                    forked_after = ?8, source = ?9, cwd = ?10
+                    forked_after = ?8, source = ?9, cwd = ?10, profile = ?11, executor = ?12
              WHERE id = ?1 AND revision = ?2",
         )?
         .execute(params![
@@ -83,6 +85,8 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> WriteResult<u64> 
             session.forked_after.as_ref().map(|turn| turn.as_uuid().into_bytes()),
             session.source.as_ref().map(ToString::to_string),
             session.spec.cwd.to_str(),
+            session.spec.profile,
+            session.spec.executor,
         ])?;
     if updated == 0 {
         let exists = db
@@ -183,7 +187,7 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
         .execute(params![id.as_bytes(), body])?;
     db.connection
         .prepare_cached(
-            "UPDATE sessions SET updated_at = max(updated_at, ?2),
+            "UPDATE sessions SET updated_at = max(updated_at, ?2), turns = turns + 1,
                     first_words = coalesce(first_words, ?3)
              WHERE id = ?1",
         )?
@@ -262,9 +266,9 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> WriteResul
         usage::record_event(db, event)?;
         match &event.kind {
             EventKind::Finished(outcome) => {
-                finish_turn(db, event, outcome.usage.cost_usd)?;
+                finish_turn(db, event, outcome)?;
                 open_text::delete_turn(db, event.turn)?;
-                // So that another event of this turn is checked again, and refused.
+                // A further event of this turn must be checked again, and refused.
                 checked = None;
             }
             _ => approvals::record_event(db, lease.session, event)?,
@@ -288,17 +292,27 @@ pub(super) fn check_recorded(db: &Db, turn: TurnId, earlier: &[Seq]) -> WriteRes
     Ok(())
 }
 
-fn finish_turn(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> WriteResult {
+fn finish_turn(db: &Db, event: &TurnEvent, outcome: &Outcome) -> WriteResult {
+    let cost_usd = outcome.usage.cost_usd;
     db.connection
         .prepare_cached(
             "UPDATE turns SET state = 'finished', finished_seq = ?2, cost_usd = ?3,
-                    resumes_at = NULL
+                    resumes_at = NULL, status = ?4
              WHERE id = ?1",
         )?
-        .execute(params![event.turn.as_uuid().as_bytes(), to_i64(event.seq), cost_usd])?;
+        .execute(params![
+            event.turn.as_uuid().as_bytes(),
+            to_i64(event.seq),
+            cost_usd,
+            outcome.status.as_str()
+        ])?;
     db.connection
-        .prepare_cached("UPDATE sessions SET updated_at = max(updated_at, ?2) WHERE id = ?1")?
-        .execute(params![event.session.as_uuid().as_bytes(), nanoseconds(event.at)])?;
+        .prepare_cached(
+            "UPDATE sessions SET updated_at = max(updated_at, ?2),
+                    cost_usd = iif(?3 IS NULL, cost_usd, coalesce(cost_usd, 0) + ?3)
+             WHERE id = ?1",
+        )?
+        .execute(params![event.session.as_uuid().as_bytes(), nanoseconds(event.at), cost_usd])?;
     Ok(())
 }
 
@@ -393,10 +407,11 @@ fn with_encoded_spec(
     Ok(())
 }
 
-/// Size of what [`write_check`] writes: enough to need new pages in the database and in its log.
+/// The number of bytes that [`write_check`] writes: enough to need new pages in the database and in
+/// its log.
 const WRITE_CHECK_BYTES: i64 = 32 << 10;
 
-/// Writes something of the size of a turn's end. [`delete_write_check`] must follow.
+/// Writes about as much as the end of a turn does. [`delete_write_check`] must follow.
 pub(super) fn write_check(db: &Db) -> WriteResult {
     db.connection
         .prepare_cached("INSERT OR REPLACE INTO write_checks (id, body) VALUES (1, zeroblob(?1))")?

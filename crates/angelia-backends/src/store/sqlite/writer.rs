@@ -26,9 +26,9 @@ use super::{
 };
 use crate::owners::{OwnerLock, OwnerRegistry, RegisterError};
 
-/// How many jobs may wait; further callers wait for room.
+/// The number of jobs that may wait; further callers wait for room.
 const MAX_QUEUED_JOBS: usize = 256;
-/// How many jobs share one transaction at most, to limit the latency of the first one.
+/// The maximum number of jobs in one transaction, to limit the latency of the first one.
 const MAX_GROUP_JOBS: usize = 512;
 
 /// The connection and the context that a job works with.
@@ -46,7 +46,7 @@ pub(super) struct Writer {
     thread: OnceCell<WriterThread>,
 }
 
-/// In whose name sessions are held.
+/// The owner in whose name sessions are held.
 enum WriterOwner {
     Registered(Arc<OwnerLock>),
     /// This process becomes an owner with its first job; `command` names it to people.
@@ -179,7 +179,7 @@ impl Writer {
     }
 
     pub(super) async fn close(&self) {
-        // A thread that has not been started by now never is.
+        // A thread that has not been started yet is never started after this.
         let thread = self.thread.get_or_init(|| async { WriterThread::ended() }).await;
         let (reply, closed) = oneshot::channel();
         if thread.commands.send(WriterCommand::Close(reply)).await.is_ok() {

@@ -1,7 +1,7 @@
 //! Decides what happens to a bus message on arrival. Pure: files, programs and terminals are
 //! elsewhere.
 //!
-//! - [`RuleInput`]: a message as rules see it; every message has one.
+//! - [`RuleInput`]: a message in the form that rules work on; every message has one.
 //! - [`Rules`], [`Rule`], [`RuleDecision`]: which rule matches a message, and its actions.
 //! - [`MessageFormat`], [`Template`]: how a message is rendered; its own text is never expanded.
 //! - [`Roles`]: display names for short keys.

@@ -63,7 +63,7 @@ impl NamePattern {
     }
 }
 
-/// How a message is rendered as text.
+/// The format in which a message is rendered as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageFormat {
     /// Path of a program that renders the message, if it exists.

@@ -1,5 +1,5 @@
-//! A bus message as rules see it. Every message can be converted: an unusual body affects only this
-//! message, and is shown as it is instead of being lost.
+//! A bus message in the form that rules work on. Every message can be converted: an unusual body is
+//! shown unchanged instead of being lost, and affects no other message.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct RuleInput {
     /// `body.type`. Without one, no rule with a `type` condition matches.
     pub kind: Option<Arc<str>>,
     pub text: Arc<str>,
-    /// Where a reply goes, if not to the sender.
+    /// The channel for a reply; `None`: the reply goes to the sender.
     pub channel: Option<Arc<str>>,
     pub at: Timestamp,
     /// The session whose agent has sent the message.

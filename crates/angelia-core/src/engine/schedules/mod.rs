@@ -1,5 +1,5 @@
-//! Schedules: what is due by time ([`next_step`]) and by files ([`WatchedFiles`]), and the methods
-//! with which frontends keep and run them.
+//! Schedules: [`next_step`] decides what is due by time and [`WatchedFiles`] what is due by files.
+//! The methods here store and list schedules for the frontends.
 
 mod step;
 mod watched_files;
@@ -25,7 +25,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Oldest first.
+    /// Lists all schedules, oldest first.
     pub async fn schedules(&self) -> Result<Vec<ScheduleSummary>, EngineError> {
         Ok(self.shared.store.schedules().await?)
     }
@@ -35,7 +35,7 @@ impl Engine {
         found.ok_or(EngineError::NotFound("schedule"))
     }
 
-    /// Pauses or resumes a schedule. What came due in between is left out.
+    /// Pauses or resumes a schedule. Occurrences that came due during the pause are left out.
     pub async fn set_schedule_paused(
         &self,
         id: ScheduleId,
@@ -56,7 +56,7 @@ impl Engine {
         self.schedule(id).await
     }
 
-    /// Removes a schedule. A turn that runs for it goes on.
+    /// Removes a schedule. A running turn of it goes on.
     pub async fn remove_schedule(&self, id: ScheduleId) -> Result<(), EngineError> {
         if !self.shared.store.remove_schedule(id).await? {
             return Err(EngineError::NotFound("schedule"));
@@ -65,7 +65,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Newest first.
+    /// Lists the occurrences of a schedule, newest first.
     pub async fn occurrences(
         &self,
         id: ScheduleId,
@@ -80,7 +80,7 @@ impl Engine {
         Ok(self.shared.store.advance_schedule(advance).await?)
     }
 
-    /// Records what became of an occurrence.
+    /// Records the progress or the result of an occurrence.
     pub async fn put_occurrence(
         &self,
         id: ScheduleId,

@@ -1,5 +1,5 @@
-//! Decides what to do with a schedule now, from what the store has and the time. Pure and without
-//! a memory of its own, so that a restart loses nothing.
+//! Decides what to do with a schedule now, from the stored schedule and the time. Pure and without
+//! state of its own, so that a restart loses nothing.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,7 +10,7 @@ const MAX_LATENESS: SignedDuration = SignedDuration::from_secs(60);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleStep {
-    /// Nothing is due before this time; `None`: nothing will be by itself.
+    /// Nothing is due before this time. `None`: the schedule never comes due by time.
     Wait(Option<Timestamp>),
     /// An occurrence is due, and waits for the end of the one that runs.
     Hold,
@@ -24,7 +24,7 @@ pub enum ScheduleStep {
     Run(DueOccurrence),
 }
 
-/// The newest occurrence that has come. It stands for all earlier ones that nobody has claimed.
+/// The newest occurrence that is due. It stands for all earlier ones that were not claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueOccurrence {
     pub due_at: Timestamp,

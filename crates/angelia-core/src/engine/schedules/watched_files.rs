@@ -1,5 +1,5 @@
-//! The files that a schedule watches: what has changed, and when that makes the schedule due. Pure:
-//! the stamps of the files and the time are given.
+//! The watched files of a schedule: detects changes, and decides when they make the schedule due.
+//! Pure: the stamps of the files and the time are arguments.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -10,7 +10,7 @@ use crate::{
     ports::FileStamps,
 };
 
-/// How long nothing may change before the schedule is due.
+/// The time without further changes after which the schedule is due.
 const SETTLE_TIME: SignedDuration = SignedDuration::from_secs(2);
 
 /// The shortest time between two occurrences.
@@ -24,8 +24,8 @@ pub struct WatchedFiles {
 }
 
 impl WatchedFiles {
-    /// Begins with the files as they are now. What changed while nobody looked counts, unless missed
-    /// occurrences are to be skipped.
+    /// Begins with the files as they are now. Changes that happened while no daemon watched count
+    /// too, unless the schedule skips missed occurrences.
     pub fn begin(
         schedule: &ScheduleRecord,
         last: Option<&Occurrence>,
@@ -45,7 +45,7 @@ impl WatchedFiles {
         Self { seen: files, changed, changed_at: now }
     }
 
-    /// Notes what differs from the files that were seen before.
+    /// Notes the differences from the files that were seen before.
     pub fn observe(&mut self, files: FileStamps, now: Timestamp) {
         let written = files.iter().filter(|(name, stamp)| self.seen.get(*name) != Some(*stamp));
         let removed = self.seen.keys().filter(|name| !files.contains_key(*name));
@@ -57,7 +57,7 @@ impl WatchedFiles {
         self.seen = files;
     }
 
-    /// Takes the files as they are now for what the schedule's own turn has written.
+    /// Takes the current files as the new state, because the schedule's own turn has written them.
     pub fn accept(&mut self, files: FileStamps) {
         self.seen = files;
     }

@@ -1,4 +1,4 @@
-//! What makes a schedule due, and its text: five fields of cron, `at TIME`, `every PERIOD` or
+//! The trigger of a schedule, and its text: five fields of cron, `at TIME`, `every PERIOD` or
 //! `watch PATH`.
 
 use std::{
@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, civil::DateTime, tz:
 /// The shortest period.
 const MIN_PERIOD: Duration = Duration::from_secs(1);
 
-/// A longer period is a typing error.
+/// A longer period is taken for a typing error.
 const MAX_PERIOD: Duration = Duration::from_hours(24 * 36_500);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +38,11 @@ pub struct CronTrigger {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerError {
-    #[error("`{text}` is not a cron expression: {why}")]
-    Cron { text: String, why: String },
+    #[error(
+        "`{0}` is not a cron expression; write five fields: minute, hour, day of the month, month, \
+         day of the week, such as 0 9 * * 1-5"
+    )]
+    Cron(String),
     #[error("`{0}` is never due")]
     Never(String),
     #[error("`{0}` is not a time; write 2026-01-31T09:00:00Z or 2026-01-31 09:00")]
@@ -70,7 +73,7 @@ impl Trigger {
         }
     }
 
-    /// Returns the zone whose clock decides.
+    /// Returns the time zone of the trigger.
     pub const fn zone(&self) -> Option<&TimeZone> {
         match self {
             Self::Cron(cron) => Some(&cron.zone),
@@ -120,12 +123,10 @@ impl CronTrigger {
     fn parse(text: &str, zone: &TimeZone) -> Result<Self, TriggerError> {
         let parser =
             CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(text).map_err(|error| TriggerError::Cron {
-            text: text.to_owned(),
-            why: error.to_string(),
-        })?;
+        let cron = parser.parse(text).map_err(|_error| TriggerError::Cron(text.to_owned()))?;
         let trigger = Self { cron, zone: zone.clone() };
-        // The same for every start: a day that no year has.
+        // `None` for one start is `None` for every start: the expression names a day that no year
+        // has.
         match trigger.next_after(Timestamp::UNIX_EPOCH) {
             Some(_) => Ok(trigger),
             None => Err(TriggerError::Never(text.to_owned())),
@@ -148,8 +149,8 @@ fn parse_time(text: &str, zone: &TimeZone) -> Result<Timestamp, TriggerError> {
         return Ok(time);
     }
     let wrong = || TriggerError::Time(text.to_owned());
-    // A time that a change of the clock leaves out moves behind the gap; of a repeated one, the
-    // first counts.
+    // A time that falls into the gap of a clock change moves behind the gap; of a repeated time,
+    // the first one counts.
     let local: DateTime = text.parse().map_err(|_| wrong())?;
     local.to_zoned(zone.clone()).map(|zoned| zoned.timestamp()).map_err(|_| wrong())
 }
@@ -177,7 +178,7 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// A period with the coarsest unit that fits, else as seconds.
+/// A period in the coarsest unit that fits, else in seconds.
 struct PeriodText(Duration);
 
 impl fmt::Display for PeriodText {

@@ -35,7 +35,7 @@ pub(super) fn split_assignment(word: &Word) -> Option<(String, Word)> {
         pieces.extend_from_slice(rest);
         return Some((name, Word { pieces }));
     }
-    // A subscript: the value is not known, and what stands in the brackets is evaluated.
+    // A subscript: the value is not known, and the shell evaluates the text in the brackets.
     (tail.starts_with('[') && word_has_closing_subscript(word))
         .then(|| (text.clone(), Word::hole(true)))
 }

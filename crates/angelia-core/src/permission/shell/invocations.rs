@@ -33,7 +33,7 @@ impl Invocation {
     }
 }
 
-/// Everything a command line starts, as far as its text tells.
+/// All programs that a command line starts, as far as its text tells.
 #[derive(Debug, Default)]
 pub(crate) struct Invocations {
     pub(crate) all: Vec<Invocation>,
@@ -43,7 +43,7 @@ pub(crate) struct Invocations {
 }
 
 impl Invocations {
-    /// Returns the invocations of a script. `Err` says why its text does not tell them.
+    /// Returns the invocations of a script. `Err` says why they cannot be told from its text.
     pub(crate) fn of_script(text: &str) -> Result<Self, Unparsed> {
         let mut found = Self::default();
         found.add_script(text, 0)?;
@@ -59,7 +59,7 @@ impl Invocations {
         found.finish()
     }
 
-    /// Returns the commands of a script that does not tell everything it runs.
+    /// Returns the commands that are known of a script whose text does not tell everything it runs.
     pub(crate) fn of_parsed(script: Script) -> Self {
         let mut found = Self::default();
         for command in script.commands {
@@ -275,7 +275,7 @@ impl Invocations {
                 self.add_script(&script.ok_or("the script of a shell is not literal")?, nesting)
             }
             Some(word) if !reads_input => {
-                // A script file is outside of what a command line tells.
+                // The content of a script file is unknown here.
                 let file = word.literal().ok_or("the script of a shell is not literal")?;
                 let is_stream =
                     file == "-" || file.starts_with("/dev/") || file.starts_with("/proc");
@@ -341,7 +341,7 @@ impl Invocations {
         self.add_words(&words, input, nesting + 1)
     }
 
-    /// Notes the variables that a command sets, and refuses what it would evaluate.
+    /// Notes the variables that a command sets, and refuses values that it would evaluate.
     fn note_variables(&mut self, name: &str, words: &[Word]) -> Result<(), Unparsed> {
         let evaluates = matches!(name, "let" | "integer" | "float");
         if names_unknown_variable(name, words) {
@@ -380,7 +380,7 @@ impl Invocations {
     }
 }
 
-/// What a command reads from its standard input.
+/// The redirections that feed a command's standard input.
 struct Input<'a> {
     command: &'a SimpleCommand,
     script: &'a Script,
@@ -436,7 +436,7 @@ fn is_known_option(text: &str, wrapper: &PrefixWrapper) -> bool {
     glued || number || cluster
 }
 
-/// Returns the words of `xargs` with holes where it puts what it reads.
+/// Returns the words of `xargs` with holes in place of the arguments that it reads.
 fn with_xargs_holes(words: &[Word]) -> Vec<Word> {
     let mut replaced: Vec<String> = Vec::new();
     let mut texts = words.iter().map(|word| word.plain_text().unwrap_or_default());

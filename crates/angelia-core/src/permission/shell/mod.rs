@@ -29,5 +29,5 @@ pub(crate) use parser::parse;
 pub(crate) use tests::SPELLINGS;
 pub(crate) use word::{Piece, Redirect, RedirectKind, Script, SimpleCommand, Word};
 
-/// Why a script could not be parsed.
+/// The reason why a script could not be parsed.
 pub(crate) type Unparsed = &'static str;

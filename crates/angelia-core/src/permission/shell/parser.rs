@@ -9,7 +9,7 @@ use super::{
     word::{Assignment, Piece, Redirect, RedirectKind, Script, SimpleCommand, Word},
 };
 
-/// What ends a list of commands.
+/// The token that ends a list of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Script,
@@ -435,7 +435,7 @@ impl Reader {
         self.skip_blanks();
         let start = self.position;
         let target = self.read_word(WordPlace::Command)?;
-        // Shells disagree where a document ends whose delimiter goes over lines.
+        // Shells disagree about the end of a document whose delimiter spans several lines.
         let on_one_line = !self.has_newline_since(start);
         let delimiter = target.plain_text().filter(|_| on_one_line && !target.is_empty());
         let delimiter = delimiter.ok_or("a here-document has an unusual delimiter")?;

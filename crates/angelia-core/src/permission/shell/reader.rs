@@ -24,7 +24,7 @@ pub(super) struct Reader {
     pub(super) script: Script,
 }
 
-/// Where a word stands: some characters end a word only in commands.
+/// The context of a word: some characters end a word only in commands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WordPlace {
     Command,
@@ -161,7 +161,7 @@ impl Reader {
         }
     }
 
-    /// Reads what stands in double quotes, or the rest of a here-document.
+    /// Reads the content of double quotes, or the rest of a here-document.
     pub(super) fn read_quoted_text(
         &mut self,
         word: &mut Word,

@@ -1,4 +1,4 @@
-//! What scripts can run.
+//! Tests which programs a script can run.
 
 use super::Invocations;
 

@@ -1,6 +1,6 @@
 //! The table of commands that run other commands.
 
-/// How a command finds the command it runs.
+/// The way in which a command names the command that it runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wrapper {
     /// After its options and operands.
@@ -15,7 +15,7 @@ pub(super) enum Wrapper {
     Trap,
     /// Every argument may be the start of a command, or a script.
     AnyArgument,
-    /// It runs text that is not known here.
+    /// It runs text that cannot be known here.
     Opaque,
     /// It sets variables that its arguments name.
     SetsVariables,

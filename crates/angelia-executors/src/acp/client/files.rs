@@ -21,7 +21,7 @@ use crate::real_path::{RealPathError, real_path};
 /// Larger files are not read.
 const MAX_READ_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Why a file was not read or written.
+/// The reason why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("{} is outside the working directory; nothing is read, written or run there", .0.display())]

@@ -20,7 +20,7 @@ use super::request::TerminalProgram;
 use crate::{
     host::ExecutorHost,
     process::{
-        Child, ProcessLaunch, SpawnError, StopTimeouts,
+        Child, ProcessLaunch, SpawnError, StopTimeouts, marked_parent,
         merged_output::{drain_until, merge_stderr},
         spawn, terminate,
     },
@@ -142,7 +142,7 @@ impl Terminals {
             mark,
             ledger: self.host.ledger.clone(),
         };
-        let child = spawn(&launch).await?;
+        let child = spawn(&marked_parent::attend(&self.host.current_exe, launch)).await?;
         let kept = program.output_limit.and_then(|kept| usize::try_from(kept).ok());
         let output = Arc::new(Mutex::new(OutputTail {
             bytes: Vec::new(),

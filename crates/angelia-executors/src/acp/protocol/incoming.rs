@@ -116,8 +116,8 @@ impl<'a> ToolCallFields<'a> {
         Some(content.iter().filter_map(|one| one.0.as_ref()))
     }
 
-    /// Returns what the diffs of the content change. `None`: there are no diffs, so what is known
-    /// stays.
+    /// Returns the changes in the diffs of the content. `None`: there are no diffs, so earlier ones
+    /// stay valid.
     pub(crate) fn file_edits(&self) -> Option<Vec<FileEdit>> {
         let edits: Vec<FileEdit> = self.content()?.filter_map(ToolCallContent::file_edit).collect();
         (!edits.is_empty()).then_some(edits)
@@ -306,12 +306,12 @@ struct Cost<'a> {
 }
 
 impl UsageFields<'_> {
-    /// Returns how full the context is, if the agent reports it.
+    /// Returns the fill level of the context, if the agent reports it.
     pub(crate) fn context(&self) -> Option<ContextWindow> {
         ContextWindow::from_reported(self.used.get()?, self.size.get()?)
     }
 
-    /// Returns what the whole conversation has cost so far, in dollars.
+    /// Returns the total cost of the conversation so far, in dollars.
     pub(crate) fn total_cost_usd(&self) -> Option<f64> {
         let cost = self.cost.0.as_ref()?;
         let is_dollars = cost.currency.as_str().is_none_or(|name| name == "USD");

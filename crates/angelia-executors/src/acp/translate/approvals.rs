@@ -2,7 +2,7 @@
 //! program through us.
 //!
 //! Permission options are chosen by their kind. The agent gets a one-time permission or none,
-//! because it may remember a lasting one for ever; the engine remembers what was granted.
+//! because it may remember a lasting one for ever; the engine remembers the grants.
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
@@ -141,8 +141,8 @@ impl AcpTranslator {
         AcpRequestOutcome::Approval
     }
 
-    /// Handles a request to act for the agent: the engine decides it. Only what concerns a running
-    /// terminal is carried out at once.
+    /// Handles a request to act for the agent: the engine decides it. Only a request about a
+    /// running terminal is carried out at once.
     pub(super) fn on_client_request(
         &mut self,
         id: &RpcId<'_>,
@@ -306,7 +306,7 @@ fn tool_approval(tool: &AcpToolCall, key: &Arc<str>, cwd: &Path) -> ApprovalRequ
         line(path);
     }
     let input = tool.input();
-    // A diff says more than the texts of an edit.
+    // A diff is clearer than the texts of an edit.
     if command.is_none() && tool.edits().is_empty() && input.get() != "{}" {
         line(&truncate_chars(input.get(), MAX_DETAIL_CHARS));
     }

@@ -255,7 +255,7 @@ impl AcpTranslator {
         }
     }
 
-    /// Translates a request of the agent and returns what to do with it.
+    /// Translates a request of the agent and returns the next step.
     pub fn on_request(
         &mut self,
         id: &RpcId<'_>,
@@ -284,7 +284,7 @@ impl AcpTranslator {
         (self.turn.as_ref()).is_some_and(|turn| turn.tools.has_announced())
     }
 
-    /// Shows the announced tool calls with what is known of them.
+    /// Shows the announced tool calls with the details known so far.
     pub fn show_announced(&mut self, out: &mut Vec<AgentEvent>) {
         if let Some(turn) = &mut self.turn {
             turn.tools.advance_others(None, out);

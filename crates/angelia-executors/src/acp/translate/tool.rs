@@ -51,7 +51,7 @@ pub(super) struct AcpToolCall {
     title: Option<Box<str>>,
     input: Option<RawJson>,
     pub(super) paths: Vec<Box<str>>,
-    /// What the call changes in files.
+    /// The changes of files that the call makes.
     edits: Vec<FileEdit>,
     /// Text content that arrived before the call ran.
     description: Option<String>,
@@ -151,8 +151,8 @@ impl AcpToolCalls {
         }
     }
 
-    /// Moves the other calls on when the agent goes on to something else: announced calls are shown
-    /// as running, and declined calls are finished.
+    /// Moves the other calls on when the agent starts another action: announced calls are shown as
+    /// running, and declined calls are finished.
     pub(super) fn advance_others(&mut self, except: Option<&str>, out: &mut Vec<AgentEvent>) {
         for at in 0..self.calls.len() {
             if except.is_some_and(|native| *self.calls[at].native_id == *native) {
@@ -294,8 +294,8 @@ impl AcpToolCall {
         })
     }
 
-    /// Returns what the call touches: the paths and the command that the agent states, never those
-    /// of a text for people.
+    /// Returns the paths and the command that the call touches, as the agent states them, never
+    /// those of a text for people.
     pub(super) fn access(&self) -> ToolAccess {
         let input = self.input.as_ref().map(|raw| AcpToolInput::parse(raw)).unwrap_or_default();
         let paths = self.paths.iter().map(|path| &**path).chain(input.paths());
@@ -312,8 +312,8 @@ impl AcpToolCall {
         access
     }
 
-    /// Returns what patterns with a subject are matched against: the command, the one path, or the
-    /// URL.
+    /// Returns the text that patterns with a subject are matched against: the command, the one
+    /// path, or the URL.
     pub(super) fn subject(&self) -> Option<Arc<str>> {
         if let Some(command) = self.command() {
             return Some(command.into());

@@ -30,7 +30,7 @@ impl ConversationCost {
     pub(super) fn record_total(&mut self, dollars: f64) -> bool {
         let known = self.total.unwrap_or(0.0);
         // Some agents count from 0 again in every process: a smaller total is that of this turn,
-        // and what earlier turns reported stays counted.
+        // and the cost of earlier turns stays counted.
         self.total = Some(dollars);
         self.is_reported = true;
         if dollars < known {

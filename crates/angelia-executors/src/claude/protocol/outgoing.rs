@@ -49,8 +49,8 @@ impl HookRegistration {
     /// The id that the CLI sends back with every report.
     pub const CALLBACK_ID: &str = "angelia-tool-report";
 
-    /// How long the CLI waits for the answer to a report, in seconds. It is long because a person
-    /// may have to decide; the CLI's timers overflow after 24 days.
+    /// The time that the CLI waits for the answer to a report, in seconds. It is long because a
+    /// person may have to decide; the CLI's timers overflow after 24 days.
     const TIMEOUT_SECS: u32 = 14 * 24 * 3600;
 }
 
@@ -226,8 +226,8 @@ fn encode_line(value: &impl Serialize) -> Vec<u8> {
     // half a line.
     let mut bytes =
         serde_json::to_vec(value).unwrap_or_else(|_| br#"{"type":"keep_alive"}"#.to_vec());
-    // Embedded JSON from elsewhere may contain line breaks. In valid JSON an unescaped line break
-    // is only white space, because inside strings it is escaped.
+    // Embedded JSON of other programs may contain line breaks. In valid JSON an unescaped line
+    // break is only white space, because inside strings it is escaped.
     for byte in &mut bytes {
         if matches!(*byte, b'\n' | b'\r') {
             *byte = b' ';

@@ -72,7 +72,7 @@ pub const SILENT_LINES: &[(&str, &str)] = &[
     ("assistant", "empty text"),
 ];
 
-/// How many bytes of a line that is not JSON are kept.
+/// The number of bytes that are kept of a line that is not JSON.
 const MAX_GARBAGE_BYTES: usize = 64 * 1024;
 
 /// The facts about the process that are known before its first line.
@@ -108,7 +108,7 @@ pub enum StreamSignal {
     FutileRetry,
 }
 
-/// A control request of the CLI. The agent must answer it, whatever its kind.
+/// A control request of the CLI. The agent must answer every kind.
 #[derive(Clone, Debug)]
 pub struct CliRequest {
     pub request_id: Box<str>,
@@ -299,7 +299,7 @@ impl StreamTranslator {
         self.turn_owner == TurnOwner::Foreign
     }
 
-    /// Returns when an exhausted quota resets. The caller has the clock.
+    /// Returns the time at which an exhausted quota resets. The caller has the clock.
     pub fn resets_at(&self) -> Option<Timestamp> {
         self.resets_at
     }

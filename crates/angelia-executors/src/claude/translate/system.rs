@@ -89,7 +89,7 @@ impl StreamTranslator {
         None
     }
 
-    /// Handles the begin of a CLI turn: ours, one of its own, or the report of a background task.
+    /// Handles the start of a CLI turn: ours, one of its own, or the report of a background task.
     fn on_init(&mut self, parsed: &mut SystemLine<'_>, out: &mut Vec<AgentEvent>) {
         let session = parsed.session_id.as_str().map(NativeSessionId::new);
         self.native_session = session.or(self.native_session.take());
@@ -236,7 +236,7 @@ impl StreamTranslator {
     }
 }
 
-/// Returns what a line reports about each quota; older versions report only one.
+/// Returns the line's report about each quota; older versions report only one.
 fn quota_reports(info: &RateLimitInfo<'_>) -> Vec<AgentEvent> {
     let report = |window: &str, used: Option<f64>, resets_at: Option<i64>, status: Option<&str>| {
         AgentEvent::Quota(QuotaReport {

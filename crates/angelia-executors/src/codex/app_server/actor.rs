@@ -35,13 +35,13 @@ use super::{
 };
 use crate::process_link::ProcessLink;
 
-/// Limits how long a process without threads is kept for the next thread.
+/// The time for which a process without threads is kept for the next thread.
 const IDLE_LIMIT: Duration = Duration::from_mins(5);
 
 /// The interval of the search for callers and listeners that were dropped without notice.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Limits how long an unneeded process may take to exit by itself.
+/// The time that an unneeded process has to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct AppServerActor {
@@ -62,7 +62,7 @@ pub(super) struct PendingCall {
     subscriber: Option<InboxSender>,
 }
 
-/// Why the actor stops serving the process.
+/// The reason why the actor stops serving the process.
 enum ActorEnd {
     /// The process has closed its output.
     Exited,

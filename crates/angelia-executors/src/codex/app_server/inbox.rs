@@ -14,7 +14,7 @@ use super::super::protocol::message::RequestId;
 const MAX_MESSAGES: usize = 16 * 1024;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Limits how many messages are read at once; they become one batch of events.
+/// The number of messages that are read at once; they become one batch of events.
 const MAX_BATCH: usize = 256;
 
 /// A message for one thread, or for all of them.
@@ -44,7 +44,7 @@ impl ThreadMessage {
     }
 }
 
-/// Why a message could not be queued.
+/// The reason why a message could not be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThreadInboxError {
     /// The receiver was dropped.

@@ -42,11 +42,10 @@ use super::protocol::{
     response::{self, ConfigWarning, ThreadInfo},
 };
 
-/// Limits how long to wait for a response. It must be long, because MCP servers may be slow to
-/// start.
+/// The longest wait for a response. It must be long, because MCP servers may be slow to start.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
 
-/// Limits how long to wait until a thread is unloaded; it usually takes milliseconds.
+/// The longest wait until a thread is unloaded; it usually takes milliseconds.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(2);
 
 /// Capacity of the actor's command queue; the actor takes commands at once.
@@ -96,7 +95,7 @@ enum ActorCommand {
     Close(Duration),
 }
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CodexCallError {
     #[error("{}", .0.message)]

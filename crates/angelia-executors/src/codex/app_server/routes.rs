@@ -17,7 +17,7 @@ use super::{
     inbox::{InboxSender, ThreadInboxError, ThreadMessage},
 };
 
-/// Limits how many sub-agent threads are remembered; the oldest are forgotten first.
+/// The number of sub-agent threads that are remembered; the oldest are forgotten first.
 const MAX_CHILDREN: usize = 1024;
 
 #[derive(Debug, Default)]

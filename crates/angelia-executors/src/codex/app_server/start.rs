@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{host::ExecutorHost, process::spawn, process_link::ProcessLink};
 
-/// How long a process may take to complete the handshake.
+/// The time that a process has to complete the handshake.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
 const UNUSED_GRACE: Duration = Duration::from_secs(2);

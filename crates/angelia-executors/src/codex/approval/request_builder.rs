@@ -1,5 +1,5 @@
-//! Builds the approval requests that people read: never empty, and never less than what will
-//! happen.
+//! Builds the approval requests that people read. Their texts are never empty, and never understate
+//! the effect of a call.
 
 use std::{
     fmt::Write as _,
@@ -27,10 +27,10 @@ use crate::{
     truncation::{first_line, truncate_chars},
 };
 
-/// How much of an unknown input is shown, in characters.
+/// The number of characters of an unknown input that are shown.
 const MAX_INPUT_CHARS: usize = 2000;
 
-/// Builds approval requests, and knows who asks.
+/// Builds approval requests, with the facts about the call and the agent that asks.
 #[derive(Debug)]
 pub(crate) struct ApprovalRequestBuilder<'a> {
     pub(crate) cwd: &'a Path,

@@ -1,5 +1,5 @@
-//! Converts a history from elsewhere into items of the model's API, as `thread/inject_items` takes
-//! them.
+//! Converts the history of another agent or client into items of the model's API, in the form that
+//! `thread/inject_items` takes.
 //!
 //! Roles are preserved. Reasoning is left out: only the model that produced it can read it again.
 

@@ -49,7 +49,7 @@ pub(crate) struct ThreadItem<'a> {
     // MCP, the caller's tools, sub-agents.
     pub(crate) server: Lenient<BorrowedStr<'a>>,
     pub(crate) tool: Lenient<BorrowedStr<'a>>,
-    /// Whether the MCP server says that the tool changes nothing.
+    /// Whether the MCP server declares that the tool changes nothing.
     pub(crate) read_only_hint: Lenient<bool>,
     pub(crate) arguments: Option<&'a RawValue>,
     pub(crate) result: Lenient<McpToolResult<'a>>,

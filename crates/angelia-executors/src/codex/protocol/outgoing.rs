@@ -1,7 +1,7 @@
 //! The requests that Angelia sends to the app-server.
 //!
-//! A request is a struct with its parameters; [`Call::METHOD`] is its name. Parameters that are `None` or empty are left out, which means
-//! "unchanged" or "as configured" to the app-server.
+//! A request is a struct with its parameters; [`Call::METHOD`] is its name. Parameters that are
+//! `None` or empty are left out, which means "unchanged" or "as configured" to the app-server.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -17,9 +17,9 @@
 //! - [`on_notification`](CodexTranslator::on_notification) for each notification;
 //!   an outcome ends the turn.
 //! - [`on_request`](CodexTranslator::on_request) for each request of the app-server. The
-//!   [`RequestOutcome`] says what to write, now or after [`decide`](CodexTranslator::decide) or
-//!   [`on_tool_result`](CodexTranslator::on_tool_result). A [`DeferredReply`] may ask for an
-//!   interrupt or for steering input after it.
+//!   [`RequestOutcome`] names the response to write, now or after
+//!   [`decide`](CodexTranslator::decide) or [`on_tool_result`](CodexTranslator::on_tool_result). A
+//!   [`DeferredReply`] may ask for an interrupt or for steering input after it.
 //! - [`on_steer`](CodexTranslator::on_steer) for each `turn/steer` that is sent.
 //! - [`on_too_long`](CodexTranslator::on_too_long) for a line over the length limit.
 //! - [`on_end_of_output`](CodexTranslator::on_end_of_output) when the connection is gone.
@@ -27,7 +27,7 @@
 //! Rules of the translation:
 //!
 //! - **Ownership.** An item belongs to a turn by the turn's id; ids of items repeat from turn to
-//!   turn. The first turn id that is not of an earlier turn is ours. What an earlier turn left
+//!   turn. The first turn id that is not of an earlier turn is ours. Work that an earlier turn left
 //!   running is reported in the next one as a notice.
 //! - **Blocks.** Deltas are provisional, the completed item is authoritative. Every block that had
 //!   a delta gets a `Block`: the whole text, or an empty one when a retry replaced it. When a turn
@@ -112,7 +112,7 @@ pub struct CodexContext {
     pub zone: TimeZone,
 }
 
-/// What to do with a request of the app-server.
+/// The response to a request of the app-server.
 #[derive(Debug)]
 pub enum RequestOutcome {
     /// A person decides: [`CodexTranslator::decide`] with this key returns the result.
@@ -300,7 +300,7 @@ impl CodexTranslator {
         self.pending.resolve_tool_call(id, request_result::tool_result(ok, content), runs)
     }
 
-    /// Reports that a line over the limit was skipped. It never ends a turn, whatever it was.
+    /// Reports that a line over the limit was skipped. Such a line never ends a turn.
     pub fn on_too_long(&mut self, bytes: usize, out: &mut Vec<AgentEvent>) {
         let text = format!("the agent wrote a line of {bytes} bytes, too long to read; skipped");
         emit_notice(NoticeLevel::Warning, "line_too_long", text, out);

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use angelia_core::model::Notice;
 
-/// Limits how many ids of earlier turns are remembered, to tell late messages from those of our
+/// The number of ids of earlier turns that are remembered, to tell late messages from those of our
 /// turn.
 const MAX_PAST_TURNS: usize = 256;
 
-/// Limits how many notices are kept between turns; the oldest are dropped first.
+/// The number of notices that are kept between turns; the oldest are dropped first.
 const MAX_NOTICES: usize = 16;
 
 #[derive(Debug, Default)]

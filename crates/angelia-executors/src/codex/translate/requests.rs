@@ -1,5 +1,5 @@
 //! Handles requests of the app-server: approvals and questions for people, and calls of the
-//! caller's tools. Requests that nobody can decide are declined at once.
+//! caller's tools. Requests that cannot be decided are declined at once.
 
 use std::sync::Arc;
 
@@ -226,7 +226,7 @@ fn reported_command(call: &ToolCall) -> Option<String> {
     input.get("command")?.as_str().map(str::to_owned)
 }
 
-/// Declines a request, because nobody can decide it.
+/// Declines a request that cannot be decided.
 fn decline(
     method: &str,
     params: &RawValue,

@@ -24,7 +24,7 @@ use crate::{
     truncation::truncate_chars,
 };
 
-/// Limits how much of another program's error text is shown, in characters.
+/// The number of characters of another program's error text that are shown.
 const MAX_REASON_CHARS: usize = 500;
 
 /// Names a window by its length, with the words that other vendors use for the same lengths.
@@ -141,7 +141,7 @@ impl CodexTranslator {
         }
     }
 
-    /// Remembers when an exhausted rate limit resets, and reports it.
+    /// Remembers the reset time of an exhausted rate limit, and reports it.
     fn on_rate_limits(&mut self, params: &RawValue, out: &mut Vec<AgentEvent>) {
         let parsed: RateLimitParams<'_> = serde_json::from_str(params.get()).unwrap_or_default();
         let Some(limits) = parsed.rate_limits.0 else {

@@ -15,7 +15,7 @@ use angelia_core::{
 use super::{emit_event, text::TextBlocks};
 use crate::codex::{failure::ReportedError, patch::PatchSummary, usage::TokenTotals};
 
-/// How much of a command's output is kept, in case its end is never reported.
+/// The number of bytes of a command's output that are kept, in case its end is never reported.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// The thread and turn of an item (empty for the main ones), and the item's id.
@@ -26,7 +26,7 @@ pub(super) struct CodexTurn {
     /// The app-server's id of the turn, once it is known.
     pub(super) id: Option<Box<str>>,
     pub(super) started: bool,
-    /// How many messages of ours the app-server has yet to echo.
+    /// The number of our messages that the app-server has yet to echo.
     expected_echoes: usize,
     echoed_items: HashSet<Box<str>>,
     next_block: BlockId,
@@ -94,7 +94,7 @@ impl CodexTurn {
 #[derive(Debug, Default)]
 pub(super) struct CodexToolCalls {
     open: Vec<RunningToolCall>,
-    /// How often an item id was used; item ids may repeat.
+    /// The number of uses of each item id; item ids may repeat.
     item_uses: HashMap<Box<str>, usize>,
     ids: HashSet<ToolId>,
 }
@@ -120,7 +120,7 @@ pub(super) enum ToolCallDetail {
 }
 
 impl ToolCallDetail {
-    /// Whether an MCP server says that its tool changes nothing.
+    /// Whether an MCP server declares that its tool changes nothing.
     pub(super) fn is_read_only(&self) -> bool {
         matches!(self, Self::Mcp { read_only: true, .. })
     }

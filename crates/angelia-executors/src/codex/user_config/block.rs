@@ -9,9 +9,10 @@
 //! ```
 //!
 //! Every line or table of Angelia's carries a marker of its own. Begin and end markers alone would
-//! not do: Codex edits this file as well, and inserts its additions where its own order wants them,
-//! also in between. When Codex rewrites the MCP servers it drops their comments, and with them the
-//! markers and the begin marker; therefore the end marker lists the names of Angelia's tables.
+//! not do: Codex edits this file as well, and inserts its additions at the positions of its own
+//! order, also between the two. When Codex rewrites the MCP servers it drops their comments, and
+//! with them the markers and the begin marker; therefore the end marker lists the names of
+//! Angelia's tables.
 
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ use super::{
     layout::{self, Layout, TableHeader},
 };
 
-/// How the lines of one edit are marked. Two commands write to the file, and neither touches the
+/// The marks on the lines of one edit. Two commands write to the file, and neither touches the
 /// lines of the other.
 #[derive(Debug)]
 pub(super) struct EditMarks {
@@ -193,7 +194,7 @@ impl BlockMarkers {
         found
     }
 
-    /// Includes subtables of Angelia's tables, which would mean nothing without them.
+    /// Includes subtables of Angelia's tables, which would be meaningless without them.
     fn is_ours(&self, header: &TableHeader) -> bool {
         self.paths.iter().any(|path| header.path.starts_with(path))
     }
@@ -217,7 +218,7 @@ pub(super) fn lines_with_ranges(text: &str) -> impl Iterator<Item = (Range<usize
     })
 }
 
-/// Returns where the text begins: some editors write a byte order mark before it.
+/// Returns the position at which the text begins: some editors write a byte order mark before it.
 pub(super) fn text_start(text: &str) -> usize {
     let mark = '\u{feff}';
     if text.starts_with(mark) { mark.len_utf8() } else { 0 }

@@ -45,7 +45,7 @@ impl Layout {
         layout
     }
 
-    /// Returns where the first table begins.
+    /// Returns the position of the first table.
     pub(super) fn first_header(&self) -> Option<usize> {
         self.headers.first().map(|header| header.start)
     }

@@ -67,7 +67,7 @@ pub(super) struct ServerTable {
     pub(super) ignored_keys: Vec<String>,
 }
 
-/// Converts a server. The error says why it cannot be written at all.
+/// Converts a server. The error gives the reason why it cannot be written at all.
 pub(super) fn to_server_table(name: &str, server: &RawJson) -> Result<ServerTable, String> {
     let theirs =
         mcp::to_codex_server(name, server).map_err(|failure| failure.message.to_string())?;

@@ -3,7 +3,8 @@
 //! - [`DesiredConfig`], [`ConfigEdit`]: the settings to write, and the resulting edit.
 //! - [`with_angelia_config`], [`without_angelia_config`]: text in, text out. Pure.
 //! - [`provider`]: the model provider of `angelia setup codex`, and its profile. Pure.
-//! - `layout`: positions of tables and values in a text; `block`: which of its lines are Angelia's.
+//! - `layout`: positions of tables and values in a text; `block`: finds the lines that are
+//!   Angelia's.
 //! - `mcp_server`, `toml_value`: an MCP server as a table in Codex's form, and JSON as TOML.
 //! - [`plugins`]: finds the installed plugins.
 

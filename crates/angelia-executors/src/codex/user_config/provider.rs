@@ -23,7 +23,7 @@ pub const PROVIDER_NAME: &str = "angelia";
 /// The file of the profile, beside `config.toml`.
 pub const PROFILE_FILE: &str = "angelia.config.toml";
 
-/// Where the provider is, and how Codex gets its key.
+/// The address of the provider, and the file of its key.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderSettings<'a> {
     /// The address with its `/v1`.

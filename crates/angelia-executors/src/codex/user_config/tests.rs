@@ -1,4 +1,4 @@
-//! Tests with texts as people and Codex write them, and with generated texts.
+//! Tests with texts that people and Codex write, and with generated texts.
 
 use proptest::{prelude::*, sample::select};
 use serde_json::json;
@@ -109,14 +109,14 @@ fn what_is_edited_meanwhile_stays() {
     assert_eq!(disable(&inside), "a = 1\n# mine\n[mine]\nx = 1\n\n");
     let own = text.replace("\":workspace\" #", "\":read-only\" #");
     assert_eq!(disable(&own), "a = 1\ndefault_permissions = \":read-only\" # angelia codex\n");
-    // A subtable of one of ours would mean nothing without it.
+    // A subtable of one of our tables would be meaningless without it.
     let below = format!("{text}[mcp_servers.docs.tools.x]\napproval_mode = \"approve\"\n");
     assert_eq!(disable(&below), "a = 1");
     let halved = text.replace("# <<< ", "# ");
     assert!(disable(&halved).starts_with("a = 1\n# angelia codex:"));
 }
 
-/// The text is as Codex leaves it after `codex mcp add` and `codex features enable`.
+/// The text is in the state in which `codex mcp add` and `codex features enable` leave it.
 #[test]
 fn what_the_program_has_rewritten_is_still_ours() {
     let text = "model = \"m\"\ndefault_permissions = \":workspace\" # angelia codex\n\n\

@@ -1,7 +1,7 @@
 //! The tool that a name means. Models write names in another case, with other separators, or with
 //! `_tool` at the end. If exactly one tool fits, it is meant; nothing else is guessed.
 
-/// How many tools are suggested.
+/// The number of tools that are suggested.
 const SUGGESTIONS: usize = 3;
 
 /// A name that means no tool, with words for the model.

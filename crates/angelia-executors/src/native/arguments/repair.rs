@@ -12,7 +12,7 @@ use super::near_object;
 pub struct RepairedArguments {
     /// A JSON object.
     pub object: RawJson,
-    /// What was wrong; empty if nothing was.
+    /// The mistakes that were repaired; empty if there were none.
     pub repairs: BTreeSet<RepairKind>,
 }
 
@@ -71,7 +71,7 @@ pub enum ArgumentsError {
     Malformed { at: usize, what: MalformedPart },
 }
 
-/// What stands where it cannot stand.
+/// A part of the text that is at a place where JSON does not allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MalformedPart {
     Key,

@@ -1,6 +1,6 @@
 //! Checks arguments against the schema of their tool, as far as a mistake would make the call
 //! meaningless, and corrects the types that models mix up: `"5"` for 5, `"true"` for true, and a value for a
-//! list of one. What a schema says with other words (`anyOf`, `$ref` …) is left to the tool.
+//! list of one. Other words of a schema (`anyOf`, `$ref` …) are left to the tool.
 
 use serde_json::Value;
 

@@ -20,14 +20,22 @@ use rmcp::{
     },
     service::{ClientInitializeError, NotificationContext, Peer, RoleClient, RunningService},
     transport::{
-        StreamableHttpClientTransport, async_rw::AsyncRwTransport,
+        DynamicTransportError, StreamableHttpClientTransport, async_rw::AsyncRwTransport,
         streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
 
-use super::{definition::ServerAddress, servers::ServerPlace};
+use super::{
+    definition::ServerAddress,
+    login_client::{LoginClient, login_problem},
+    servers::ServerPlace,
+};
 use crate::{
-    native::{client::client_builder, providers::is_local_address},
+    ExecutorHost,
+    native::{
+        client::client_builder,
+        providers::{OAuthSettings, is_local_address},
+    },
     process::{
         Child, ProcessLaunch, StopTimeouts, session_binding::SessionBinding, spawn, terminate,
     },
@@ -35,10 +43,10 @@ use crate::{
     truncation::truncate_chars,
 };
 
-/// How long a server may take to accept an HTTP connection.
+/// The time that a server has to accept an HTTP connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the end of a connection may take; the process is ended in any case.
+/// The time that the end of a connection may take; the process is ended in any case.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
 
 /// More tools of one server are left out.
@@ -46,6 +54,21 @@ pub(super) const MAX_LISTED_TOOLS: usize = 1000;
 
 /// The most characters of an error that people are shown.
 const MAX_ERROR_CHARS: usize = 400;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+pub(super) struct StartError {
+    words: String,
+    /// The owner can help by logging in.
+    pub(super) needs_login: bool,
+}
+
+impl From<String> for StartError {
+    fn from(words: String) -> Self {
+        Self { words, needs_login: false }
+    }
+}
 
 /// A server that has answered.
 #[derive(Debug)]
@@ -86,14 +109,17 @@ impl Connection {
         address: &ServerAddress,
         place: &ServerPlace,
         listener: ServerListener,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, StartError> {
         match address {
-            ServerAddress::Program { .. } => Self::open_program(address, place, listener).await,
-            ServerAddress::Http { url, headers } => {
-                let transport = http_transport(url, headers)?;
-                let service = listener.serve(transport).await;
-                let service = service
-                    .map_err(|error| place.redact(&address.hide_secrets(&start_error(&error))))?;
+            ServerAddress::Program { .. } => {
+                Ok(Self::open_program(address, place, listener).await?)
+            }
+            ServerAddress::Http { url, headers, login } => {
+                let transport = http_transport(url, headers, login.as_ref(), &place.host)?;
+                let service = listener.serve(transport).await.map_err(|error| StartError {
+                    words: place.redact(&address.hide_secrets(&start_error(&error))),
+                    needs_login: error.is_authorization_required(),
+                })?;
                 Ok(Self { service, process: None })
             }
         }
@@ -198,7 +224,9 @@ fn launch(address: &ServerAddress, place: &ServerPlace) -> Result<ProcessLaunch,
 fn http_transport(
     url: &str,
     headers: &[(String, String)],
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+    login: Option<&OAuthSettings>,
+    host: &ExecutorHost,
+) -> Result<StreamableHttpClientTransport<LoginClient>, String> {
     let client = client_builder(is_local_address(url)).connect_timeout(CONNECT_LIMIT);
     let client = client.build().map_err(|error| format!("no HTTP client: {error}"))?;
     let mut all = HashMap::new();
@@ -210,18 +238,16 @@ fn http_transport(
         all.insert(key, value);
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(all);
+    let client = LoginClient::new(client, login, host);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 fn start_error(error: &ClientInitializeError) -> String {
-    let words = if error.is_authorization_required() {
-        "it wants a login; give it a token in `headers`".to_owned()
-    } else {
-        match error {
-            ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
-            ClientInitializeError::JsonRpcError(error) => error.message.to_string(),
-            other => other.to_string(),
-        }
+    let words = match error {
+        ClientInitializeError::TransportError { error, .. } => transport_error(error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => start_error(fallback),
+        ClientInitializeError::JsonRpcError(error) => error.message.to_string(),
+        other => other.to_string(),
     };
     truncate_chars(&words, MAX_ERROR_CHARS).into_owned()
 }
@@ -230,8 +256,13 @@ fn start_error(error: &ClientInitializeError) -> String {
 pub(super) fn call_error(error: &ServiceError) -> String {
     let words = match error {
         ServiceError::McpError(error) => error.message.to_string(),
-        ServiceError::TransportSend(error) => error.error.to_string(),
+        ServiceError::TransportSend(error) => transport_error(error),
         other => other.to_string(),
     };
     truncate_chars(&words, MAX_ERROR_CHARS).into_owned()
+}
+
+fn transport_error(error: &DynamicTransportError) -> String {
+    let error = &*error.error;
+    login_problem(error).unwrap_or_else(|| error.to_string())
 }

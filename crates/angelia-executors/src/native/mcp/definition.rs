@@ -1,17 +1,19 @@
-//! What the configuration says about an MCP server: a program to start, or an address. Its variables,
+//! Reads the definition of an MCP server: a program to start, or an address. Its variables,
 //! `${NAME}` and `${NAME:-default}`, are those that a program of the session would have. Pure.
 
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     fmt,
+    sync::Arc,
 };
 
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::native::providers::check_address;
+use super::login_settings::read_login;
+use crate::native::providers::{OAuthSettings, check_address};
 
-/// How to reach a server.
+/// The program or the address of a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ServerAddress {
     Program {
@@ -24,6 +26,8 @@ pub enum ServerAddress {
     Http {
         url: String,
         headers: Vec<(String, String)>,
+        /// The login whose tokens the server wants.
+        login: Option<OAuthSettings>,
     },
 }
 
@@ -42,11 +46,19 @@ impl fmt::Debug for ServerAddress {
 impl ServerAddress {
     /// Returns a text of the transport without what is secret about the address.
     pub(super) fn hide_secrets(&self, text: &str) -> String {
-        let Self::Http { url, headers } = self else { return text.to_owned() };
+        let Self::Http { url, headers, .. } = self else { return text.to_owned() };
         let query = url.split_once('?').map(|(_, query)| query);
         let secrets = headers.iter().map(|(_, value)| &**value).chain(query);
         let secrets = secrets.filter(|secret| !secret.is_empty());
         secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
+    }
+
+    /// Returns the address without its login: a project must not use the owner's.
+    pub(super) fn without_login(self) -> Self {
+        match self {
+            Self::Http { url, headers, .. } => Self::Http { url, headers, login: None },
+            program @ Self::Program { .. } => program,
+        }
     }
 }
 
@@ -55,8 +67,9 @@ impl ServerAddress {
 #[error("{0}")]
 pub struct DefinitionError(String);
 
-/// Reads a definition. `variables`: the environment of the session's programs.
+/// Reads the definition of a server. `variables`: the environment of the session's programs.
 pub fn read_definition(
+    name: &Arc<str>,
     definition: &RawValue,
     variables: &BTreeMap<OsString, OsString>,
 ) -> Result<ServerAddress, DefinitionError> {
@@ -92,7 +105,19 @@ pub fn read_definition(
     // A query may be a part of the address; everything else is as for a provider.
     let address = url.split('?').next().unwrap_or_default();
     check_address(address).map_err(|error| DefinitionError(format!("its `url` {error}")))?;
-    Ok(ServerAddress::Http { url, headers: table("headers")? })
+    let headers = table("headers")?;
+    let login = match fields.get("oauth").and_then(Value::as_object) {
+        Some(oauth) => read_login(name, &url, oauth, |value| text(value).map_err(|error| error.0)),
+        None => Ok(None),
+    };
+    let login = login.map_err(DefinitionError)?;
+    let has_token = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    if login.is_some() && has_token {
+        return Err(invalid(
+            "it has both `oauth` and an `Authorization` header; remove one of them",
+        ));
+    }
+    Ok(ServerAddress::Http { url, headers, login })
 }
 
 /// Replaces the variables in a text.
@@ -137,7 +162,7 @@ mod tests {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
         let variables =
             BTreeMap::from([("TOKEN".into(), "s3cret".into()), ("EMPTY".into(), "".into())]);
-        read_definition(&raw, &variables).map_err(|error| error.to_string())
+        read_definition(&"web".into(), &raw, &variables).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -156,6 +181,7 @@ mod tests {
                 ServerAddress::Http {
                     url: "http://127.0.0.1:1/mcp?a=b".into(),
                     headers: vec![("A".into(), "Bearer s3cret".into())],
+                    login: None,
                 },
             ),
             (
@@ -181,6 +207,10 @@ mod tests {
             (r#"{"url":"http://example.com/mcp"}"#, "unencrypted"),
             (r#"{"url":"https://user@example.com/mcp"}"#, "user"),
             (r#"{"command":"${MISSING}"}"#, "`MISSING`, which is not set"),
+            (
+                r#"{"url":"https://x.example","headers":{"authorization":"x"},"oauth":{"clientId":"me"}}"#,
+                "both `oauth` and an `Authorization` header",
+            ),
         ];
         for (json, words) in table {
             let error = read(json).unwrap_err();

@@ -11,7 +11,7 @@ pub const MAX_NAME_BYTES: usize = 64;
 /// The longest part of a name that stands for the server.
 const MAX_SERVER_BYTES: usize = 40;
 
-/// How many digits of a hash make a name unique.
+/// The number of digits of a hash that make a name unique.
 const HASH_DIGITS: usize = 6;
 
 /// Gives names to servers and tools. The same servers and tools in the same order get the same names.

@@ -1,4 +1,4 @@
-//! What the model sees of the answer of an MCP server: its text without terminal codes and within the
+//! Converts the answer of an MCP server for the model: its text without terminal codes and within the
 //! limits of every tool, images that models can see, and a line for everything else.
 
 use std::{fmt::Write as _, sync::Arc};
@@ -80,7 +80,7 @@ impl ResultParts {
         self.text.push_str(text);
     }
 
-    /// Adds an image, or says what the data is. What counts is the data, not what is said about it.
+    /// Adds an image, or says what the data is. The data itself decides, because servers state wrong types.
     fn add_data(&mut self, what: &str, stated_type: &str, base64: &str) {
         let Ok(bytes) = STANDARD.decode(base64.trim()) else {
             return self.line(&format!("[{what}: {stated_type}, not readable]"));

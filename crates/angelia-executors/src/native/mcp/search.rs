@@ -25,11 +25,11 @@ const CALL_SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"stri
 const CALL_DESCRIPTION: &str =
     "Calls a tool that tool_search has found, with the arguments that its schema describes.";
 
-/// How many tools are shown, and how much of them.
+/// The most tools that are shown, and the most bytes of them.
 const MAX_FOUND: usize = 8;
 const MAX_FOUND_BYTES: usize = 40 * 1024;
 
-/// How many names are shown if no tool fits.
+/// The most names that are shown if no tool fits.
 const MAX_NAMES: usize = 200;
 
 /// Returns the two tools. `servers`: how many tools each of them has.
@@ -104,7 +104,7 @@ impl PreparedCall for FoundTools {
     }
 }
 
-/// What a search looks at.
+/// A tool, as a search looks at it.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     name: &'a str,

@@ -17,12 +17,13 @@ use serde_json::value::to_raw_value;
 use tokio::{sync::Mutex, time::timeout};
 
 use super::{
-    connection::{Connection, ServerListener, call_error},
+    connection::{Connection, ServerListener, StartError, call_error},
     definition::ServerAddress,
-    servers::{NoticeQueue, ServerPlace},
+    servers::ServerPlace,
 };
+use crate::native::notice_queue::NoticeQueue;
 
-/// How long a server may take to start and to list its tools.
+/// The time that a server has to start and to list its tools.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// The time that a server which has ended already gets for what it has left running.
@@ -53,9 +54,16 @@ impl McpServer {
         address: ServerAddress,
         place: Arc<ServerPlace>,
         notices: NoticeQueue,
-    ) -> Result<(Self, Vec<Tool>), String> {
+    ) -> Result<(Self, Vec<Tool>), StartError> {
         let listener = ServerListener::default();
-        let (connection, tools) = connect(&address, &place, &listener).await?;
+        let started = within_limit(async {
+            let connection = Connection::open(&address, &place, listener.clone()).await?;
+            // The list that we ask for now has every change so far.
+            listener.tools_changed.store(false, Ordering::Relaxed);
+            let tools = connection.list_tools().await?;
+            Ok((connection, tools))
+        });
+        let (connection, tools) = started.await?;
         let link = Mutex::new(ServerLink { connection: Some(connection), may_restart: true });
         Ok((Self { name, address, place, listener, notices, link }, tools))
     }
@@ -106,10 +114,11 @@ impl McpServer {
                 "the MCP server `{name}` has ended, also after it was started again; go on without it"
             ));
         }
-        let (mut connection, _tools) =
-            connect(&self.address, &self.place, &self.listener).await.map_err(|error| {
-                format!("the MCP server `{name}` has ended and cannot be started again: {error}")
-            })?;
+        // The session keeps the tools that it began with, so they are not listed again.
+        let opening = Connection::open(&self.address, &self.place, self.listener.clone());
+        let mut connection = within_limit(opening).await.map_err(|error| {
+            format!("the MCP server `{name}` has ended and cannot be started again: {error}")
+        })?;
         let peer = connection.peer();
         link.connection = Some(connection);
         let text = format!("the MCP server `{name}` had ended and was started again");
@@ -139,26 +148,28 @@ impl McpServer {
     }
 }
 
-async fn connect(
-    address: &ServerAddress,
-    place: &ServerPlace,
-    listener: &ServerListener,
-) -> Result<(Connection, Vec<Tool>), String> {
-    let started = timeout(START_LIMIT, async {
-        let connection = Connection::open(address, place, listener.clone()).await?;
-        // What has changed before we ask is in the answer.
-        listener.tools_changed.store(false, Ordering::Relaxed);
-        let tools = connection.list_tools().await?;
-        Ok((connection, tools))
-    });
+/// Waits for a server that starts.
+async fn within_limit<T>(
+    start: impl Future<Output = Result<T, StartError>>,
+) -> Result<T, StartError> {
     let limit = START_LIMIT.as_secs();
-    started.await.unwrap_or_else(|_late| Err(format!("it did not answer within {limit} seconds")))
+    let started = timeout(START_LIMIT, start).await;
+    started.unwrap_or_else(|_late| Err(format!("it did not answer within {limit} seconds").into()))
 }
 
 /// The fields of a notice about a server.
 #[derive(Serialize)]
 struct ServerDetail<'a> {
     server: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    needs_login: bool,
+}
+
+/// Returns the notice that a server did not start.
+pub(super) fn start_notice(error: &StartError, server: &str) -> Notice {
+    let text = format!("the MCP server `{server}` did not start: {error}");
+    let notice = Notice::new(NoticeLevel::Warning, "mcp_failed", text);
+    with_server(notice, &ServerDetail { server, needs_login: error.needs_login })
 }
 
 /// Returns a notice with the server's name in its detail.
@@ -169,7 +180,11 @@ pub(super) fn server_notice(
     server: &str,
 ) -> Notice {
     let notice = Notice::new(level, code, text);
-    match to_raw_value(&ServerDetail { server }) {
+    with_server(notice, &ServerDetail { server, needs_login: false })
+}
+
+fn with_server(notice: Notice, detail: &ServerDetail<'_>) -> Notice {
+    match to_raw_value(detail) {
         Ok(detail) => notice.with_detail(detail.into()),
         Err(_) => notice,
     }

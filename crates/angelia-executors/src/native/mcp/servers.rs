@@ -1,12 +1,7 @@
 //! All MCP servers of a session, and their tools. The list of tools is made once, when the session is
 //! opened: every request begins with it, and a provider caches that beginning.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use angelia_core::model::{
     CallerTool, Failure, Mode, Notice, NoticeLevel, RawJson, SessionId, SessionSpec,
@@ -16,20 +11,23 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use super::{
     call::McpCall,
-    connection::MAX_LISTED_TOOLS,
+    connection::{MAX_LISTED_TOOLS, StartError},
     definition::{ServerAddress, read_definition},
     names::{ServerPart, ToolNames},
     project_file::read_project_servers,
     search::{CALL_TOOL, FoundTools, SEARCH_TOOL, search_definitions},
-    server::{McpServer, server_notice},
+    server::{McpServer, server_notice, start_notice},
 };
 use crate::{
     host::ExecutorHost,
-    native::tools::{CallError, OutputFolder, PreparedCall, PreparedTool},
+    native::{
+        notice_queue::NoticeQueue,
+        tools::{CallError, OutputFolder, PreparedCall, PreparedTool},
+    },
     truncation::truncate_chars,
 };
 
-/// How many servers start at the same time.
+/// The number of servers that start at the same time.
 const MAX_STARTING: usize = 8;
 
 /// With more tools than this, every request would be mostly tools; then they are found by a search.
@@ -41,7 +39,7 @@ const MAX_DESCRIPTION_CHARS: usize = 2000;
 /// A tool with a larger schema is left out.
 const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 
-/// What the servers of a session work with.
+/// The services and settings that the servers of a session share.
 #[derive(Debug)]
 pub(in crate::native) struct ServerPlace {
     pub(in crate::native) host: ExecutorHost,
@@ -55,24 +53,6 @@ pub(in crate::native) struct ServerPlace {
 impl ServerPlace {
     pub(super) fn redact(&self, text: &str) -> String {
         self.host.redactor.redact(text).into_owned()
-    }
-}
-
-/// Notices that wait for a turn which can tell them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct NoticeQueue(Arc<Mutex<Vec<Notice>>>);
-
-impl NoticeQueue {
-    pub(super) fn push(&self, notice: Notice) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn take(&self) -> Vec<Notice> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -100,10 +80,10 @@ pub(in crate::native) struct McpServers {
 }
 
 /// A server that is configured.
-struct ServerEntry {
-    name: Arc<str>,
+pub(super) struct ServerEntry {
+    pub(super) name: Arc<str>,
     part: ServerPart,
-    address: Result<ServerAddress, String>,
+    pub(super) address: Result<ServerAddress, String>,
 }
 
 impl McpServers {
@@ -223,7 +203,7 @@ impl McpTool {
 }
 
 /// Lists the servers of the profile, and those of a trusted project whose names are still free.
-fn configured_servers(
+pub(super) fn configured_servers(
     place: &ServerPlace,
     names: &mut ToolNames,
     notices: &NoticeQueue,
@@ -237,28 +217,35 @@ fn configured_servers(
     if spec.mcp_servers.is_empty() && project.is_empty() {
         return Vec::new();
     }
-    let variables = place
-        .host
-        .fresh_mark()
-        .and_then(|mark| place.host.child_environment(spec, &[], &mark))
-        .map_err(|failure: Failure| failure.to_string());
-    let address = |definition: &RawJson| match &variables {
-        Ok(variables) => read_definition(definition, variables).map_err(|error| error.to_string()),
+    let variables = definition_variables(spec, &place.host);
+    let address = |name: &Arc<str>, definition: &RawJson| match &variables {
+        Ok(variables) => {
+            read_definition(name, definition, variables).map_err(|error| error.to_string())
+        }
         Err(error) => Err(error.clone()),
     };
     let owners = spec.mcp_servers.iter().map(|(name, definition)| ServerEntry {
         name: Arc::clone(name),
         part: names.owners_server(name),
-        address: address(definition),
+        address: address(name, definition),
     });
     let mut entries: Vec<ServerEntry> = owners.collect();
     let free = project.iter().filter(|(name, _)| !spec.mcp_servers.contains_key(*name));
     entries.extend(free.map(|(name, definition)| ServerEntry {
         name: Arc::clone(name),
         part: names.projects_server(name),
-        address: address(definition),
+        address: address(name, definition).map(ServerAddress::without_login),
     }));
     entries
+}
+
+/// Returns the variables that definitions can name: those that a program of the session would have.
+pub(super) fn definition_variables(
+    spec: &SessionSpec,
+    host: &ExecutorHost,
+) -> Result<BTreeMap<OsString, OsString>, String> {
+    let variables = host.fresh_mark().and_then(|mark| host.child_environment(spec, &[], &mark));
+    variables.map_err(|failure: Failure| failure.to_string())
 }
 
 async fn start_server(
@@ -272,7 +259,7 @@ async fn start_server(
             let (name, place) = (Arc::clone(&name), Arc::clone(place));
             McpServer::start(name, address, place, notices.clone()).await
         }
-        Err(error) => Err(error),
+        Err(error) => Err(StartError::from(error)),
     };
     match started {
         Ok((server, tools)) => {
@@ -283,8 +270,7 @@ async fn start_server(
             Some((part, server, tools))
         }
         Err(error) => {
-            let text = format!("the MCP server `{name}` did not start: {error}");
-            notices.push(server_notice(NoticeLevel::Warning, "mcp_failed", text, &name));
+            notices.push(start_notice(&error, &name));
             None
         }
     }

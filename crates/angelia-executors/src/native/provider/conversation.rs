@@ -24,6 +24,27 @@ pub enum Message {
     Results(ResultBatch),
 }
 
+impl Message {
+    /// Returns the words and images of the user and of the tools.
+    pub fn contents(&self) -> impl Iterator<Item = &Content> {
+        let (said, results): (&[Content], &[CallResult]) = match self {
+            Self::User(content) => (content, &[]),
+            Self::Assistant(_) => (&[], &[]),
+            Self::Results(batch) => (&batch.steering, &batch.results),
+        };
+        results.iter().flat_map(|result| &result.content).chain(said)
+    }
+
+    pub fn contents_mut(&mut self) -> impl Iterator<Item = &mut Content> {
+        let (said, results): (&mut [Content], &mut [CallResult]) = match self {
+            Self::User(content) => (content, &mut []),
+            Self::Assistant(_) => (&mut [], &mut []),
+            Self::Results(batch) => (&mut batch.steering, &mut batch.results),
+        };
+        results.iter_mut().flat_map(|result| &mut result.content).chain(said)
+    }
+}
+
 /// An answer of a model.
 #[derive(Clone, Debug)]
 pub struct AssistantMessage {
@@ -31,7 +52,21 @@ pub struct AssistantMessage {
     pub parts: Vec<AssistantPart>,
 }
 
-/// Who gave an answer. Reasoning goes back only to its issuer.
+impl AssistantMessage {
+    /// Words that no provider has given as an answer.
+    pub fn told(text: &str) -> Self {
+        Self { issuer: Issuer::nobody(), parts: vec![AssistantPart::Text(text.into())] }
+    }
+}
+
+impl Issuer {
+    /// The issuer of words that are no provider's.
+    pub fn nobody() -> Self {
+        Self { provider: "".into(), api: Api::Chat, model: "".into() }
+    }
+}
+
+/// The provider and the model that gave an answer. Reasoning goes back only to its issuer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Issuer {
     /// The name of the provider in the configuration.
@@ -47,7 +82,7 @@ pub enum AssistantPart {
     Call(ModelCall),
 }
 
-/// What a model thought, and what its provider wants back of it.
+/// The thoughts of a model, with the seal that its provider wants back.
 #[derive(Clone, Debug)]
 pub struct Reasoning {
     /// As far as the provider shows it; may be empty.

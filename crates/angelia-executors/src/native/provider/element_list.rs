@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use super::messages::CacheMark;
 
-/// How many of the newest places get a mark.
+/// The number of newest places that get a mark.
 const MARKS: usize = 2;
 
-/// What follows the last element.
+/// The bytes after the last element.
 const CLOSING: &[u8] = b"]}";
 
 /// Elements of an array, each with a comma after it.
 #[derive(Debug, Default)]
 pub(super) struct ElementList {
     bytes: Vec<u8>,
-    /// Where a mark can be inserted, in ascending order.
+    /// The offsets at which a mark can be inserted, in ascending order.
     mark_places: Vec<usize>,
 }
 

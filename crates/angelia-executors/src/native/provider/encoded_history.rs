@@ -17,13 +17,13 @@ pub struct EncodedHistory {
 /// The messages that later ones cannot change.
 #[derive(Debug)]
 struct KeptMessages {
-    /// How many there are.
+    /// The number of these messages.
     count: usize,
     /// The revision of the conversation that they belong to.
     revision: u64,
     /// Has read these messages, and keeps the last of them if it can grow.
     normaliser: Normaliser,
-    /// How the other messages were encoded.
+    /// The quirks with which the other messages were encoded.
     quirks: Quirks,
     elements: ElementList,
 }

@@ -1,4 +1,4 @@
-//! What an answer of a provider consists of, as it arrives.
+//! The parts of a provider's answer, as they arrive.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ const NO_BEGINNING: &str = "(The beginning of this conversation is not available
 const NO_RESULT: &str = "The tool was not run: the turn ended before.";
 const NO_OUTPUT: &str = "(no output)";
 
-/// What a request is prepared for.
+/// The model that a request is prepared for, and what it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireTarget {
     pub issuer: Issuer,

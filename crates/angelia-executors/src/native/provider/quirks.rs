@@ -1,4 +1,4 @@
-//! What differs from host to host. This is the only file that names hosts and families of models;
+//! The differences between hosts that speak the same API. This is the only file that names hosts and families of models;
 //! everything else asks for a field. A host that is not listed gets the smallest request that its
 //! API allows.
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::Api;
 
-/// How a server deviates from the API that it speaks.
+/// The deviations of a server from the API that it speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quirks {
     /// `stop` may be reported for an answer that was cut off.
@@ -40,7 +40,7 @@ pub struct Quirks {
     pub foreign_call_extra: Option<&'static str>,
 }
 
-/// What a server wants back of its own reasoning.
+/// The part of its own reasoning that a server wants back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningEcho {
@@ -74,7 +74,7 @@ pub enum KeyHeader {
     ApiKey,
 }
 
-/// How a Messages server is asked to think.
+/// The form in which a Messages server is asked to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingForm {
     /// The model decides; an effort guides it.
@@ -184,7 +184,7 @@ impl Quirks {
         quirks
     }
 
-    /// What a server of this API takes at least.
+    /// Returns the quirks that every server of this API can cope with.
     fn of_api(api: Api) -> Self {
         Self {
             stop_unreliable: false,

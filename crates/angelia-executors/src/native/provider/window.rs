@@ -1,12 +1,12 @@
-//! How much a model can read and write. Servers describe it under many names; what the owner
-//! configured always counts more.
+//! Reads from a server's description how much a model can read and write. Servers describe it under many names;
+//! the owner's own figures always count more.
 
 use serde_json::Value;
 
 /// Used when nobody says anything.
 pub const ASSUMED_CONTEXT: u64 = 32_768;
 
-/// What a model can take, as far as it is known.
+/// The limits of a model, as far as they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelLimits {
     /// Tokens of the prompt and the answer together.
@@ -43,7 +43,7 @@ impl ModelLimits {
 
     fn of_model(model: &Value) -> Self {
         let first = |paths: &[&str]| paths.iter().find_map(|path| model.pointer(path)?.as_u64());
-        // What is loaded counts more than what the model was trained for.
+        // A server may load a smaller window than the model was trained for, and the loaded one counts.
         let context = first(&[
             "/top_provider/context_length",
             "/loaded_context_length",

@@ -1,4 +1,4 @@
-//! What the address of a provider may be, and whether it is at home.
+//! Checks the address of a provider, and tells addresses at home from others.
 
 use std::net::IpAddr;
 

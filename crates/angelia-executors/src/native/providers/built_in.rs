@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{key::KeySource, provider::Provider};
+use super::{key::KeySource, key_pool::KeyRotation, provider::Provider};
 use crate::native::provider::{Api, QuirkOverrides};
 
 /// A provider as it is known.
@@ -71,6 +71,7 @@ impl BuiltInProvider {
             api: self.api,
             base_url: self.base_url?.into(),
             keys: self.keys(),
+            rotate: KeyRotation::default(),
             headers: BTreeMap::new(),
             quirks: QuirkOverrides::default(),
             models: BTreeMap::new(),

@@ -10,12 +10,14 @@ use angelia_core::model::{Failure, FailureKind};
 
 use super::{
     built_in::{BUILT_IN, BuiltInProvider},
-    command_keys::CommandKeys,
+    by_model::ByModel,
+    health::ProviderHealth,
     key::{KeySource, ProviderKey},
+    made_keys::MadeKeys,
     model_window::{KnownWindows, ModelWindow},
     provider::Provider,
 };
-use crate::native::provider::window::ModelLimits;
+use crate::native::{image_care::ImageCare, provider::window::ModelLimits};
 
 /// Our own environment.
 type Variables = BTreeMap<OsString, OsString>;
@@ -24,8 +26,10 @@ type Variables = BTreeMap<OsString, OsString>;
 #[derive(Debug, Default)]
 pub struct ProviderCatalog {
     entries: RwLock<CatalogEntries>,
-    command_keys: CommandKeys,
+    made_keys: MadeKeys,
+    health: ProviderHealth,
     windows: KnownWindows,
+    images: ByModel<ImageCare>,
 }
 
 #[derive(Debug)]
@@ -44,7 +48,10 @@ impl CatalogEntries {
             KeySource::Env(name) => {
                 variables.get(OsStr::new(&**name)).is_some_and(|value| !value.is_empty())
             }
-            KeySource::File(_) | KeySource::Command(_) => true,
+            KeySource::File(_)
+            | KeySource::Command(_)
+            | KeySource::Entra(_)
+            | KeySource::OAuth(_) => true,
         };
         let built_in = BUILT_IN.iter().filter_map(BuiltInProvider::provider);
         let built_in = built_in.map(|provider| (provider.keys.iter().any(is_set), provider));
@@ -70,8 +77,10 @@ impl ProviderCatalog {
     pub fn new(own: impl IntoIterator<Item = Provider>, variables: &Variables) -> Self {
         Self {
             entries: RwLock::new(CatalogEntries::new(own, variables)),
-            command_keys: CommandKeys::default(),
+            made_keys: MadeKeys::default(),
+            health: ProviderHealth::default(),
             windows: KnownWindows::default(),
+            images: ByModel::default(),
         }
     }
 
@@ -143,8 +152,28 @@ impl ProviderCatalog {
         self.windows.learn(provider, model, limits);
     }
 
-    pub(super) const fn command_keys(&self) -> &CommandKeys {
-        &self.command_keys
+    /// Returns what is known about a model and images.
+    pub fn image_care(&self, provider: &Provider, model: &str) -> ImageCare {
+        self.images.get(provider, model).unwrap_or_default()
+    }
+
+    /// Keeps what a provider has said about images by refusing one.
+    pub fn learn_image_care(
+        &self,
+        provider: &Provider,
+        model: &str,
+        learn: impl FnOnce(&mut ImageCare),
+    ) {
+        self.images.change(provider, model, learn);
+    }
+
+    /// Returns what is known about how well models and keys work.
+    pub const fn health(&self) -> &ProviderHealth {
+        &self.health
+    }
+
+    pub(super) const fn made_keys(&self) -> &MadeKeys {
+        &self.made_keys
     }
 
     fn names(&self) -> String {

@@ -1,6 +1,7 @@
 //! Whether a provider can be used: one short request, and no model is asked.
 
 use std::{
+    fmt::Write as _,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -12,7 +13,7 @@ use angelia_core::{
 };
 
 use super::{
-    key::{ProviderKey, load_key},
+    key::{KeySource, ProviderKey, load_key, missing_key},
     model_window::ModelWindow,
     provider::Provider,
     short_request::{Question, ShortAnswer, ask},
@@ -22,17 +23,20 @@ use crate::{
     native::provider::{ErrorClass, ErrorReply, ProviderError, window::ModelLimits},
 };
 
-/// What was found out about a provider.
+/// The result of checking a provider.
 #[derive(Clone, Debug)]
 pub struct ProviderCheck {
-    /// How long it took to answer, or why it did not.
+    /// The time that it took to answer, or the reason why it did not.
     pub reached: Result<Duration, String>,
+    /// The state of its best key.
     pub key: KeyState,
+    /// The state of each key, in the order of the configuration.
+    pub keys: Vec<(KeySource, KeyState)>,
     /// The models that were asked about.
     pub models: Vec<(Arc<str>, ModelWindow)>,
 }
 
-/// What is known about a provider's key.
+/// The state of a provider's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyState {
     NotNeeded,
@@ -40,6 +44,8 @@ pub enum KeyState {
     Accepted(ProviderKey),
     /// With the provider's own words.
     Refused(String),
+    /// It is accepted, and has sent too many requests.
+    Limited(ProviderKey),
     /// The provider did not say.
     Unknown,
 }
@@ -51,7 +57,27 @@ impl KeyState {
             Self::Missing(_) => "missing",
             Self::Accepted(_) => "accepted",
             Self::Refused(_) => "refused",
+            Self::Limited(_) => "limited",
             Self::Unknown => "unknown",
+        }
+    }
+
+    /// Returns the key, if the provider knows it.
+    pub const fn key(&self) -> Option<&ProviderKey> {
+        match self {
+            Self::Accepted(key) | Self::Limited(key) => Some(key),
+            Self::NotNeeded | Self::Missing(_) | Self::Refused(_) | Self::Unknown => None,
+        }
+    }
+
+    /// The better a key is, the lower is its rank.
+    const fn rank(&self) -> u8 {
+        match self {
+            Self::NotNeeded | Self::Accepted(_) => 0,
+            Self::Limited(_) => 1,
+            Self::Unknown => 2,
+            Self::Refused(_) => 3,
+            Self::Missing(_) => 4,
         }
     }
 }
@@ -76,42 +102,101 @@ impl ProviderCheck {
                 let failure = Failure::new(FailureKind::Auth, message);
                 Some(failure.with_hint("put another key where `angelia providers list` says"))
             }
-            (Ok(_), KeyState::NotNeeded | KeyState::Accepted(_) | KeyState::Unknown) => None,
+            (
+                Ok(_),
+                KeyState::NotNeeded
+                | KeyState::Accepted(_)
+                | KeyState::Limited(_)
+                | KeyState::Unknown,
+            ) => None,
         }
     }
 }
 
-/// Asks a provider which models it has. `models`: those whose windows are wanted.
+/// Asks a provider which models it has, with each of its keys. `models`: those whose windows are wanted.
 pub async fn check_provider(
     provider: &Provider,
     models: &[Arc<str>],
     host: &ExecutorHost,
 ) -> ProviderCheck {
-    let key = load_key(&provider.keys, host).await;
-    let known = key.as_ref().ok().and_then(Option::as_ref);
-    let started = Instant::now();
-    let answer = ask(provider, known, &Question::Models).await;
-    let reached = answer.as_ref().map(|_| started.elapsed()).map_err(Clone::clone);
+    let mut keys = Vec::new();
+    let mut missing = Vec::new();
+    let mut asked: Option<AskedProvider> = None;
+    for source in &provider.keys {
+        let state = match source.load(host).await {
+            Err(reason) => {
+                missing.push(reason.clone());
+                KeyState::Missing(missing_key(&[reason]))
+            }
+            // An address that does not answer is not waited for again.
+            Ok(_) if asked.as_ref().is_some_and(|asked| asked.answer.is_err()) => KeyState::Unknown,
+            Ok(key) => {
+                let now = AskedProvider::ask(provider, Some(key)).await;
+                let state = now.key_state(host);
+                if asked.as_ref().is_none_or(|known| !known.is_success()) {
+                    asked = Some(now);
+                }
+                state
+            }
+        };
+        keys.push((source.clone(), state));
+    }
+    let asked = match asked {
+        Some(asked) => asked,
+        None => AskedProvider::ask(provider, None).await,
+    };
+    let best = keys.iter().map(|(_, state)| state).min_by_key(|state| state.rank());
+    let key = match best {
+        Some(KeyState::Missing(_)) => KeyState::Missing(missing_key(&missing)),
+        Some(best) => best.clone(),
+        None => asked.key_state(host),
+    };
     let mut windows = Vec::new();
     for model in models {
-        let window = match &answer {
-            Ok(answer) => {
-                let limits = ModelLimits::read(&answer.body, model);
-                if answer.is_success() && limits.context.is_some() {
-                    host.providers.learn_limits(provider, model, limits);
-                }
-                host.providers.discover_window(provider, known, model).await
-            }
-            Err(_) => host.providers.window_of(provider, model),
-        };
-        windows.push((Arc::clone(model), window));
+        windows.push((Arc::clone(model), asked.window_of(provider, model, host).await));
     }
-    let key = match (key, answer) {
-        (Err(failure), _) => KeyState::Missing(failure),
-        (Ok(_), Err(_)) => KeyState::Unknown,
-        (Ok(key), Ok(answer)) => key_state(key, &answer, host),
-    };
-    ProviderCheck { reached, key, models: windows }
+    let reached = asked.answer.map(|_| asked.elapsed);
+    ProviderCheck { reached, key, keys, models: windows }
+}
+
+/// A provider that was asked for its models.
+struct AskedProvider {
+    key: Option<ProviderKey>,
+    elapsed: Duration,
+    answer: Result<ShortAnswer, String>,
+}
+
+impl AskedProvider {
+    async fn ask(provider: &Provider, key: Option<ProviderKey>) -> Self {
+        let started = Instant::now();
+        let answer = ask(provider, key.as_ref(), &Question::Models).await;
+        Self { key, elapsed: started.elapsed(), answer }
+    }
+
+    fn is_success(&self) -> bool {
+        self.answer.as_ref().is_ok_and(ShortAnswer::is_success)
+    }
+
+    fn key_state(&self, host: &ExecutorHost) -> KeyState {
+        match &self.answer {
+            Ok(answer) => key_state(self.key.clone(), answer, host),
+            Err(_) => KeyState::Unknown,
+        }
+    }
+
+    async fn window_of(
+        &self,
+        provider: &Provider,
+        model: &Arc<str>,
+        host: &ExecutorHost,
+    ) -> ModelWindow {
+        let Ok(answer) = &self.answer else { return host.providers.window_of(provider, model) };
+        let limits = ModelLimits::read(&answer.body, model);
+        if answer.is_success() && limits.context.is_some() {
+            host.providers.learn_limits(provider, model, limits);
+        }
+        host.providers.discover_window(provider, self.key.as_ref(), model).await
+    }
 }
 
 fn key_state(key: Option<ProviderKey>, answer: &ShortAnswer, host: &ExecutorHost) -> KeyState {
@@ -122,10 +207,11 @@ fn key_state(key: Option<ProviderKey>, answer: &ShortAnswer, host: &ExecutorHost
     let reply = ErrorReply { status: *status, headers: &[], body, now: host.clock.now() };
     let error = ProviderError::from_reply(&reply);
     match error.class {
-        ErrorClass::Auth | ErrorClass::Forbidden => {
+        ErrorClass::Auth | ErrorClass::Forbidden | ErrorClass::Billing => {
             // A provider may repeat a part of the key.
             KeyState::Refused(host.redactor.redact(&error.message).into_owned())
         }
+        ErrorClass::RateLimited => key.map_or(KeyState::Unknown, KeyState::Limited),
         _ => KeyState::Unknown,
     }
 }
@@ -151,18 +237,46 @@ pub async fn provider_health(
             return ExecutorHealth { installation: None, login, problem: Some(failure) };
         }
     };
-    let installation = Some(InstalledAgent {
-        path: PathBuf::from(&*provider.base_url),
-        version: format!("{} ({})", provider.name, provider.api.as_str()).into(),
-    });
-    let problem = if deep {
-        check_provider(&provider, &[], host).await.problem(&provider)
+    let mut version = format!("{} ({})", provider.name, provider.api.as_str());
+    let (problem, usable) = if deep {
+        let check = check_provider(&provider, &[], host).await;
+        let is_usable = |(_, state): &&(KeySource, KeyState)| state.key().is_some();
+        (check.problem(&provider), check.keys.iter().filter(is_usable).count())
     } else {
-        load_key(&provider.keys, host).await.err()
+        find_keys(&provider, host).await
     };
+    if provider.keys.len() > 1 {
+        let _infallible = write!(version, ", {usable} of {} keys", provider.keys.len());
+    }
+    for model in &spec.native.fallback {
+        let obstacle = match host.providers.resolve(model) {
+            Ok((provider, _)) => load_key(&provider.keys, host).await.err(),
+            Err(failure) => Some(failure),
+        };
+        if let Some(failure) = obstacle {
+            let _infallible =
+                write!(version, ", without its fallback {model}: {}", failure.message);
+        }
+    }
+    let installation =
+        Some(InstalledAgent { path: PathBuf::from(&*provider.base_url), version: version.into() });
     let login = match &problem {
         Some(failure) if failure.kind == FailureKind::Auth => LoginState::LoggedOut,
         _ => LoginState::LoggedIn { lane: Some(provider.lane().into()) },
     };
     ExecutorHealth { installation, login, problem }
+}
+
+/// Looks for the keys of a provider without sending one. Returns why there is none, and how many there
+/// are.
+async fn find_keys(provider: &Provider, host: &ExecutorHost) -> (Option<Failure>, usize) {
+    let (mut found, mut missing) = (0, Vec::new());
+    for source in &provider.keys {
+        match source.load(host).await {
+            Ok(_) => found += 1,
+            Err(reason) => missing.push(reason),
+        }
+    }
+    let problem = (found == 0 && !missing.is_empty()).then(|| missing_key(&missing));
+    (problem, found)
 }

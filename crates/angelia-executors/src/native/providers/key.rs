@@ -1,4 +1,4 @@
-//! Where the key of a provider comes from, and the key itself, which is never printed.
+//! The sources of a provider's key, and the key itself, which is never printed.
 
 use std::{
     collections::BTreeMap,
@@ -11,9 +11,13 @@ use std::{
 use angelia_core::model::{Failure, FailureKind};
 use sha2::{Digest as _, Sha256};
 
-use crate::ExecutorHost;
+use super::{
+    entra::EntraSettings,
+    oauth::{OAuthSettings, login_file::LoginFile},
+};
+use crate::{ExecutorHost, native::provider::quirks::KeyHeader};
 
-/// How many digits of a key's hash are shown, to tell keys apart.
+/// The number of digits of a key's hash that are shown, to tell keys apart.
 const FINGERPRINT_DIGITS: usize = 8;
 
 /// A place where a key may be.
@@ -25,6 +29,10 @@ pub enum KeySource {
     File(PathBuf),
     /// A program and its arguments; it prints the key, or JSON with the key and its expiry.
     Command(Vec<Arc<str>>),
+    /// A token of Microsoft Entra.
+    Entra(EntraSettings),
+    /// A login by OAuth.
+    OAuth(OAuthSettings),
 }
 
 impl fmt::Display for KeySource {
@@ -33,50 +41,100 @@ impl fmt::Display for KeySource {
             Self::Env(name) => write!(f, "env {name}"),
             Self::File(path) => write!(f, "file {}", path.display()),
             Self::Command(words) => write!(f, "command {}", words.join(" ")),
+            Self::Entra(_) => f.write_str("entra"),
+            Self::OAuth(settings) => write!(f, "oauth {}", settings.server),
         }
     }
 }
 
 impl KeySource {
-    /// Returns whether there is a key, without running a command: `None` for one.
-    pub fn is_set(&self, variables: &BTreeMap<OsString, OsString>) -> Option<bool> {
+    /// Returns whether there is a key, without making one: `None` if only that would tell. `logins`: the
+    /// folder with the logins of this home.
+    pub fn is_set(&self, variables: &BTreeMap<OsString, OsString>, logins: &Path) -> Option<bool> {
         match self {
             Self::Env(name) => Some(read_variable(name, variables).is_ok()),
             Self::File(path) => Some(read_file(path).is_ok()),
-            Self::Command(_) => None,
+            Self::Command(_) | Self::Entra(_) => None,
+            Self::OAuth(settings) => Some(LoginFile::of(settings, logins).exists()),
         }
     }
 
-    /// Reads the key, or says why there is none.
-    async fn read(&self, host: &ExecutorHost) -> Result<ProviderKey, String> {
+    /// Whether the key is made when it is needed, and can be made again.
+    pub const fn is_made(&self) -> bool {
         match self {
+            Self::Env(_) | Self::File(_) => false,
+            Self::Command(_) | Self::Entra(_) | Self::OAuth(_) => true,
+        }
+    }
+
+    /// Returns who pays for requests with this key.
+    pub const fn lane(&self) -> &'static str {
+        match self {
+            Self::Env(_) | Self::File(_) | Self::Command(_) => "api_key",
+            Self::Entra(_) => "entra",
+            Self::OAuth(_) => "oauth",
+        }
+    }
+
+    /// Reads the key, or says why there is none; the host masks it from now on.
+    pub async fn load(&self, host: &ExecutorHost) -> Result<ProviderKey, String> {
+        let key = match self {
             Self::Env(name) => read_variable(name, &host.environment),
             Self::File(path) => read_file(path),
-            Self::Command(words) => host.providers.command_keys().read(words, host).await,
+            Self::Command(_) | Self::Entra(_) | Self::OAuth(_) => {
+                host.providers.made_keys().read(self, host).await
+            }
+        }?;
+        host.redactor.add([key.expose()]);
+        Ok(key)
+    }
+
+    /// Has a key that was not accepted made again, once however many sessions ask. `None`: there is no
+    /// other.
+    pub async fn renew(&self, refused: &ProviderKey, host: &ExecutorHost) -> Option<ProviderKey> {
+        if !self.is_made() {
+            return None;
         }
+        host.providers.made_keys().forget(self, refused).await;
+        self.load(host).await.ok()
     }
 }
 
 /// A key. `Debug` and `Display` show its fingerprint.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ProviderKey(Arc<str>);
+pub struct ProviderKey {
+    text: Arc<str>,
+    /// It was issued to its bearer, and is always presented as such.
+    is_token: bool,
+}
 
 impl ProviderKey {
     /// `None` if the text is empty or cannot stand in a header.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let fits = !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic());
-        fits.then(|| Self(text.into()))
+        fits.then(|| Self { text: text.into(), is_token: false })
     }
 
     /// Returns the key itself, for the header of a request.
     pub fn expose(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Returns the same key as a token that was issued to its bearer.
+    #[must_use]
+    pub(super) fn into_token(self) -> Self {
+        Self { is_token: true, ..self }
+    }
+
+    /// Returns the header that carries it. `usual`: that of the provider's own keys.
+    pub(in crate::native) const fn header(&self, usual: KeyHeader) -> KeyHeader {
+        if self.is_token { KeyHeader::Bearer } else { usual }
     }
 
     /// Returns eight hexadecimal digits that tell this key apart from others.
     pub fn fingerprint(&self) -> String {
-        let mut digits = format!("{:x}", Sha256::digest(self.0.as_bytes()));
+        let mut digits = format!("{:x}", Sha256::digest(self.text.as_bytes()));
         digits.truncate(FINGERPRINT_DIGITS);
         digits
     }
@@ -94,39 +152,29 @@ impl fmt::Display for ProviderKey {
     }
 }
 
-/// Returns the key of the first source that has one, and has the host mask it from now on. `None`:
-/// there are no sources, so requests carry no key.
+/// Returns the key of the first source that has one, for requests that ask no model. `None`: there are
+/// no sources, so requests carry no key.
 pub async fn load_key(
     sources: &[KeySource],
     host: &ExecutorHost,
 ) -> Result<Option<ProviderKey>, Failure> {
     let mut missing = Vec::new();
     for source in sources {
-        match source.read(host).await {
-            Ok(key) => {
-                host.redactor.add([key.expose()]);
-                return Ok(Some(key));
-            }
+        match source.load(host).await {
+            Ok(key) => return Ok(Some(key)),
             Err(reason) => missing.push(reason),
         }
     }
-    if missing.is_empty() {
-        return Ok(None);
-    }
-    let message = format!("the provider's key is missing: {}", missing.join("; "));
-    Err(Failure::new(FailureKind::Auth, message).with_hint(
-        "provide it where angelia (or its daemon) is started, or name another source in `keys` of the \
-         provider in config.yaml",
-    ))
+    if missing.is_empty() { Ok(None) } else { Err(missing_key(&missing)) }
 }
 
-/// Forgets the keys that commands have printed, so that they are run again: one was not accepted.
-pub fn forget_key(sources: &[KeySource], host: &ExecutorHost) {
-    for source in sources {
-        if let KeySource::Command(words) = source {
-            host.providers.command_keys().forget(words);
-        }
-    }
+/// The failure of a provider without a key. `reasons`: why none was found, place by place.
+pub(super) fn missing_key(reasons: &[String]) -> Failure {
+    let message = format!("the provider's key is missing: {}", reasons.join("; "));
+    Failure::new(FailureKind::Auth, message).with_hint(
+        "provide it where angelia (or its daemon) is started, or name another source in `keys` of the \
+         provider in config.yaml",
+    )
 }
 
 fn read_variable(

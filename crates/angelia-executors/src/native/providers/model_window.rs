@@ -1,12 +1,8 @@
-//! How much a model can read and write: what the owner says, then what its server says, then what is
-//! known about its family, then a careful guess.
-
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+//! Decides how much a model can read and write: the owner's word counts first, then that of its server, then the
+//! common size of its family, then a careful guess.
 
 use super::{
+    by_model::ByModel,
     key::ProviderKey,
     provider::Provider,
     short_request::{Question, SHORT_TIMEOUT, ask},
@@ -16,7 +12,7 @@ use crate::native::provider::{
     window::{ASSUMED_CONTEXT, ModelLimits},
 };
 
-/// What every current model of a family can read at least.
+/// The smallest window among the current models of each family.
 const FAMILIES: &[(&str, u64)] = &[
     ("gpt-5", 272_000),
     ("gpt-6", 272_000),
@@ -37,7 +33,7 @@ pub struct ModelWindow {
     pub source: WindowSource,
 }
 
-/// Who says how large a window is.
+/// The authority for the size of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowSource {
     Configuration,
@@ -59,29 +55,18 @@ impl WindowSource {
     }
 }
 
-/// What servers have said about their models.
+/// The windows that servers have reported.
 #[derive(Debug, Default)]
-pub(super) struct KnownWindows(Mutex<LimitsByModel>);
-
-/// By address and model.
-type LimitsByModel = BTreeMap<(Arc<str>, Arc<str>), ModelLimits>;
+pub(super) struct KnownWindows(ByModel<ModelLimits>);
 
 impl KnownWindows {
-    fn limits(&self) -> MutexGuard<'_, LimitsByModel> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn get(&self, provider: &Provider, model: &str) -> Option<ModelLimits> {
-        let key = (Arc::clone(&provider.base_url), Arc::from(model));
-        self.limits().get(&key).copied()
+        self.0.get(provider, model)
     }
 
     /// Keeps what a server has said; a later word counts more.
     pub(super) fn learn(&self, provider: &Provider, model: &str, limits: ModelLimits) {
-        let key = (Arc::clone(&provider.base_url), Arc::from(model));
-        let mut known = self.limits();
-        let before = known.get(&key).copied().unwrap_or_default();
-        known.insert(key, limits.or(before));
+        self.0.change(provider, model, |known| *known = limits.or(*known));
     }
 
     /// Returns what is known about a model without asking its server.

@@ -7,6 +7,7 @@ use angelia_core::model::{Failure, TokenPrice};
 use super::{
     address::{host_of, is_local},
     key::KeySource,
+    key_pool::KeyRotation,
     prices,
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     native::provider::{Api, QuirkOverrides, Quirks},
 };
 
-/// Who pays where nobody does.
+/// The lane of a provider without a key: nobody pays.
 const LOCAL_LANE: &str = "local";
 const KEY_LANE: &str = "api_key";
 
@@ -27,19 +28,20 @@ pub struct Provider {
     pub api: Api,
     /// As the vendor's own library takes it, without a slash at its end.
     pub base_url: Arc<str>,
-    /// Where a key is looked for, in this order; none: requests carry no key.
+    /// The sources of keys; none: requests carry no key.
     pub keys: Vec<KeySource>,
+    pub rotate: KeyRotation,
     /// Sent with every request. Their values may be secrets.
     pub headers: BTreeMap<Arc<str>, Arc<str>>,
     /// The owner's corrections of the quirks that the host is known for.
     pub quirks: QuirkOverrides,
-    /// What the owner says about models, by id.
+    /// The owner's settings of models, by id.
     pub models: BTreeMap<Arc<str>, ModelSettings>,
     /// The last request of a turn that failed is written to a file.
     pub dump_failed_requests: bool,
 }
 
-/// What the owner says about a model.
+/// The owner's settings of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelSettings {
     /// Tokens of the prompt and the answer together.
@@ -69,9 +71,13 @@ impl Provider {
         Quirks::for_endpoint(self.api, self.host(), model).with(&self.quirks)
     }
 
-    /// Returns who pays for its turns.
+    /// Returns who pays for its turns, as a rule: its keys may differ.
     pub fn lane(&self) -> &'static str {
-        if self.is_free() { LOCAL_LANE } else { KEY_LANE }
+        match self.keys.first() {
+            Some(source) => source.lane(),
+            None if self.is_local() => LOCAL_LANE,
+            None => KEY_LANE,
+        }
     }
 
     /// Returns what the owner says about a model.
@@ -126,6 +132,7 @@ impl fmt::Debug for Provider {
             .field("api", &self.api)
             .field("base_url", &self.base_url)
             .field("keys", &self.keys)
+            .field("rotate", &self.rotate)
             .field("headers", &self.headers.keys())
             .field("quirks", &self.quirks)
             .field("models", &self.models)
@@ -147,6 +154,7 @@ mod tests {
             api: Api::Chat,
             base_url: base_url.into(),
             keys,
+            rotate: KeyRotation::default(),
             headers: BTreeMap::from([("x-team".into(), "a-secret-of-the-team".into())]),
             quirks: QuirkOverrides::default(),
             models: BTreeMap::new(),

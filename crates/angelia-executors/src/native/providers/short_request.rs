@@ -1,22 +1,22 @@
 //! One short request to a provider that asks no model: which models there are and what they take.
 
-use std::{error::Error as _, time::Duration};
+use std::time::Duration;
 
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, RequestBuilder};
 
 use super::{key::ProviderKey, provider::Provider};
 use crate::native::{
-    client::{Endpoint, client_builder},
+    client::{Endpoint, cause_chain, client_builder},
     provider::Api,
 };
 
-/// How long a provider may take for all of it.
+/// The time that a provider has for the whole answer.
 pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Lists of hundreds of models are long, but not longer than this.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// What is asked.
+/// A question to a provider's server that asks no model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question<'a> {
     /// All models.
@@ -70,7 +70,8 @@ pub(super) async fn ask(
 ) -> Result<ShortAnswer, String> {
     let (url, body) = question.request(provider);
     let method = if body.is_some() { Method::POST } else { Method::GET };
-    let key = key.map(|key| (provider.quirks_of("").key_header, key.expose()));
+    let usual = provider.quirks_of("").key_header;
+    let key = key.map(|key| (key.header(usual), key.expose()));
     let headers = provider.headers.iter().map(|(name, value)| (&**name, &**value));
     let endpoint = Endpoint::new(provider.api, &provider.base_url, key, headers)
         .map_err(|failure| failure.message.to_string())?;
@@ -78,10 +79,19 @@ pub(super) async fn ask(
     if let Some(body) = body {
         request = request.header("content-type", "application/json").body(body);
     }
-    let mut response = request.send().await.map_err(|error| describe(&error))?;
+    send(request, SHORT_TIMEOUT).await
+}
+
+/// Sends a request and reads the answer. `timeout`: that of the request's client, for the error.
+pub(super) async fn send(
+    request: RequestBuilder,
+    timeout: Duration,
+) -> Result<ShortAnswer, String> {
+    let describe = |error: reqwest::Error| describe(&error, timeout);
+    let mut response = request.send().await.map_err(describe)?;
     let status = response.status().as_u16();
     let mut bytes = Vec::new();
-    while let Some(more) = response.chunk().await.map_err(|error| describe(&error))? {
+    while let Some(more) = response.chunk().await.map_err(describe)? {
         bytes.extend_from_slice(&more);
         if bytes.len() > MAX_BYTES {
             return Err("its answer is too long".to_owned());
@@ -92,20 +102,14 @@ pub(super) async fn ask(
 
 fn client(provider: &Provider) -> Result<Client, String> {
     let client = client_builder(provider.is_local()).timeout(SHORT_TIMEOUT);
-    client.build().map_err(|error| describe(&error))
+    client.build().map_err(|error| describe(&error, SHORT_TIMEOUT))
 }
 
 /// Says why there is no answer, without the address, which stands beside it.
-fn describe(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return format!("no answer within {} s", SHORT_TIMEOUT.as_secs());
+fn describe(error: &reqwest::Error, timeout: Duration) -> String {
+    if error.is_timeout() && !error.is_connect() {
+        return format!("no answer within {} s", timeout.as_secs());
     }
-    let mut innermost = None;
-    let mut next = error.source();
-    while let Some(cause) = next {
-        innermost = Some(cause);
-        next = cause.source();
-    }
-    let cause = innermost.map_or_else(|| "unknown cause".to_owned(), ToString::to_string);
+    let cause = cause_chain(error).pop().unwrap_or_default();
     if error.is_connect() { format!("no connection: {cause}") } else { cause }
 }

@@ -1,4 +1,4 @@
-//! What commands may read and write. Landlock rules only add up: what is not granted cannot be
+//! The files that commands may read and write. Landlock rules only add up: a file that is not granted cannot be
 //! opened, and nothing below a granted folder can be taken back. So secrets are protected by granting
 //! no folder that contains them; where one must be granted, a person is asked about every command.
 
@@ -35,7 +35,7 @@ impl From<&NativeSettings> for SandboxSettings {
     }
 }
 
-/// Where things are, as real paths.
+/// The folders that the policy knows, as real paths.
 #[derive(Clone, Copy, Debug)]
 pub struct SandboxPlaces<'a> {
     /// The session's directory.
@@ -47,11 +47,11 @@ pub struct SandboxPlaces<'a> {
     pub temporary: &'a [PathBuf],
     /// The session's own folder for temporary files, for a system whose folder cannot be granted.
     pub own_temporary: &'a Path,
-    /// What a session may read in `$ANGELIA_HOME`: its inbox and output, the skills, its memory.
+    /// The files in `$ANGELIA_HOME` that a session may read: its inbox and output, the skills, its memory.
     pub own_files: &'a [PathBuf],
 }
 
-/// How the commands of a session are run.
+/// The limits of a session's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
     /// `None`: without limits.

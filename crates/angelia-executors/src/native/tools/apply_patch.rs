@@ -58,7 +58,7 @@ struct PatchedFile {
     moved_to: Option<PathBuf>,
 }
 
-/// What happens to one file.
+/// The change of one file.
 #[derive(Debug)]
 struct FileOutcome {
     path: PathBuf,
@@ -92,12 +92,12 @@ impl Tool for ApplyPatchTool {
         for patch in patches {
             let moved_to = match &patch {
                 FilePatch::Update { move_to: Some(path), .. } => {
-                    Some(self.workspace.resolve(path)?)
+                    Some(self.workspace.resolve_for_change(path)?)
                 }
                 _ => None,
             };
             files.push(PatchedFile {
-                path: self.workspace.resolve(patch.path())?,
+                path: self.workspace.resolve_for_change(patch.path())?,
                 moved_to,
                 patch,
             });

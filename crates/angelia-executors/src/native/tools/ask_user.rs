@@ -33,7 +33,7 @@ pub fn parse_question(arguments: &RawValue) -> Result<Question, CallError> {
     Ok(Question { text: wanted.question, header: "".into(), options, multiple: false })
 }
 
-/// What the model is told about the answers.
+/// Writes the answers for the model.
 pub fn answer_text(answers: &[QuestionAnswer]) -> String {
     match answers {
         [] => "the person gave no answer; decide yourself, and say what you assumed".to_owned(),

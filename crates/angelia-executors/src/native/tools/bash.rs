@@ -140,7 +140,7 @@ pub(super) enum CommandStop {
 }
 
 impl CommandStop {
-    /// How the command is stopped.
+    /// Returns the times within which the command is stopped.
     pub(super) fn timeouts(this: Option<Self>) -> StopTimeouts {
         match this {
             Some(Self::Cancelled) => AT_ONCE,

@@ -64,7 +64,7 @@ impl Tool for EditTool {
 
     fn prepare(&self, arguments: &RawValue) -> Result<Box<dyn PreparedCall>, CallError> {
         let wanted: EditArguments = parse_arguments(arguments)?;
-        let path = self.workspace.resolve(&wanted.path)?;
+        let path = self.workspace.resolve_for_change(&wanted.path)?;
         let title = format!("edit {}", self.workspace.shown(&path));
         let plan = CallPlan::edits(title, vec![path.clone()]);
         Ok(Box::new(EditCall { workspace: Arc::clone(&self.workspace), path, wanted, plan }))

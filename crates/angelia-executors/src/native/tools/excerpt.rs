@@ -1,4 +1,4 @@
-//! What the model sees of a text: numbered lines, within limits.
+//! Cuts a text for the model: numbered lines, within limits.
 
 use std::{borrow::Cow, fmt::Write as _, ops::Range};
 

@@ -17,11 +17,11 @@ pub(super) const MAX_DURATION: Duration = Duration::from_secs(30);
 
 const REPOSITORY_FOLDERS: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WalkEnd {
     Complete,
-    /// Whoever looks at the entries has enough.
+    /// The caller has seen enough entries.
     Enough,
     Cancelled,
     TooLong,
@@ -50,7 +50,7 @@ pub(super) fn walk_folder(
             !is_left_out && !guard.as_ref().is_some_and(|guard| guard.contains(entry.path()))
         })
         .build();
-    // What cannot be read is left out, as by ripgrep.
+    // Entries that cannot be read are left out, as by ripgrep.
     for entry in walk.flatten() {
         if cancel.is_cancelled() {
             return WalkEnd::Cancelled;

@@ -55,7 +55,7 @@ pub struct Jobs {
 #[derive(Debug)]
 pub(super) struct Job {
     log: Mutex<JobLog>,
-    /// How it ended; `None` while it runs.
+    /// The words about its end; `None` while it runs.
     end: watch::Receiver<Option<Arc<str>>>,
     input: mpsc::Sender<Vec<u8>>,
     stop: CancellationToken,

@@ -18,12 +18,15 @@
 //! - [`bash`], [`job`]: commands, to their end and in the background ([`jobs`]); [`shell`] starts them.
 //! - `image_type`, `excerpt`, `command_text`: what the model sees. `output_capture` collects the output
 //!   of a command, and [`output_folder`] keeps what is too long.
+//! - [`skill`]: loads instructions; [`memory`]: notes for later sessions; [`delegate`]: work for other
+//!   agents.
 //! - [`todo`], [`ask_user`]: the arguments of what the loop does itself.
 
 pub mod apply_patch;
 pub mod ask_user;
 pub mod bash;
 mod command_text;
+pub mod delegate;
 pub mod edit;
 mod excerpt;
 mod folder_walk;
@@ -32,6 +35,7 @@ pub mod grep;
 mod image_type;
 pub mod job;
 pub mod jobs;
+pub mod memory;
 mod output_capture;
 pub mod output_folder;
 pub mod patch;
@@ -41,6 +45,7 @@ mod replacement;
 pub mod schedule;
 mod search_text;
 pub mod shell;
+pub mod skill;
 mod text_file;
 pub mod todo;
 pub mod tool;

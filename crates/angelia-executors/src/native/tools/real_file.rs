@@ -187,7 +187,7 @@ mod tests {
         replace_file(&path, b"new").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o750);
         assert_eq!(fs::read(&path).unwrap(), b"new");
-        // Whoever had it open still reads the whole old content.
+        // A program that has the old file open still reads all of it.
         let mut old = String::new();
         reader.read_to_string(&mut old).unwrap();
         assert_eq!(old, "old");

@@ -14,7 +14,7 @@ const MAX_NAMED_PLACES: usize = 5;
 /// More places are not counted.
 const MAX_PLACES: usize = 1000;
 
-/// What to replace by what.
+/// A text, and the text that replaces it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replacement<'a> {
     pub(super) old: &'a str,
@@ -30,7 +30,7 @@ pub(super) struct Replaced {
     pub(super) places: usize,
     /// The lines of the new text at the first place, from 1; the end is not included.
     pub(super) lines: std::ops::Range<usize>,
-    /// How the found text differs from the given one.
+    /// The difference between the found text and the given one.
     pub(super) remark: Option<&'static str>,
 }
 
@@ -232,7 +232,7 @@ fn plain(c: char) -> char {
     }
 }
 
-/// How the indentation of a file differs from the given one.
+/// The difference between the indentation of a file and the given one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum IndentShift {
     Add(String),

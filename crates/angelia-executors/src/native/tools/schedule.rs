@@ -1,4 +1,4 @@
-//! Which calls of one answer run at the same time. Pure.
+//! Decides which calls of one answer run at the same time. Pure.
 //!
 //! Calls run in waves. A wave is a run of neighbours that cannot disturb each other, so the outcome
 //! is that of running them one by one, and results are in the order of the calls.
@@ -15,7 +15,7 @@ use super::tool::CallPlan;
 /// Limits the calls that run at once.
 pub const MAX_PARALLEL: usize = 8;
 
-/// What a call must not share with its neighbours.
+/// The files that a call must not share with its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallScope {
     /// Reads below these real paths.
@@ -24,6 +24,8 @@ pub enum CallScope {
     Edit(Vec<PathBuf>),
     /// Touches nothing of this machine.
     Free,
+    /// Another agent does it, and may touch anything; several agents work beside each other.
+    HandedOn,
     /// Runs a command, asks a person, or is not known.
     Alone,
 }
@@ -31,6 +33,9 @@ pub enum CallScope {
 impl CallScope {
     /// The scope of a call that nobody is asked about; otherwise it is [`Self::Alone`].
     pub fn of(plan: &CallPlan) -> Self {
+        if plan.hands_on {
+            return Self::HandedOn;
+        }
         match plan.class {
             ToolClass::Read => Self::Read(plan.access.reads.clone()),
             ToolClass::Edit => Self::Edit(plan.access.writes.clone()),
@@ -45,7 +50,11 @@ impl CallScope {
     fn conflicts_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Alone, _) | (_, Self::Alone) => true,
-            (Self::Free, _) | (_, Self::Free) | (Self::Read(_), Self::Read(_)) => false,
+            (Self::Free, _)
+            | (_, Self::Free)
+            | (Self::HandedOn, Self::HandedOn)
+            | (Self::Read(_), Self::Read(_)) => false,
+            (Self::HandedOn, _) | (_, Self::HandedOn) => true,
             (Self::Read(one) | Self::Edit(one), Self::Read(two) | Self::Edit(two)) => {
                 one.iter().any(|one| two.iter().any(|two| overlaps(one, two)))
             }

@@ -16,7 +16,7 @@ use crate::{
     host::ExecutorHost,
     native::sandbox::Sandbox,
     process::{
-        Child, ProcessLaunch, StopTimeouts, merged_output::merge_stderr,
+        Child, ProcessLaunch, StopTimeouts, marked_parent, merged_output::merge_stderr,
         session_binding::SessionBinding, spawn,
     },
 };
@@ -85,7 +85,7 @@ impl Shell {
         };
         Ok(match &self.sandbox.confinement {
             Some(confinement) => confinement.clone().enforce(&self.host.current_exe, launch),
-            None => launch,
+            None => marked_parent::attend(&self.host.current_exe, launch),
         })
     }
 }

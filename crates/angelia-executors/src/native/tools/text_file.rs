@@ -12,7 +12,7 @@ pub(super) struct TextFile {
     form: TextForm,
 }
 
-/// What a change must keep.
+/// The form of a file that a change must keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TextForm {
     has_mark: bool,

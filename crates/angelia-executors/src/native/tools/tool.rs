@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
-    /// What the model is told about it. Every request carries this text, so it is short.
+    /// Describes the tool to the model. Every request carries this text, so it is short.
     fn description(&self) -> &'static str;
 
     /// The JSON schema of its arguments.
@@ -48,7 +48,7 @@ pub trait PreparedCall: fmt::Debug + Send + Sync + 'static {
     fn run(self: Box<Self>, io: CallIo) -> BoxFuture<'static, CallOutput>;
 }
 
-/// What a call will do.
+/// The effects of a call, as far as they are known before it runs.
 #[derive(Clone, Debug)]
 pub struct CallPlan {
     pub class: ToolClass,
@@ -61,16 +61,39 @@ pub struct CallPlan {
     /// A foreign tool says that it changes nothing. Decides about the order of calls, never about
     /// permission.
     pub read_only_hint: bool,
+    /// The call concerns only what Angelia keeps, under rules of its own: nobody is asked about it, and
+    /// the owner's rules can still refuse it.
+    pub is_own_record: bool,
+    /// The call hands work to another agent, beside which further agents can work.
+    pub hands_on: bool,
 }
 
 impl CallPlan {
     fn new(class: ToolClass, access: ToolAccess, title: impl Into<Arc<str>>) -> Self {
-        Self { class, access, title: title.into(), must_ask: None, read_only_hint: false }
+        Self {
+            class,
+            access,
+            title: title.into(),
+            must_ask: None,
+            read_only_hint: false,
+            is_own_record: false,
+            hands_on: false,
+        }
     }
 
     /// A call that touches nothing of this machine.
     pub fn free(title: impl Into<Arc<str>>) -> Self {
         Self::new(ToolClass::Other, ToolAccess::default(), title)
+    }
+
+    /// A call that concerns only what Angelia keeps.
+    pub fn own_record(title: impl Into<Arc<str>>) -> Self {
+        Self { is_own_record: true, ..Self::free(title) }
+    }
+
+    /// A call that hands work to another agent, which asks for itself about what it does.
+    pub fn hands_on(title: impl Into<Arc<str>>) -> Self {
+        Self { hands_on: true, ..Self::own_record(title) }
     }
 
     /// A call of somebody else's tool, of which nobody knows what it touches.
@@ -97,7 +120,7 @@ impl CallPlan {
     }
 }
 
-/// What a running call gets from the loop.
+/// The link between a running call and the loop.
 #[derive(Clone, Debug, Default)]
 pub struct CallIo {
     /// Ends the call at once; it then returns what it has.

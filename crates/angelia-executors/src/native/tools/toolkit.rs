@@ -25,7 +25,7 @@ use super::{
     write::WriteTool,
 };
 
-/// How a model changes files; it depends on what the model was trained with.
+/// The tools with which a model changes files: those that it was trained with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EditStyle {
     /// `edit` and `write`.
@@ -35,7 +35,7 @@ pub enum EditStyle {
     Patch,
 }
 
-/// What the tools of a session work with.
+/// The services that the tools of a session share.
 #[derive(Clone, Debug)]
 pub struct ToolkitSetup {
     pub workspace: Arc<Workspace>,
@@ -82,6 +82,11 @@ impl Toolkit {
         tools.push(Arc::new(BashTool::new(shell, output(), Arc::clone(&jobs))));
         tools.push(Arc::new(JobTool::new(Arc::clone(&jobs), must_ask)));
         Self { tools, jobs }
+    }
+
+    /// Adds a tool that only some sessions have.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) {
+        self.tools.push(tool);
     }
 
     /// The tools as every request of the session describes them, always in the same order.

@@ -25,6 +25,8 @@ pub(super) fn is_of_kernel(real: &Path) -> bool {
 pub struct Workspace {
     cwd: PathBuf,
     user_home: PathBuf,
+    /// The folder of the memory, which only the tool `memory` changes.
+    memory: Option<PathBuf>,
     seen: Mutex<HashMap<PathBuf, ContentHash>>,
 }
 
@@ -32,7 +34,13 @@ impl Workspace {
     /// `cwd`: the session's directory, which exists. `user_home`: what `~` stands for.
     pub fn new(cwd: &Path, user_home: &Path) -> std::io::Result<Self> {
         let cwd = cwd.canonicalize()?;
-        Ok(Self { cwd, user_home: user_home.to_owned(), seen: Mutex::default() })
+        Ok(Self { cwd, user_home: user_home.to_owned(), memory: None, seen: Mutex::default() })
+    }
+
+    /// Refuses changes below the folder of the memory, a real path.
+    #[must_use]
+    pub fn with_memory(self, folder: PathBuf) -> Self {
+        Self { memory: Some(folder), ..self }
     }
 
     /// The session's directory as a real path.
@@ -55,6 +63,16 @@ impl Workspace {
             return Err(CallError::new(format!(
                 "{text} is a file of the kernel, which only a command can open"
             )));
+        }
+        Ok(real)
+    }
+
+    /// Returns the real path of a file that the model wants to change.
+    pub(super) fn resolve_for_change(&self, text: &str) -> Result<PathBuf, CallError> {
+        let real = self.resolve(text)?;
+        if self.memory.as_deref().is_some_and(|folder| real.starts_with(folder)) {
+            let why = "is part of the memory, which only the tool `memory` changes";
+            return Err(CallError::new(format!("{text} {why}")));
         }
         Ok(real)
     }

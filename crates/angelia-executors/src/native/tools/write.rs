@@ -58,7 +58,7 @@ impl Tool for WriteTool {
 
     fn prepare(&self, arguments: &RawValue) -> Result<Box<dyn PreparedCall>, CallError> {
         let wanted: WriteArguments = parse_arguments(arguments)?;
-        let path = self.workspace.resolve(&wanted.path)?;
+        let path = self.workspace.resolve_for_change(&wanted.path)?;
         let title = format!("write {}", self.workspace.shown(&path));
         let plan = CallPlan::edits(title, vec![path.clone()]);
         let workspace = Arc::clone(&self.workspace);

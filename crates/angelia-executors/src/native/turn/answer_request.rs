@@ -2,7 +2,7 @@
 //!
 //! [`retry`]: crate::native::retry
 
-use std::{pin::pin, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{EventKind, Failure, FailureKind, Notice, NoticeLevel},
@@ -19,15 +19,18 @@ use crate::{
     native::{
         answer_reader::{AnswerOutcome, AnswerReader, StreamDrop},
         client::Reply,
-        provider::{AnswerDecoder, ErrorClass, ProviderError, ProviderRequest, ReportedTokens},
+        provider::{
+            AnswerDecoder, ErrorClass, ProviderError, ProviderRequest, ReportedTokens,
+            RequestSettings, encode_request,
+        },
         record::answer_event,
         request_dump::FailedRequest,
-        retry::{AttemptFault, MAX_RETRIES, RefusedPart, RetryState, RetryStep},
+        retry::{AttemptContext, AttemptFault, MAX_RETRIES, RefusedPart, RetryState, RetryStep},
     },
     turn_driver::is_delta,
 };
 
-/// How often the engine is told that a slow server is waited for; less than any of its clocks.
+/// The interval at which the engine is told that a slow server is waited for; less than any of its clocks.
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// About as many bytes of a request are one token; a little more than there are, so that nothing is told
@@ -41,44 +44,32 @@ struct FailedAttempt {
     drop: Option<StreamDrop>,
 }
 
-impl FailedAttempt {
-    /// Whether the key was not accepted.
-    fn is_unauthorized(&self) -> bool {
-        matches!(&self.fault, AttemptFault::Error(error) if error.class == ErrorClass::Auth)
-    }
-}
-
 impl TurnRun<'_> {
     pub(super) async fn ask(&mut self, link: &mut EngineLink) -> Result<Answer, TurnStop> {
         let mut retry = RetryState::default();
         let mut attempts = 0;
-        let mut is_renewed = false;
+        self.renewed_keys.clear();
         loop {
             attempts += 1;
-            link.send(vec![AgentEvent::Activity(Activity::WaitingForModel)]).await;
+            link.send(vec![AgentEvent::Activity(self.activity())]).await;
+            self.fit_images().await;
             let body = self.encode();
-            let dumped = self.setup.dumps.is_some().then(|| body.clone());
+            let dumped = self.route.model.dumps.is_some().then(|| body.clone());
             let sender = link.sender();
             let failed = match link.run(self.attempt(body, &sender)).await? {
                 Ok(()) => {
+                    self.record_success();
                     let answer = self.collector.finish();
                     self.report_usage(&answer, link).await;
                     return Ok(answer);
                 }
                 Err(failed) => failed,
             };
-            if !std::mem::replace(&mut is_renewed, true)
-                && failed.is_unauthorized()
-                && let Some(endpoint) = self.setup.model.renewed_endpoint(&self.setup.host).await
-            {
-                self.endpoint = endpoint;
-                continue;
-            }
             if let Err(stop) = self.prepare_next(failed, attempts, &mut retry, link).await {
                 if let Some(body) = dumped {
                     self.dump(&body, &stop, link).await;
                 }
-                return Err(stop);
+                return Err(self.first_failure(stop));
             }
         }
     }
@@ -86,15 +77,19 @@ impl TurnRun<'_> {
     /// Writes a request to a file after which the turn fails.
     async fn dump(&self, body: &Bytes, stop: &TurnStop, link: &EngineLink) {
         let setup = self.setup;
-        let (Some(dumps), TurnStop::Failed(failure) | TurnStop::UnknownModel(failure)) =
-            (&setup.dumps, stop)
+        let (
+            Some(dumps),
+            TurnStop::Failed(failure)
+            | TurnStop::UnknownModel(failure)
+            | TurnStop::Overflow(failure),
+        ) = (&self.route.model.dumps, stop)
         else {
             return;
         };
         let request = FailedRequest {
             turn: self.turn,
             at: setup.host.clock.now(),
-            endpoint: &self.endpoint,
+            endpoint: &self.route.endpoint,
             failure,
             body,
         };
@@ -107,22 +102,43 @@ impl TurnRun<'_> {
     }
 
     fn encode(&mut self) -> Bytes {
-        let model = &self.setup.model;
-        let body = self.state.encoded.encode(&ProviderRequest {
+        let model = &*self.route.model;
+        let request = ProviderRequest {
             issuer: &model.issuer,
             conversation: self.state.log.conversation(),
-            tools: &self.setup.tools.definitions,
+            tools: self.setup.tools.definitions_for(model),
             settings: &self.state.request,
             quirks: &model.quirks,
-        });
+        };
+        let body = match &self.aside {
+            None => self.state.encoded.encode(&request),
+            Some(conversation) => {
+                // The schema is for answers to the person.
+                let settings =
+                    &RequestSettings { output_schema: None, ..self.state.request.clone() };
+                encode_request(&ProviderRequest { conversation, settings, ..request })
+            }
+        };
         self.request_bytes = body.len() as u64;
         body.into()
+    }
+
+    /// Returns the activity that the engine is told while the model is waited for.
+    const fn activity(&self) -> Activity {
+        match self.aside {
+            None => Activity::WaitingForModel,
+            Some(_) => Activity::Compacting,
+        }
     }
 
     /// Sends one request and reads its answer. Everything it learns is in `self`, so that dropping
     /// the future loses nothing.
     async fn attempt(&mut self, body: Bytes, sender: &EventSender) -> Result<(), FailedAttempt> {
         let setup = self.setup;
+        let model = Arc::clone(&self.route.model);
+        if let Some(key) = &self.route.key {
+            setup.host.providers.health().count_request(&model.issuer.provider, key);
+        }
         let begun = Instant::now();
         let no_reply = |cause: Vec<String>| StreamDrop {
             elapsed: begun.elapsed(),
@@ -130,8 +146,8 @@ impl TurnRun<'_> {
             ..StreamDrop::default()
         };
         let dropped = |drop| FailedAttempt { fault: AttemptFault::Dropped, drop: Some(drop) };
-        let sent = setup.client.post(&self.endpoint, body, &*setup.host.clock);
-        let sent = timeout(setup.clocks.first_event, sent);
+        let sent = model.client.post(&self.route.endpoint, body, &*setup.host.clock);
+        let sent = timeout(model.clocks.first_event, sent);
         let (head, bytes) = match self.wait_patiently(sent, sender).await {
             Err(_) => {
                 return Err(dropped(no_reply(vec!["the server did not answer in time".into()])));
@@ -147,8 +163,8 @@ impl TurnRun<'_> {
             Ok(Ok(Reply::Answer(head, bytes))) => (head, bytes),
         };
         let place = self.state.log.conversation().messages.len() as u64;
-        let decoder = AnswerDecoder::new(setup.model.issuer.api, place);
-        let mut reader = AnswerReader::new(bytes, decoder, head, setup.clocks);
+        let decoder = AnswerDecoder::new(model.issuer.api, place);
+        let mut reader = AnswerReader::new(bytes, decoder, head, model.clocks);
         let mut has_spoken = false;
         loop {
             let events = if has_spoken {
@@ -160,6 +176,9 @@ impl TurnRun<'_> {
             let mut out = Vec::new();
             for event in events {
                 self.collector.take(event, &mut out);
+            }
+            if self.aside.is_some() {
+                out.clear();
             }
             self.apply(&out);
             let first_words = !has_spoken && out.iter().any(is_delta);
@@ -189,7 +208,7 @@ impl TurnRun<'_> {
     /// Waits for a server that may read its prompt for minutes, and keeps the engine's clock, which
     /// knows nothing of that, from ringing before ours does.
     async fn wait_patiently<T>(&self, work: impl Future<Output = T>, sender: &EventSender) -> T {
-        if !self.setup.model.provider.is_local() {
+        if !self.route.model.provider.is_local() {
             return work.await;
         }
         let mut work = pin!(work);
@@ -197,7 +216,7 @@ impl TurnRun<'_> {
             tokio::select! {
                 done = &mut work => return done,
                 () = sleep(SIGN_OF_LIFE_INTERVAL) => {
-                    sender.send(vec![AgentEvent::Activity(Activity::WaitingForModel)]).await;
+                    sender.send(vec![AgentEvent::Activity(self.activity())]).await;
                 }
             }
         }
@@ -205,10 +224,10 @@ impl TurnRun<'_> {
 
     async fn report_usage(&mut self, answer: &Answer, link: &EngineLink) {
         if let Some(tokens) = answer.tokens {
-            let notice = self.truncation_notice(tokens);
-            let usage = self.count(tokens);
-            let events = [Some(EventKind::Usage(usage)), notice.map(EventKind::Notice)];
-            link.send(events.into_iter().flatten().map(AgentEvent::Event).collect()).await;
+            let notices = [self.truncation_notice(tokens), self.gauge_context(tokens)];
+            let notices = notices.into_iter().flatten().map(EventKind::Notice);
+            let events = std::iter::once(EventKind::Usage(self.count(tokens))).chain(notices);
+            link.send(events.map(AgentEvent::Event).collect()).await;
         }
     }
 
@@ -216,7 +235,7 @@ impl TurnRun<'_> {
     /// conversation that is too long, and do not say so.
     fn truncation_notice(&mut self, tokens: ReportedTokens) -> Option<Notice> {
         let sent = self.request_bytes / BYTES_PER_TOKEN;
-        let is_cut = self.setup.model.provider.is_local() && tokens.prompt() * 2 < sent;
+        let is_cut = self.route.model.provider.is_local() && tokens.prompt() * 2 < sent;
         // Images are many bytes and few tokens.
         if !is_cut
             || self.state.log.has_images()
@@ -241,16 +260,23 @@ impl TurnRun<'_> {
         link: &mut EngineLink,
     ) -> Result<(), TurnStop> {
         let FailedAttempt { fault, drop } = failed;
-        let has_shown_text = self.collector.has_shown_text();
+        let has_shown_text = self.aside.is_none() && self.collector.has_shown_text();
         let mut out = Vec::new();
         self.collector.complete_open_blocks(&mut out);
+        if self.aside.is_some() {
+            out.clear();
+        }
         self.apply(&out);
         let mut answer = self.collector.finish();
         let error = match &fault {
             AttemptFault::Error(error) => Some(error),
             AttemptFault::Dropped | AttemptFault::Certificate => None,
         };
-        let step = retry.next_step(&fault, has_shown_text, self.random());
+        let found = link.run(self.find_detours(&fault)).await?;
+        let context =
+            AttemptContext { has_shown_text, random: self.random(), detours: found.summary() };
+        let step = retry.next_step(&fault, &context);
+        self.record_departure(&fault, &step);
         let next = match &step {
             RetryStep::Again { after, .. } | RetryStep::Continue { after } => Some(*after),
             _ => None,
@@ -266,41 +292,53 @@ impl TurnRun<'_> {
         link.send(std::mem::take(&mut out)).await;
         self.report_usage(&answer, link).await;
         if self.state.log.has_loose_blocks() {
-            // What was shown belongs to the conversation, also if nothing follows it; thoughts do not.
+            // Text that people have seen belongs to the conversation, also if nothing follows it; thoughts do not.
             answer.keep_text();
             let parts = answer.recorded_parts(Vec::new());
-            self.record(answer_event(&self.setup.model.issuer, &parts), &mut out);
+            self.record(answer_event(&self.route.model.issuer, &parts), &mut out);
             self.text.push_str(&answer.text);
             link.send(out).await;
         }
         match step {
-            RetryStep::Again { after, .. } => wait(after, link).await?,
+            RetryStep::Again { after, .. } => self.wait(after, link).await?,
             RetryStep::Continue { after } => {
-                wait(after, link).await?;
+                self.wait(after, link).await?;
                 self.say(CONTINUE_NOTE, link).await;
+            }
+            RetryStep::RenewKey => self.take_renewed_key(found)?,
+            RetryStep::NextKey { after } => {
+                if !after.is_zero() {
+                    self.wait(after, link).await?;
+                }
+                let reason = error.map(|error| Arc::clone(&error.message)).unwrap_or_default();
+                self.rotate_key(found, &reason, link).await?;
+                self.ask_for_the_rest(has_shown_text, link).await;
+            }
+            RetryStep::FallBack(failure) => {
+                retry.begin_with_other_model();
+                self.fall_back(found, with_cause(failure, drop.as_ref(), error), link).await?;
+                self.ask_for_the_rest(has_shown_text, link).await;
             }
             RetryStep::Without(part) => {
                 let request = &mut self.state.request;
                 match part {
                     RefusedPart::Reasoning => request.without_reasoning = true,
-                    RefusedPart::Images => request.without_images = true,
+                    RefusedPart::Images => self.leave_out_images(error, link).await,
                     RefusedPart::SchemaKeywords => request.plain_schemas = true,
                 }
             }
+            RetryStep::ShrinkImages => self.lower_image_limit(link).await,
             RetryStep::LowerOutput { tokens } => {
                 self.state.request.max_output_tokens = Some(tokens);
             }
             RetryStep::Shorten { window } => {
                 if let Some(window) = window {
-                    self.setup.model.learn_window(&self.setup.host, window);
+                    self.route.model.learn_window(&self.setup.host, window);
                 }
-                return Err(overflow(error, window).into());
+                return Err(TurnStop::Overflow(overflow(error, window)));
             }
             RetryStep::GiveUp(failure) => {
-                let failure = match drop {
-                    Some(drop) if error.is_none() => unreachable(failure, &drop),
-                    _ => failure,
-                };
+                let failure = with_cause(failure, drop.as_ref(), error);
                 let is_unknown = error.is_some_and(|error| error.class == ErrorClass::NotFound);
                 return Err(if is_unknown {
                     TurnStop::UnknownModel(failure)
@@ -312,6 +350,20 @@ impl TurnRun<'_> {
         Ok(())
     }
 
+    /// Has the model that is asked now continue the text that was shown.
+    async fn ask_for_the_rest(&mut self, has_shown_text: bool, link: &EngineLink) {
+        if has_shown_text {
+            self.say(CONTINUE_NOTE, link).await;
+        }
+    }
+
+    async fn wait(&self, after: Duration, link: &mut EngineLink) -> Result<(), TurnStop> {
+        if self.aside.is_none() {
+            link.send(vec![AgentEvent::Activity(Activity::Retrying)]).await;
+        }
+        Ok(link.sleep(after).await?)
+    }
+
     /// Returns a number between 0 and 1 that differs from process to process.
     fn random(&self) -> f64 {
         let [.., high, low] = *self.setup.host.clock.fresh_uuid().as_bytes();
@@ -319,13 +371,13 @@ impl TurnRun<'_> {
     }
 }
 
-async fn wait(after: Duration, link: &mut EngineLink) -> Result<(), TurnStop> {
-    link.send(vec![AgentEvent::Activity(Activity::Retrying)]).await;
-    Ok(link.sleep(after).await?)
-}
-
-/// Adds to a failure why there was no whole answer.
-fn unreachable(failure: Failure, drop: &StreamDrop) -> Failure {
+/// Adds to a failure why there was no whole answer, unless the provider has said what is wrong.
+fn with_cause(
+    failure: Failure,
+    drop: Option<&StreamDrop>,
+    error: Option<&ProviderError>,
+) -> Failure {
+    let (Some(drop), None) = (drop, error) else { return failure };
     let message = format!("{}: {}", failure.message, drop.cause.join(": "));
     let hint = failure.hint.unwrap_or_else(|| {
         "`angelia providers check` tells whether the provider can be reached".into()
@@ -338,6 +390,7 @@ pub(super) fn overflow(error: Option<&ProviderError>, window: Option<u64>) -> Fa
     let size = window.map(|tokens| format!(" of {tokens} tokens")).unwrap_or_default();
     let words = error.map(|error| format!(": {}", error.message)).unwrap_or_default();
     let message = format!("the conversation does not fit the model's context window{size}{words}");
-    Failure::new(FailureKind::Invalid, message)
-        .with_hint("begin a new session, or take a model with a larger window")
+    Failure::new(FailureKind::Invalid, message).with_hint(
+        "shorten it by `/compact`, begin a new session, or take a model with a larger window",
+    )
 }

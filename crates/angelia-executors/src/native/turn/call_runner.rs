@@ -30,14 +30,15 @@ use crate::native::{
     record::{answer_event, result_events},
     tools::{
         CallError, CallIo, CallOutput, CallPlan, CallScope, PreparedCall, PreparedTool, ask_user,
-        plan_waves, todo,
+        memory, plan_waves, skill, todo,
     },
 };
 
-/// How long an interrupt waits for tools that are being ended.
+/// The time that an interrupt waits for tools that are being ended.
 const TOOL_STOP_LIMIT: Duration = Duration::from_secs(2);
 
 const OUT_OF_STEPS: &str = "not run: the number of steps is used up; answer without tools";
+const NOT_IN_A_REVIEW: &str = "not allowed in a review: only `memory` and `skill` can be used";
 const NO_CALLS: &str = "not run: no tool may be called now; answer without tools";
 
 /// A call that is ready to be decided.
@@ -88,7 +89,7 @@ impl ReadyCall {
     }
 }
 
-/// What is left to do for a call that is allowed.
+/// The step that remains for a call that is allowed.
 enum CallStep {
     Run(Box<dyn PreparedCall>),
     /// The caller runs it.
@@ -142,7 +143,7 @@ impl TurnRun<'_> {
         }
         let recorded: Vec<ModelCall> = calls.iter().map(|one| one.call.clone()).collect();
         let parts = answer.recorded_parts(recorded);
-        self.record(answer_event(&self.setup.model.issuer, &parts), &mut out);
+        self.record(answer_event(&self.route.model.issuer, &parts), &mut out);
         link.send(out).await;
         calls
     }
@@ -165,6 +166,9 @@ impl TurnRun<'_> {
         }
         if is_last {
             return ReadyCall::Refused(OUT_OF_STEPS.to_owned());
+        }
+        if self.setup.is_review && ![memory::NAME, skill::NAME].contains(&&*call.name) {
+            return ReadyCall::Refused(NOT_IN_A_REVIEW.to_owned());
         }
         if self.state.request.tool_choice == ToolChoice::None {
             return ReadyCall::Refused(NO_CALLS.to_owned());
@@ -201,6 +205,10 @@ impl TurnRun<'_> {
             self.record_output(&understood.call, &output, &mut out);
         }
         self.tell_notices(&mut out);
+        let handed_on = self.setup.tools.take_delegated_cost();
+        if handed_on > 0.0 {
+            out.push(AgentEvent::HandedOnCost(handed_on));
+        }
         link.send(out).await;
         Ok(())
     }
@@ -258,7 +266,7 @@ impl TurnRun<'_> {
             Err(error) => return Ok(CallStep::Done(CallOutput::failure(error.to_string()))),
         };
         let plan = prepared.plan();
-        let stage = if is_reading_inside(plan, &self.setup.cwd) {
+        let stage = if plan.is_own_record || is_reading_inside(plan, &self.setup.cwd) {
             ApprovalStage::Report
         } else {
             ApprovalStage::Request
@@ -371,8 +379,8 @@ impl TurnRun<'_> {
         Ok(outputs)
     }
 
-    /// Masks the keys that we know. What only looks like a secret stays: the model may have to write
-    /// it back.
+    /// Masks the keys that we know. A text that only looks like a secret stays: the model may have to
+    /// write it back.
     fn without_secrets(&self, part: &Content) -> Content {
         match part {
             Content::Text(text) => match self.setup.host.redactor.mask_known(text) {

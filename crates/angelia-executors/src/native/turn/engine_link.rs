@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interrupted;
 
-/// What the engine says about a call.
+/// The engine's decision about a call.
 #[derive(Clone, Debug)]
 pub(super) enum CallDecision {
     /// No rule objects to a call that was only reported.

@@ -8,9 +8,12 @@
 //! ```
 //!
 //! - [`engine_link`]: events to the engine; decisions, results and steering from it.
-//! - [`answer_request`]: asks for one answer, with its retries.
+//! - [`answer_request`]: asks for one answer, with its retries; [`detour`]: with another key or model.
 //! - [`answer_collector`]: the events of an answer.
 //! - [`understood_call`]: a tool call, repaired and checked.
+//! - [`images`]: images that a provider refuses.
+//! - [`compaction`]: has the conversation summarised when it gets too long.
+//! - [`compaction_notice`]: the notices about that.
 //! - [`call_runner`]: decides and runs the calls of an answer.
 //! - [`repeat_guard`]: calls that run in circles.
 //! - [`drop_notice`]: the notices about requests that failed.
@@ -18,17 +21,24 @@
 mod answer_collector;
 mod answer_request;
 mod call_runner;
+mod compaction;
+mod compaction_notice;
+mod detour;
 mod drop_notice;
 mod engine_link;
+mod images;
 mod repeat_guard;
 mod understood_call;
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use angelia_core::{
     model::{
         Content, ContextWindow, EventKind, Failure, FailureKind, Notice, NoticeLevel, ToolChoice,
-        ToolId, Turn, TurnId, TurnStatus, Usage,
+        ToolId, Turn, TurnId, TurnStatus, TurnTask, Usage,
     },
     ports::{AgentEvent, AgentOutcome, TurnIo},
 };
@@ -42,15 +52,18 @@ use self::{
 use super::{
     agent::LoopSetup,
     arguments::find_tool,
-    client::Endpoint,
+    compaction::{attempts::CompactionAttempts, gauge::ContextGauge},
     ending::{AnswerEnd, is_finished},
     instructions::Instructions,
-    provider::{EncodedHistory, ReportedTokens, RequestSettings, StopReason},
+    model_chain::Route,
+    prompt_notes::PromptNotes,
+    provider::{Conversation, EncodedHistory, ReportedTokens, RequestSettings, StopReason},
+    providers::KeySource,
     record::{ConversationLog, answer_event, result_events, user_event},
     text_calls::find_calls,
 };
 
-/// How often a cut answer is continued, and how often an empty one is asked for again.
+/// The number of times that a cut answer is continued, and that an empty one is asked for again.
 const MAX_CONTINUATIONS: u32 = 3;
 const MAX_EMPTY_ANSWERS: u32 = 2;
 
@@ -72,6 +85,8 @@ enum TurnStop {
     Failed(Failure),
     /// The provider has no such model.
     UnknownModel(Failure),
+    /// The conversation is too long for the model.
+    Overflow(Failure),
 }
 
 impl From<Interrupted> for TurnStop {
@@ -86,7 +101,7 @@ impl From<Failure> for TurnStop {
     }
 }
 
-/// What the turns of an agent share.
+/// The state that the turns of an agent share.
 #[derive(Debug, Default)]
 pub(super) struct LoopState {
     pub(super) log: ConversationLog,
@@ -94,10 +109,39 @@ pub(super) struct LoopState {
     pub(super) encoded: EncodedHistory,
     /// With what the provider has refused so far.
     pub(super) request: RequestSettings,
+    /// The same for the other models that were asked, by their places in the chain.
+    pub(super) requests: HashMap<usize, RequestSettings>,
+    /// The place of the model that was asked last.
+    pub(super) place: usize,
     /// Ids of calls in the conversation; some servers use an id twice.
     pub(super) call_ids: HashSet<Arc<str>>,
     /// `None`: the project is not trusted.
     pub(super) instructions: Option<Instructions>,
+    /// The list of skills and the notes that the prompt has now.
+    pub(super) notes: PromptNotes,
+    /// Records these notes; `None` once they are recorded.
+    pub(super) notes_event: Option<EventKind>,
+    /// Measures how much of the window the conversation takes.
+    pub(super) gauge: ContextGauge,
+    /// The hash of what precedes the conversation in requests to the session's own model; `None` until it is
+    /// needed, and after the notes have changed.
+    pub(super) own_prefix_sha256: Option<Arc<str>>,
+    pub(super) compactions: CompactionAttempts,
+}
+
+impl LoopState {
+    /// Takes the settings of the model that is asked from now on: what a model has refused is
+    /// remembered for it alone.
+    fn take_request_of(&mut self, route: &Route) {
+        if self.place == route.place {
+            return;
+        }
+        let saved = self.requests.remove(&route.place);
+        let mut next = saved.unwrap_or_else(|| route.model.request.clone());
+        next.tool_choice.clone_from(&self.request.tool_choice);
+        let last = std::mem::replace(&mut self.request, next);
+        self.requests.insert(self.place, last);
+    }
 }
 
 /// A running turn.
@@ -105,10 +149,19 @@ struct TurnRun<'a> {
     turn: TurnId,
     setup: &'a LoopSetup,
     state: &'a mut LoopState,
-    endpoint: Endpoint,
+    /// The model that is asked, with its key.
+    route: Route,
+    /// The places of the models that this turn has asked.
+    tried_models: Vec<usize>,
+    /// The sources of keys that were made again for this answer.
+    renewed_keys: Vec<KeySource>,
+    /// The failure of the first model that was asked for this answer.
+    first_failure: Option<Failure>,
     collector: AnswerCollector,
     guard: RepeatGuard,
     usage: Usage,
+    /// A model without a price was asked.
+    is_cost_unknown: bool,
     /// Calls that viewers see as running.
     open_calls: Vec<ToolId>,
     /// The answer since the last tool.
@@ -116,43 +169,59 @@ struct TurnRun<'a> {
     /// The size of the last request.
     request_bytes: u64,
     told_truncation: bool,
+    /// A conversation that the model is asked about besides the turn: nothing of its answer is shown.
+    aside: Option<Conversation>,
 }
 
-/// Runs a turn to its end. `is_continued`: the conversation has the beginning of the turn.
+/// Runs a turn to its end. `obstacle`: why an earlier model than that of the route is not asked.
+/// `is_continued`: the conversation has the beginning of the turn.
 pub(super) async fn run_turn(
     setup: &LoopSetup,
     state: &mut LoopState,
-    endpoint: Endpoint,
+    (route, obstacle): (Route, Option<Arc<str>>),
     (turn, is_continued): (&Turn, bool),
     io: TurnIo,
 ) -> AgentOutcome {
     let mut link = EngineLink::new(io);
+    state.take_request_of(&route);
+    let prefix_sha256 = Some(setup.prefix_of(&route, state));
     let mut run = TurnRun {
         turn: turn.id,
         setup,
         state,
-        endpoint,
+        tried_models: vec![route.place],
+        renewed_keys: Vec::new(),
+        first_failure: None,
+        is_cost_unknown: false,
         collector: AnswerCollector::default(),
         guard: RepeatGuard::default(),
-        usage: Usage {
-            lane: Some(setup.model.provider.lane().into()),
-            prefix_sha256: Some(Arc::clone(&setup.prefix_sha256)),
-            ..Usage::default()
-        },
+        usage: Usage { lane: Some(route.lane().into()), prefix_sha256, ..Usage::default() },
         open_calls: Vec::new(),
         text: String::new(),
         request_bytes: 0,
         told_truncation: false,
+        aside: None,
+        route,
     };
     run.begin(turn, is_continued, &link).await;
-    let end = run.until_answered(&mut link).await;
+    run.tell_change(obstacle.as_deref(), &link).await;
+    let end = match turn.options.task {
+        TurnTask::Answer => run.until_answered(&mut link).await,
+        TurnTask::Compact => run.compact_on_demand(&mut link).await,
+    };
     run.finish(end, &mut link).await
 }
 
 impl TurnRun<'_> {
     async fn begin(&mut self, turn: &Turn, is_continued: bool, link: &EngineLink) {
         self.state.request.tool_choice.clone_from(&turn.options.tool_choice);
-        let mut out = vec![AgentEvent::Event(EventKind::Started(self.setup.start.clone()))];
+        self.setup.tools.hear_turn(turn.options.is_owners());
+        let mut start = self.setup.start.clone();
+        if self.route.place > 0 {
+            start.model = Some(self.setup.chain.name(self.route.place).into());
+        }
+        let mut out = vec![AgentEvent::Event(EventKind::Started(start))];
+        out.extend(self.state.notes_event.take().map(AgentEvent::Event));
         if is_continued {
             // The record has one input for the turn, and this is a further one.
             self.record(user_event(&turn.input), &mut out);
@@ -163,7 +232,7 @@ impl TurnRun<'_> {
         link.send(out).await;
     }
 
-    /// Adds what there is to tell about the MCP servers.
+    /// Adds what there is to tell about the MCP servers and the memory.
     fn tell_notices(&self, out: &mut Vec<AgentEvent>) {
         let notices = self.setup.tools.take_notices().into_iter();
         out.extend(notices.map(|notice| AgentEvent::Event(EventKind::Notice(notice))));
@@ -178,7 +247,7 @@ impl TurnRun<'_> {
                 self.say(LAST_ANSWER_NOTE, link).await;
             }
             requests += 1;
-            let mut answer = self.ask(link).await?;
+            let mut answer = self.ask_within_window(link).await?;
             self.read_text_calls(&mut answer);
             if answer.stop == Some(StopReason::Refused) {
                 self.record_answer(&answer, link).await;
@@ -203,7 +272,7 @@ impl TurnRun<'_> {
                 return Ok(self.outcome(TurnStatus::Partial, ITERATIONS_REASON));
             }
             if answer.stop == Some(StopReason::WindowExceeded) {
-                return Err(overflow(None, None).into());
+                self.compact_or_fail(overflow(None, None), link).await?;
             }
             if self.steer(link).await {
                 self.text.clear();
@@ -234,7 +303,7 @@ impl TurnRun<'_> {
 
     /// Reads the calls in the text of an answer, from a server that is known for them.
     fn read_text_calls(&self, answer: &mut Answer) {
-        if !self.setup.model.quirks.text_tools || answer.calls().next().is_some() {
+        if !self.route.model.quirks.text_tools || answer.calls().next().is_some() {
             return;
         }
         let known = self.setup.tools.names();
@@ -281,7 +350,9 @@ impl TurnRun<'_> {
             Ok(outcome) => outcome,
             Err(TurnStop::Interrupted) => AgentOutcome::interrupted("interrupted"),
             Err(TurnStop::Denied) => AgentOutcome::interrupted("a call was denied"),
-            Err(TurnStop::Failed(failure)) => AgentOutcome::failed(failure),
+            Err(TurnStop::Failed(failure) | TurnStop::Overflow(failure)) => {
+                AgentOutcome::failed(failure)
+            }
             Err(TurnStop::UnknownModel(failure)) => AgentOutcome::unknown_model(failure),
         }
     }
@@ -293,7 +364,7 @@ impl TurnRun<'_> {
             stop,
             output_tokens: answer.tokens.map(|tokens| tokens.output),
             max_output_tokens: self.state.request.max_output_tokens,
-            stop_unreliable: self.setup.model.quirks.stop_unreliable,
+            stop_unreliable: self.route.model.quirks.stop_unreliable,
         })
     }
 
@@ -321,7 +392,7 @@ impl TurnRun<'_> {
     async fn record_answer(&mut self, answer: &Answer, link: &EngineLink) {
         let parts = answer.recorded_parts(Vec::new());
         let mut out = Vec::new();
-        self.record(answer_event(&self.setup.model.issuer, &parts), &mut out);
+        self.record(answer_event(&self.route.model.issuer, &parts), &mut out);
         link.send(out).await;
     }
 
@@ -342,18 +413,23 @@ impl TurnRun<'_> {
 
     /// Counts the tokens of an answer, and returns the usage of the turn so far.
     fn count(&mut self, tokens: ReportedTokens) -> Usage {
-        let more = Usage {
+        let model = &self.route.model;
+        let mut more = Usage {
             input_tokens: tokens.input,
             output_tokens: tokens.output,
             cache_read_tokens: tokens.cache_read,
             cache_write_tokens: tokens.cache_write,
-            context: self.setup.model.limits.context.and_then(|size| {
+            context: model.limits.context.and_then(|size| {
                 ContextWindow::from_reported(tokens.prompt() + tokens.output, size)
             }),
             ..Usage::default()
         };
+        more.cost_usd = model.price.map(|price| price.cost_usd(&more));
+        self.is_cost_unknown |= more.cost_usd.is_none();
         self.usage = self.usage.plus(&more);
-        self.usage.cost_usd = self.setup.model.price.map(|price| price.cost_usd(&self.usage));
+        if self.is_cost_unknown {
+            self.usage.cost_usd = None;
+        }
         self.usage.clone()
     }
 }

@@ -25,10 +25,11 @@ use super::{
 /// The interval for polling whether a process has exited. (Waiting on the pidfd needs unsafe code.)
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How often, and at which interval, to read the environment of a process that is executing `exec`.
+/// The number of reads of the environment of a process that is executing `exec`, and the pause
+/// between them.
 const MAX_EXEC_READS: usize = 50;
 const EXEC_READ_DELAY: Duration = Duration::from_micros(100);
-/// How often an environment must be read as empty, after the first time, before it counts as empty.
+/// The number of further empty reads after which an environment counts as empty.
 const MAX_EMPTY_READS: usize = 3;
 
 /// Environments are shorter: the kernel's limit for arguments and environment is 6 MiB.
@@ -183,7 +184,7 @@ struct ProcStat {
     environment: EnvironmentState,
 }
 
-/// Why reading the environment of a process returned no bytes.
+/// The state of a process whose environment was read as empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EnvironmentState {
     /// A kernel thread or a zombie.

@@ -16,7 +16,7 @@ use super::{CheckResult, CheckedAgent};
 pub struct Check {
     /// The name in JSON and in recordings.
     pub id: &'static str,
-    /// What the agent should do, for the report.
+    /// The expected behaviour of the agent, for the report.
     pub title: &'static str,
     pub run: for<'a> fn(&'a dyn CheckedAgent) -> BoxFuture<'a, CheckResult>,
 }

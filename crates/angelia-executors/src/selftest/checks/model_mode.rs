@@ -73,7 +73,8 @@ pub(super) async fn is_sealed(agent: &dyn CheckedAgent) -> CheckResult {
         None => {}
         Some(Err(error)) => return Err(Defect::new(format!("cannot write a file: {error}"))),
         Some(Ok(())) => {
-            // Shows that the mark would be seen: the agent reads this file where it may.
+            // Proves that the mark would be seen, because the agent reads this file outside model
+            // mode.
             let mut session = CheckedSession::open(agent, &agent.spec()).await?;
             session.prompt(agent.say_prompt("a word")).await?.completed_answer()?;
             session.close().await?;

@@ -281,7 +281,7 @@ impl BusConnection {
     }
 }
 
-/// Returns who uses a connection; `None` for an agent whose session is not known.
+/// Returns the claimant behind a connection; `None` for an agent whose session is not known.
 async fn find_claimant(peer: &Peer, agents: &dyn AgentSessions) -> Option<Claimant> {
     match peer.caller().await {
         LocalCaller::Owner => Some(Claimant::Owner),

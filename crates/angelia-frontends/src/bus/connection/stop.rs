@@ -1,17 +1,18 @@
-//! The end of a connection when the bus stops. Everything that the client has written is still read,
-//! published and answered: clients of hermes-bus wait for no answer, and count what they could write
-//! as sent.
+//! The end of a connection when the bus stops. Everything that the client has written is still
+//! read, published and answered: clients of hermes-bus wait for no answer, and count a message as
+//! sent once it is written.
 
 use rustix::net::{Shutdown, shutdown};
 use tokio::time::{Duration, Instant};
 
 use super::{BusConnection, CloseReason, ConnectionPhase};
 
-/// How long a receiver may take to acknowledge what it was sent. It gets what it does not
+/// The time that a receiver has to acknowledge its messages. It gets those that it does not
 /// acknowledge again.
 const ACK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a connection may take to end; a client that does not read its answers takes longer.
+/// The time that a connection has to end; without it, a client that does not read its answers would
+/// take longer.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl BusConnection {
@@ -34,8 +35,8 @@ impl BusConnection {
         }
     }
 
-    /// Makes the client's next write fail. What it wrote before can still be read; the end of the
-    /// stream follows it.
+    /// Makes the client's next write fail. Data that it wrote before can still be read; the end of
+    /// the stream follows it.
     fn end_input(&self) {
         if let Err(error) = shutdown(&self.stream, Shutdown::Read) {
             // The client has disconnected, which reading reports too.

@@ -7,12 +7,17 @@ use angelia_core::ports::{
     BoxFuture, Channel, ChannelCapabilities, Clock, OutgoingMessage, SendError, SendErrorKind,
     SentMessage,
 };
-use reqwest::{Client, Response, StatusCode, Url, header, redirect};
+use reqwest::{Client, Response, StatusCode, Url, header};
 use serde::Serialize;
 
-use super::sign::signature;
+use super::{
+    super::platform_http::{
+        AddressProblem, build_client, classify_transport_error, parse_address, retry_after,
+    },
+    sign::signature,
+};
 
-const PLATFORM: &str = "webhook";
+pub const PLATFORM: &str = "webhook";
 
 /// The time limit of the whole request, including its response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -27,16 +32,10 @@ pub struct Webhook {
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    #[error("`{0}` is not an http or https address")]
-    Url(String),
-    #[error(
-        "{0} would send texts over the network unencrypted; use https (http only for this machine)"
-    )]
-    Unencrypted(Url),
+    #[error(transparent)]
+    Address(#[from] AddressProblem),
     #[error("a webhook needs a secret to sign with")]
     NoSecret,
-    #[error("cannot make HTTP requests: {0}")]
-    Client(#[from] reqwest::Error),
 }
 
 #[derive(Serialize)]
@@ -57,24 +56,11 @@ struct WebhookButton<'a> {
 
 impl Webhook {
     pub fn new(url: &str, secret: &str, clock: Arc<dyn Clock>) -> Result<Self, WebhookError> {
-        let parsed: Url = url.parse().map_err(|_| WebhookError::Url(url.to_owned()))?;
+        let parsed = parse_address(url)?;
         if secret.is_empty() {
             return Err(WebhookError::NoSecret);
         }
-        match parsed.scheme() {
-            "https" => {}
-            "http" if is_loopback(&parsed) => {}
-            "http" => return Err(WebhookError::Unencrypted(parsed)),
-            _ => return Err(WebhookError::Url(url.to_owned())),
-        }
-        // An error means that this process has installed a provider already, which is as good.
-        let _chosen = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .timeout(REQUEST_TIMEOUT)
-            // The signed text is for this URL only, so redirects are not followed.
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .build()?;
+        let client = build_client(REQUEST_TIMEOUT)?;
         Ok(Self { client, url: parsed, secret: secret.into(), clock })
     }
 
@@ -106,7 +92,7 @@ impl Webhook {
             .await;
         match response {
             Ok(response) => classify_response(&response),
-            Err(error) => Err(classify_transport_error(&error)),
+            Err(error) => Err(classify_transport_error("the webhook", &error)),
         }
     }
 }
@@ -142,30 +128,8 @@ fn classify_response(response: &Response) -> Result<SentMessage, SendError> {
         _ => SendErrorKind::Refused,
     };
     let mut error = SendError::new(kind, format!("the webhook answered {status}"));
-    let seconds = response.headers().get(header::RETRY_AFTER);
-    let seconds = seconds.and_then(|text| text.to_str().ok()?.trim().parse().ok());
-    error.retry_after = seconds.map(Duration::from_secs);
+    error.retry_after = retry_after(response);
     Err(error)
-}
-
-/// Classifies a transport error. The message leaves out the URL, which may contain a token.
-fn classify_transport_error(error: &reqwest::Error) -> SendError {
-    if error.is_connect() {
-        return SendError::new(SendErrorKind::NotSent, "the webhook cannot be reached");
-    }
-    let message = if error.is_timeout() {
-        "the webhook did not answer in time"
-    } else {
-        "the connection to the webhook was cut"
-    };
-    SendError::new(SendErrorKind::Unknown, message)
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let address: Option<std::net::IpAddr> = bare.parse().ok();
-    bare == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
 impl fmt::Debug for Webhook {

@@ -12,5 +12,5 @@
 mod adapter;
 mod sign;
 
-pub use adapter::{Webhook, WebhookError};
+pub use adapter::{PLATFORM, Webhook, WebhookError};
 pub use sign::{hmac_sha256, signature};

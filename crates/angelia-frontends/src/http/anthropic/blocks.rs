@@ -1,5 +1,5 @@
 //! Decodes the content of messages: a string, or blocks. Blocks without a counterpart become marked
-//! text. Only an image that is stored elsewhere is refused, because nothing could stand for it.
+//! text. Only an image at an external address is refused, because nothing could replace it.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -238,8 +238,8 @@ impl MediaSource<'_> {
     }
 }
 
-/// Decodes a document. Files and pages that we cannot read are named, so that the model can say
-/// what it was not contents.
+/// Decodes a document. Files and pages that we cannot read are named, so that the model can tell
+/// which content it did not get.
 fn document(raw: &RawValue) -> Vec<Content> {
     #[derive(Deserialize)]
     struct Document<'a> {

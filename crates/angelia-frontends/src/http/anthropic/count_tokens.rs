@@ -1,5 +1,5 @@
-//! `POST /v1/messages/count_tokens`: our own estimate, marked as one. Only the vendor could count,
-//! and asking it costs the owner's quota.
+//! `POST /v1/messages/count_tokens`: our own estimate, marked as one. Only the vendor could count
+//! exactly, and asking it costs the owner's quota.
 
 use angelia_core::model::{Content, MessagePart};
 

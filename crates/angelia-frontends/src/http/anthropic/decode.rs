@@ -139,7 +139,7 @@ fn check_results_have_calls(messages: &[HistoryMessage]) -> Result<(), InvalidRe
 }
 
 /// Refuses a request with nothing to answer. A caller that sends our own answer as the last message
-/// wants it continued: that is how it goes on after `pause_turn`.
+/// wants it continued, as after `pause_turn`.
 fn check_answerable(messages: &[HistoryMessage]) -> Result<(), InvalidRequest> {
     match messages.last() {
         Some(last) if last.role == Role::Assistant => Ok(()),

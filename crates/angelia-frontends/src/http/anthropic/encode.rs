@@ -241,7 +241,7 @@ fn message_id(header: &AnswerHeader) -> String {
 
 fn stop_info(stop: &StopReason) -> wire::StopInfo {
     let reason = match stop {
-        // The text already says what went wrong. An error here would make clients run the request
+        // The text already reports the failure. An error here would make clients run the request
         // again.
         StopReason::EndTurn | StopReason::Failed(_) | StopReason::Interrupted => "end_turn",
         StopReason::Calls => "tool_use",
@@ -268,7 +268,7 @@ fn usage(usage: &Usage) -> wire::MessagesUsage {
     }
 }
 
-/// Replaces a non-object with `{}`: clients expect an object, whatever the model wrote.
+/// Replaces a non-object with `{}`, because clients expect an object.
 fn object_or_empty(input: &RawValue) -> &RawValue {
     if dialect::json::is_object(input) { input } else { empty_object() }
 }

@@ -1,4 +1,4 @@
-//! The caller's tools, and which of them the model may or must call.
+//! The caller's tools, and the choice which of them the model may or must call.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::{
     super::{
-        ApiState, ConnectionSource, ErrorKind, HttpError,
+        ApiState, ConnectionSource, ErrorKind, HttpError, Principal,
         body::{JsonBody, QueryParams},
         openapi::shapes,
         resources::{ApprovalResource, ResourceList},
@@ -140,10 +140,12 @@ pub(super) async fn decide(
     State(state): SharedState,
     PathId(id): PathId<ApprovalId>,
     Extension(source): Extension<ConnectionSource>,
+    Extension(principal): Extension<Principal>,
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<Json<DecisionReceipt>, HttpError> {
     let verdict = body.verdict.as_str();
-    match state.engine.decide(id, body.into()).await {
+    let decision = Decision { by: principal.decider(), ..body.into() };
+    match state.engine.decide(id, decision).await {
         Ok(()) => {
             let actor = source.audit_actor().await;
             let subject = format!("approval {id}: {verdict}");

@@ -51,7 +51,7 @@ impl fmt::Debug for BusApi {
     }
 }
 
-fn require_bus(state: &ApiState) -> Result<&BusApi, HttpError> {
+pub(super) fn require_bus(state: &ApiState) -> Result<&BusApi, HttpError> {
     state.bus.as_ref().ok_or_else(|| {
         let kind = ErrorKind::Failed(FailureKind::Unavailable);
         HttpError::new(kind, "this daemon has no bus").with_hint("`angelia bus status` shows why")
@@ -167,7 +167,7 @@ fn refusal_error(refusal: &PublishError) -> HttpError {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::http) struct BusEndpoint {
     /// Its name.
-    id: String,
+    pub(in crate::http) id: String,
     listening: bool,
     session_id: Option<String>,
     queued: usize,
@@ -176,8 +176,11 @@ pub(in crate::http) struct BusEndpoint {
 pub(super) async fn endpoints(
     State(state): SharedState,
 ) -> Result<Json<ResourceList<BusEndpoint>>, HttpError> {
-    let listed = require_bus(&state)?.bus.endpoints();
-    Ok(Json(ResourceList::whole(listed.into_iter().map(Into::into).collect())))
+    Ok(Json(ResourceList::whole(list_endpoints(require_bus(&state)?))))
+}
+
+pub(super) fn list_endpoints(api: &BusApi) -> Vec<BusEndpoint> {
+    api.bus.endpoints().into_iter().map(Into::into).collect()
 }
 
 impl From<EndpointState> for BusEndpoint {

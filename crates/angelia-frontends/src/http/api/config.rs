@@ -7,7 +7,11 @@ use super::super::{ConfigReload, ConfigResource, ConnectionSource, HttpError, st
 
 pub(super) async fn show(State(state): SharedState) -> Json<ConfigResource> {
     let config = &state.config;
-    Json(ConfigResource { state: config.state(), settings: config.settings() })
+    Json(ConfigResource {
+        state: config.state(),
+        settings: config.settings(),
+        origins: config.origins(),
+    })
 }
 
 pub(super) async fn reload(

@@ -1,15 +1,21 @@
 //! `/api`: sessions, turns, approvals, the audit, the configuration, schedules, the bus, status, usage and search,
-//! the profiles and executors of this machine, and the restart of the daemon.
+//! the profiles and executors of this machine, the browsers that are signed in, everything that changes, and the
+//! restart of the daemon.
 
 mod approvals;
 mod audit;
 mod bus;
+mod bus_queues;
+mod changes;
 mod config;
+mod doors;
 mod events;
 mod input;
+mod login;
 mod machine;
 mod paging;
 mod reports;
+pub(super) mod resource_reads;
 mod restart;
 mod schedules;
 mod sessions;
@@ -22,7 +28,7 @@ use axum::{
     Router,
     extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
-    routing::{get, post},
+    routing::{delete, get, post},
 };
 
 pub(crate) use self::sessions::owners_name;
@@ -32,9 +38,10 @@ pub use self::{
     audit::AuditResource,
     bus::BusApi,
     input::TurnInput,
+    login::{LoginBody, LoginCodeResource},
     restart::{RestartBody, RestartProgress, RestartRequest, RestartRequests},
     schedules::{NewScheduleBody, ScheduleChangeBody, find_zone, schedule_audit_subject},
-    sessions::{NewSessionBody, SessionChangeBody},
+    sessions::{CompactionResult, NewSessionBody, SessionChangeBody},
     status::{DaemonInfo, today_begins},
     turns::{IDEMPOTENCY_WINDOW, InterruptBody, REPEAT_HEADER, TurnBody},
 };
@@ -43,14 +50,22 @@ pub(super) use self::{
     approvals::DecisionReceipt,
     audit::AuditParams,
     bus::{BusAccepted, BusEndpoint, BusMessageBody},
+    bus_queues::{DeadParams, MessageResource, QueueParams},
+    doors::{DeliveryParams, DeliveryResource, KeyResource},
     events::EventsQuery,
+    login::{BrowserResource, LoginResource},
     paging::PageQuery,
-    reports::{SearchParams, UsageParams},
+    reports::{ColdParams, ColdStartResource, SearchParams, UsageParams},
 };
 use super::{ApiState, HttpError};
 
 pub(super) fn routes() -> Router<Arc<ApiState>> {
     Router::new()
+        .route("/events", get(changes::events))
+        .route("/login", post(login::sign_in))
+        .route("/login/codes", post(login::make_code))
+        .route("/login/browsers", get(login::browsers))
+        .route("/login/browsers/{browser}", delete(login::revoke))
         .route("/sessions", get(sessions::list).post(sessions::create))
         .route(
             "/sessions/{session}",
@@ -58,6 +73,7 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         )
         .route("/sessions/{session}/turns", post(turns::submit))
         .route("/sessions/{session}/fork", post(sessions::fork))
+        .route("/sessions/{session}/compact", post(sessions::compact))
         .route("/turns", get(turns::list))
         .route("/turns/{turn}", get(turns::show))
         .route("/turns/{turn}/events", get(events::events))
@@ -75,12 +91,19 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
             get(schedules::show).patch(schedules::change).delete(schedules::delete),
         )
         .route("/bus/endpoints", get(bus::endpoints))
-        .route("/bus/messages", post(bus::send))
+        .route("/bus/messages", get(bus_queues::queued).post(bus::send))
+        .route("/bus/dead", get(bus_queues::dead))
+        .route("/bus/dead/{position}", delete(bus_queues::discard))
+        .route("/bus/dead/{position}/resend", post(bus_queues::resend))
         .route("/bus/events", get(bus::events))
         .route("/status", get(status::status))
         .route("/agents", get(status::agents))
         .route("/quotas", get(status::quotas))
         .route("/usage", get(reports::usage))
+        .route("/usage/cold", get(reports::cold_starts))
+        .route("/channels", get(status::list_channels))
+        .route("/keys", get(doors::keys))
+        .route("/deliveries", get(doors::deliveries))
         .route("/search", get(reports::search))
         .route("/profiles", get(machine::profiles))
         .route("/executors", get(machine::executors))

@@ -1,15 +1,18 @@
 //! Paginates lists, newest first. The `next` of a page is the last id on it.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
     model::IdPrefix,
-    ports::{Page, SessionQuery},
+    ports::{Page, SessionFilter, SessionOrder, SessionQuery},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::super::{HttpError, resources::ResourceList};
+use super::{
+    super::{HttpError, resources::ResourceList},
+    reports::parse_time,
+};
 
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
@@ -25,19 +28,30 @@ pub(in crate::http) struct PageQuery {
     cursor: Option<String>,
     /// For turns: only those of this session.
     pub(super) session: Option<String>,
-    /// For turns: only those with one of these statuses, separated by commas.
-    pub(super) status: Option<String>,
-    /// For turns: only those from this time on, as RFC 3339.
+    /// Only turns with one of these statuses, separated by commas, or sessions whose newest turn has
+    /// one.
+    status: Option<String>,
+    /// Only turns from this time on, or sessions that were used since, as RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub(super) since: Option<String>,
+    /// For sessions: only those with these words in the title, the name or the first words.
+    q: Option<String>,
+    /// For sessions: only those of this profile.
+    profile: Option<String>,
+    /// For sessions: only those of this executor.
+    executor: Option<String>,
+    /// For sessions: only those that were begun there: `terminal`, `http`, `key:NAME`, or `key` for
+    /// every key.
+    origin: Option<String>,
     /// For sessions: only the one with this name.
     pub(super) name: Option<String>,
     /// Only records whose id starts with this, at least four digits; pages do not go on.
     prefix: Option<String>,
-    /// For sessions: `used` puts those first that were used last; otherwise the newest are first.
-    #[schemars(extend("enum" = ["created", "used"]))]
+    /// For sessions: `updated`, or `used`, puts those first that were used last; otherwise the newest
+    /// are first.
+    #[schemars(extend("enum" = ["created", "updated", "used"]))]
     sort: Option<String>,
-    /// For sessions sorted by use: only those that work in this directory.
+    /// For sessions: only those that work in this directory.
     cwd: Option<PathBuf>,
     /// For approvals: `1` includes decided ones.
     #[schemars(extend("enum" = ["0", "1", "false", "true"]))]
@@ -58,17 +72,33 @@ impl PageQuery {
         self.prefix.as_deref().map(|text| IdPrefix::parse(text).ok_or_else(wrong)).transpose()
     }
 
+    /// Returns the statuses that are asked for; none if all are.
+    pub(super) fn statuses(&self) -> Vec<Arc<str>> {
+        words(self.status.as_deref(), ',').collect()
+    }
+
     /// Returns the sessions to query.
     pub(super) fn sessions(&self) -> Result<SessionQuery, HttpError> {
         let page = self.page()?;
-        match (self.sort.as_deref(), &self.cwd) {
-            (None | Some("created"), None) => Ok(SessionQuery::ByCreation(page)),
-            (Some("used"), cwd) => Ok(SessionQuery::ByUse { cwd: cwd.clone(), page }),
-            (None | Some("created"), Some(_)) => {
-                Err(HttpError::invalid("cwd: this needs `sort=used`"))
-            }
-            _ => Err(HttpError::invalid("sort: this must be `created` or `used`")),
-        }
+        let order = match self.sort.as_deref() {
+            None | Some("created") => SessionOrder::Created,
+            Some("updated" | "used") => SessionOrder::Used,
+            Some(_) => return Err(HttpError::invalid("sort: this must be `created` or `updated`")),
+        };
+        let text = |field: &Option<String>| field.as_deref().map(Into::into);
+        let filter = SessionFilter {
+            words: words(self.q.as_deref(), ' ').collect(),
+            statuses: self.statuses(),
+            profile: text(&self.profile),
+            executor: text(&self.executor),
+            source: text(&self.origin),
+            since: parse_time("since", self.since.as_deref())?,
+            cwd: self.cwd.clone(),
+        };
+        Ok(match order {
+            SessionOrder::Created if filter.is_empty() => SessionQuery::ByCreation(page),
+            order => SessionQuery::Find { filter, order, page },
+        })
     }
 
     fn limit(&self) -> usize {
@@ -101,4 +131,10 @@ impl PageQuery {
             data: page_records.iter().map(to_resource).collect(),
         }
     }
+}
+
+/// Returns the parts of a text that are not empty.
+fn words(text: Option<&str>, between: char) -> impl Iterator<Item = Arc<str>> {
+    let parts = text.into_iter().flat_map(move |text| text.split(between));
+    parts.map(str::trim).filter(|part| !part.is_empty()).map(Into::into)
 }

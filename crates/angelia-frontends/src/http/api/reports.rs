@@ -1,17 +1,22 @@
-//! `/api/usage` and `/api/search`: questions about the whole record.
+//! `/api/usage`, `/api/usage/cold` and `/api/search`: questions about the whole record.
 
-use angelia_core::model::{SearchQuery, SearchTerms, UsageBucket, UsageGroup, UsageQuery};
+use angelia_core::model::{
+    ColdStart, SearchQuery, SearchTerms, SessionId, TurnId, UsageBucket, UsageGroup, UsageQuery,
+};
 use axum::{Json, extract::State};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_with::{As, DisplayFromStr};
 
 use super::super::{
     HttpError,
     body::QueryParams,
+    openapi::shapes,
     resources::{ResourceList, SearchResource, UsageResource},
     state::SharedState,
 };
+use crate::event_json::{UsageJson, time::Rfc3339};
 
 /// The range if none is given.
 const DEFAULT_RANGE: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -77,6 +82,75 @@ pub(super) async fn usage(
 ) -> Result<Json<ResourceList<UsageResource>>, HttpError> {
     let rows = state.engine.usage(params.query()?).await?;
     Ok(Json(ResourceList::whole(rows.iter().map(Into::into).collect())))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct ColdParams {
+    /// Only turns from this time on, as RFC 3339; 30 days ago by default.
+    #[schemars(extend("format" = "date-time"))]
+    from: Option<String>,
+    /// Only turns before this time.
+    #[schemars(extend("format" = "date-time"))]
+    to: Option<String>,
+    /// At most 500.
+    #[schemars(extend("maximum" = u32::MAX))]
+    limit: Option<u32>,
+}
+
+/// A turn that found nothing in the model's cache.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ColdStart")]
+pub(in crate::http) struct ColdStartResource {
+    /// The id of the turn.
+    #[serde(with = "As::<DisplayFromStr>")]
+    #[schemars(with = "String")]
+    id: TurnId,
+    #[serde(with = "As::<Option<DisplayFromStr>>")]
+    #[schemars(with = "Option<String>")]
+    session_id: Option<SessionId>,
+    title: Option<String>,
+    #[serde(with = "As::<Rfc3339>")]
+    #[schemars(with = "String")]
+    at: Timestamp,
+    profile: String,
+    model: Option<String>,
+    /// `new_session`, `model_changed`, `prefix_changed` or `expired`.
+    reason: &'static str,
+    #[serde(flatten)]
+    #[schemars(schema_with = "shapes::usage")]
+    usage: UsageJson,
+}
+
+impl From<&ColdStart> for ColdStartResource {
+    fn from(cold: &ColdStart) -> Self {
+        Self {
+            id: cold.turn,
+            session_id: cold.session,
+            title: cold.title.as_deref().map(str::to_owned),
+            at: cold.at,
+            profile: cold.profile.to_string(),
+            model: cold.model.as_deref().map(str::to_owned),
+            reason: cold.reason.as_str(),
+            usage: UsageJson(cold.usage.clone()),
+        }
+    }
+}
+
+pub(super) async fn cold_starts(
+    State(state): SharedState,
+    QueryParams(params): QueryParams<ColdParams>,
+) -> Result<Json<ResourceList<ColdStartResource>>, HttpError> {
+    let ago = Timestamp::now().checked_sub(DEFAULT_RANGE).ok();
+    let query = UsageQuery {
+        from: parse_time("from", params.from.as_deref())?.or(ago),
+        to: parse_time("to", params.to.as_deref())?,
+        ..UsageQuery::default()
+    };
+    let limit = params.limit.and_then(|limit| limit.try_into().ok());
+    let limit = limit.unwrap_or(DEFAULT_MATCHES).clamp(1, MAX_MATCHES);
+    let found = state.engine.cold_starts(query, limit).await?;
+    Ok(Json(ResourceList::whole(found.iter().map(Into::into).collect())))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

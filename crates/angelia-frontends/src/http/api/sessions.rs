@@ -3,8 +3,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
-    engine::{EngineError, NewSession},
-    model::{AuditAction, ExternalName, IdPrefix, SessionId, SessionSource, SessionSummary},
+    engine::{CompactionReport, EngineError, NewSession},
+    model::{
+        AuditAction, ExternalName, IdPrefix, SessionId, SessionSource, SessionSummary, TurnOptions,
+        TurnOrigin,
+    },
     ports::{ProfileRequest, RecordKind, SessionQuery},
 };
 use axum::{
@@ -41,9 +44,10 @@ pub(super) async fn list(
     };
     let id = |session: &SessionSummary| session.record.id.to_string();
     let mut list = query.list(&found, id, |record| SessionResource::from(record));
-    for session in &mut list.data {
-        let id = session.id.as_uuid();
-        session.short_id = Some(state.engine.short_id(RecordKind::Session, id).await?);
+    let ids = list.data.iter().map(|session| session.id.as_uuid()).collect();
+    let short_ids = state.engine.short_ids(RecordKind::Session, ids).await?;
+    for (session, short_id) in list.data.iter_mut().zip(short_ids) {
+        session.short_id = Some(short_id);
     }
     Ok(Json(list))
 }
@@ -124,11 +128,11 @@ impl NewSessionBody {
     ) -> (ProfileRequest, Option<Arc<str>>, Option<ExternalName>) {
         let wanted = ProfileRequest {
             profile: self.profile,
-            target: None,
             cwd: self.cwd,
             caller_cwd: self.caller_cwd,
             model: self.model,
             at_terminal,
+            ..ProfileRequest::default()
         };
         (wanted, self.title, self.name.as_deref().map(owners_name))
     }
@@ -186,7 +190,7 @@ async fn read(state: &ApiState, id: SessionId) -> Result<SessionResource, HttpEr
 }
 
 /// Returns a session with its short id, and the settings that are older than its profile's.
-async fn described(
+pub(super) async fn described(
     state: &ApiState,
     session: &SessionSummary,
 ) -> Result<SessionResource, HttpError> {
@@ -250,6 +254,28 @@ pub(super) async fn fork(
 ) -> Result<(StatusCode, Json<SessionResource>), HttpError> {
     let session = state.engine.fork_session(id).await?;
     Ok((StatusCode::CREATED, Json(read(&state, session.id).await?)))
+}
+
+/// What became of a conversation that was to be shortened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CompactionResult {
+    pub compacted: bool,
+    /// What was done, or why nothing was.
+    pub reason: Arc<str>,
+}
+
+impl From<CompactionReport> for CompactionResult {
+    fn from(CompactionReport { compacted, reason }: CompactionReport) -> Self {
+        Self { compacted, reason }
+    }
+}
+
+pub(super) async fn compact(
+    State(state): SharedState,
+    PathId(id): PathId<SessionId>,
+) -> Result<Json<CompactionResult>, HttpError> {
+    let options = TurnOptions::new(TurnOrigin::Remote);
+    Ok(Json(state.engine.compact(id, options).await?.into()))
 }
 
 pub(super) async fn delete(

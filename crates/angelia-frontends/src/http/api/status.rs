@@ -1,4 +1,4 @@
-//! `/api/status`, `/api/agents` and `/api/quotas`: what is going on.
+//! `/api/status`, `/api/agents`, `/api/channels` and `/api/quotas`: what is going on.
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use super::{
     super::{
         AgentProcess, ApiState, HttpError,
         resources::{
-            AgentResource, BusStatusResource, DaemonResource, QuotaResource, ResourceList,
-            StatusResource, UsageResource,
+            AgentResource, BusStatusResource, ChannelResource, DaemonResource, QuotaResource,
+            ResourceList, StatusResource, UsageResource,
         },
         state::SharedState,
     },
     approvals::approval_resources,
+    resource_reads,
     schedules::describe_all,
 };
 
@@ -54,10 +55,11 @@ pub(super) async fn status(State(state): SharedState) -> Result<Json<StatusResou
         daemon: daemon(&state),
         agents,
         max_agents: Some(engine.limits().max_live_agents),
-        turns: turns?.iter().map(Into::into).collect(),
+        turns: turns?.iter().map(|turn| resource_reads::turn(engine, turn)).collect(),
         approvals: approval_resources(engine, &approvals?).await?,
         schedules: StatusResource::waiting_schedules(schedules),
         bus: bus(&state),
+        channels: channels(&state).await,
         quotas: quotas?.iter().map(Into::into).collect(),
         usage_today: used?.first().map(UsageResource::from).unwrap_or_default(),
     }))
@@ -82,14 +84,44 @@ fn bus(state: &ApiState) -> Option<BusStatusResource> {
         endpoints: endpoints.len(),
         listening: endpoints.iter().filter(|one| one.session.is_some()).count(),
         queued: endpoints.iter().map(|one| one.queued).sum(),
+        dead: state.bus.as_ref()?.bus.counts().dead,
     })
+}
+
+/// Returns the channels with the codes of people who ask to be let in.
+pub(super) async fn channels_with_codes(
+    state: &ApiState,
+) -> Result<Vec<ChannelResource>, HttpError> {
+    let mut all = channels(state).await;
+    let codes = match &state.chats {
+        Some(chats) => chats.open_codes().await.map_err(EngineError::from)?,
+        None => Vec::new(),
+    };
+    for channel in &mut all {
+        let own = codes.iter().filter(|code| *code.platform == *channel.id);
+        channel.codes = own.map(Into::into).collect();
+    }
+    Ok(all)
+}
+
+pub(super) async fn list_channels(
+    State(state): SharedState,
+) -> Result<Json<ResourceList<ChannelResource>>, HttpError> {
+    Ok(Json(ResourceList::whole(channels_with_codes(&state).await?)))
+}
+
+async fn channels(state: &ApiState) -> Vec<ChannelResource> {
+    match &state.chats {
+        Some(chats) => chats.status().await.iter().map(Into::into).collect(),
+        None => Vec::new(),
+    }
 }
 
 pub(super) async fn agents(State(state): SharedState) -> Json<ResourceList<AgentResource>> {
     Json(ResourceList::whole(list_agents(&state).await))
 }
 
-async fn list_agents(state: &ApiState) -> Vec<AgentResource> {
+pub(super) async fn list_agents(state: &ApiState) -> Vec<AgentResource> {
     let table = Arc::clone(&state.agent_processes);
     // The process table is read from files.
     let processes = tokio::task::spawn_blocking(move || table.list()).await.unwrap_or_default();

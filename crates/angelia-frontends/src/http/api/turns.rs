@@ -30,6 +30,7 @@ use super::{
     input::TurnInput,
     paging::PageQuery,
     reports::parse_time,
+    resource_reads,
 };
 use crate::mcp::lineage::caller_name;
 
@@ -147,10 +148,9 @@ pub(super) async fn list(
         (Some(Extension(agent)), Some(session)) => agent.ensure_reaches(session).await?,
         (Some(_), None) => return Err(reach::owner_only()),
     }
-    let statuses = query.status.iter().flat_map(|words| words.split(','));
     let filter = TurnFilter {
         session,
-        statuses: statuses.map(str::trim).filter(|word| !word.is_empty()).map(Into::into).collect(),
+        statuses: query.statuses(),
         since: parse_time("since", query.since.as_deref())?,
     };
     let turns = match query.prefix()? {
@@ -169,9 +169,11 @@ pub(super) async fn list(
         None => state.engine.find_turns(filter, query.page()?).await?,
     };
     let id = |turn: &TurnRecord| turn.id.to_string();
-    let mut list = query.list(&turns, id, |record| TurnResource::from(record));
-    for turn in &mut list.data {
-        turn.short_id = Some(state.engine.short_id(RecordKind::Turn, turn.id.as_uuid()).await?);
+    let mut list = query.list(&turns, id, |record| resource_reads::turn(&state.engine, record));
+    let ids = list.data.iter().map(|turn| turn.id.as_uuid()).collect();
+    let short_ids = state.engine.short_ids(RecordKind::Turn, ids).await?;
+    for (turn, short_id) in list.data.iter_mut().zip(short_ids) {
+        turn.short_id = Some(short_id);
     }
     Ok(Json(list))
 }
@@ -180,7 +182,7 @@ pub(super) async fn show(
     State(state): SharedState,
     PathId(id): PathId<TurnId>,
 ) -> Result<Json<TurnResource>, HttpError> {
-    Ok(Json((&state.engine.turn(id).await?).into()))
+    Ok(Json(resource_reads::turn(&state.engine, &state.engine.turn(id).await?)))
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]

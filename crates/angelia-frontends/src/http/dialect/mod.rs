@@ -4,10 +4,10 @@
 //!
 //! Start reading at `serve`: it takes a request through the four folders, in this order.
 //!
-//! - `request`: what the caller wants. The decoded request with its headers, its conversation, the
-//!   session specification of its model id, and the limits of its key.
-//! - `matching`: which turn answers. The turn of a repeated request, a turn that waits for tool
-//!   results, or a new turn of the session with this history.
+//! - `request`: reads the caller's request. The decoded request with its headers, its conversation,
+//!   the session specification of its model id, and the limits of its key.
+//! - `matching`: chooses the turn that answers. The turn of a repeated request, a turn that waits
+//!   for tool results, or a new turn of the session with this history.
 //! - `answer`: the events of that turn become chunks, and the chunks a checked, recorded answer.
 //! - `respond`: the chunks become an HTTP response in the caller's dialect.
 

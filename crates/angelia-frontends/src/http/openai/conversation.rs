@@ -92,8 +92,8 @@ impl ConversationBuilder {
 }
 
 /// Parses the arguments of a call, which the dialects send as text. Anything but a JSON object is
-/// wrapped in one: the model sees it as it was, and no history is refused for a mistake of its
-/// model.
+/// wrapped in one: the model sees its text unchanged, and no history is refused because of a
+/// model's mistake.
 pub(super) fn parse_arguments(text: &str) -> RawJson {
     // The text may hide a lone surrogate that the JSON around it did not show.
     let repaired = near_json::repair(text.as_bytes());

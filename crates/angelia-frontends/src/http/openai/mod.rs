@@ -1,4 +1,4 @@
-//! OpenAI's two dialects: Chat Completions and Responses. What both share is here; the rest is in
+//! OpenAI's two dialects: Chat Completions and Responses. The shared parts are here; the rest is in
 //! their folders.
 //!
 //! - `conversation`: builds messages with real roles from the messages or items of a request.

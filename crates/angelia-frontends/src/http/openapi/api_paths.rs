@@ -6,10 +6,10 @@ use super::{
     super::{
         ConfigReload, ConfigResource, ErrorBody, HealthStatus,
         api::{
-            AuditParams, AuditResource, BusAccepted, BusEndpoint, BusMessageBody, DecisionBody,
-            DecisionReceipt, EventsQuery, InterruptBody, NewScheduleBody, NewSessionBody,
-            PageQuery, RestartBody, ScheduleChangeBody, SearchParams, SessionChangeBody, TurnBody,
-            UsageParams,
+            AuditParams, AuditResource, BusAccepted, BusEndpoint, BusMessageBody, ColdParams,
+            ColdStartResource, CompactionResult, DecisionBody, DecisionReceipt, EventsQuery,
+            InterruptBody, NewScheduleBody, NewSessionBody, PageQuery, RestartBody,
+            ScheduleChangeBody, SearchParams, SessionChangeBody, TurnBody, UsageParams,
         },
         resources::{
             AcceptedTurnResource, AgentResource, ApprovalResource, ExecutorResource,
@@ -31,6 +31,7 @@ pub(super) fn add(paths: &mut Paths) {
     schedules(paths);
     reports(paths);
     bus(paths);
+    hooks(paths);
 }
 
 /// Adds an operation with the error schema of `/api`.
@@ -50,10 +51,10 @@ fn machine(paths: &mut Paths) {
     add_operation(paths, metrics.answers(200, SuccessBody::Text));
     let this = Operation::get("/openapi.json", "This document.");
     add_operation(paths, this.answers(200, SuccessBody::Json(json!({"type": "object"}))));
-    for path in ["/", "/api/hello"] {
-        let about = "Probe that Claude Code sends first, to open its connection early.";
-        let probe = Operation::new("head", path, about);
-        add_operation(paths, probe.answers(204, SuccessBody::Nothing));
+    let about = "Probe that Claude Code sends first, to open its connection early.";
+    for (path, is_open) in [("/", true), ("/api/hello", false)] {
+        let probe = Operation::new("head", path, about).answers(204, SuccessBody::Nothing);
+        add_operation(paths, if is_open { probe.open() } else { probe });
     }
     let now = paths.request_schema::<RestartBody>();
     let about = "Restarts the daemon, and reports what it waits for; going away takes it back.";
@@ -74,7 +75,11 @@ fn sessions(paths: &mut Paths) {
     let list = SuccessBody::Json(paths.response_schema::<ResourceList<SessionResource>>());
     let page = paths.inline::<PageQuery>();
     let listed = Operation::get(all, "Lists sessions, newest first.");
-    add_operation(paths, listed.query(&page, &["limit", "cursor", "name"]).answers(200, list));
+    let filters = [
+        "limit", "cursor", "name", "q", "status", "profile", "executor", "origin", "since", "cwd",
+        "sort",
+    ];
+    add_operation(paths, listed.query(&page, &filters).answers(200, list));
     let new = paths.request_schema::<NewSessionBody>();
     let create = Operation::post(all, "Creates a session.").optional_body(new);
     add_operation(paths, create.answers(201, session_body()).fails(&[404, 409, 424, 503]));
@@ -88,6 +93,10 @@ fn sessions(paths: &mut Paths) {
     add_operation(paths, delete.answers(204, SuccessBody::Nothing).fails(&[409]));
     let fork = Operation::post("/api/sessions/{session}/fork", "Forks a session.");
     add_operation(paths, fork.answers(201, session_body()).fails(&[409, 503]));
+    let result = SuccessBody::Json(paths.response_schema::<CompactionResult>());
+    let about = "Shortens the conversation of a session now; refused while a turn runs.";
+    let compact = Operation::post("/api/sessions/{session}/compact", about);
+    add_operation(paths, compact.answers(200, result).fails(&[409, 424, 503]));
 }
 
 fn turns(paths: &mut Paths) {
@@ -204,6 +213,11 @@ fn reports(paths: &mut Paths) {
     let used = Operation::get("/api/usage", "Adds up what turns used.");
     let used = used.query(&params, &["from", "to", "bucket", "by"]);
     add_operation(paths, used.answers(200, rows));
+    let params = paths.inline::<ColdParams>();
+    let cold = SuccessBody::Json(paths.response_schema::<ResourceList<ColdStartResource>>());
+    let about = "Lists turns that found nothing in the model's cache, and why; newest first.";
+    let listed = Operation::get("/api/usage/cold", about).query(&params, &["from", "to", "limit"]);
+    add_operation(paths, listed.answers(200, cold));
     let params = paths.inline::<SearchParams>();
     let found = SuccessBody::Json(paths.response_schema::<ResourceList<SearchResource>>());
     let search = Operation::get("/api/search", "Searches what was said in all sessions.");
@@ -223,4 +237,17 @@ fn bus(paths: &mut Paths) {
     let about = "Streams messages as they come in.";
     let events = Operation::get("/api/bus/events", about);
     add_operation(paths, events.answers(200, SuccessBody::Events).fails(&[503]));
+}
+
+fn hooks(paths: &mut Paths) {
+    let id = json!({"type": "string"});
+    let begun = json!({"type": "object", "properties": {"turn_id": id, "session_id": id},
+        "required": ["turn_id", "session_id"]});
+    let known = json!({"type": "object",
+        "properties": {"repeated": {"const": true}, "challenge": {"type": "string"}}});
+    let about =
+        "Begins a turn for a signed request of another system, once; the signature is the login.";
+    let hook = Operation::post("/hooks/{name}", about).body(json!({})).open();
+    let hook = hook.answers(202, SuccessBody::Json(begun)).answers(200, SuccessBody::Json(known));
+    add_operation(paths, hook.fails(&[401, 409, 429, 503]));
 }

@@ -1,11 +1,12 @@
 //! `GET /openapi.json`: every path with every status it can return. The schemas come from the types
 //! that read and write them.
 //!
-//! - `paths`: builds path entries. `api_paths`: `/api` and the paths beside it; `model_apis`:
-//!   `/v1`.
+//! - `paths`: builds path entries. `api_paths`: `/api` and the paths beside it; `dashboard_paths`: what
+//!   came with the dashboard; `model_apis`: `/v1`.
 //! - [`shapes`]: schemas that cannot be derived from types.
 
 mod api_paths;
+mod dashboard_paths;
 mod model_apis;
 mod paths;
 pub(super) mod shapes;
@@ -23,6 +24,7 @@ pub(super) async fn get_document(State(state): SharedState) -> Json<Value> {
 fn document(version: &str) -> Value {
     let mut paths = Paths::new();
     api_paths::add(&mut paths);
+    dashboard_paths::add(&mut paths);
     model_apis::add(&mut paths);
     let (paths, schemas) = paths.finish();
     json!({
@@ -71,8 +73,8 @@ mod tests {
                 let answers = operation["responses"].as_object().unwrap();
                 assert!(answers.keys().any(|status| status.starts_with('2')), "{path}");
                 assert!(!answers.contains_key("default"), "{method} {path}");
-                let closed = answers.contains_key("401");
-                assert_eq!(closed, path != "/healthz", "{method} {path}");
+                let open = ["/healthz", "/", "/ui/{path}"].contains(&path.as_str());
+                assert_eq!(answers.contains_key("401"), !open, "{method} {path}");
             }
         }
     }

@@ -14,6 +14,8 @@ pub(super) enum SuccessBody {
     Nothing,
     Json(Value),
     Text,
+    /// The page, or one of its files.
+    Html,
     Events,
     /// Depends on `stream` in the request.
     JsonOrEvents(Value),
@@ -211,6 +213,7 @@ fn response(about: &str, answer: SuccessBody) -> Value {
         SuccessBody::Nothing => return json!({"description": about}),
         SuccessBody::Json(schema) => json!({"application/json": {"schema": schema}}),
         SuccessBody::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
+        SuccessBody::Html => json!({"text/html": {"schema": {"type": "string"}}}),
         SuccessBody::Events => json!({"text/event-stream": events()}),
         SuccessBody::JsonOrEvents(schema) => json!({
             "application/json": {"schema": schema},

@@ -1,4 +1,4 @@
-//! An approval as clients see it: the question, and the decision.
+//! The JSON type of an approval: the question, and the decision.
 
 use std::path::PathBuf;
 
@@ -35,8 +35,8 @@ pub struct ApprovalResource {
     pub tool: String,
     pub title: String,
     pub detail: String,
-    /// A unified diff of what an edit would change. Lines that begin with `\` say what it does not
-    /// show.
+    /// A unified diff of the changes of an edit. Lines that begin with `\` name the parts that it
+    /// does not show.
     #[serde(default)]
     pub diff: Option<String>,
     /// The session that asks; `null` if it has been deleted.
@@ -45,11 +45,11 @@ pub struct ApprovalResource {
     pub tool_id: Option<String>,
     /// The verdicts that make sense.
     pub choices: Vec<String>,
-    /// What `session` and `always` allow: first exactly this call, then wider rules that the agent
-    /// suggests. A decision that names none takes the first.
+    /// The rules that `session` and `always` can grant: first exactly this call, then wider rules
+    /// that the agent suggests. A decision that names none takes the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
-    /// For a `question`: what is to be answered.
+    /// For a `question`: the questions to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub questions: Option<Vec<QuestionJson>>,
@@ -79,7 +79,7 @@ pub struct ApprovalSession {
 #[schemars(rename = "Decided")]
 pub struct ResolutionResource {
     pub verdict: String,
-    /// Who decided: `owner`, `restart`, `turn ended` …
+    /// The decider: `owner`, `restart`, `turn ended` …
     pub by: String,
     #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]

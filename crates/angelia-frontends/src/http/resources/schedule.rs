@@ -1,4 +1,4 @@
-//! Schedules as clients see them.
+//! The JSON types of schedules.
 
 use std::path::PathBuf;
 
@@ -50,11 +50,11 @@ pub struct ScheduleResource {
     pub results: Vec<OccurrenceResource>,
 }
 
-/// One time at which a schedule was due, and what became of it.
+/// One time at which a schedule was due, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ScheduleResult")]
 pub struct OccurrenceResource {
-    /// When it was due.
+    /// The time at which it was due.
     #[serde(with = "As::<Rfc3339>")]
     #[schemars(with = "String")]
     pub at: Timestamp,
@@ -70,9 +70,9 @@ pub struct OccurrenceResource {
     #[serde(with = "As::<Option<Rfc3339>>")]
     #[schemars(with = "Option<String>")]
     pub missed_since: Option<Timestamp>,
-    /// How many were skipped while its turn ran.
+    /// The number of occurrences that were skipped while its turn ran.
     pub skipped: u32,
-    /// Why it did not run, or why its result was not delivered.
+    /// The reason why it did not run, or why its result was not delivered.
     pub note: Option<String>,
 }
 

@@ -1,8 +1,9 @@
-//! What is going on, as clients see it: the daemon, its agents, quotas and usage.
+//! The JSON types of the status: the daemon, its agents, quotas and usage.
 
 use angelia_core::{
     engine::LiveAgentStatus,
     model::{Quota, SearchMatch, SessionId, TurnId, UsageTotals},
+    ports::PairingCode,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -11,17 +12,18 @@ use serde_with::{As, DisplayFromStr};
 
 use super::{ApprovalResource, ScheduleResource, TurnResource};
 use crate::{
+    chat::ChannelStatus,
     event_json::{UsageJson, time::Rfc3339},
     http::{AgentProcess, ConfigState, openapi::shapes},
 };
 
-/// Everything that is going on in one home.
+/// The status of one home.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Status")]
 pub struct StatusResource {
     pub daemon: DaemonResource,
     pub agents: Vec<AgentResource>,
-    /// How many agents may live at the same time; `null` without a daemon.
+    /// The maximum number of live agents; `null` without a daemon.
     pub max_agents: Option<usize>,
     /// The turns that have not ended, newest first.
     pub turns: Vec<TurnResource>,
@@ -32,6 +34,9 @@ pub struct StatusResource {
     pub schedules: Vec<ScheduleResource>,
     /// `null` if this daemon has no bus.
     pub bus: Option<BusStatusResource>,
+    /// The chat platforms that are set up.
+    #[serde(default)]
+    pub channels: Vec<ChannelResource>,
     pub quotas: Vec<QuotaResource>,
     /// Since midnight, local time.
     pub usage_today: UsageResource,
@@ -47,6 +52,61 @@ impl StatusResource {
     }
 }
 
+/// A chat platform, and how its connection is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Channel")]
+pub struct ChannelResource {
+    pub id: String,
+    /// `connecting`, `connected`, `retrying`, or `refused`: the credentials are not accepted.
+    pub state: String,
+    #[serde(with = "As::<Option<Rfc3339>>")]
+    #[schemars(with = "Option<String>")]
+    pub last_event_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+    /// Events whose work has not ended.
+    pub backlog: usize,
+    /// Codes of people who ask to be let in; only in `/api/channels`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub codes: Vec<PairingCodeResource>,
+}
+
+/// A code that a stranger was given, until the owner lets the person in with `angelia access approve`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PairingCode")]
+pub struct PairingCodeResource {
+    pub id: String,
+    /// The person's id at the platform.
+    pub sender: String,
+    pub name: String,
+    #[serde(with = "As::<Rfc3339>")]
+    #[schemars(with = "String")]
+    pub made_at: Timestamp,
+}
+
+impl From<&PairingCode> for PairingCodeResource {
+    fn from(code: &PairingCode) -> Self {
+        Self {
+            id: code.code.to_string(),
+            sender: code.sender.to_string(),
+            name: code.name.to_string(),
+            made_at: code.made_at,
+        }
+    }
+}
+
+impl From<&ChannelStatus> for ChannelResource {
+    fn from(status: &ChannelStatus) -> Self {
+        Self {
+            id: status.platform.to_string(),
+            state: status.state.as_str().to_owned(),
+            last_event_at: status.last_event_at,
+            last_error: status.last_error.clone(),
+            backlog: status.backlog,
+            codes: Vec::new(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Daemon")]
 pub struct DaemonResource {
@@ -54,7 +114,7 @@ pub struct DaemonResource {
     pub pid: Option<u32>,
     pub version: Option<String>,
     pub uptime_seconds: Option<u64>,
-    /// Where it listens: `127.0.0.1:4376`.
+    /// The address at which it listens: `127.0.0.1:4376`.
     pub address: Option<String>,
     pub config: Option<ConfigState>,
 }
@@ -86,7 +146,7 @@ pub struct AgentResource {
 }
 
 impl AgentResource {
-    /// Joins what the engine knows about an agent with what the system knows.
+    /// Joins the engine's facts about an agent with those of the system.
     pub(crate) fn of_session(agent: &LiveAgentStatus, process: Option<&AgentProcess>) -> Self {
         Self {
             id: agent.session.to_string(),
@@ -126,10 +186,13 @@ impl AgentResource {
 #[schemars(rename = "BusStatus")]
 pub struct BusStatusResource {
     pub endpoints: usize,
-    /// Endpoints that somebody listens on.
+    /// The number of endpoints with a listener.
     pub listening: usize,
-    /// Messages that wait for their receivers.
+    /// The number of messages that wait for their receivers.
     pub queued: usize,
+    /// Messages that will not be delivered any more.
+    #[serde(default)]
+    pub dead: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -170,16 +233,19 @@ impl From<&Quota> for QuotaResource {
     }
 }
 
-/// What turns used together.
+/// The total usage of a group of turns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "UsageRow")]
 pub struct UsageResource {
-    /// What the row is for: a date, a profile, an id …; `null` if the turns have none.
+    /// The value that the row is for: a date, a profile, an id …; `null` if the turns have none.
     pub key: Option<String>,
     /// The start of the period, local time, if periods were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
     pub turns: u64,
+    /// Finished turns that found nothing in the model's cache.
+    #[serde(default)]
+    pub cold_starts: u64,
     #[serde(flatten)]
     #[schemars(schema_with = "shapes::usage")]
     pub usage: UsageJson,
@@ -191,6 +257,7 @@ impl From<&UsageTotals> for UsageResource {
             key: totals.key.as_deref().map(str::to_owned),
             start: totals.start.as_deref().map(str::to_owned),
             turns: totals.turns,
+            cold_starts: totals.cold_starts,
             usage: UsageJson(totals.usage.clone()),
         }
     }
@@ -215,7 +282,7 @@ pub struct SearchResource {
     pub speaker: String,
     /// The words around the first match, on one line.
     pub snippet: String,
-    /// Where the words are in `snippet`: start and end, in bytes of UTF-8.
+    /// The positions of the words in `snippet`: start and end, in bytes of UTF-8.
     pub marks: Vec<[usize; 2]>,
 }
 

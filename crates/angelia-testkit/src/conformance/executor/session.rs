@@ -179,7 +179,7 @@ pub(super) struct TurnViewer {
     hands: TurnHandle,
     pace: Option<Duration>,
     received: Vec<AgentEvent>,
-    /// How many of the received events [`Self::next`] has returned.
+    /// The number of received events that [`Self::next`] has returned.
     read: usize,
     cancelled_at: Option<Instant>,
 }

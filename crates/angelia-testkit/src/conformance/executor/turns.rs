@@ -24,7 +24,7 @@ pub async fn it_is_installed_and_says_which_version(fixture: &impl ExecutorFixtu
     assert!(health.is_ready(), "{health:#?}");
     let installed = health.installation.unwrap();
     assert!(!installed.version.is_empty(), "{installed:?}");
-    // What is no program of this machine has an address instead of a path.
+    // An executor without a program reports an address instead of a path.
     if fixture.has_process() {
         assert!(installed.path.is_absolute(), "{installed:?}");
         assert!(installed.version.contains(|c: char| c.is_ascii_digit()), "{installed:?}");

@@ -1,4 +1,4 @@
-//! Leases: which process may write to a session, and what happens when that process dies.
+//! Leases: only one process may write to a session, and another can take over when it dies.
 
 use angelia_core::{
     model::TurnState,

@@ -2,12 +2,13 @@
 
 use angelia_core::{
     model::{
-        AgentStart, Content, EventKind, Outcome, Quota, QuotaReport, SearchQuery, SearchTerms,
-        SessionId, Speaker, TextChannel, TurnRecord, TurnStatus, Usage, UsageBucket, UsageGroup,
-        UsageQuery,
+        AgentStart, BrowserRecord, ColdReason, Content, EventKind, Outcome, Quota, QuotaReport,
+        SearchQuery, SearchTerms, SessionId, Speaker, TextChannel, TurnRecord, TurnStatus, Usage,
+        UsageBucket, UsageGroup, UsageQuery,
     },
     ports::{Lease, Page, SearchUpkeep, Store, TurnFilter},
 };
+use uuid::Uuid;
 
 use super::{
     StoreFixture,
@@ -67,7 +68,7 @@ pub async fn what_turns_used_adds_up(fixture: &impl StoreFixture) {
     let ended = vec![started("a", Some("m")), report(5, None), report(7, None), end(10, Some(0.5))];
     turn(None, 0, ended).await;
     turn(Some("k"), 3600, vec![started("b", None), end(20, None)]).await;
-    // Still running: what it has used so far counts.
+    // A running turn counts with its usage so far.
     turn(None, 7200, vec![started("a", Some("m")), report(40, Some(0.25))]).await;
     // No agent got this turn.
     turn(None, 7200, vec![finished()]).await;
@@ -97,6 +98,93 @@ pub async fn what_turns_used_adds_up(fixture: &impl StoreFixture) {
     store.release_lease(lease.clone()).await.unwrap();
     store.delete_session(lease.session).await.unwrap();
     assert_eq!(used(&*store, by(UsageGroup::Session)).await, [(None, 3, 70, Some(0.75))]);
+}
+
+pub async fn parts_of_an_hour_add_up_to_the_turn(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    // Every ten minutes for five hours, each with another count.
+    let times: Vec<i64> = (0..30).map(|index| index * 600).collect();
+    for (index, at) in times.iter().enumerate() {
+        let mut turn = plain_turn(lease.session);
+        turn.created_at = timestamp(*at);
+        create_turn(&*store, &lease, &turn).await;
+        let usage = usage(1 << index, None);
+        let end = EventKind::Finished(Outcome { usage, ..outcome(TurnStatus::Completed) });
+        append(&*store, &lease, &turn, vec![started("a", None), end]).await;
+    }
+    for (from, to) in [(0, 18_000), (1, 17_999), (599, 601), (601, 1199), (900, 9000), (3700, 3701)]
+    {
+        let query = UsageQuery {
+            from: Some(timestamp(from)),
+            to: Some(timestamp(to)),
+            ..UsageQuery::default()
+        };
+        let wanted: u64 = (times.iter().enumerate())
+            .filter(|(_, at)| (from..to).contains(*at))
+            .map(|(index, _)| 1 << index)
+            .sum();
+        let found: u64 = used(&*store, query).await.iter().map(|row| row.2).sum();
+        assert_eq!(found, wanted, "{from} to {to}");
+    }
+}
+
+pub async fn a_cold_cache_has_a_reason(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let turns = [("m", 0, "p"), ("m", 9, "p"), ("m", 0, "p"), ("m", 0, "q"), ("n", 0, "q")];
+    for (index, (model, cache_read_tokens, prefix)) in (0..).zip(turns) {
+        let mut turn = plain_turn(lease.session);
+        turn.created_at = timestamp(index * 60);
+        create_turn(&*store, &lease, &turn).await;
+        let usage = Usage {
+            cache_read_tokens,
+            prefix_sha256: Some(prefix.into()),
+            ..usage(2000, Some(0.5))
+        };
+        let end = EventKind::Finished(Outcome { usage, ..outcome(TurnStatus::Completed) });
+        append(&*store, &lease, &turn, vec![started("a", Some(model)), end]).await;
+    }
+    let all = UsageQuery::default();
+    let cold = store.cold_starts(all, 9).await.unwrap();
+    let reasons: Vec<_> = cold.iter().map(|one| one.reason).collect();
+    let expected = [
+        ColdReason::ModelChanged,
+        ColdReason::PrefixChanged,
+        ColdReason::Expired,
+        ColdReason::NewSession,
+    ];
+    assert_eq!(reasons, expected, "newest first");
+    assert_eq!(cold[0].session, Some(lease.session));
+    assert_eq!((cold[0].usage.input_tokens, cold[0].usage.cost_usd), (2000, Some(0.5)));
+    let rows = store.usage(all).await.unwrap();
+    assert_eq!((rows[0].turns, rows[0].cold_starts), (5, 4));
+    let late = UsageQuery { from: Some(timestamp(200)), ..all };
+    assert_eq!(store.cold_starts(late, 9).await.unwrap().len(), 1);
+    assert_eq!(store.cold_starts(all, 2).await.unwrap().len(), 2);
+}
+
+pub async fn browsers_are_kept_until_they_are_removed(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let browser = |number: u8| BrowserRecord {
+        id: Uuid::from_u128(number.into()),
+        sha256: [number; 32],
+        name: "Firefox on Linux".into(),
+        created_at: timestamp(1),
+        used_at: timestamp(1),
+        expires_at: timestamp(9),
+    };
+    for number in [2, 1] {
+        store.add_browser(browser(number)).await.unwrap();
+    }
+    let used = Uuid::from_u128(1);
+    store.note_browser_use(used, timestamp(5), timestamp(15)).await.unwrap();
+    store.note_browser_use(Uuid::from_u128(7), timestamp(5), timestamp(15)).await.unwrap();
+    let changed = BrowserRecord { used_at: timestamp(5), expires_at: timestamp(15), ..browser(1) };
+    assert_eq!(store.browsers().await.unwrap(), [changed, browser(2)]);
+    assert!(store.remove_browser(used).await.unwrap());
+    assert!(!store.remove_browser(used).await.unwrap());
+    assert_eq!(store.browsers().await.unwrap(), [browser(2)]);
 }
 
 pub async fn the_newest_report_of_a_quota_is_kept(fixture: &impl StoreFixture) {

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::
 
 use angelia_core::{
     model::{
-        AgentStart, Approval, ApprovalId, ApprovalKind, Billing, Budgets, CallerTool, Content,
-        ContextWindow, EventKind, Failure, FailureKind, HistoryMessage, MessagePart, Mode,
-        NativeSessionId, NativeSettings, Notice, NoticeLevel, Outcome, PermissionLevel,
-        Permissions, Plan, PlanItem, PlanStatus, Question, QuestionOption, RawJson,
-        ReasoningEffort, Resolution, Role, SandboxMode, Seq, SessionId, SessionRecord,
-        SessionSource, SessionSpec, SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId,
-        ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnOrigin, TurnRecord, TurnState,
-        TurnStatus, TurnTimeouts, Usage, Verdict,
+        AgentStart, Approval, ApprovalId, ApprovalKind, Billing, Budgets, CallerTool,
+        CompactionSettings, Content, ContextWindow, EventKind, Failure, FailureKind,
+        HistoryMessage, MemoryUse, MessagePart, Mode, NativeSessionId, NativeSettings, Notice,
+        NoticeLevel, Outcome, PermissionLevel, Permissions, Plan, PlanItem, PlanStatus, Question,
+        QuestionOption, RawJson, ReasoningEffort, Resolution, ReviewPlan, Role, SandboxMode, Seq,
+        SessionId, SessionRecord, SessionSource, SessionSpec, SummaryFailurePolicy, SystemPrompt,
+        TextChannel, ToolCall, ToolClass, ToolId, ToolResult, ToolSet, TurnEvent, TurnId,
+        TurnOptions, TurnOrigin, TurnRecord, TurnState, TurnStatus, TurnTimeouts, Usage, Verdict,
     },
     ports::{ClaimOutcome, Lease, Store},
 };
@@ -121,6 +121,7 @@ pub fn full_spec() -> SessionSpec {
             resumes: 2,
         },
         native: NativeSettings {
+            fallback: vec!["spare/m".into(), "last/of/all".into()],
             max_iterations: 3,
             max_output_tokens: Some(1_000),
             reasoning: Some(ReasoningEffort::Max),
@@ -128,7 +129,20 @@ pub fn full_spec() -> SessionSpec {
             sandbox_read: vec![not_unicode()],
             sandbox_write: vec!["/cache".into()],
             network: true,
+            memory: MemoryUse::FromAny,
+            reviews: Some(SessionId::from_uuid(Uuid::from_u128(9))),
+            compaction: CompactionSettings {
+                at_permille: 1,
+                protect_first_n: 9,
+                on_summary_failure: SummaryFailurePolicy::Truncate,
+            },
         },
+        review: Some(ReviewPlan {
+            turns: 3,
+            tool_calls: 4,
+            iterations: 5,
+            reviewer: Some(Box::new(SessionSpec::new("reviewer", "/elsewhere"))),
+        }),
         fallback: Some(Box::new(SessionSpec::new("other", "/elsewhere"))),
     }
 }

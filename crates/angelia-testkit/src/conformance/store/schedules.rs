@@ -1,4 +1,4 @@
-//! Schedules, and that each of their times is claimed once.
+//! Schedules: each of their times is claimed once.
 
 use std::{path::Path, time::Duration};
 
@@ -98,7 +98,7 @@ pub async fn an_occurrence_is_claimed_once(fixture: &impl StoreFixture) {
     let (one, other) =
         tokio::join!(store.advance_schedule(first.clone()), store.advance_schedule(first.clone()));
     assert!(one.unwrap() != other.unwrap(), "one of two claims succeeds");
-    // Also if somebody moves the schedule back.
+    // The claim also fails after the schedule is moved back.
     let back = ScheduleChange::Resume { at: timestamp(150), next_at: Some(timestamp(160)) };
     assert!(store.change_schedule(schedule.id, back).await.unwrap());
     assert!(!store.advance_schedule(first).await.unwrap());

@@ -2,8 +2,8 @@
 
 use angelia_core::{
     engine::short_id,
-    model::{Content, ExternalName, IdPrefix, SessionId, TurnRecord},
-    ports::{Page, RecordKind, SessionQuery, Store, StoreError},
+    model::{Content, EventKind, ExternalName, IdPrefix, SessionId, SessionSource, TurnRecord},
+    ports::{Page, RecordKind, SessionFilter, SessionOrder, SessionQuery, Store, StoreError},
 };
 use uuid::Uuid;
 
@@ -82,6 +82,38 @@ pub async fn sessions_are_paged_newest_first(fixture: &impl StoreFixture) {
     assert_eq!(seen, ids);
     let all = store.sessions(Page::first(usize::MAX)).await.unwrap();
     assert_eq!(all.len(), 5);
+}
+
+pub async fn a_review_is_in_no_list(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (shown, mut review) = (plain_session(), plain_session());
+    review.source = Some(SessionSource::Review(shown.id.to_string().into()));
+    let mut turns = Vec::new();
+    for session in [&shown, &review] {
+        store.create_session(session).await.unwrap();
+        let lease = store.acquire_lease(session.id).await.unwrap();
+        let turn = plain_turn(session.id);
+        create_turn(&*store, &lease, &turn).await;
+        turns.push(turn.id);
+    }
+    let all = Page::first(usize::MAX);
+    let ids: Vec<_> = store.sessions(all).await.unwrap().iter().map(|one| one.id).collect();
+    assert_eq!(ids, [shown.id]);
+    let here = Some("/project".into());
+    for query in [
+        SessionQuery::ByCreation(all),
+        SessionQuery::ByUse { cwd: None, page: all },
+        SessionQuery::ByUse { cwd: here, page: all },
+    ] {
+        let found = store.list_sessions(query).await.unwrap();
+        let ids: Vec<_> = found.iter().map(|one| one.record.id).collect();
+        assert_eq!(ids, [shown.id]);
+    }
+    let listed = store.turns(None, all).await.unwrap();
+    assert_eq!(listed.iter().map(|turn| turn.id).collect::<Vec<_>>(), turns[..1]);
+    // By its id it is found.
+    assert_eq!(store.turns(Some(review.id), all).await.unwrap()[0].id, turns[1]);
+    assert_eq!(store.list_sessions(SessionQuery::One(review.id)).await.unwrap().len(), 1);
 }
 
 pub async fn the_first_who_gives_a_name_keeps_it_and_names_are_scoped(fixture: &impl StoreFixture) {
@@ -205,10 +237,13 @@ pub async fn sessions_are_listed_by_use_with_what_people_know(fixture: &impl Sto
     let found = store.list_sessions(SessionQuery::One(old)).await.unwrap();
     assert_eq!(found[0].name.as_deref(), Some("work"));
     assert_eq!(found[0].first_words.as_deref(), Some("used last"));
-    assert_eq!(found[0].status.as_deref(), Some("queued"));
+    let newest = found[0].newest_turn.as_ref().unwrap();
+    assert_eq!((&*newest.status, newest.created_at), ("queued", timestamp(50)));
+    assert_eq!((found[0].turns, found[0].cost_usd), (1, None));
     let found = store.list_sessions(SessionQuery::One(unused.id)).await.unwrap();
     let unused = &found[0];
-    assert_eq!((&unused.name, &unused.first_words, &unused.status), (&None, &None, &None));
+    assert_eq!((&unused.name, &unused.first_words, &unused.newest_turn), (&None, &None, &None));
+    assert_eq!(unused.turns, 0);
 
     let lease = store.acquire_lease(new).await.unwrap();
     let mut end = event(&turn, 1, finished());
@@ -216,7 +251,78 @@ pub async fn sessions_are_listed_by_use_with_what_people_know(fixture: &impl Sto
     store.append(&lease, vec![end]).await.unwrap().await.unwrap();
     assert_eq!(list(all(None)).await[0], new, "the end of a turn is a use");
     let found = store.list_sessions(SessionQuery::One(new)).await.unwrap();
-    assert_eq!(found[0].status.as_deref(), Some("completed"));
+    let newest = found[0].newest_turn.as_ref().unwrap();
+    assert_eq!((newest.id, &*newest.status), (turn.id, "completed"));
+    let EventKind::Finished(outcome) = finished() else { unreachable!("it is an end") };
+    assert_eq!((found[0].turns, found[0].cost_usd), (1, outcome.usage.cost_usd));
+}
+
+pub async fn sessions_are_found_by_what_people_know(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (tests, _) = used_session(&*store, "/one", 50, "Write 100% of the tests").await;
+    let (notes, turn) = used_session(&*store, "/two", 60, "deploy notes").await;
+    let mut other = plain_session();
+    other.title = Some("a title".into());
+    other.source = Some(SessionSource::Key("ci".into()));
+    other.spec.profile = "work".into();
+    other.spec.executor = "other".into();
+    store.create_session(&other).await.unwrap();
+    let mut review = plain_session();
+    review.source = Some(SessionSource::Review(notes.to_string().into()));
+    store.create_session(&review).await.unwrap();
+    let name = ExternalName { scope: ExternalName::OWNER_SCOPE.into(), name: "nightly".into() };
+    store.bind_name(&name, notes).await.unwrap();
+    let lease = store.acquire_lease(notes).await.unwrap();
+    store.append(&lease, vec![event(&turn, 1, finished())]).await.unwrap().await.unwrap();
+
+    let find = async |filter: SessionFilter, order| {
+        let query = SessionQuery::Find { filter, order, page: Page::first(9) };
+        let found = store.list_sessions(query).await.unwrap();
+        found.into_iter().map(|one| one.record.id).collect::<Vec<_>>()
+    };
+    let filter = SessionFilter::default;
+    let used = SessionOrder::Used;
+    assert_eq!(find(filter(), SessionOrder::Created).await, [other.id, notes, tests]);
+    assert_eq!(find(filter(), used).await[0], notes);
+    for (words, expected) in [
+        (&["TESTS", "100%"][..], &[tests][..]),
+        (&["nightly"], &[notes]),
+        (&["title"], &[other.id]),
+        (&["1_0"], &[]),
+        (&["tests", "deploy"], &[]),
+    ] {
+        let words = words.iter().map(|word| (*word).into()).collect();
+        assert_eq!(find(SessionFilter { words, ..filter() }, used).await, expected);
+    }
+    let statuses = |words: &[&str]| SessionFilter {
+        statuses: words.iter().map(|word| (*word).into()).collect(),
+        ..filter()
+    };
+    assert_eq!(find(statuses(&["queued", "running"]), used).await, [tests]);
+    assert_eq!(find(statuses(&["completed", "failed"]), used).await, [notes]);
+    assert_eq!(find(statuses(&["completed", "queued"]), used).await, [notes, tests]);
+    let of_profile = SessionFilter { profile: Some("work".into()), ..filter() };
+    assert_eq!(find(of_profile, used).await, [other.id]);
+    let of_executor = SessionFilter { executor: Some("other".into()), ..filter() };
+    assert_eq!(find(of_executor, used).await, [other.id]);
+    for source in ["key", "key:ci"] {
+        let of_source = SessionFilter { source: Some(source.into()), ..filter() };
+        assert_eq!(find(of_source, used).await, [other.id], "{source}");
+    }
+    let of_source = SessionFilter { source: Some("key:c".into()), ..filter() };
+    assert!(find(of_source, used).await.is_empty());
+    let of_folder = SessionFilter { cwd: Some("/one".into()), ..filter() };
+    assert_eq!(find(of_folder, used).await, [tests]);
+    let since = SessionFilter { since: Some(timestamp(60)), ..filter() };
+    assert!(!find(since, used).await.contains(&tests));
+
+    // A session that is given another profile is found under that one.
+    let record = store.session(other.id).await.unwrap().unwrap();
+    let mut changed = record.clone();
+    changed.spec.profile = "play".into();
+    store.put_session(&changed).await.unwrap();
+    let of_profile = SessionFilter { profile: Some("play".into()), ..filter() };
+    assert_eq!(find(of_profile, used).await, [other.id]);
 }
 
 pub async fn a_page_by_use_starts_behind_its_session(fixture: &impl StoreFixture) {

@@ -149,7 +149,7 @@ pub async fn a_session_is_updated_by_its_turns(fixture: &impl StoreFixture) {
     end.at = later(20);
     store.append(&lease, vec![end]).await.unwrap().await.unwrap();
     assert_eq!(updated_at().await, later(20));
-    // A change with what was read before the turn does not take it back.
+    // Writing the session with an older time does not undo the update by the turn.
     let mut session = store.session(lease.session).await.unwrap().unwrap();
     session.updated_at = created;
     store.put_session(&session).await.unwrap();

@@ -31,7 +31,7 @@ use crate::{
 /// The beginning of the names of folders that are not installed versions.
 pub(super) const TEMPORARY_PREFIX: &str = ".new-";
 
-/// A temporary folder that has not changed for so long belongs to nobody.
+/// A temporary folder that has not changed for this long is abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_hours(2);
 
 pub(super) async fn run(app: &App, text: &str) -> Result<Exit, CommandError> {
@@ -46,7 +46,7 @@ pub(super) async fn run(app: &App, text: &str) -> Result<Exit, CommandError> {
     let npm = Npm::find(app)?;
     let mut stop = StopSignals::listen().map_err(CommandError::internal)?;
     let installing = async {
-        // Without a network, what is installed already is still there.
+        // A version that is installed already is usable without a network.
         let known = version.and_then(|version| AgentVersion::new(name, version));
         if let Some(agent) = known.filter(|agent| agent.launcher(&app.home).exists()) {
             return Ok::<_, CommandError>((agent, true));
@@ -122,7 +122,7 @@ impl Drop for Draft {
     }
 }
 
-/// Removes what a killed process has left.
+/// Removes the folders that killed processes have left.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
@@ -134,9 +134,10 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// npm compares the archive of each package with its checksum while it unpacks it, and writes the
-/// checksum into the lock file. Fails unless every package that is there has one, and the agent's own is
-/// the one that was published. Returns the number of packages that are there.
+/// Checks the checksums in npm's lock file. npm compares the archive of each package with its
+/// checksum while it unpacks it, and writes the checksum into the lock file. Fails unless every
+/// installed package has one, and the agent's own is the published one. Returns the number of
+/// installed packages.
 fn verify(
     folder: &Path,
     agent: &AgentVersion,

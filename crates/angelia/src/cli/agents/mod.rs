@@ -1,7 +1,7 @@
 //! `angelia agents`: the agents on this machine, and versions of them in folders of their own
 //! (`docs/design/0027-selftest.md`).
 //!
-//! - [`list`]: what is installed, and who uses it.
+//! - [`list`]: the installed agents, and the profiles that use them.
 //! - [`install`]: installs a version with npm, in one step or not at all; `npm`: calls npm.
 //! - [`remove`]: removes a version.
 

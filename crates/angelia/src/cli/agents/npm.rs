@@ -1,4 +1,4 @@
-//! Calls npm, and reads what it says.
+//! Runs npm, and reads its output.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -125,7 +125,7 @@ fn no_such_version(wanted: &str) -> CommandError {
         .with_hint("leave the version out for the newest one")
 }
 
-/// Says what a failure of npm means for the person.
+/// Explains a failure of npm to the person.
 fn explain(wanted: &str, output: &CommandOutput) -> CommandError {
     let said = format!("{}\n{}", String::from_utf8_lossy(&output.stdout), output.stderr);
     let has = |codes: &[&str]| codes.iter().any(|code| said.contains(code));

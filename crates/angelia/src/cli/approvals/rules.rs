@@ -1,4 +1,4 @@
-//! `angelia approvals rules …`: what the owner allowed for good with `always`.
+//! `angelia approvals rules …`: the rules that the owner granted for good with `always`.
 //!
 //! The rules are in the store, which several processes may open, so no daemon is needed; an engine
 //! reads them each time before it would ask a person.
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The fewest characters of an id that name a rule.
+/// The minimum length of an id prefix that selects a rule.
 const MIN_PREFIX: usize = 4;
 
 pub(super) async fn run(app: &App, command: RulesCommand) -> Result<Exit, CommandError> {
@@ -45,7 +45,7 @@ struct RuleLine<'a> {
     profile: &'a str,
     cwd: std::borrow::Cow<'a, str>,
     rule: String,
-    /// The rule is about one call; a `*` in it stands for itself.
+    /// The rule is about one call; a `*` in it is a literal character.
     exact: bool,
     created_at: String,
     by: &'a str,

@@ -112,7 +112,7 @@ async fn every_decision_reaches_the_agent() {
     let note = "wash the brush";
     let cases = [
         ("approve ID", owner(Verdict::Once), "approved: paint"),
-        // The grant is the engine's; the agent hears `once`.
+        // The engine keeps the grant, so the agent gets `once`.
         ("approve ID --session --note", owner(Verdict::Once).with_note(note), "approved: paint"),
         ("deny ID --note", owner(Verdict::Deny).with_note(note), "denied: paint"),
         ("deny ID --stop", owner(Verdict::Stop), "denied: paint"),

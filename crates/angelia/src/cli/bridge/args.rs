@@ -12,8 +12,8 @@ use clap::Args;
 use super::own_model::OWN_NAME;
 use crate::{cli::error::CommandError, config::Period};
 
-/// The default for `--assistant-delta-chunk-size`: how many characters of a finished text one chunk
-/// has.
+/// The default for `--assistant-delta-chunk-size`, the number of characters of a finished text in
+/// one chunk.
 const DEFAULT_CHUNK_CHARS: u32 = 32;
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub(crate) struct BridgeArgs {
     #[arg(long)]
     once: bool,
 
-    /// Log what happens to stderr.
+    /// Log progress to stderr.
     #[arg(long)]
     pub(crate) verbose: bool,
 
@@ -44,7 +44,7 @@ pub(crate) struct BridgeArgs {
     #[arg(long)]
     assistant_delta: bool,
 
-    /// How many characters of a finished text one chunk has.
+    /// The number of characters of a finished text in one chunk.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CHUNK_CHARS, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     assistant_delta_chunk_size: u32,
 
@@ -61,7 +61,7 @@ pub(crate) struct BridgeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_iterations: Option<u32>,
 
-    /// Which of the agent's own tools exist: `default`, `all`, `none`, or their names.
+    /// The agent's own tools that exist: `default`, `all`, `none`, or their names.
     #[arg(long, value_name = "NAMES")]
     toolsets: Option<String>,
 
@@ -69,16 +69,16 @@ pub(crate) struct BridgeArgs {
     #[arg(long, value_name = "PATTERNS")]
     disabled_toolsets: Option<String>,
 
-    /// How long a run may last; overrides the profile's `timeout`.
+    /// The longest time that a run may last; overrides the profile's `timeout`.
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     timeout: Option<Duration>,
 
-    /// How long an agent may take to send its first event; overrides the profile's
+    /// The longest time that an agent may take to send its first event; overrides the profile's
     /// `first_event_timeout`.
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     first_event_timeout: Option<Duration>,
 
-    /// How long an agent may be silent while no tool runs; overrides the profile's
+    /// The longest time that an agent may be silent while no tool runs; overrides the profile's
     /// `inter_event_silence_timeout`.
     #[arg(long, value_name = "TIME", value_parser = parse_timeout, alias = "inter-event-silence-timeout")]
     stream_timeout: Option<Duration>,

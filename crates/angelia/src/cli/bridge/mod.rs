@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{assemble::App, home_turns::HomeTurns};
 
-/// How long the host may take to read the last lines.
+/// The time that the host has to read the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prints the JSON schema of requests and events.

@@ -1,5 +1,5 @@
-//! `angelia bus dead …`: lists, resends and discards messages that nobody received in time, or that
-//! were refused.
+//! `angelia bus dead …`: lists, resends and discards messages that were not received in time, or
+//! that were refused.
 
 use std::time::Duration;
 

@@ -3,7 +3,12 @@
 //! acknowledged after it has been printed or acted on, so that the bus redelivers a message that
 //! was lost on the way.
 
-use std::{collections::VecDeque, io, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    io::{self, IsTerminal as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use angelia_core::{
     model::{
@@ -38,14 +43,14 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// The delay before reconnecting to a bus that is gone.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
-/// How long to read what a broken connection still has buffered.
+/// The time for reading the data that a broken connection still has buffered.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many handled messages are remembered: as many as the bus sends before it waits for
+/// The number of handled messages that are remembered: as many as the bus sends before it waits for
 /// acknowledgements.
 const MAX_HANDLED_IDS: usize = 4096;
 
-/// Why receiving stopped.
+/// The reason why receiving stopped.
 enum ListenEnd {
     /// The connection broke; another one may work.
     ConnectionLost(io::Error),
@@ -114,7 +119,13 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
     let listening = listen(app, register, &mut shown);
     let ended = tokio::select! {
         ended = listening => ended,
-        () = signals.wait() => Ok(Exit::Interrupted),
+        () = signals.wait() => {
+            // The terminal has written `^C` where the next prompt would begin.
+            if io::stderr().is_terminal() {
+                print::note("");
+            }
+            Ok(Exit::Interrupted)
+        }
     };
     tasks.shutdown(Duration::from_secs(5)).await;
     ended
@@ -201,9 +212,9 @@ async fn receive(
     }
 }
 
-/// Reads what is left on a connection that can no longer be written to. The bus may have sent
-/// `displaced`: two listeners that reconnected after being displaced would displace each other for
-/// ever.
+/// Reads the rest of the data on a connection that can no longer be written to. The bus may have
+/// sent `displaced`: two listeners that reconnected after being displaced would displace each other
+/// for ever.
 async fn drain_connection(line: &mut BusClient, error: io::Error) -> ListenEnd {
     while let Ok(Ok(heard)) = timeout(DRAIN_TIMEOUT, line.receive()).await {
         let frame = std::str::from_utf8(&heard).unwrap_or_default();

@@ -42,7 +42,7 @@ pub(crate) enum BusCommand {
     Listen(ListenArgs),
     /// Send one message; the same as `angelia notify`.
     Send(NotifyArgs),
-    /// Manage messages that nobody received in time, or that were refused.
+    /// Manage messages that were not received in time, or that were refused.
     #[command(subcommand)]
     Dead(DeadCommand),
 }

@@ -23,13 +23,13 @@ use crate::{
 /// A log larger than this is rotated at a start.
 const MAX_LOG_BYTES: u64 = 512 * 1024;
 
-/// How long a bus may take to answer: after its start, and while it passes from one process to
+/// The time that a bus has to answer: after its start, and while it passes from one process to
 /// another.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(18);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Starts the bus, unless it runs. While `angelia serve` holds this home, the bus is its own: it is
-/// waited for, and started here only if that daemon ends.
+/// Starts the bus, unless it runs. While `angelia serve` holds this home, the bus belongs to that
+/// daemon: this command waits for it, and starts a bus only if the daemon ends.
 pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, CommandError> {
     let sockets = BusSockets::of_app(app);
     let deadline = Instant::now() + RESPONSE_TIMEOUT;

@@ -1,12 +1,13 @@
 //! The lines of a chat that begin with `/`.
 
-/// Every command: its name, what follows it, and what it does.
-pub(super) const COMMANDS: [(&str, &str, &str); 9] = [
+/// Every command: its name, its argument, and its effect.
+pub(super) const COMMANDS: [(&str, &str, &str); 10] = [
     ("/model", "[NAME]", "shows the model, or changes it from the next turn on"),
     ("/profile", "[NAME]", "shows the profile, or begins a new session with another"),
     ("/new", "", "begins a new session"),
     ("/fork", "", "goes on in a copy of this session; the original stays as it is"),
     ("/resume", "[SESSION]", "goes on in another session: a name, an id, `last`; or lists them"),
+    ("/compact", "", "shortens the conversation: a summary replaces its older part"),
     ("/usage", "", "what this session has used so far"),
     ("/stop", "", "typed while a turn runs: interrupts it, as Ctrl-C does"),
     ("/help", "", "this list"),
@@ -20,6 +21,7 @@ pub(super) enum ChatCommand {
     New,
     Fork,
     Resume(Option<String>),
+    Compact,
     Usage,
     Stop,
     Help,
@@ -45,6 +47,7 @@ impl ChatCommand {
             }
             "/new" => Self::New,
             "/fork" => Self::Fork,
+            "/compact" => Self::Compact,
             "/usage" => Self::Usage,
             "/stop" => Self::Stop,
             "/help" => Self::Help,
@@ -82,6 +85,7 @@ mod tests {
         for (line, command) in [
             ("/new", ChatCommand::New),
             ("/fork", ChatCommand::Fork),
+            ("/compact", ChatCommand::Compact),
             ("/usage", ChatCommand::Usage),
             ("/stop", ChatCommand::Stop),
             ("/help", ChatCommand::Help),

@@ -1,4 +1,4 @@
-//! Completes commands and file names at the prompt line, and says when a line goes on.
+//! Completes commands and file names at the prompt line, and decides whether more lines follow.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use rustyline::{
 
 use super::chat_command::COMMANDS;
 
-/// More names than a person reads.
+/// The longest list of names that a person would read.
 const MAX_NAMES: usize = 200;
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(super) fn goes_on(input: &str) -> bool {
     backslashes % 2 == 1 || fences % 2 == 1
 }
 
-/// Returns where the word begins that can be completed, and what it can become.
+/// Returns the start of the word that can be completed, and its possible completions.
 fn complete(line: &str, pos: usize) -> (usize, Vec<Pair>) {
     let before = &line[..pos];
     let begin = before

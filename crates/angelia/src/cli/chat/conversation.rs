@@ -1,4 +1,4 @@
-//! The session that a chat is about: what is said in it, and the commands that change it.
+//! The session of a chat: runs its turns, and the commands that change it.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
             signals::StopSignals,
             submit::{self, NewTurn},
         },
-        sessions::list,
+        sessions::list::{self, SessionListArgs},
         usage::format_used,
         view::short_id,
     },
@@ -26,13 +26,13 @@ use crate::{
     resolve,
 };
 
-/// How many sessions `/resume` lists.
+/// The number of sessions that `/resume` lists.
 const LISTED_SESSIONS: usize = 10;
 
 pub(super) struct Conversation {
     app: Arc<App>,
     turns: Arc<dyn TurnService>,
-    /// What a new session is begun with.
+    /// The options for a new session.
     wanted: RunArgs,
     /// `None`: the next prompt begins one.
     session: Option<SessionId>,
@@ -48,7 +48,7 @@ impl Conversation {
         Self { app, turns, wanted, session }
     }
 
-    /// Says which session goes on, and how to get help.
+    /// Prints which session continues, and how to get help.
     pub(super) async fn greet(&mut self) -> Result<(), CommandError> {
         if self.session.is_some() {
             let session = self.open_session().await?;
@@ -58,7 +58,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Runs a turn with what the person said.
+    /// Runs a turn with the person's input.
     pub(super) async fn say(&mut self, text: String) -> Result<(), CommandError> {
         let files = named_files(&text);
         let input = attachments::with_files(text, &files)?;
@@ -105,9 +105,15 @@ impl Conversation {
                 print::note(&describe(&forked));
                 self.session = Some(forked.id);
             }
+            ChatCommand::Compact => {
+                let session = self.session.ok_or_else(nothing_said)?;
+                let result = self.turns.compact_session(session).await?;
+                print::note(&result.reason);
+            }
             ChatCommand::Resume(None) => {
                 let records = Records::open(&self.app).await?;
                 let args = ListArgs { limit: LISTED_SESSIONS, before: None, json: false };
+                let args = SessionListArgs::all(args);
                 list::print(&self.app, &records, &args).await?;
             }
             ChatCommand::Resume(Some(wanted)) => self.resume(&wanted).await?,
@@ -127,7 +133,7 @@ impl Conversation {
     async fn resume(&mut self, wanted: &str) -> Result<(), CommandError> {
         let records = Records::open(&self.app).await?;
         let session = resolve::session_id(&records, wanted).await?;
-        // It keeps its own model and profile.
+        // The session keeps its own model and profile.
         (self.wanted.model, self.wanted.profile) = (None, None);
         (self.session, self.wanted.session) = (Some(session), None);
         let session = self.open_session().await?;
@@ -154,7 +160,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the session with the model that is wanted; begins one if there is none.
+    /// Returns the session, switched to the wanted model; begins one if there is none.
     async fn open_session(&mut self) -> Result<SessionResource, CommandError> {
         let session =
             submit::open_session(&self.app, &*self.turns, &self.wanted, self.session, true).await?;

@@ -1,4 +1,4 @@
-//! What was typed in chats, in a file that only the owner can read. One line for each entry, with
+//! The lines typed in chats, in a file that only the owner can read. Each entry is one line, with
 //! line breaks and backslashes escaped.
 
 use std::{

@@ -1,8 +1,8 @@
 //! `angelia chat`: turn after turn in one session, with a prompt line.
 //!
-//! - [`prompt_line`]: reads what the person types, with [`completion`] and a [`history`].
+//! - [`prompt_line`]: reads the person's input, with [`completion`] and a [`history`].
 //! - [`chat_command`]: the lines that begin with `/`.
-//! - [`conversation`]: the session that the chat is about, and what each line does to it.
+//! - [`conversation`]: the session of the chat, and the effect of each line on it.
 //!
 //! Turns are shown by the code of `run`.
 
@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use self::{
@@ -50,7 +50,7 @@ pub(crate) struct ChatArgs {
     session: Option<String>,
 
     /// The model, as the agent's own CLI calls it; a session that goes on changes to it.
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
 
     /// The directory the agent works in; the current directory by default.
@@ -74,7 +74,7 @@ pub(crate) async fn run(app: &Arc<App>, args: ChatArgs) -> Result<Exit, CommandE
         ..RunArgs::default()
     };
     let continued = continued_session::find(app, &wanted).await?.map(|session| session.id);
-    // Without this, a signal at the prompt would leave the terminal as the line editor needs it.
+    // Without this, a signal at the prompt would leave the terminal in the line editor's mode.
     let _restored = SavedTerminal::save();
     HomeTurns::with(TurnsUse::New, app, "run", |turns| async move {
         let prompt = PromptLine::open(History::open(app.home.chat_history()))?;
@@ -93,7 +93,8 @@ async fn talk(
     loop {
         let input = tokio::select! {
             input = prompt.read() => input?,
-            // Ctrl-C is a key at the prompt, so somebody else ends this process.
+            // Ctrl-C is a key at the prompt, so this signal comes from another process and ends the
+            // chat.
             _ = signals.next() => return Ok(Exit::Interrupted),
         };
         let text = match input {
@@ -113,7 +114,7 @@ async fn talk(
             Some(Err(what)) => Err(CommandError::usage(what).with_hint("/help lists them")),
             None => conversation.say(text).await,
         };
-        // What stopped a turn has been listened to by the turn.
+        // The turn has handled the signals that stopped it, so they must not end the chat.
         signals = StopSignals::listen().map_err(CommandError::internal)?;
         match done {
             Ok(()) => {}
@@ -123,7 +124,7 @@ async fn talk(
     }
 }
 
-/// How the terminal was; restored on drop.
+/// The saved mode of the terminal; restored on drop.
 struct SavedTerminal(Option<Termios>);
 
 impl SavedTerminal {

@@ -1,5 +1,5 @@
-//! The line at which the person types. The editor blocks, so it has a thread of its own; it touches the
-//! terminal only while a line is read.
+//! The prompt line. The editor blocks, so it has a thread of its own; it touches the terminal only
+//! while a line is read.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -14,7 +14,7 @@ const PROMPT: &str = "> ";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PromptInput {
     Text(String),
-    /// Ctrl-C: what was typed is dropped.
+    /// Ctrl-C: the typed text is dropped.
     Cancelled,
     /// Ctrl-D, or the terminal is gone.
     End,
@@ -45,7 +45,7 @@ impl PromptLine {
         Ok(Self { wanted, typed })
     }
 
-    /// Reads what the person types next.
+    /// Reads the person's next input.
     pub(super) async fn read(&mut self) -> Result<PromptInput, CommandError> {
         let lost = || CommandError::internal("the prompt line has ended");
         self.wanted.try_send(()).map_err(|_| lost())?;
@@ -72,7 +72,7 @@ fn read_line(
         Ok(line) => {
             history.add(&line);
             editor.add_history_entry(line.as_str())?;
-            // The backslash only says that the line goes on.
+            // The backslash is only a mark for a further line.
             Ok(PromptInput::Text(line.replace("\\\n", "\n")))
         }
         Err(ReadlineError::Interrupted) => Ok(PromptInput::Cancelled),

@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// How often the edit is tried. Another program may write the file at the same moment; when that
-/// happens repeatedly, it is not by chance.
+/// The number of attempts. Another program may write the file at the same moment; if that happens
+/// repeatedly, it is not by chance.
 const MAX_ATTEMPTS: usize = 3;
 
 pub(super) async fn enable(

@@ -3,7 +3,7 @@
 //!
 //! - `desired_config`: derives the entries that Codex's configuration should have from ours.
 //! - `change`: `enable` and `disable`.
-//! - `status`: reports the current entries and what would change.
+//! - `status`: reports the current entries and the changes that `enable` would make.
 //! - `diff`: compares two texts line by line.
 
 mod change;

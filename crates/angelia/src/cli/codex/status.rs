@@ -1,4 +1,5 @@
-//! `angelia codex status`: reports the installed Codex, the enabled entries, and what would change.
+//! `angelia codex status`: reports the installed Codex, the enabled entries, and the changes that
+//! `enable` would make.
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
@@ -30,7 +31,7 @@ struct Findings {
     config: String,
     /// The configuration has at least one entry of ours.
     enabled: bool,
-    /// The entries are what `enable` would write now.
+    /// The entries are those that `enable` would write now.
     current: bool,
     parts: Vec<PartFinding>,
 }

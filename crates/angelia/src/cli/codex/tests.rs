@@ -1,4 +1,4 @@
-//! The search for a running turn.
+//! Tests of the search for a running turn.
 
 use angelia_core::model::SessionSpec;
 use angelia_testkit::conformance::store::{plain_session, plain_turn};

@@ -1,4 +1,4 @@
-//! The agents that `doctor` looks at: each program that a profile can start, once, and the profiles
+//! The agents that `doctor` inspects: each program that a profile can start, once, and the profiles
 //! that can start it.
 
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use angelia_core::{
 use super::{Finding, FindingState};
 use crate::{assemble::App, config::ResolveContext, profiles::is_same_program};
 
-/// A program, and who uses it.
+/// A program, and the profiles that use it.
 struct AgentProgram {
     spec: SessionSpec,
     /// The profiles that can run on it.
     profiles: Vec<String>,
-    /// Whether one of them can run on nothing else.
+    /// Whether one of the profiles can run on no other program.
     is_required: bool,
 }
 
-/// The result of looking at all agents.
+/// The findings about all agents.
 pub(super) struct AgentReport {
     pub(super) findings: Vec<Finding>,
     /// The profiles that are ready, with the executor each of them takes; the default one first.
@@ -40,7 +40,7 @@ pub(in crate::cli) fn programs_of(app: &App, executor: &str) -> Vec<(SessionSpec
     programs.map(|program| (program.spec, program.profiles)).collect()
 }
 
-/// Looks at the agents. `deep` also starts those that only a start can tell about.
+/// Inspects the agents. `deep` also starts those whose state only a start can show.
 pub(super) async fn examine(app: &App, executors: &[Arc<dyn Executor>], deep: bool) -> AgentReport {
     let mut findings = Vec::new();
     let mut ready_on: Vec<(String, &'static str)> = Vec::new();
@@ -51,7 +51,7 @@ pub(super) async fn examine(app: &App, executors: &[Arc<dyn Executor>], deep: bo
             } else {
                 executor.inspect(&program.spec).await
             };
-            // The demo agent is always there; it does not make a profile ready.
+            // The demo agent is always available; it does not make a profile ready.
             if is_ready(&health) && health.login != LoginState::NotNeeded {
                 let used_by = program.profiles.iter().cloned();
                 ready_on.extend(used_by.map(|profile| (profile, executor.name())));
@@ -81,21 +81,30 @@ fn profile_names(app: &App) -> impl Iterator<Item = &str> {
     std::iter::once(default).chain(others)
 }
 
-/// Returns the programs of an executor that profiles name; if none does, the one on `PATH`. Never
-/// empty.
-fn programs(app: &App, executor: &str) -> Vec<AgentProgram> {
-    // A probe starts no turn, so the work folder stands in for a working directory.
-    let work = app.home.work_dir();
+/// Returns the specifications of all profiles, the default one's first.
+pub(in crate::cli) fn all_specs(app: &App) -> Vec<SessionSpec> {
+    profile_names(app).flat_map(|profile| specs_of(app, profile)).collect()
+}
+
+/// Returns the specifications that a profile can run on. They start no turn, so the work folder stands in for a
+/// working directory.
+fn specs_of(app: &App, profile: &str) -> Vec<SessionSpec> {
     let call = ResolveContext {
         environment: &app.environment,
         home: &app.home,
         named_cwd: None,
-        caller_cwd: Some(&work),
+        caller_cwd: Some(&app.home.work_dir()),
         at_terminal: false,
     };
+    app.config.resolve(Some(profile), &call).unwrap_or_default()
+}
+
+/// Returns the programs of an executor that profiles name; if none does, the one on `PATH`. Never
+/// empty.
+fn programs(app: &App, executor: &str) -> Vec<AgentProgram> {
     let mut programs: Vec<AgentProgram> = Vec::new();
     for profile in profile_names(app) {
-        let specs = app.config.resolve(Some(profile), &call).unwrap_or_default();
+        let specs = specs_of(app, profile);
         let is_only = specs.len() == 1;
         for spec in specs.into_iter().filter(|spec| &*spec.executor == executor) {
             let known = programs.iter_mut().find(|known| is_same_program(&known.spec, &spec));
@@ -109,7 +118,7 @@ fn programs(app: &App, executor: &str) -> Vec<AgentProgram> {
         }
     }
     if programs.is_empty() {
-        let spec = SessionSpec::new(executor, &work);
+        let spec = SessionSpec::new(executor, app.home.work_dir());
         programs.push(AgentProgram { spec, profiles: Vec::new(), is_required: false });
     }
     programs
@@ -126,6 +135,7 @@ fn finding(executor: &str, program: &AgentProgram, health: &ExecutorHealth) -> F
     let mut detail = match &health.installation {
         Some(installed) => format!("{} at {}", installed.version, installed.path.display()),
         None if program.spec.binary.is_some() => "not usable".to_owned(),
+        None if program.profiles.is_empty() => "not used by a profile".to_owned(),
         None => "not installed".to_owned(),
     };
     if let Some(login) = login.filter(|_| health.installation.is_some()) {

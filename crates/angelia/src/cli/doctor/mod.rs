@@ -2,22 +2,28 @@
 //! what to do.
 //!
 //! - [`agents`]: the agents, and the profiles that use them.
+//! - [`mcp_servers`]: the MCP servers of the configuration.
 
 mod agents;
+mod mcp_servers;
 
 use std::{fmt::Write as _, sync::Arc};
 
 use serde::Serialize;
 
 use self::agents::AgentReport;
-pub(super) use self::agents::{programs_of, spec_for};
+pub(super) use self::agents::{all_specs, programs_of, spec_for};
 use super::{
+    agent_use::ensure_owner_works_alone,
     args::DoctorArgs,
+    channels,
     error::{CommandError, Exit},
+    markdown::wrap_plain,
     print,
+    view::View,
 };
 use crate::{
-    assemble::{App, StandaloneExecutors},
+    assemble::{App, StandaloneExecutors, standalone_commands},
     bus::pid_file,
     client::DaemonClient,
 };
@@ -36,7 +42,7 @@ struct Finding {
 #[serde(rename_all = "lowercase")]
 enum FindingState {
     Good,
-    /// Not there, and nobody needs it.
+    /// Missing, but not needed.
     Optional,
     Bad,
 }
@@ -68,17 +74,21 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
     let mut findings = vec![Finding::new("angelia", FindingState::Good, about)];
     findings.extend(config_findings(app));
     findings.extend(daemon_findings(app).await);
+    findings.extend(channel_findings(app).await);
     let executors = StandaloneExecutors::start(app, "doctor")?;
     let agents = agents::examine(app, executors.all(), args.deep).await;
+    let servers = mcp_servers::examine(all_specs(app), &executors.host, args.deep).await;
     executors.stop().await;
     let exit = if agents.ready.is_empty() { Exit::Failed } else { Exit::Done };
     let end = conclusion(&agents);
     findings.extend(agents.findings);
+    findings.extend(servers);
     if args.json {
         let text = serde_json::to_string(&findings).map_err(CommandError::internal)?;
         print::line(&text)?;
     } else {
-        print::bytes(report(&findings, &end).as_bytes())?;
+        let view = View::of_stdout(&app.environment);
+        print::bytes(report(&findings, &end, view.width).as_bytes())?;
     }
     Ok(exit)
 }
@@ -99,8 +109,28 @@ fn config_findings(app: &App) -> Vec<Finding> {
     std::iter::once(state).chain(warnings).collect()
 }
 
-/// Returns what is known of the daemon: whoever holds its pid file is one, whether it answers or
-/// not.
+/// Returns what the chat platforms say about the channels that are set up.
+async fn channel_findings(app: &App) -> Vec<Finding> {
+    // It sends the owner's tokens, and may run the commands that print them.
+    if app.config.channels().is_empty() || ensure_owner_works_alone(&app.environment).is_err() {
+        return Vec::new();
+    }
+    let commands = match standalone_commands(app, "doctor") {
+        Ok(commands) => commands,
+        Err(error) => return vec![Finding::new("channels", FindingState::Bad, error.to_string())],
+    };
+    let mut findings = Vec::new();
+    for (platform, found) in channels::examine(app, &*commands, |_| true).await {
+        findings.extend(found.into_iter().map(|one| {
+            let state = if one.is_problem { FindingState::Bad } else { FindingState::Good };
+            Finding::new(&platform, state, one.text)
+        }));
+    }
+    findings
+}
+
+/// Returns the findings about the daemon. The process that holds the pid file is the daemon,
+/// whether it answers or not.
 async fn daemon_findings(app: &App) -> Vec<Finding> {
     let client = DaemonClient::connect(&app.home.socket()).await;
     let hello = match &client {
@@ -150,23 +180,29 @@ async fn daemon_findings(app: &App) -> Vec<Finding> {
     findings
 }
 
-fn report(findings: &[Finding], end: &str) -> String {
+/// The columns before the text of a finding.
+const MARGIN: usize = 11;
+
+fn report(findings: &[Finding], end: &str, width: usize) -> String {
     let mut text = String::new();
     for finding in findings {
-        let mark = finding.state.mark();
-        // Writing to a string cannot fail.
-        let _infallible = writeln!(text, "{mark} {:8} {}", finding.what, finding.detail);
-        if let Some(hint) = &finding.hint {
-            let _infallible = writeln!(text, "           {hint}");
+        let mut margin = format!("{} {:8} ", finding.state.mark(), finding.what);
+        for part in std::iter::once(&finding.detail).chain(&finding.hint) {
+            for line in wrap_plain(part, width.saturating_sub(MARGIN)) {
+                // Writing to a string cannot fail.
+                let _infallible = writeln!(text, "{margin}{line}");
+                margin = " ".repeat(MARGIN);
+            }
         }
     }
     text.push('\n');
-    text.push_str(end);
-    text.push('\n');
+    for line in wrap_plain(end, width) {
+        let _infallible = writeln!(text, "{line}");
+    }
     text
 }
 
-/// Says what can be done now.
+/// Returns advice on the next step.
 fn conclusion(agents: &AgentReport) -> String {
     let Some((first, _)) = agents.ready.first() else {
         let installed = agents.findings.iter().find(|finding| {
@@ -177,6 +213,11 @@ fn conclusion(agents: &AgentReport) -> String {
                 "No profile is ready: log in to {}, then run `angelia doctor` again.",
                 finding.what
             ),
+            // The demo agent does not stand in for an agent that a profile names.
+            None if agents.findings.iter().any(|finding| finding.state == FindingState::Bad) => {
+                "No profile is ready: mend what is marked ✗, then run `angelia doctor` again."
+                    .to_owned()
+            }
             None => "No coding agent is ready: install and log in to Claude Code or Codex. Until \
                      then, with `executor: auto`, `angelia run` uses the built-in demo agent."
                 .to_owned(),

@@ -1,4 +1,5 @@
-//! Adds and revokes keys in the configuration file, which its owner may also edit.
+//! Adds and revokes keys in the configuration file, which its owner may also edit. Other commands that
+//! change the file write it in the same way.
 
 use std::{
     fs,
@@ -20,7 +21,8 @@ use crate::{
     },
 };
 
-/// How every key begins, so that people and scanners recognise one; 64 hexadecimal digits follow.
+/// The prefix of every key, so that people and scanners recognise one; 64 hexadecimal digits
+/// follow.
 pub(crate) const KEY_PREFIX: &str = "angelia-";
 
 pub(crate) fn hash_key(key: &str) -> KeyHash {
@@ -52,7 +54,7 @@ impl KeySpec<'_> {
     }
 }
 
-/// The configuration file, as far as keys are in it.
+/// The configuration file, limited to its keys.
 pub(crate) struct KeysFile<'a> {
     path: PathBuf,
     home: Home,
@@ -140,7 +142,7 @@ impl KeysFile<'_> {
         Ok(true)
     }
 
-    fn read(&self) -> Result<String, CommandError> {
+    pub(crate) fn read(&self) -> Result<String, CommandError> {
         match fs::read_to_string(&self.path) {
             Ok(text) => Ok(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
@@ -151,7 +153,7 @@ impl KeysFile<'_> {
     /// Replaces the file atomically, after the new text has been loaded as a configuration for
     /// which `has` returns true. The old text could be loaded, so if the new one cannot, the file is
     /// written in a style that cannot be edited line by line, and the owner gets `hint`.
-    fn write(
+    pub(crate) fn write(
         &self,
         text: &str,
         has: impl Fn(&Config) -> bool,

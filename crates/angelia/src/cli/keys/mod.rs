@@ -17,7 +17,7 @@ use super::{
 };
 use crate::config::{Config, Environment, KeyProfiles};
 
-const RELOAD_NOTE: &str = "a running `angelia serve` picks it up in a moment";
+const RELOAD_NOTE: &str = "a running `angelia serve` accepts it at once";
 
 pub(crate) fn run(
     command: &KeysCommand,

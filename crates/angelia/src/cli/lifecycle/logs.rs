@@ -25,7 +25,7 @@ pub(crate) struct LogsArgs {
     #[arg(short, long)]
     follow: bool,
 
-    /// How many lines to print.
+    /// The number of lines to print.
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 100)]
     lines: usize,
 }
@@ -54,7 +54,7 @@ pub(crate) fn run(home: &Home, args: &LogsArgs) -> Result<Exit, CommandError> {
     if args.follow { follow(file, &path) } else { Ok(Exit::Done) }
 }
 
-/// Prints what is added to the log, until the reader leaves.
+/// Prints new text of the log as it comes, until the reader leaves.
 fn follow(mut file: Option<File>, path: &Path) -> Result<Exit, CommandError> {
     loop {
         std::thread::sleep(POLL_INTERVAL);
@@ -75,12 +75,12 @@ fn print_or_leave(text: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// Returns the last lines of the log, those of the file before it included. Afterwards the file is
+/// Returns the last lines of the log, including those of the file before it. Afterwards the file is
 /// at its end.
 fn last_lines(file: &mut File, older: &Path, count: usize) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;
-    // Where the lines before the wanted ones end; there may be more lines in the file before.
+    // The end of the lines before the wanted ones. If there is none, the older file has more lines.
     let mut start = line_end_from_last(&text, count);
     if start.is_none()
         && let Ok(mut before) = fs::read(older)
@@ -94,13 +94,13 @@ fn last_lines(file: &mut File, older: &Path, count: usize) -> io::Result<Vec<u8>
     Ok(text)
 }
 
-/// Returns where the line ends after which `count` whole lines follow.
+/// Returns the end of the line after which `count` whole lines follow.
 fn line_end_from_last(text: &[u8], count: usize) -> Option<usize> {
     let mut ends = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
     ends.nth(count).map(|(at, _)| at + 1)
 }
 
-/// Reads what was added, also when the file was put aside meanwhile and a new one begun.
+/// Reads the text that was added, also if the file was rotated in the meantime.
 fn read_on(file: Option<File>, path: &Path) -> io::Result<(Vec<u8>, Option<File>)> {
     let mut text = Vec::new();
     let Some(mut file) = file else {
@@ -113,7 +113,7 @@ fn read_on(file: Option<File>, path: &Path) -> io::Result<(Vec<u8>, Option<File>
     if file.metadata()?.len() < file.stream_position()? {
         file.seek(SeekFrom::Start(0))?;
     }
-    // Looked up before the rest is read: a file that was put aside is not written any more.
+    // Looked up before the rest is read, because a rotated file is not written any more.
     let named = fs::metadata(path).ok().map(|named| (named.dev(), named.ino()));
     file.read_to_end(&mut text)?;
     let own = file.metadata()?;
@@ -128,7 +128,7 @@ fn read_on(file: Option<File>, path: &Path) -> io::Result<(Vec<u8>, Option<File>
     Ok((text, next))
 }
 
-/// Returns the files that were begun after this one and put aside as well, oldest first.
+/// Returns the files that were begun after this one and rotated as well, oldest first.
 fn begun_after(own: &Metadata, path: &Path) -> Vec<PathBuf> {
     let mut newer: Vec<_> = (1..u32::MAX)
         .map(|number| rotating_file::numbered(path, number))

@@ -1,7 +1,7 @@
 //! The daemon in the background.
 //!
-//! - [`start`], [`stop`], [`restart`]: its life.
-//! - [`logs`]: what it has logged.
+//! - [`start`], [`stop`], [`restart`]: start and end it.
+//! - [`logs`]: prints its log.
 
 pub(super) mod logs;
 pub(super) mod restart;

@@ -27,17 +27,17 @@ pub(crate) struct RestartArgs {
     now: bool,
 }
 
-/// How long the old daemon may take to end its turns and agents, and the new one to answer.
+/// The time in which the old daemon must end its turns and agents, and the new one must answer.
 const RESTART_TIMEOUT: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How often in a row the process may look ended before it is.
+/// The number of checks in a row after which a process that looks ended has ended.
 const MAX_ABSENCES: u32 = 10;
 
-/// How the request to restart ended.
+/// The end of the request to restart.
 enum RequestEnd {
     Committed,
     TakenBack,
-    /// The daemon is gone, and was not asked in vain: nobody serves this home any more.
+    /// The daemon closed the connection before it committed to the restart.
     DaemonLost,
 }
 
@@ -104,7 +104,7 @@ async fn replace_old_daemon(
     start::run(app, config).await
 }
 
-/// Shows what the daemon waits for, until it restarts or Ctrl-C takes the restart back.
+/// Prints the turns that the daemon waits for, until it restarts or Ctrl-C takes the restart back.
 async fn follow(app: &App, mut steps: RestartSteps) -> RequestEnd {
     loop {
         let step = tokio::select! {
@@ -157,7 +157,8 @@ fn turns(count: usize, which: &str) -> String {
     format!("{count} {which} turn{plural}")
 }
 
-/// Waits until the daemon answers again. A daemon that still ends says that it takes no work.
+/// Waits until the daemon answers again. A daemon that is still ending answers that it takes no
+/// work.
 async fn wait_for_new_daemon(
     app: &App,
     pid: u32,
@@ -181,7 +182,7 @@ async fn wait_for_new_daemon(
         }
         sleep(POLL_INTERVAL).await;
     }
-    // Somebody else, such as a supervisor, may have started one.
+    // Another process, such as a supervisor, may have started one.
     if let DaemonProcess::Serving { pid } = DaemonProcess::find(&app.home).await {
         return report(app, pid, old_version).await;
     }

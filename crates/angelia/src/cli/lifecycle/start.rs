@@ -14,7 +14,7 @@ use crate::{
     daemon_process::{self, DaemonProcess},
 };
 
-/// How long a daemon that was started at the same moment may take until it answers.
+/// The time in which a daemon that was started at the same moment must answer.
 const RIVAL_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 

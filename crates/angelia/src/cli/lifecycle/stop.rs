@@ -23,14 +23,14 @@ pub(crate) struct StopArgs {
     pub(super) now: bool,
 }
 
-/// How long the daemon may take to end its turns and agents, after `drain`.
+/// The time that the daemon has to end its turns and agents, after `drain`.
 const END_TIMEOUT: Duration = Duration::from_mins(1);
 /// `drain` of a configuration that cannot be read; the daemon has read an earlier one.
 const UNKNOWN_DRAIN: Duration = Duration::from_mins(1);
-/// How long a killed process may take to be gone.
+/// The time that a killed process has to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Stops the daemon. A configuration that is broken by now does not hinder that.
+/// Stops the daemon, even if the configuration file is broken by now.
 pub(crate) async fn run(
     environment: Environment,
     config: Option<&std::path::Path>,

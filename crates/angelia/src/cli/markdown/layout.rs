@@ -9,7 +9,7 @@ use super::{
 };
 use crate::cli::print::show_controls;
 
-/// How rows are laid out.
+/// The options of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LayoutOptions {
     /// The most columns of a row.
@@ -21,7 +21,7 @@ pub(crate) struct LayoutOptions {
 /// Before every line of code.
 const CODE_INDENT: &str = "  ";
 const TAB_WIDTH: usize = 4;
-/// What is nested deeper is indented no further.
+/// Text that is nested deeper is indented no further.
 const MIN_TEXT_WIDTH: usize = 16;
 
 pub(super) struct BlockLayout {
@@ -41,7 +41,7 @@ pub(super) struct BlockLayout {
     table: Option<TableCells>,
 }
 
-/// What stands before each row of a quote or an item.
+/// The text before each row of a quote or an item.
 struct Container {
     first: Option<String>,
     rest: String,
@@ -49,7 +49,7 @@ struct Container {
 
 struct OpenLink {
     address: String,
-    /// Where its text begins in the inline text.
+    /// The position at which its text begins in the inline text.
     begin: usize,
     is_image: bool,
 }
@@ -243,7 +243,7 @@ impl BlockLayout {
         self.push_mark(mark);
     }
 
-    /// Adds a mark of the source where no style can stand for it.
+    /// Adds a mark of the source where no style can replace it.
     fn push_mark(&mut self, mark: &str) {
         if !self.options.has_colour {
             self.push_text(TextStyle::PLAIN, mark);
@@ -345,7 +345,7 @@ impl BlockLayout {
         self.containers.iter().map(|one| one.rest.chars().count()).sum()
     }
 
-    /// Adds a row with what its containers put before it. Where that leaves no room, it is left out.
+    /// Adds a row with the prefixes of its containers. Where they leave no room, they are left out.
     fn push_row(&mut self, row: &StyledRow) {
         let mut prefix = String::new();
         for container in &mut self.containers {

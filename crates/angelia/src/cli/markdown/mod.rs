@@ -1,11 +1,11 @@
-//! Markdown as a terminal shows it, while it arrives (`docs/design/0025-terminal.md`).
+//! Markdown, rendered for a terminal while it arrives (`docs/design/0025-terminal.md`).
 //!
-//! - [`splitter`]: cuts the text into blocks that nothing can change any more, and the open rest.
+//! - [`splitter`]: cuts the text into final blocks and an open rest.
 //! - [`layout`]: turns a block into rows, with [`table_layout`] for tables and [`wrap`] for the words.
 //! - [`styled_text`]: text with its style.
 //!
-//! Everything here is pure. What it returns depends on the text alone, not on the pieces in which
-//! the text came.
+//! Everything here is pure. The result depends on the text alone, not on the pieces in which the
+//! text arrives.
 
 mod layout;
 mod splitter;
@@ -18,8 +18,24 @@ mod wrap;
 use self::{
     layout::BlockLayout,
     splitter::{BlockSplitter, SourceBlock, SourcePart},
+    styled_text::{Span, TextStyle},
 };
 pub(crate) use self::{layout::LayoutOptions, styled_text::ScreenRow};
+use super::print::show_controls;
+
+/// Returns the rows of a whole text.
+pub(crate) fn render(text: &str, options: LayoutOptions) -> Vec<ScreenRow> {
+    let mut stream = MarkdownStream::default();
+    let mut rows = stream.push(text, options);
+    rows.extend(stream.finish(options));
+    rows
+}
+
+/// Wraps a text without Markdown between its words.
+pub(crate) fn wrap_plain(text: &str, width: usize) -> Vec<String> {
+    let span = Span { style: TextStyle::PLAIN, text: show_controls(text).into_owned() };
+    wrap::wrap_words(&[span], width).iter().map(|row| row.to_screen(false).text).collect()
+}
 
 /// A Markdown text that arrives in pieces.
 #[derive(Debug, Default)]

@@ -33,10 +33,10 @@ pub(super) struct BlockSplitter {
     is_after_gap: bool,
 }
 
-/// What the open block is.
+/// The kind of the open block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SplitState {
-    /// There is none.
+    /// There is no open block.
     #[default]
     Between,
     Paragraph,
@@ -85,9 +85,9 @@ impl BlockSplitter {
         done
     }
 
-    /// Returns what is not complete yet.
+    /// Returns the block that is not complete yet.
     pub(super) fn open_block(&self) -> Option<SourceBlock> {
-        // What stands alone on its line may become the mark of anything.
+        // Such characters alone on a line may become any kind of mark, so they are not shown yet.
         let is_mark = self.line.trim().chars().all(|char| "-=*_+#`~>|.)".contains(char))
             || self.line.trim_end().chars().all(|char| char.is_ascii_digit());
         let line = if is_mark { "" } else { self.line.trim_end_matches('\r') };

@@ -1,4 +1,4 @@
-//! Markdown as rows, and the screen that comes of it whatever the pieces are in which it arrives.
+//! Tests of rows and of the resulting screen, with the text arriving in arbitrary pieces.
 
 use proptest::prelude::*;
 
@@ -8,10 +8,11 @@ use crate::cli::{
     text_width::columns,
 };
 
-/// Everything that models write.
+/// Every kind of Markdown that models write.
 pub(crate) const SAMPLE: &str = include_str!("sample.md");
 
-/// A terminal that understands what we send to it: a cursor, a screen and what has scrolled off.
+/// A model of a terminal that understands our output: a cursor, a screen and the lines that have
+/// scrolled off.
 struct TerminalModel {
     size: ScreenSize,
     lines: Vec<String>,
@@ -69,7 +70,8 @@ impl TerminalModel {
     }
 }
 
-/// Returns the screen after a text that came in these pieces, and what has scrolled off.
+/// Returns the screen after a text that came in these pieces, with the lines that have scrolled
+/// off.
 fn show(pieces: &[&str], size: ScreenSize, has_colour: bool) -> Vec<String> {
     let options = LayoutOptions { width: size.columns - 1, has_colour };
     let mut terminal = TerminalModel::new(size);

@@ -2,11 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use angelia_core::ports::{BoxFuture, Store};
+use angelia_core::ports::{BoxFuture, DelegateProfile, DelegateResult, DelegatedWork, Store};
 use angelia_frontends::{
     mcp::{
-        DelegateProfile, DelegateResult, ProgressReporter, SERVER_NAME, ToolBackend, ToolCallError,
-        Visibility, VisibleRecords,
+        ProgressReporter, SERVER_NAME, ToolBackend, ToolCallError, Visibility, VisibleRecords,
         arguments::{BusSendArgs, DelegateArgs},
     },
     turn_service::{SpecOverrides, TurnService},
@@ -17,18 +16,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{bus, delegate};
+use super::bus;
 use crate::{
     assemble::{App, HomeStore, LocalEngine},
     cli::error::CommandError,
-    delegation::ProcessOrigin,
+    delegation::{DelegationDesk, Delegator, MAX_CONCURRENT_TURNS, ProcessOrigin},
     home_turns::find_daemon,
 };
 
-/// How many turns one client may have delegated at once; further ones wait.
-pub(super) const MAX_CONCURRENT_TURNS: u32 = 4;
-
-/// How long interrupted turns get to end after the client has disconnected.
+/// The time that interrupted turns have to end after the client has disconnected.
 const TURN_END_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct HomeToolBackend {
@@ -40,7 +36,7 @@ pub(super) struct HomeToolBackend {
     opened: OnceCell<HomeStore>,
     /// Started on first use, for turns while no daemon runs.
     local: OnceCell<LocalEngine>,
-    pub(super) turn_slots: Semaphore,
+    turn_slots: Semaphore,
 }
 
 impl HomeToolBackend {
@@ -110,20 +106,8 @@ impl ToolBackend for HomeToolBackend {
     }
 
     fn delegates(&self) -> Vec<DelegateProfile> {
-        let names = self.app.config.all_delegates(&self.profile);
-        let summaries = self.app.config.summaries();
-        let known = names
-            .iter()
-            .filter_map(|name| summaries.iter().find(|summary| &*summary.name == *name));
-        known
-            .map(|profile| DelegateProfile {
-                name: Arc::clone(&profile.name),
-                about: match &profile.model {
-                    Some(model) => format!("{} {model}", profile.executor),
-                    None => profile.executor.to_string(),
-                },
-            })
-            .collect()
+        let config = &self.app.config;
+        config.delegate_profiles(config.all_delegates(&self.profile))
     }
 
     fn records(&self) -> BoxFuture<'_, Result<VisibleRecords, ToolCallError>> {
@@ -143,7 +127,21 @@ impl ToolBackend for HomeToolBackend {
         progress: ProgressReporter,
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<DelegateResult, ToolCallError>> {
-        Box::pin(delegate::run(self, task, progress, stop))
+        Box::pin(async move {
+            let desk = DelegationDesk {
+                app: &self.app,
+                store: &**self.store().await?,
+                slots: &self.turn_slots,
+                caller: match self.origin.session(&self.app)? {
+                    Some(session) => Delegator::Session(session),
+                    None => Delegator::Owner { profile: &self.profile },
+                },
+                can_ask: false,
+            };
+            let DelegateArgs { profile, task, session } = task;
+            let work = DelegatedWork { profile, task, session };
+            desk.hand_on(work, self.turns(), &progress, &stop).await
+        })
     }
 
     fn bus_send(&self, message: BusSendArgs) -> BoxFuture<'_, Result<String, ToolCallError>> {

@@ -1,4 +1,4 @@
-//! The bus tools. They use the bus's own socket, whichever process runs the bus.
+//! The bus tools. They use the bus's own socket, regardless of the process that runs the bus.
 
 use std::{io, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::{
     hosting,
 };
 
-/// How long the bus may take to reply.
+/// The time that the bus has to reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most endpoints that a status lists; a model cannot read more.
+/// The most endpoints that a status lists; a longer list would not help a model.
 const MAX_LISTED_ENDPOINTS: usize = 200;
 
 /// The sender's name if nothing else names one.

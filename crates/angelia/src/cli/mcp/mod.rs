@@ -1,19 +1,19 @@
-//! `angelia mcp`: serves our tools to one MCP client, over stdin and stdout.
+//! `angelia mcp`: serves our tools to one MCP client, over stdin and stdout; and logs in to the MCP servers of
+//! the configuration.
 //!
 //! - `backend`: implements the tools on this home.
-//! - `delegate`: runs a turn on another profile; `follow`: follows it to its end.
 //! - `bus`: sends messages and reports the state of the bus.
+//! - `login`: logs in to a server, and out.
 
 mod backend;
 mod bus;
-mod delegate;
-mod follow;
+mod login;
 
 use std::sync::Arc;
 
 use angelia_core::task::TaskGroup;
 use angelia_frontends::mcp;
-use clap::Args;
+use clap::{Args, Subcommand};
 use tokio_util::sync::CancellationToken;
 
 use self::backend::HomeToolBackend;
@@ -26,9 +26,33 @@ pub(crate) struct McpArgs {
     /// named. For an agent that Angelia drives it is always its own profile's.
     #[arg(short, long)]
     pub(crate) profile: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Log in to an MCP server of the configuration that has `oauth`: shows a code to confirm on another page.
+    Login {
+        /// The server.
+        name: String,
+    },
+    /// Forget the login at an MCP server.
+    Logout {
+        /// The server.
+        name: String,
+    },
 }
 
 pub(crate) async fn run(app: &Arc<App>, args: McpArgs) -> Result<Exit, CommandError> {
+    match &args.command {
+        Some(McpCommand::Login { name }) => login::log_in(app, name).await,
+        Some(McpCommand::Logout { name }) => login::log_out(app, name).await,
+        None => serve(app, args).await,
+    }
+}
+
+async fn serve(app: &Arc<App>, args: McpArgs) -> Result<Exit, CommandError> {
     let profile = args.profile.unwrap_or_else(|| app.config.default_profile().to_owned());
     if !app.config.profile_names().any(|name| name == profile) {
         let known: Vec<&str> = app.config.profile_names().collect();

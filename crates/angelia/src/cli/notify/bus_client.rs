@@ -1,9 +1,10 @@
 //! Sends one message over the bus's socket and reads the replies. A sender is never registered as
 //! an endpoint.
 //!
-//! The message stands between two pings. The first asks for `accepted` and the other reports, and
-//! its answer tells whether this bus sends them. A bus that does not, such as hermes-bus, answers
-//! frames in order: if no error precedes the answer to the second ping, the message is on its way.
+//! The message stands between two pings. The first ping asks for `accepted` and the other reports,
+//! and its answer tells whether this bus sends them. A bus that does not, such as hermes-bus,
+//! answers frames in order: if no error precedes the answer to the second ping, the message is on
+//! its way.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -22,18 +23,18 @@ use crate::{
     config::Environment,
 };
 
-/// How long to wait for `accepted`, or for the answer to a ping.
+/// The time to wait for `accepted`, or for the answer to a ping.
 const ACCEPTED_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a bus may take to start.
+/// The time that a bus has to start.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long to wait for `delivered` after `accepted`: a listening receiver takes the message at
+/// The time to wait for `delivered` after `accepted`: a receiver that listens takes the message at
 /// once, or it is busy.
 const DELIVERED_TIMEOUT: Duration = Duration::from_millis(30);
 
-/// How often a message is sent if the connection breaks, and the delay before it is sent again. A
-/// bus that passes from one process to another closes its connections once.
+/// The number of attempts if the connection breaks, and the delay between them. A bus that passes
+/// from one process to another closes its connections once.
 const MAX_ATTEMPTS: usize = 5;
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 

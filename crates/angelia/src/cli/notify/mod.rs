@@ -17,8 +17,14 @@ mod tmux;
 #[cfg(test)]
 mod tests;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{self, Read},
+    path::PathBuf,
+    process::ExitCode,
+};
 
+use angelia_frontends::bus::MAX_FRAME_BYTES;
 use clap::{Args, Parser};
 
 pub(crate) use self::bus_client::start_bus;
@@ -48,7 +54,7 @@ pub(crate) struct NotifyArgs {
     #[arg(long, value_name = "ENDPOINT")]
     to: String,
 
-    /// The text.
+    /// The text; `-` reads it from standard input.
     #[arg(allow_hyphen_values = true)]
     message: Option<String>,
 
@@ -60,7 +66,7 @@ pub(crate) struct NotifyArgs {
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
 
-    /// Where a reply goes: `platform` or `platform:chat_id`.
+    /// The destination of a reply: `platform` or `platform:chat_id`.
     #[arg(long)]
     channel: Option<String>,
 
@@ -140,12 +146,31 @@ where
     runtime.block_on(work(Environment::capture()))
 }
 
+/// Reads a text to its end, without the newline that ends it.
+fn read_text(input: impl Read) -> Result<String, CommandError> {
+    let mut bytes = Vec::new();
+    let failed = |what: String| CommandError::new(Exit::Failed, what);
+    // One byte more than fits, so that a longer text is refused instead of cut.
+    let limit = MAX_FRAME_BYTES as u64 + 1;
+    let read = input.take(limit).read_to_end(&mut bytes);
+    read.map_err(|error| failed(format!("standard input cannot be read: {error}")))?;
+    let mut text = String::from_utf8(bytes)
+        .map_err(|_| failed("standard input is not UTF-8 text; nothing was sent".to_owned()))?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
+}
+
 /// Sends the message, waits for the bus's reply, and prints it.
 async fn run(
     environment: &Environment,
-    args: NotifyArgs,
+    mut args: NotifyArgs,
     default_sender: &str,
 ) -> Result<Exit, CommandError> {
+    if args.message.as_deref() == Some("-") {
+        args.message = Some(read_text(io::stdin().lock())?);
+    }
     let body = body::build_body(&args)?;
     let roles = sender::load_roles(environment, args.rules.as_deref())?;
     let from = sender::resolve_name(environment, &roles, args.from.as_deref());

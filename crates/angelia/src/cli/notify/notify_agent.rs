@@ -12,9 +12,9 @@ use crate::{
     config::Environment,
 };
 
-/// How long the program in the session gets to take in the text before it is submitted.
+/// The time that the program in the session gets to take in the text before it is submitted.
 const SETTLE_DELAY: Duration = Duration::from_millis(300);
-/// How long a program gets to recover from an interrupt.
+/// The time that a program gets to recover from an interrupt.
 const RECOVERY_DELAY: Duration = Duration::from_millis(500);
 
 const USAGE: &str = "usage: notify-agent [--config FILE] [--from NAME] [--interrupt] \

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use angelia_core::{redact::Redactor, task::TaskGroup};
 use angelia_executors::{
-    ExecutorHost,
+    DelegationSlot, ExecutorHost,
     process::{HomeId, OwnerId, ShellCommands},
 };
 use uuid::Uuid;
 
 use crate::{cli::error::CommandError, clock::SystemClock, config::Environment};
 
-/// Returns a command runner that belongs to no Angelia home: a sender needs none, and leaves
+/// Returns a command runner that belongs to no Angelia home: a sender needs no home, and leaves
 /// nothing in one.
 pub(crate) fn sender_commands(environment: &Environment) -> Result<ShellCommands, CommandError> {
     let home = environment.home().unwrap_or_else(|| "/".into());
@@ -29,6 +29,7 @@ pub(crate) fn sender_commands(environment: &Environment) -> Result<ShellCommands
         current_exe: std::env::current_exe().map_err(CommandError::internal)?,
         prices: Arc::default(),
         providers: Arc::default(),
+        delegation: DelegationSlot::default(),
         keep_warm: false,
         wire_log: None,
     }))

@@ -1,11 +1,13 @@
-//! Asks providers whether they can be used.
+//! Checks whether providers can be reached and accept the key.
 
 use std::{fmt::Write as _, sync::Arc};
 
-use angelia_executors::native::providers::{KeyState, Provider, ProviderCheck, check_provider};
+use angelia_executors::native::providers::{
+    KeyState, Provider, ProviderCheck, ProviderKey, check_provider,
+};
 use serde::Serialize;
 
-use super::named_models;
+use super::{find, named_models};
 use crate::{
     assemble::{App, StandaloneHost},
     cli::{
@@ -23,9 +25,18 @@ struct CheckEntry {
     key: &'static str,
     /// Tells the key apart from others.
     key_fingerprint: Option<String>,
-    /// What is wrong, and what to do.
+    /// Each of its keys, in the order of the configuration.
+    keys: Vec<CheckedKey>,
+    /// The problem, with advice on how to solve it.
     problem: Option<String>,
     models: Vec<WindowEntry>,
+}
+
+#[derive(Debug, Serialize)]
+struct CheckedKey {
+    source: String,
+    state: &'static str,
+    fingerprint: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -72,25 +83,13 @@ pub(super) async fn run(app: &App, name: Option<&str>, json: bool) -> Result<Exi
     Ok(exit)
 }
 
-/// Finds a provider by name; the error says which there are.
-fn find(app: &App, name: &str) -> Result<Arc<Provider>, CommandError> {
-    let catalog = super::catalog(app);
-    // The name alone stands for any of its models.
-    let found = catalog.resolve(&format!("{name}/any")).map_err(|failure| {
-        let error = CommandError::usage(failure.message.to_string());
-        match failure.hint {
-            Some(hint) => error.with_hint(hint.to_string()),
-            None => error,
-        }
-    })?;
-    Ok(found.0)
-}
-
 fn entry(provider: &Provider, check: ProviderCheck, problem: Option<String>) -> CheckEntry {
-    let fingerprint = match &check.key {
-        KeyState::Accepted(key) => Some(key.fingerprint()),
-        _ => None,
-    };
+    let fingerprint = |state: &KeyState| state.key().map(ProviderKey::fingerprint);
+    let keys = check.keys.iter().map(|(source, state)| CheckedKey {
+        source: source.to_string(),
+        state: state.as_str(),
+        fingerprint: fingerprint(state),
+    });
     let models = check.models.into_iter();
     CheckEntry {
         name: provider.name.to_string(),
@@ -98,7 +97,8 @@ fn entry(provider: &Provider, check: ProviderCheck, problem: Option<String>) -> 
         reachable: check.reached.is_ok(),
         elapsed_ms: check.reached.ok().map(|elapsed| elapsed.as_millis()),
         key: check.key.as_str(),
-        key_fingerprint: fingerprint,
+        key_fingerprint: fingerprint(&check.key),
+        keys: keys.collect(),
         problem,
         models: models
             .map(|(id, window)| WindowEntry {
@@ -111,7 +111,7 @@ fn entry(provider: &Provider, check: ProviderCheck, problem: Option<String>) -> 
     }
 }
 
-/// Writes what was found out about a provider. Writing to a string cannot fail.
+/// Writes the result of a check. Writing to a string cannot fail.
 fn report(entry: &CheckEntry) -> String {
     let mark = if entry.problem.is_none() { "✓" } else { "✗" };
     let mut text = format!("{mark} {}  {}", entry.name, entry.base_url);
@@ -127,6 +127,13 @@ fn report(entry: &CheckEntry) -> String {
         let _infallible = write!(text, " {fingerprint}…");
     }
     text.push('\n');
+    if entry.keys.len() > 1 {
+        for CheckedKey { source, state, fingerprint } in &entry.keys {
+            let fingerprint = fingerprint.as_deref().map(|digits| format!(" {digits}…"));
+            let _infallible =
+                writeln!(text, "    {source}: {state}{}", fingerprint.unwrap_or_default());
+        }
+    }
     if let Some(problem) = &entry.problem {
         let _infallible = writeln!(text, "    {problem}");
     }

@@ -28,7 +28,7 @@ struct ProviderEntry {
 #[derive(Debug, Serialize)]
 struct KeyEntry {
     source: String,
-    /// `null`: only running the command would tell.
+    /// `null`: the key would have to be made to find out.
     set: Option<bool>,
 }
 
@@ -36,7 +36,7 @@ struct KeyEntry {
 struct ModelEntry {
     id: String,
     context: u64,
-    /// Who says how large the window is.
+    /// The source of the window's size.
     context_source: &'static str,
     output: Option<u64>,
     price: Option<PriceEntry>,
@@ -75,6 +75,7 @@ fn entry(
     configured: bool,
 ) -> ProviderEntry {
     let variables = app.environment.variables();
+    let logins = app.home.logins_dir();
     let keys = provider.keys.iter();
     let prices = app.config.prices();
     let model = |id: &str| {
@@ -93,7 +94,10 @@ fn entry(
         base_url: provider.base_url.to_string(),
         configured,
         keys: keys
-            .map(|source| KeyEntry { source: source.to_string(), set: source.is_set(variables) })
+            .map(|source| KeyEntry {
+                source: source.to_string(),
+                set: source.is_set(variables, &logins),
+            })
             .collect(),
         models: named_models(app, provider).iter().map(|id| model(id)).collect(),
     }

@@ -1,10 +1,12 @@
 //! `angelia providers`: the providers of models for `executor: native`.
 //!
-//! - [`list`]: what is configured and built in.
-//! - [`check`]: asks them whether they can be used.
+//! - [`list`]: the configured and the built-in providers.
+//! - [`check`]: checks whether they can be used.
+//! - [`login`]: logs in to one, and out.
 
 mod check;
 mod list;
+mod login;
 
 use std::sync::Arc;
 
@@ -30,12 +32,24 @@ pub(crate) enum ProvidersCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Log in to a provider whose key is an `oauth` login: shows a code to confirm on another page.
+    Login {
+        /// The provider.
+        name: String,
+    },
+    /// Forget the logins of a provider.
+    Logout {
+        /// The provider.
+        name: String,
+    },
 }
 
 pub(crate) async fn run(app: &App, command: &ProvidersCommand) -> Result<Exit, CommandError> {
     match command {
         ProvidersCommand::List { json } => list::run(app, *json),
         ProvidersCommand::Check { name, json } => check::run(app, name.as_deref(), *json).await,
+        ProvidersCommand::Login { name } => login::log_in(app, name).await,
+        ProvidersCommand::Logout { name } => login::log_out(app, name).await,
     }
 }
 
@@ -49,6 +63,20 @@ fn named_models(app: &App, provider: &Provider) -> Vec<Arc<str>> {
         }
     }
     models
+}
+
+/// Finds a provider by name; the error says which there are.
+fn find(app: &App, name: &str) -> Result<Arc<Provider>, CommandError> {
+    let catalog = catalog(app);
+    // The name alone stands for any of its models.
+    let found = catalog.resolve(&format!("{name}/any")).map_err(|failure| {
+        let error = CommandError::usage(failure.message.to_string());
+        match failure.hint {
+            Some(hint) => error.with_hint(hint.to_string()),
+            None => error,
+        }
+    })?;
+    Ok(found.0)
 }
 
 /// Returns the providers that this home knows.

@@ -1,5 +1,4 @@
-//! One approval that the person at the terminal is asked for: the text before the cursor, and what a
-//! typed line means.
+//! One approval at the terminal: the text before the cursor, and the meaning of a typed line.
 
 use angelia_core::model::{Approval, ApprovalKind, Decision, Question, QuestionAnswer, Verdict};
 

@@ -1,8 +1,8 @@
-//! The approvals that wait for the person at the terminal, and when a typed line counts as an
-//! answer.
+//! The approvals that wait for the person at the terminal, and the moment from which a typed line
+//! counts as an answer.
 //!
 //! A question may appear while the person types something else. It is therefore shown first and
-//! opened a moment later; what was typed before that is dropped.
+//! opened a moment later; text that was typed before that is dropped.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{approval_prompt::ApprovalPrompt, keyboard::TypedLine};
 
-/// How long a question is shown before it can be answered.
+/// The time for which a question is shown before it can be answered.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct ApprovalQueue {
     stage: PromptStage,
 }
 
-/// How far the first question is.
+/// The progress of the first question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PromptStage {
     #[default]
@@ -65,7 +65,7 @@ impl ApprovalQueue {
         Some(first)
     }
 
-    /// Returns when the question that is shown can be answered.
+    /// Returns the time from which the shown question can be answered.
     pub(crate) fn opens_at(&self) -> Option<Instant> {
         match self.stage {
             PromptStage::Shown { opens_at } if !self.prompts.is_empty() => Some(opens_at),

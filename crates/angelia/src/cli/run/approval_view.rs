@@ -1,4 +1,4 @@
-//! Writes an approval for a person: what the agent asks for, and on request everything about it.
+//! Writes an approval for a person: the agent's request, and on demand all of its details.
 
 use std::io::{self, Write};
 
@@ -11,10 +11,10 @@ use crate::cli::{
     view::diff_style,
 };
 
-/// How many rows of a diff are shown with the question.
+/// The number of rows of a diff that are shown with the question.
 const MAX_DIFF_ROWS: usize = 40;
 
-/// Writes an approval as a whole, for somebody who only watches.
+/// Writes a whole approval, for a person who only watches.
 pub(crate) fn write_approval<Out: Write, Err: Write>(
     screen: &mut Screen<Out, Err>,
     approval: &Approval,
@@ -27,13 +27,13 @@ pub(crate) fn write_approval<Out: Write, Err: Write>(
     }
 }
 
-/// Writes what a tool call would do.
+/// Writes the effect of a tool call.
 pub(crate) fn write_tool<Out: Write, Err: Write>(
     screen: &mut Screen<Out, Err>,
     approval: &Approval,
 ) -> io::Result<()> {
     screen.write_line(Tone::Bold, &format!("? {}", approval.title))?;
-    // Most details begin with what the title says already.
+    // Most details begin with the title, which is shown already.
     let detail = approval.detail.strip_prefix(&*approval.title);
     let detail = detail.and_then(|rest| rest.strip_prefix('\n')).unwrap_or(&approval.detail);
     screen.write_line(Tone::Faint, detail)?;
@@ -91,7 +91,7 @@ pub(crate) fn write_question<Out: Write, Err: Write>(
     Ok(())
 }
 
-/// Writes what each answer would do, and where else the approval can be decided.
+/// Writes the effect of each answer, and the other places where the approval can be decided.
 pub(crate) fn write_explanation<Out: Write, Err: Write>(
     screen: &mut Screen<Out, Err>,
     approval: &Approval,
@@ -116,8 +116,8 @@ pub(crate) fn write_explanation<Out: Write, Err: Write>(
     lines.push("n  refuses; the agent goes on without it".to_owned());
     lines.push("q  refuses and ends the turn".to_owned());
     lines.push(format!(
-        "Without an answer it is refused at {}.\nAnother terminal can decide it: angelia approvals \
-         approve {}",
+        "Without an answer it is refused at {}.\nIf the daemon runs this turn, another terminal can \
+         decide it:\nangelia approvals approve {}",
         format_minute(approval.expires_at),
         approval.id
     ));

@@ -1,5 +1,5 @@
-//! Files that are added to a prompt: a text as a marked block, a picture as a picture. What a file is
-//! says its content, never its name.
+//! Files that are added to a prompt: a text as a marked block, a picture as a picture. The content
+//! of a file decides its kind, never its name.
 
 use std::{
     fs::{self, File},
@@ -11,11 +11,11 @@ use angelia_core::model::Content;
 
 use crate::cli::error::CommandError;
 
-/// What models accept; the vendors refuse larger pictures.
+/// The limit of the models; the vendors refuse larger pictures.
 const MAX_IMAGE_BYTES: u64 = 5 * 1024 * 1024;
 /// An agent reads a longer text better by itself, piece by piece.
 const MAX_TEXT_BYTES: u64 = 1024 * 1024;
-/// A turn with more is hardly meant.
+/// More files in one turn are probably a mistake.
 const MAX_FILES: usize = 100;
 
 /// Returns the prompt with its files: one text, and the pictures after it.
@@ -40,7 +40,7 @@ pub(crate) fn with_files(prompt: String, files: &[PathBuf]) -> Result<Vec<Conten
     Ok([vec![Content::text(text)], images].concat())
 }
 
-/// Adds a text to a prompt, as a block whose end the text cannot contain.
+/// Adds a text to a prompt, in a block whose end mark does not occur in the text.
 pub(crate) fn add_block(prompt: &str, tag: &str, attributes: &str, content: &str) -> String {
     let mut tag = tag.to_owned();
     while content.contains(&format!("</{tag}>")) {
@@ -63,7 +63,7 @@ fn read(path: &Path) -> Result<AttachedFile, CommandError> {
     };
     let metadata = fs::metadata(path).map_err(cannot)?;
     if !metadata.is_file() {
-        // A pipe would be waited for.
+        // Reading a pipe would block.
         return Err(CommandError::usage(format!("{shown} is not a regular file"))
             .with_hint("name a folder in the prompt, and the agent reads it"));
     }

@@ -20,8 +20,8 @@ use crate::{
     resolve,
 };
 
-/// Returns the session to continue; `None`: the options ask for a new one. Says so if the session
-/// works in another directory than this command was started in.
+/// Returns the session to continue; `None`: the options ask for a new one. Prints a note if the
+/// session works in another directory than this command was started in.
 pub(in crate::cli) async fn find(
     app: &Arc<App>,
     args: &RunArgs,
@@ -91,7 +91,7 @@ fn note_directory(app: &App, session: &SessionResource) {
 }
 
 /// Fails if the options ask for another profile or directory than the session has. A session keeps
-/// what it was started with, except for its model, so a different option must not be ignored.
+/// its settings, except for its model, so a different option must not be ignored.
 fn check_options(args: &RunArgs, session: &SessionResource) -> Result<(), CommandError> {
     let differs =
         |wanted: &Option<String>, has: &str| wanted.as_deref().is_some_and(|wanted| wanted != has);

@@ -1,5 +1,6 @@
-//! Tells a person who looks elsewhere that a question waits or that a long turn has ended: through the
-//! desktop where there is one, else through the terminal. No text of a model is part of it.
+//! Notifies a person who looks elsewhere that a question waits or that a long turn has ended:
+//! through the desktop where there is one, else through the terminal. A notification contains no
+//! text of a model.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -18,9 +19,9 @@ use crate::{
     config::{DesktopNotifications, Environment},
 };
 
-/// How long a question waits before somebody is told about it.
+/// The time that a question waits before the person is notified.
 pub(super) const QUESTION_PATIENCE: Duration = Duration::from_secs(5);
-/// Whoever waits for less is still looking.
+/// A person who waits for less than this is probably still watching.
 const LONG_TURN: Duration = Duration::from_secs(30);
 /// A notification that takes longer is not waited for.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -79,7 +80,7 @@ impl DesktopNotifier {
             }
             NoticeWay::Terminal { in_tmux } => {
                 let mut err = io::stderr().lock();
-                // If stderr is closed, nobody is there to be told.
+                // If stderr is closed, there is no person to notify.
                 let _closed = err.write_all(osc_777(&text, in_tmux).as_bytes());
                 let _closed = err.flush();
             }
@@ -87,8 +88,8 @@ impl DesktopNotifier {
     }
 }
 
-/// Describes the end of a turn that somebody has hardly watched. `None`: it was short, or the person
-/// ended it.
+/// Describes the end of a long turn, which the person has probably not watched. `None`: the turn
+/// was short, or the person ended it.
 fn describe_end(status: &TurnStatus, took: Duration) -> Option<String> {
     if took < LONG_TURN || *status == TurnStatus::Interrupted {
         return None;
@@ -137,7 +138,7 @@ fn osc_777(text: &str, in_tmux: bool) -> String {
     }
 }
 
-/// Leaves out what would end or split the sequence.
+/// Removes characters that would end or split the sequence.
 fn plain_text(text: &str) -> String {
     let text: String = text.chars().filter(|char| !char.is_control() && *char != ';').collect();
     fit(&text, MAX_PLACE_COLUMNS * 2).into_owned()

@@ -39,7 +39,7 @@ pub(super) async fn run(
     let turn = submit::NewTurn {
         session: session.id,
         input,
-        // Anybody who may decide can answer: nobody has to wait at this terminal.
+        // Every client that may decide can answer, so nobody has to wait at this terminal.
         can_ask: true,
         one_off: false,
     };

@@ -15,8 +15,8 @@ use rustix::{
 };
 use tokio::{sync::mpsc, time::Instant};
 
-/// Lines from the controlling terminal, read by a thread of its own, which ends with this value:
-/// after that the terminal's input belongs to others again.
+/// Lines from the controlling terminal, read by a thread that ends with this value. After that,
+/// other readers get the terminal's input again.
 #[derive(Debug)]
 pub(crate) struct Keyboard {
     terminal: Arc<File>,
@@ -25,7 +25,7 @@ pub(crate) struct Keyboard {
     _stop: OwnedFd,
 }
 
-/// What was typed, and when it was read.
+/// A typed line, and the time at which it was read.
 #[derive(Debug)]
 pub(crate) struct TypedLine {
     pub(crate) at: Instant,
@@ -41,7 +41,7 @@ pub(crate) enum LineInput {
 }
 
 impl Keyboard {
-    /// Opens the controlling terminal. `None`: there is none, so nobody can be asked.
+    /// Opens the controlling terminal. `None`: there is none, so there is no person to ask.
     pub(crate) fn open() -> Option<Self> {
         let terminal = Arc::new(File::open("/dev/tty").ok()?);
         let (sender, lines) = mpsc::channel(1);
@@ -67,8 +67,8 @@ impl Keyboard {
         self.lines.recv().await
     }
 
-    /// Drops what has been typed so far, also the line that has not been ended. Lines that were read
-    /// already have an earlier [`TypedLine::at`].
+    /// Drops all text typed so far, including an unfinished line. Lines that were read already have
+    /// an earlier [`TypedLine::at`].
     pub(crate) fn drop_pending(&self) {
         if let Err(error) = tcflush(&*self.terminal, QueueSelector::IFlush) {
             tracing::debug!(%error, "typed input cannot be dropped");
@@ -76,8 +76,8 @@ impl Keyboard {
     }
 }
 
-/// Waits for a line, or for the end of the terminal. `false`: nobody wants to read any more. A blocking
-/// read could not be ended.
+/// Waits for a line, or for the end of the terminal. `false`: the keyboard has been dropped. It
+/// polls, because a blocking read could not be ended.
 fn has_input(terminal: &File, stopped: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(terminal, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
     loop {

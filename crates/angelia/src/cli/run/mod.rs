@@ -1,12 +1,12 @@
 //! `angelia run`: runs one turn, rendered for a person as it happens or printed as events.
 //!
-//! - [`prompt`] and [`attachments`]: what the turn is given.
-//! - [`continued_session`]: finds the session that `-s` or `-c` means; [`submit`]: submits the turn,
-//!   to that one or a new one; [`running_turn`]: follows it; [`detached`]: leaves it to the daemon.
+//! - [`prompt`] and [`attachments`]: the input of the turn.
+//! - [`continued_session`]: finds the session of `-s` or `-c`; [`submit`]: submits the turn, to
+//!   that one or a new one; [`running_turn`]: follows it; [`detached`]: leaves it to the daemon.
 //! - [`rendered_turn`]: shows it to a person, event by event with the [`renderer`] on a [`screen`],
 //!   which has [`open_rows`] at its end; [`running_tools`]: the tools that have not ended.
-//! - [`desktop_notice`]: tells somebody who looks elsewhere.
-//! - [`approval_queue`]: what the person is asked, one [`approval_prompt`] at a time, shown by
+//! - [`desktop_notice`]: notifies a person who looks elsewhere.
+//! - [`approval_queue`]: the questions for the person, one [`approval_prompt`] at a time, shown by
 //!   [`approval_view`] and answered with the [`keyboard`].
 //! - [`park_tracker`]: decides whether the command waits for a parked turn.
 //! - [`signals`]: the first and the second Ctrl-C.
@@ -75,7 +75,7 @@ pub(crate) async fn run(
     let json = args.json;
     match run_turn(app, args).await {
         Ok(status) => Ok(Exit::of_status(&status)),
-        // An event that cannot be written cannot report that.
+        // If the output cannot be written, an event cannot report that either.
         Err(error) if json && !error.is_after_end && error.exit != Exit::Output => {
             report_as_event(&error)
         }

@@ -1,6 +1,6 @@
-//! The rows at the end of the answer that may still change. They are drawn, and drawn again when they
-//! have changed; what has scrolled off the screen is never touched. Pure: it returns what is to be
-//! written.
+//! The rows at the end of the answer that may still change. They are drawn again when they have
+//! changed; rows that have scrolled off the screen are never touched. Pure: returns the text to
+//! write.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,8 @@ pub(crate) struct ScreenSize {
 #[derive(Debug, Default)]
 pub(crate) struct OpenRows {
     drawn: Vec<ScreenRow>,
-    /// How many rows above them were left out, because all would not fit on the screen.
+    /// The number of rows above them that were left out, because all of them would not fit on the
+    /// screen.
     skipped: usize,
 }
 
@@ -72,13 +73,14 @@ impl OpenRows {
         rows.join("\n")
     }
 
-    /// Leaves the rows on the screen as they are, and returns what moves the cursor below them.
+    /// Leaves the rows on the screen unchanged, and returns the text that moves the cursor below
+    /// them.
     pub(crate) fn leave(&mut self) -> &'static str {
         let was_drawn = !std::mem::take(self).drawn.is_empty();
         if was_drawn { "\n" } else { "" }
     }
 
-    /// Returns how many of the drawn rows stay as they are.
+    /// Returns the number of drawn rows that stay unchanged.
     fn count_same(&self, new: &[&ScreenRow]) -> usize {
         self.drawn.iter().zip(new).take_while(|(old, new)| old == *new).count()
     }

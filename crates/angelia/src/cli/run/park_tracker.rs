@@ -66,7 +66,7 @@ impl ParkTracker {
         self.state == ParkState::Parked
     }
 
-    /// Sets when the turn resumes; `None`: it runs again.
+    /// Sets the time at which the turn resumes; `None`: it runs again.
     pub(crate) fn set_resume_time(&mut self, at: Option<Timestamp>) {
         self.state = match at {
             None => ParkState::Running,

@@ -23,11 +23,11 @@ use crate::{
 /// The same limit as every other frontend has.
 const MAX_PROMPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How long a command with a prompt waits for the first byte of standard input. A program that
-/// starts us may leave a pipe open that nobody ever writes to.
+/// The time that a command with a prompt waits for the first byte of standard input. A program that
+/// starts us may leave a pipe open without ever writing to it.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Returns the prompt from the command line, with what is piped in below it; without a prompt, all
+/// Returns the prompt from the command line, with the piped input below it; without a prompt, all
 /// of standard input.
 pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
     let text = match argument {
@@ -55,7 +55,7 @@ pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// Reads standard input that comes besides a prompt.
+/// Reads standard input in addition to a prompt.
 fn read_piped() -> Result<String, CommandError> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
@@ -75,7 +75,7 @@ fn read_piped() -> Result<String, CommandError> {
 fn has_input(stdin: &io::Stdin) -> bool {
     let mut polled = [PollFd::new(stdin, PollFlags::IN)];
     let timeout = Timespec { tv_sec: FIRST_BYTE_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
-    // What cannot be polled is read; that reports what is wrong.
+    // An input that cannot be polled is read, and the read reports the error.
     poll(&mut polled, Some(&timeout)) != Ok(0)
 }
 

@@ -20,13 +20,13 @@ use crate::cli::error::CommandError;
 
 pub(super) struct RenderedTurn<Out: Write, Err: Write> {
     pub(super) turn: RunningTurn,
-    /// `None`: nobody can be asked.
+    /// `None`: there is no person to ask.
     pub(super) keyboard: Option<Keyboard>,
     pub(super) show: TurnRenderer<Out, Err>,
     approvals: ApprovalQueue,
     output: OutputState,
     notifier: Option<DesktopNotifier>,
-    /// When somebody who has not answered is told that a question waits.
+    /// The time at which a person who has not answered is notified of a waiting question.
     notifies_at: Option<Instant>,
     /// The diff of the last edit, whether the person was asked about it or not.
     last_edit: Option<Arc<str>>,

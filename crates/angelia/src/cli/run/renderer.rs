@@ -6,7 +6,7 @@ use std::{
 };
 
 use angelia_core::{
-    engine::SHUTDOWN_REASON,
+    engine::{PARKED_NOTICE, SHUTDOWN_REASON},
     model::{
         BlockId, EventKind, NoticeLevel, Outcome, PlanStatus, TextChannel, TurnEvent, TurnStatus,
         Usage,
@@ -31,9 +31,11 @@ pub(crate) struct TurnRenderer<Out: Write, Err: Write> {
     stream: Option<(BlockId, MarkdownStream)>,
     tools: RunningTools,
     has_started: bool,
+    /// The turn waits for a quota, and no agent works on it.
+    is_parked: bool,
     /// The time of the first event.
     began_at: Option<Timestamp>,
-    /// The person is asked for approvals, so they are not shown twice.
+    /// Approvals are asked by the prompt, so this renderer does not show them as well.
     asks: bool,
 }
 
@@ -46,6 +48,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
             stream: None,
             tools: RunningTools::default(),
             has_started: false,
+            is_parked: false,
             began_at: None,
             asks,
         }
@@ -53,6 +56,8 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
 
     pub(crate) fn render_event(&mut self, event: &TurnEvent) -> io::Result<()> {
         self.began_at.get_or_insert(event.at);
+        self.is_parked =
+            matches!(&event.kind, EventKind::Notice(notice) if &*notice.code == PARKED_NOTICE);
         match &event.kind {
             EventKind::Started(started) => {
                 self.has_started = true;
@@ -127,7 +132,11 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
 
     /// Advances the spinner; called several times a second while no event arrives.
     pub(crate) fn tick(&mut self, seconds: u64) -> io::Result<()> {
-        let idle = if self.has_started { "thinking" } else { "starting" };
+        let idle = match self.has_started {
+            _ if self.is_parked => "waiting for the quota",
+            true => "thinking",
+            false => "starting",
+        };
         let label = self.tools.label().unwrap_or_else(|| idle.to_owned());
         self.screen.spin(&format!("{label} … {seconds} s"))
     }
@@ -158,7 +167,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         self.screen.write_rows(&done, open)
     }
 
-    /// Makes what is still open of the rendered block final.
+    /// Makes the open rest of the rendered block final.
     fn finish_stream(&mut self) -> io::Result<()> {
         let Some((_, mut stream)) = self.stream.take() else { return Ok(()) };
         let rows = stream.finish(self.screen.layout());
@@ -242,7 +251,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         }
     }
 
-    /// Prints a tool's line; its text is cut to what `tail` leaves of the terminal's width.
+    /// Prints a tool's line; its text is cut to the width that `tail` leaves.
     fn render_live(&mut self, tone: Tone, text: &str, tail: &str) -> io::Result<()> {
         if self.screen.is_live() { self.screen.write_progress(tone, text, tail) } else { Ok(()) }
     }

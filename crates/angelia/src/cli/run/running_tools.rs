@@ -36,7 +36,7 @@ impl RunningTools {
         std::mem::take(&mut self.0)
     }
 
-    /// Names the tool that began last, and how many others run.
+    /// Names the tool that began last, and the number of the others.
     pub(crate) fn label(&self) -> Option<String> {
         let last = self.0.last()?.title.trim_start();
         Some(match self.0.len() - 1 {

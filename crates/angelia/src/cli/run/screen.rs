@@ -1,6 +1,6 @@
 //! The terminal: the answer goes to stdout, everything about the turn to stderr. This file knows
-//! lines, colours, widths, the spinner and rows that may still change, but nothing of turns. Every text passes [`show_controls`]
-//! on its way to a terminal; a pipe gets it as it is.
+//! lines, colours, widths, the spinner and rows that may still change, but nothing of turns. Every
+//! text passes [`show_controls`] on its way to a terminal; a pipe gets it unchanged.
 
 use std::{
     borrow::Cow,
@@ -29,7 +29,7 @@ pub(crate) enum Tone {
     Removed,
 }
 
-/// What the two outputs of a command can show.
+/// The features of the command's two outputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScreenFeatures {
     /// stdout is a terminal: text is written as it arrives. A pipe gets whole blocks.
@@ -67,7 +67,7 @@ struct DrawnSpinner {
 
 const SPINNER_FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
-/// The size of a terminal that does not tell it.
+/// The size of a terminal that does not report one.
 const DEFAULT_SIZE: ScreenSize = ScreenSize { columns: 80, rows: 24 };
 
 impl Screen<io::Stdout, io::Stderr> {
@@ -143,7 +143,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         (self.size)().unwrap_or(DEFAULT_SIZE)
     }
 
-    /// Returns how the answer is laid out now.
+    /// Returns the current options of the layout.
     pub(crate) fn layout(&self) -> LayoutOptions {
         // A terminal may wrap as soon as its last column is written.
         let width = self.width().saturating_sub(1);
@@ -310,10 +310,10 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
     }
 }
 
-/// Whatever ends the command, the cursor is left at the start of a line.
+/// Leaves the cursor at the start of a line, however the command ends.
 impl<Out: Write, Err: Write> Drop for Screen<Out, Err> {
     fn drop(&mut self) {
-        // There is nowhere left to report a failure.
+        // A failure could not be reported anywhere.
         let _closed = self.close();
     }
 }

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How a signal asks the turn to stop.
+/// The way in which a signal asks the turn to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopRequest {
     /// Interrupt the turn through the agent's protocol.

@@ -1,5 +1,7 @@
 //! Opens the session that a command asks for, and submits a turn to it.
 
+use std::sync::Once;
+
 use angelia_core::model::{Content, FailureKind, SessionId, SessionSource, TurnOrigin};
 use angelia_executors::parrot;
 use angelia_frontends::{
@@ -17,8 +19,8 @@ use crate::{
     },
 };
 
-/// Returns the session that is to be continued, with the model that the options name, otherwise a new
-/// one. `at_terminal`: the owner sits at a terminal.
+/// Returns the session to continue, with the model that the options name, otherwise a new one.
+/// `at_terminal`: the owner sits at a terminal.
 pub(in crate::cli) async fn open_session(
     app: &App,
     service: &dyn TurnService,
@@ -40,10 +42,14 @@ pub(in crate::cli) async fn open_session(
         None => create_session(service, args, at_terminal).await?,
     };
     if parrot::is_demo(&session.executor) && !app.config.is_pinned(&session.profile) {
-        print::note(
-            "angelia: the built-in demo agent answers; no coding agent is behind it\n  hint: \
-             `angelia doctor` says how to get one",
-        );
+        // Once is enough in a chat.
+        static NOTE: Once = Once::new();
+        NOTE.call_once(|| {
+            print::note(
+                "angelia: the built-in demo agent answers; no coding agent is behind it\n  hint: \
+                 `angelia doctor` says how to get one",
+            );
+        });
     }
     Ok(session)
 }
@@ -52,9 +58,9 @@ pub(in crate::cli) async fn open_session(
 pub(in crate::cli) struct NewTurn {
     pub(in crate::cli) session: SessionId,
     pub(in crate::cli) input: Vec<Content>,
-    /// Somebody can answer what the agent asks.
+    /// A person can answer the agent's questions.
     pub(in crate::cli) can_ask: bool,
-    /// The session will hardly go on.
+    /// The session will probably not be continued.
     pub(in crate::cli) one_off: bool,
 }
 
@@ -107,7 +113,7 @@ async fn create_session(
     })
 }
 
-/// Says that a session keeps the settings it began with, if its profile has others by now.
+/// Prints a note that a session keeps its original settings, if its profile has changed since.
 fn note_older_settings(session: &SessionResource) {
     if !session.older_settings.is_empty() {
         print::note(&format!(

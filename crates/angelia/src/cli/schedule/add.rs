@@ -1,4 +1,4 @@
-//! `angelia schedule add`: what a new schedule is made of.
+//! `angelia schedule add`: builds a new schedule from the options.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,10 @@ use angelia_core::{
     model::Trigger,
     ports::{ChannelAddress, FileTimes as _},
 };
-use angelia_frontends::http::{NewScheduleBody, find_zone};
+use angelia_frontends::{
+    chat::webhook,
+    http::{NewScheduleBody, find_zone},
+};
 use clap::Args;
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -18,7 +21,7 @@ use crate::{
         error::{CommandError, Exit},
         print,
     },
-    hosting::PLATFORMS,
+    platforms::{find_platform, platform_names},
     records::Records,
     resolve,
 };
@@ -62,11 +65,11 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "CHANNEL|ENDPOINT")]
     to: Option<String>,
 
-    /// What happens to times at which no daemon ran: one turn for all of them, or none.
+    /// How to treat times at which no daemon ran: one turn for all of them, or none.
     #[arg(long, value_parser = ["skip", "run_once"], default_value = "run_once")]
     missed: String,
 
-    /// What happens while an earlier turn of it runs.
+    /// How to treat a time that comes while an earlier turn of the schedule runs.
     #[arg(long, value_parser = ["skip", "queue"], default_value = "skip")]
     overlap: String,
 
@@ -76,8 +79,10 @@ pub(crate) struct AddArgs {
 }
 
 pub(super) async fn run(app: &App, records: &Records, args: AddArgs) -> Result<Exit, CommandError> {
-    let zone = find_zone(args.tz.as_deref())
-        .map_err(|error| CommandError::usage(format!("--tz: {error}")))?;
+    let zone = find_zone(args.tz.as_deref()).map_err(|error| {
+        CommandError::usage(format!("--tz: {error}"))
+            .with_hint("write a name of the tz database, such as Europe/Berlin")
+    })?;
     let (trigger, prompt) = read_trigger(&args, &zone)?;
     if let Trigger::Watch(path) = &trigger {
         RealFileTimes::new(app.home.dir()).read(path).map_err(CommandError::usage)?;
@@ -111,7 +116,7 @@ pub(super) async fn run(app: &App, records: &Records, args: AddArgs) -> Result<E
         missed: Some(args.missed),
         overlap: Some(args.overlap),
     };
-    // The daemon refuses only what this command was told.
+    // The daemon refuses only because of the options of this command.
     let added = records.add_schedule(body).await.map_err(|error| match error.exit {
         Exit::Failed => CommandError { exit: Exit::Usage, ..error },
         _ => error,
@@ -131,7 +136,7 @@ pub(super) async fn run(app: &App, records: &Records, args: AddArgs) -> Result<E
     print::line(&format!("added {}; {next}", view::short(&added)))
 }
 
-/// Returns what makes the schedule due, and the prompt.
+/// Returns the trigger of the schedule, and the prompt.
 fn read_trigger(args: &AddArgs, zone: &TimeZone) -> Result<(Trigger, String), CommandError> {
     let usage = |error: &dyn std::fmt::Display| CommandError::usage(error.to_string());
     let spec = match (&args.at, &args.every, &args.watch) {
@@ -168,7 +173,8 @@ fn read_trigger(args: &AddArgs, zone: &TimeZone) -> Result<(Trigger, String), Co
     Ok((trigger, prompt.clone()))
 }
 
-/// Checks that a daemon could send a result there. Only the daemon knows which channels are set up.
+/// Checks that a daemon could send a result there. Only the daemon knows the channels that are set
+/// up.
 fn check_platform(to: &str) -> Result<(), CommandError> {
     if !to.contains(':') {
         return Ok(());
@@ -177,13 +183,14 @@ fn check_platform(to: &str) -> Result<(), CommandError> {
     let channel: ChannelAddress = to
         .parse()
         .map_err(|error| CommandError::usage(format!("--to: {error}")).with_hint(hint))?;
-    if PLATFORMS.contains(&&*channel.platform) {
+    if *channel.platform == *webhook::PLATFORM || find_platform(&channel.platform).is_some() {
         return Ok(());
     }
     let message = format!(
-        "--to: there is no platform `{}`; there is: {}",
+        "--to: there is no platform `{}`; there is: {}, {}",
         channel.platform,
-        PLATFORMS.join(", ")
+        platform_names(),
+        webhook::PLATFORM,
     );
     Err(CommandError::usage(message).with_hint(hint))
 }
@@ -195,7 +202,7 @@ fn existing_directory(path: &Path) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// Returns what names the session: the name of one that there is or will be, or an id.
+/// Returns the text that names the session: the name of an existing or future one, or an id.
 async fn find_session(
     records: &Records,
     text: &str,

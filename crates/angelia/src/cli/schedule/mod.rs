@@ -1,7 +1,7 @@
 //! `angelia schedule …`: turns that begin by themselves.
 //!
-//! - [`add`]: what a new one is made of.
-//! - [`view`]: schedules as people read them.
+//! - [`add`]: builds a new schedule.
+//! - [`view`]: prints schedules for people.
 
 mod add;
 mod view;
@@ -37,7 +37,7 @@ pub(crate) enum ScheduleCommand {
     },
     /// Pause a schedule; a turn that runs goes on.
     Pause { id: String },
-    /// Resume a schedule; what came due meanwhile is left out.
+    /// Resume a schedule; times that came due meanwhile are left out.
     Resume { id: String },
     /// Remove a schedule and its results; its sessions stay.
     Remove { id: String },
@@ -50,6 +50,10 @@ pub(crate) async fn run(app: &Arc<App>, command: ScheduleCommand) -> Result<Exit
         ScheduleCommand::Add(args) => add::run(app, &records, *args).await,
         ScheduleCommand::List { json } => {
             let schedules = records.schedules().await?;
+            if schedules.is_empty() && !json {
+                print::note("there are no schedules; `angelia schedule add` makes one");
+                return Ok(Exit::Done);
+            }
             if !json {
                 return print::bytes(&view::table(&schedules, now, &zone).render());
             }

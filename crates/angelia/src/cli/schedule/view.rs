@@ -1,4 +1,4 @@
-//! Schedules as people read them. Pure: the time and the zone are given.
+//! Schedules as text for people. Pure: the time and the zone are arguments.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ fn is_watch(schedule: &ScheduleResource) -> bool {
     schedule.spec.starts_with("watch ")
 }
 
-/// Says when a schedule will run next.
+/// Describes the next run of a schedule.
 pub(super) fn next(schedule: &ScheduleResource, now: Timestamp, zone: &TimeZone) -> String {
     match schedule.next_at {
         _ if schedule.paused => "paused".to_owned(),

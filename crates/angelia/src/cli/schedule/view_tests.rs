@@ -1,4 +1,4 @@
-//! What people read.
+//! Tests of the texts for people.
 
 use super::*;
 

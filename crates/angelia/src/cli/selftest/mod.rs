@@ -1,7 +1,7 @@
 //! `angelia selftest`: runs the checks of the executors on the agents that are installed here, against a
 //! scripted model on loopback, and prints which versions work (`docs/design/0027-selftest.md`).
 //!
-//! - `target`: which programs are tested.
+//! - `target`: finds the programs to test.
 //! - `trial`: one check of one program, in private folders.
 //! - `report`: the table and the JSON.
 //! - `recording`: the redacted wire, for a bug report.

@@ -1,6 +1,6 @@
-//! The file of `--record`: one JSON object per line. It contains what Angelia and the agent said to each
-//! other, which a scripted model and a private home have shaped, and the form of the requests to the
-//! model. The owner's name, paths and secrets are replaced wherever they appear.
+//! The file of `--record`: one JSON object per line. It contains the messages between Angelia and
+//! the agent, which a scripted model and a private home have shaped, and the form of the requests
+//! to the model. The owner's name, paths and secrets are replaced wherever they appear.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -26,7 +26,7 @@ use crate::{
     cli::error::{CommandError, Exit},
 };
 
-/// Fields of a model request whose short texts say which form it has; all other texts are left out.
+/// Fields of a model request whose short texts show its form; all other texts are left out.
 const FORM_FIELDS: [&str; 8] =
     ["type", "role", "model", "name", "effort", "tool_choice", "service_tier", "status"];
 
@@ -40,10 +40,10 @@ pub(super) struct Recording {
     is_finished: bool,
 }
 
-/// Replaces what is the owner's.
+/// Replaces the owner's name, paths and secrets.
 struct Redaction {
     redactor: Redactor,
-    /// Texts and what stands for them, the longest first.
+    /// Texts and their replacements, the longest first.
     names: Vec<(String, &'static str)>,
 }
 
@@ -52,7 +52,7 @@ impl Redaction {
         let mut text = text.to_owned();
         if let Some(root) = root {
             text = text.replace(&*root.to_string_lossy(), "$SELFTEST");
-            // Some agents make a file name of the path.
+            // Some agents turn the path into a file name.
             let name = root.file_name().unwrap_or_default().to_string_lossy();
             text = text.replace(&*name, "SELFTEST");
         }
@@ -98,7 +98,7 @@ impl Recording {
         }))
     }
 
-    /// Adds what was said during a check, in order, and its result.
+    /// Adds the messages of a check, in order, and its result.
     pub(super) fn add(&mut self, row: &CheckReport, trial: &Trial) -> Result<(), CommandError> {
         let root = trial.folders.root();
         let mut entries: Vec<(Instant, Value)> = Vec::new();
@@ -149,8 +149,8 @@ fn write_error(path: &Path, error: &io::Error) -> CommandError {
         .with_hint("check its folder: the space on the disk, its permissions")
 }
 
-/// Describes a request to the model: which headers it has and which form its body has, not what they
-/// contain.
+/// Describes a request to the model: the names of its headers and the form of its body, not their
+/// content.
 fn request_entry(request: &RecordedRequest) -> Value {
     let headers: Vec<&str> = request.headers.iter().map(|(name, _)| name.as_str()).collect();
     json!({"direction": "to_model", "method": request.method, "path": request.path,

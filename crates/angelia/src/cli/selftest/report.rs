@@ -1,4 +1,4 @@
-//! What a self-test prints.
+//! The output of a self-test.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -149,7 +149,7 @@ pub(super) fn heading(agent: &AgentReport, view: &View) -> String {
     text
 }
 
-/// Says how the version relates to those that Angelia itself is tested with.
+/// Compares the version with those that Angelia itself is tested with.
 fn coverage(agent: &AgentReport, view: &View) -> String {
     let Some(tested) = &agent.tested else {
         return view.paint(Style::Warning, "Angelia's own tests do not run this agent");
@@ -170,7 +170,7 @@ fn coverage(agent: &AgentReport, view: &View) -> String {
     }
 }
 
-/// Returns the line of a check, and below it why it failed.
+/// Returns the line of a check, with the reason of a failure below it.
 pub(super) fn row(row: &CheckReport, view: &View) -> String {
     let (mark, style) = row.verdict.mark();
     let mut text = format!("  {} {}", view.paint(style, mark), row.title);

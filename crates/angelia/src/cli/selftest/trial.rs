@@ -46,14 +46,14 @@ pub(super) enum TrialEnd {
     Failed(Defect),
 }
 
-/// What came of a check.
+/// The result of a check.
 pub(super) struct Trial {
     pub(super) end: TrialEnd,
     pub(super) took: Duration,
     pub(super) began: Instant,
     /// The folders that the agent had, which are gone.
     pub(super) folders: PrivateFolders,
-    /// What was said, if it is recorded.
+    /// The recorded messages, if they are recorded.
     pub(super) lines: Vec<WireLine>,
     pub(super) requests: Vec<SharedRequest>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Trial {
 /// Makes the folders and executors of the trials.
 pub(super) struct TrialRunner {
     executors: StandaloneHost,
-    /// Where the folders are made.
+    /// The folder in which they are made.
     parent: PathBuf,
     search_path: OsString,
     is_recorded: bool,
@@ -114,7 +114,7 @@ impl TrialRunner {
         Ok(TrialSetup { fixture: fixture.map_err(failed)?, wire_log, tasks, home })
     }
 
-    /// Returns the program's path and version, or why it cannot be used.
+    /// Returns the program's path and version, or the reason why it cannot be used.
     pub(super) async fn find_program(
         &mut self,
         target: &Target,

@@ -31,14 +31,14 @@ pub(crate) enum ServiceCommand {
     Status,
 }
 
-/// What the service file says about this home.
+/// The values of the service file for this home.
 #[derive(Debug)]
 struct ServicePlan {
     program: PathBuf,
     home: PathBuf,
     /// The configuration file, if it is not the home's own.
     config: Option<PathBuf>,
-    /// Where programs are found: the agents', and what they start.
+    /// The search path for the agents and for the programs that they start.
     path: String,
 }
 
@@ -108,7 +108,7 @@ fn install(
     plan: &ServicePlan,
     environment: &Environment,
 ) -> Result<Exit, CommandError> {
-    // What cannot start should not be installed.
+    // A service that cannot start is not installed.
     let app = App::load(environment.clone(), plan.config.as_deref(), &[])?;
     if let Some(pid) = pid_file::holder(&app.home.pid_file())
         && supervisor.call(environment, SupervisorCall::Check).is_err()

@@ -1,4 +1,4 @@
-//! The program of this system that starts services: where its files are, and how it is called.
+//! The program of this system that starts services: the place of its files, and its commands.
 
 use std::{fs, path::PathBuf};
 
@@ -62,7 +62,7 @@ impl Supervisor {
         }
     }
 
-    /// What a person should know about this supervisor.
+    /// A note for the person about this supervisor.
     pub(super) fn note(&self) -> Option<&'static str> {
         match self.kind {
             SupervisorKind::Systemd => None,
@@ -92,7 +92,7 @@ impl Supervisor {
         })
     }
 
-    /// Calls the supervisor's own program. Returns what it says if it fails.
+    /// Calls the supervisor's own program. On failure, returns its output.
     pub(super) fn call(
         &self,
         environment: &Environment,

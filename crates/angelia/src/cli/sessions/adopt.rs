@@ -182,7 +182,7 @@ impl<'a> Adopter<'a> {
         }
     }
 
-    /// Returns an id as short as no other starts so, at least eight characters.
+    /// Returns the shortest prefix of an id that no other one has, at least eight characters.
     fn short_id(&self, one: &PastConversation) -> String {
         let id = one.id.as_str();
         let others: Vec<&str> = self

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use angelia_core::ports::Page;
+use angelia_core::ports::{Page, SessionFilter};
 use angelia_frontends::http::resources::SessionResource;
+use clap::Args;
+use jiff::Timestamp;
 
 use crate::{
     assemble::App,
     cli::{
         args::ListArgs,
+        audit::parse_since,
         error::{CommandError, Exit},
         local_time, print,
         table::{self, Column, Table},
@@ -17,18 +20,88 @@ use crate::{
     resolve,
 };
 
+#[derive(Debug, Args)]
+pub(crate) struct SessionListArgs {
+    /// Only sessions with all of these words in their title, name or first words; `sessions search`
+    /// finds what was said.
+    words: Vec<String>,
+
+    /// Only sessions whose newest turn has one of these states: `running,failed`.
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    status: Vec<String>,
+
+    /// Only sessions of this profile.
+    #[arg(long)]
+    profile: Option<String>,
+
+    /// Only sessions of this agent program: `claude`, `codex` …
+    #[arg(long)]
+    executor: Option<String>,
+
+    /// Only sessions that began there: `terminal`, `http`, `bus`, `key`, `key:NAME` …
+    #[arg(long, value_name = "PLACE")]
+    origin: Option<String>,
+
+    /// Only sessions that were used since: `2026-01-31`, `2026-01-31T12:00:00Z`, or how long ago: `7d`.
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+
+    #[command(flatten)]
+    pub(super) list: ListArgs,
+}
+
+impl SessionListArgs {
+    /// All sessions.
+    pub(crate) const fn all(list: ListArgs) -> Self {
+        Self {
+            words: Vec::new(),
+            status: Vec::new(),
+            profile: None,
+            executor: None,
+            origin: None,
+            since: None,
+            list,
+        }
+    }
+
+    fn filter(&self) -> Result<SessionFilter, CommandError> {
+        let text = |field: &Option<String>| field.as_deref().map(Into::into);
+        let words = self.words.iter().flat_map(|words| words.split_whitespace());
+        let since = self.since.as_deref().map(|text| parse_since(text, Timestamp::now()));
+        Ok(SessionFilter {
+            words: words.map(Into::into).collect(),
+            statuses: self.status.iter().map(|status| status.trim().into()).collect(),
+            profile: text(&self.profile),
+            executor: text(&self.executor),
+            source: text(&self.origin),
+            since: since.transpose()?,
+            cwd: None,
+        })
+    }
+}
+
 pub(crate) async fn print(
     app: &App,
     records: &Records,
-    args: &ListArgs,
+    args: &SessionListArgs,
 ) -> Result<Exit, CommandError> {
     let (sessions, has_more) = read(records, args).await?;
+    let is_filtered = !args.filter()?.is_empty();
+    let args = &args.list;
     let mut out = Vec::new();
     if args.json {
         for session in &sessions {
             print::json_line(session, &mut out)?;
         }
         return print::bytes(&out);
+    }
+    if sessions.is_empty() && args.starts_at_newest() {
+        print::note(if is_filtered {
+            "no session is like that; `angelia sessions list` lists all"
+        } else {
+            "there are no sessions; `angelia run` begins one"
+        });
+        return Ok(Exit::Done);
     }
     let home = app.environment.home();
     let table = table(&sessions, home.as_deref(), local_time::ago);
@@ -39,17 +112,19 @@ pub(crate) async fn print(
     Ok(exit)
 }
 
-/// Returns the sessions of the page that is asked for, and whether there are more.
+/// Returns the sessions of the requested page, and whether there are more.
 pub(super) async fn read(
     records: &Records,
-    args: &ListArgs,
+    args: &SessionListArgs,
 ) -> Result<(Vec<SessionResource>, bool), CommandError> {
+    let filter = args.filter()?;
+    let args = &args.list;
     let before = match &args.before {
         Some(session) => Some(resolve::session_id(records, session).await?.as_uuid()),
         None => None,
     };
     let page = Page { limit: args.limit.saturating_add(1), before };
-    let mut sessions = records.sessions_by_use(None, page).await?;
+    let mut sessions = records.find_sessions(filter, page).await?;
     let has_more = sessions.len() > args.limit;
     sessions.truncate(args.limit);
     Ok((sessions, has_more))
@@ -99,7 +174,7 @@ pub(crate) fn agent(session: &SessionResource) -> String {
     }
 }
 
-/// Returns a source as people call it.
+/// Returns a source in the words of people.
 fn source(source: &str) -> String {
     match source.split_once(':') {
         Some(("key", name)) => format!("http {name}"),

@@ -1,4 +1,4 @@
-//! `angelia sessions search WORDS`: the sessions in which something was said.
+//! `angelia sessions search WORDS`: finds sessions by their text.
 
 use angelia_core::model::{SearchQuery, SearchTerms};
 use angelia_frontends::http::resources::SearchResource;
@@ -21,7 +21,7 @@ pub(crate) struct SearchArgs {
     #[arg(required = true, value_name = "WORDS")]
     words: Vec<String>,
 
-    /// How many sessions to print, the newest match first.
+    /// The number of sessions to print, the newest match first.
     #[arg(short = 'n', long, default_value_t = 20)]
     limit: usize,
 
@@ -73,13 +73,13 @@ fn render(found: &[SearchResource], view: &View, now: Timestamp) -> String {
     out
 }
 
-/// Returns the snippet with its words highlighted, cut to what is left of the line.
+/// Returns the snippet with its words highlighted, cut to the rest of the line.
 fn snippet(one: &SearchResource, view: &View, used: usize) -> String {
     let shown = fit(&one.snippet, view.width.saturating_sub(used));
     let kept = if shown.len() == one.snippet.len() {
         shown.len()
     } else {
-        // Without the ellipsis that stands for the rest.
+        // Without the ellipsis that replaces the rest.
         shown.trim_end_matches('…').len()
     };
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Matches on a wide and on a narrow terminal, with colours, and in a pipe.
+//! Tests of matches on a wide and on a narrow terminal, with colours, and in a pipe.
 
 use angelia_core::model::{SessionId, TurnId};
 use uuid::Uuid;

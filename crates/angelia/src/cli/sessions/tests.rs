@@ -1,18 +1,60 @@
-//! Lists and long sessions, from the store and from the daemon.
+//! Tests of lists and long sessions, from the store and from the daemon.
 
 use std::path::Path;
 
-use angelia_core::model::{Content, SessionId};
+use angelia_core::model::{Content, SessionId, SessionRecord};
 use angelia_frontends::http::resources::SessionResource;
 use angelia_testkit::conformance::store::{plain_session, plain_turn};
+use clap::Parser as _;
 use jiff::{Timestamp, tz::TimeZone};
 
-use super::{list, transcript::Transcript};
+use super::{
+    list::{self, SessionListArgs},
+    transcript::Transcript,
+};
 use crate::{
-    cli::{args::ListArgs, local_time::relative, view::View},
+    cli::{
+        args::{Cli, Command, SessionsCommand},
+        local_time::relative,
+        view::View,
+    },
     client::test_daemon::TestDaemon,
     records::PAGE_SIZE,
 };
+
+/// The arguments of `sessions list`.
+fn listed(arguments: &[&str]) -> SessionListArgs {
+    let words = ["angelia", "sessions", "list"].iter().chain(arguments);
+    match Cli::parse_from(words).command {
+        Command::Sessions(SessionsCommand::List(args)) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_list_has_only_the_sessions_that_are_wanted() {
+    let stage = TestDaemon::new();
+    let mut ids = Vec::new();
+    for title in ["fix the parser", "write notes"] {
+        let session = SessionRecord { title: Some(title.into()), ..plain_session() };
+        stage.store.create_session(&session).await.unwrap();
+        ids.push(session.id);
+    }
+    for records in stage.records().await {
+        for (arguments, wanted) in [
+            (&[][..], &[ids[1], ids[0]][..]),
+            (&["PARSER", "fix"], &ids[..1]),
+            (&["--profile", "nobody"], &[]),
+            (&["--status", "running,failed"], &[]),
+            (&["--since", "2100-01-01"], &[]),
+            (&["notes", "--since", "2000-01-01"], &ids[1..]),
+        ] {
+            let (sessions, _) = list::read(&records, &listed(arguments)).await.unwrap();
+            let found: Vec<_> = sessions.iter().map(|session| session.id).collect();
+            assert_eq!(found, wanted, "{arguments:?}");
+        }
+    }
+}
 
 /// Records a session without a title that is longer than a page.
 async fn record_long_session(stage: &TestDaemon) -> SessionId {
@@ -32,7 +74,7 @@ async fn a_long_session_is_named_by_its_first_prompt() {
     let stage = TestDaemon::new();
     let id = record_long_session(&stage).await;
     for records in stage.records().await {
-        let args = ListArgs { limit: 20, before: None, json: false };
+        let args = listed(&[]);
         let (sessions, has_more) = list::read(&records, &args).await.unwrap();
         assert_eq!((sessions.len(), has_more), (1, false));
         assert_eq!(sessions[0].id, id);

@@ -1,5 +1,5 @@
-//! A session as a conversation: who said what, and which tools ran. Read once from the record, then
-//! written for a terminal or as Markdown.
+//! A session as a conversation: its texts by speaker, and its tool calls. Read once from the
+//! record, then written for a terminal or as Markdown.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -8,11 +8,13 @@ use angelia_frontends::{
     event_json::time::Rfc3339,
     http::resources::{InputPart, SessionResource, TurnResource},
 };
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::tz::TimeZone;
 
 use crate::{
     cli::{
         error::CommandError,
+        markdown::{self, LayoutOptions},
+        print::format_minute_in,
         usage::format_used,
         view::{Style, View, format_span},
     },
@@ -63,14 +65,15 @@ impl Transcript {
         let model = session.model.clone().unwrap_or_else(|| "(the agent's default)".to_owned());
         let rows = [
             ("id", session.id.to_string()),
+            ("name", or_dash(&session.name)),
             ("title", or_dash(&session.title)),
             ("agent", format!("{} · profile {} · {model}", session.executor, session.profile)),
             ("mode", session.mode.clone()),
             ("directory", session.cwd.display().to_string()),
             ("own id", or_dash(&session.native_session_id)),
             ("forked from", or_dash(&session.forked_from.map(|id| id.to_string()))),
-            ("created", local_time(session.created_at, zone)),
-            ("updated", local_time(session.updated_at, zone)),
+            ("created", format_minute_in(session.created_at, zone)),
+            ("updated", format_minute_in(session.updated_at, zone)),
         ];
         for (name, value) in rows {
             let value = view.rest(Style::Plain, &value, 13);
@@ -100,10 +103,6 @@ impl Transcript {
         }
         out
     }
-}
-
-fn local_time(at: Timestamp, zone: &TimeZone) -> String {
-    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 fn steps(events: &[TurnEvent], turn: &TurnResource) -> Vec<Step> {
@@ -142,7 +141,7 @@ fn steps(events: &[TurnEvent], turn: &TurnResource) -> Vec<Step> {
 impl TranscriptTurn {
     fn render(&self, executor: &str, view: &View, zone: &TimeZone, out: &mut String) {
         let turn = &self.turn;
-        let at = local_time(turn.created_at, zone);
+        let at = format_minute_in(turn.created_at, zone);
         push_heading(out, view, &format!("you · {at} · turn {}", turn.id));
         for part in &turn.input {
             let text = match part {
@@ -157,7 +156,7 @@ impl TranscriptTurn {
         push_heading(out, view, &format!("{executor} · {}{took}", turn.status));
         for step in &self.steps {
             match step {
-                Step::Text(text) => push_text(out, view, text.trim_end()),
+                Step::Text(text) => push_answer(out, view, text.trim_end()),
                 Step::Tool { title, ok } => {
                     let (style, mark) = tool_mark(*ok);
                     let line = title.lines().next().unwrap_or_default();
@@ -225,7 +224,19 @@ fn push_heading(out: &mut String, view: &View, text: &str) {
     let _infallible = writeln!(out, "\n{line}");
 }
 
-/// Adds a text; long lines are left to the pager and the terminal.
+/// Adds a text of the agent: at a terminal as `run` shows it, else as the agent wrote it.
+fn push_answer(out: &mut String, view: &View, text: &str) {
+    if !view.is_terminal {
+        return push_text(out, view, text);
+    }
+    let options = LayoutOptions { width: view.width, has_colour: view.has_colour };
+    for row in markdown::render(text, options) {
+        out.push_str(&row.text);
+        out.push('\n');
+    }
+}
+
+/// Adds a text as it is; long lines are left to the pager and the terminal.
 fn push_text(out: &mut String, view: &View, text: &str) {
     for line in text.lines() {
         let _infallible = writeln!(out, "{}", view.paint(Style::Plain, line));

@@ -1,7 +1,8 @@
-//! A conversation on a wide and on a narrow terminal, and as Markdown.
+//! Tests of a conversation on a wide and on a narrow terminal, and as Markdown.
 
 use angelia_core::model::{Failure, FailureKind, ToolCall, ToolClass, ToolResult, TurnId};
 use angelia_frontends::event_json::FailureJson;
+use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -13,7 +14,7 @@ fn session() -> SessionResource {
     serde_json::from_value(json!({
         "id": ID, "title": "Fix the parser", "profile": "default", "executor": "claude",
         "mode": "agent", "model": "sonnet", "cwd": "/home/u/project", "permissions": "ask",
-        "native_session_id": "native-1", "forked_from": null, "name": null, "source": "terminal",
+        "native_session_id": "native-1", "forked_from": null, "name": "parser", "source": "terminal",
         "first_words": null, "short_id": "0193a2b4",
         "created_at": "2026-11-17T03:00:00Z", "updated_at": "2026-11-17T03:01:00Z",
     }))

@@ -1,4 +1,4 @@
-//! Shows, writes and takes back what connects a client. The key is made before the files are
+//! Shows, writes and undoes the connection of a client. The key is made before the files are
 //! written and revoked before they are restored, so that a process that is killed in between leaves
 //! nothing that `--undo` cannot clean up.
 
@@ -23,13 +23,13 @@ use crate::{
     program::ProgramCall,
 };
 
-/// Stands for the key where there is none yet.
+/// Replaces the key where there is none yet.
 const KEY_PLACEHOLDER: &str = "KEY";
 
-/// How often an edit is tried while another program writes the file.
+/// The number of attempts of an edit while another program writes the file.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Others may do something with a file of such permissions.
+/// The permissions of other users than the owner.
 const OTHERS_MASK: u32 = 0o077;
 
 /// The context of `setup` for one client.
@@ -70,7 +70,7 @@ impl<'a> ClientSetup<'a> {
         self
     }
 
-    /// Prints what `--write` would write.
+    /// Prints the text that `--write` would write.
     pub(super) fn show(mut self) -> Result<Exit, CommandError> {
         self.find_url()?;
         for file in &self.files {
@@ -132,7 +132,7 @@ impl<'a> ClientSetup<'a> {
             print::line(&format!("revoked `{key}`"))?;
             is_anything_undone = true;
         }
-        // What was written last is taken back first. Opening a file also removes the drafts of a
+        // The files are restored in the reverse order. Opening a file also removes the drafts of a
         // process that was killed.
         let is_there = |file: &&ClientFile| file.path.parent().is_some_and(Path::is_dir);
         for file in self.files.iter().rev().filter(is_there) {
@@ -170,7 +170,8 @@ impl<'a> ClientSetup<'a> {
         } else {
             (None, file.path.clone())
         };
-        // What our own configuration gets is no secret, and its owner may keep it in a repository.
+        // The lines for our own configuration contain no secret, and its owner may keep it in a
+        // repository.
         if file.path != self.folders.config_file {
             git_tracking::ensure_untracked(&path, self.client.name, environment)?;
         }
@@ -184,7 +185,7 @@ impl<'a> ClientSetup<'a> {
         (known.sha256 == hash_key(key)).then(|| key.to_owned())
     }
 
-    /// Makes the key, in place of one that nobody knows any more.
+    /// Makes the key, and replaces an existing one, whose value cannot be recovered.
     fn make_key(&self) -> Result<String, CommandError> {
         let name = self.client.key_name();
         self.keys.home().prepare()?;
@@ -271,7 +272,7 @@ fn find_key_text(text: &str) -> Option<&str> {
     keys.next()
 }
 
-/// Returns whether a line only marks what is Angelia's.
+/// Returns whether a line only marks Angelia's part.
 fn is_marker(line: &str) -> bool {
     line.starts_with("# >>> angelia setup") || line.starts_with("# <<< angelia setup")
 }

@@ -1,7 +1,7 @@
-//! What `setup` knows about a client: its files, and how each of them is edited.
+//! The description of a client: its files, and the edits of each of them.
 //!
-//! An edit is two functions from text to text. The second takes back what the first has done, to
-//! the byte, whatever else was changed in the file meanwhile.
+//! An edit is two functions from text to text. The second undoes the first, to the byte, whatever
+//! else was changed in the file in between.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(super) struct Client {
     pub(super) has_key: bool,
     /// Its files, in the order in which they are written.
     pub(super) files: fn(&Folders<'_>) -> Result<Vec<ClientFile>, CommandError>,
-    /// Returns what to do after the files are written.
+    /// Returns the instructions for the time after the files are written.
     pub(super) usage: fn(&Folders<'_>) -> String,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct ClientFile {
     pub(super) without: fn(&str) -> Result<Removal, EditRefusal>,
 }
 
-/// A file as it is.
+/// The current state of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FileState<'a> {
     /// `None` if there is no file.
@@ -58,16 +58,16 @@ pub(super) struct Removal {
     pub(super) mode: Option<u32>,
 }
 
-/// Why a file is left alone.
+/// The reason why a file is left alone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EditRefusal {
-    /// The owner has settings of their own, which stay; holds which.
+    /// The owner has settings of their own, which stay; names them.
     Own(String),
-    /// The file cannot be edited as it is; holds why.
+    /// The file cannot be edited in its present form; gives the reason.
     Unreadable(String),
 }
 
-/// What a client needs to know to reach Angelia.
+/// The data that a client needs to reach Angelia.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The address of Angelia without `/v1`; for a server of models, that of its API.
@@ -76,7 +76,7 @@ pub(super) struct Connection {
     pub(super) model: String,
     /// Whether the model calls tools.
     pub(super) calls_tools: bool,
-    /// Where the key is, for a client that reads it from a file.
+    /// The file of the key, for a client that reads it from a file.
     pub(super) key_file: PathBuf,
     /// The command line of `angelia acp`.
     pub(super) acp: ProgramCall,
@@ -89,7 +89,7 @@ impl Connection {
     }
 }
 
-/// Where files of clients are.
+/// The folders of the clients' files.
 pub(super) struct Folders<'a> {
     pub(super) environment: &'a Environment,
     /// The owner's home.
@@ -127,7 +127,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 impl Connection {
-    /// A connection for tests, with a key that nobody could have.
+    /// A connection for tests, with a key that no user has.
     pub(super) fn for_tests() -> Self {
         Self {
             url: "http://127.0.0.1:4376".to_owned(),

@@ -8,8 +8,8 @@
 //!   mine: {…}
 //! ```
 //!
-//! A block that the file has gets our lines as its first ones, between marks with the indentation of its
-//! keys; what it lacks becomes one marked block at the end.
+//! A block that the file has gets our lines as its first ones, between marks with the indentation
+//! of its keys; missing blocks become one marked block at the end.
 
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ pub(super) fn without_entries(text: &str, tool: &str) -> Result<Removal, EditRef
     let mut is_ours = false;
     for line in text.split_inclusive('\n') {
         let words = line.trim_start_matches(' ');
-        // The block at the end has marks without indentation, and ends the other way.
+        // The block at the end has marks without indentation, and is removed by `without_block`.
         let is_inner = words.len() < line.len();
         if is_inner && words.starts_with(&begin) {
             is_ours = true;
@@ -187,7 +187,7 @@ mod tests {
         "#);
         assert_eq!(with(Some(&written)).as_ref(), Ok(&written), "written once");
         assert_eq!(without_entries(&written, "x").unwrap().text.as_deref(), Some(text));
-        // Others change the file meanwhile.
+        // The owner changes the file in between.
         let changed = format!("{}http: {{}}\n", written.replace("auto", "claude"));
         let rest = without_entries(&changed, "x").unwrap().text.unwrap();
         assert_eq!(rest, format!("{}http: {{}}\n", text.replace("auto", "claude")));

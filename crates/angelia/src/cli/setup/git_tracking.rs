@@ -1,4 +1,5 @@
-//! Whether git tracks a file: a key, or a path of this machine, has no place in a repository.
+//! Checks whether git tracks a file: a key, or a path of this machine, has no place in a
+//! repository.
 
 use std::{ffi::OsStr, path::Path};
 

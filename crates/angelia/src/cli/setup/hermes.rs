@@ -19,7 +19,7 @@ use crate::{
     config::Environment,
 };
 
-/// Hermes' program names, and the commands of Angelia they stand for.
+/// Hermes' program names, and the commands of Angelia that they run.
 pub(crate) const PROGRAMS: [(&str, &str); 4] = [
     ("hermes-busd", "angelia bus"),
     ("hermes-bus-server", "angelia bus run"),
@@ -27,7 +27,7 @@ pub(crate) const PROGRAMS: [(&str, &str); 4] = [
     ("notify-agent", "typing into a tmux session"),
 ];
 
-/// Where packages keep the links, below their prefix: on nobody's PATH.
+/// The folder of the links in a package, below its prefix, which is not on any PATH.
 pub(crate) const PACKAGED_LINKS: &str = "libexec/angelia/hermes";
 
 #[derive(Debug, Args)]
@@ -75,14 +75,14 @@ fn default_dir(environment: &Environment) -> Result<PathBuf, CommandError> {
     Ok(home.join(".local/bin"))
 }
 
-/// The folder that gets the links, and what decides about each of them.
+/// The folder that gets the links, and the data that decides about each of them.
 struct LinkFolder {
     dir: PathBuf,
     search_path: Vec<PathBuf>,
     program: PathBuf,
 }
 
-/// What a name means at present.
+/// The present meaning of a name.
 #[derive(Debug, PartialEq, Eq)]
 enum NameState {
     Free,
@@ -95,7 +95,7 @@ enum NameState {
 }
 
 impl LinkFolder {
-    /// Returns what the name means in our folder, else on PATH.
+    /// Returns the meaning of the name in our folder, else on PATH.
     fn state(&self, name: &str) -> NameState {
         let own = self.dir.join(name);
         if own.symlink_metadata().is_ok() {
@@ -125,7 +125,7 @@ impl LinkFolder {
         is_program || is_packaged || leads_here()
     }
 
-    /// Returns what a link leads to: the package's own link, which moves with the package, else
+    /// Returns the target of a link: the package's own link, which moves with the package, else
     /// this program.
     fn target(&self, name: &str) -> PathBuf {
         let prefix = self.program.parent().and_then(Path::parent);

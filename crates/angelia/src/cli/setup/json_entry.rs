@@ -1,7 +1,8 @@
 //! The entry `agent_servers.Angelia` in a JSON file of an editor. Pure.
 //!
 //! Not every editor allows comments in its file, so the entry is marked by a variable that it sets
-//! for `angelia acp`. Its value tells what else Angelia has made: the file, or the list of servers.
+//! for `angelia acp`. Its value records what else Angelia has made: the file, or the list of
+//! servers.
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Far above any real file.
 const MAX_DEPTH: usize = 64;
 
-/// An object: where it begins and ends, and what is in it.
+/// An object: its start, its end, and its members.
 #[derive(Debug)]
 pub(super) struct JsonObject {
     /// After the opening brace.
@@ -17,7 +17,7 @@ pub(super) struct JsonObject {
 #[derive(Debug)]
 pub(super) struct JsonMember {
     pub(super) name: String,
-    /// Where its name begins.
+    /// The position at which its name begins.
     pub(super) start: usize,
     pub(super) value: Range<usize>,
     /// The position of the comma after it.
@@ -35,7 +35,7 @@ impl JsonObject {
         (scanner.at == text.len()).then_some(object)
     }
 
-    /// Reads the object that the value of a member is.
+    /// Reads the object that is the value of a member.
     pub(super) fn of_member(text: &str, member: &JsonMember) -> Option<Self> {
         let mut scanner = JsonScanner { text, at: member.value.start };
         scanner.object(0)

@@ -23,16 +23,17 @@ use crate::{
     config::{Environment, Home},
 };
 
-/// A server of models, and how it is set up. Its client's name is that of its built-in provider.
+/// A server of models, and the texts for its setup. Its client's name is that of its built-in
+/// provider.
 pub(super) struct LocalServer {
     pub(super) client: Client,
     /// Its name in sentences.
     pub(super) title: &'static str,
-    /// How to start it.
+    /// The instruction to start it.
     pub(super) start: &'static str,
-    /// How it gets a model.
+    /// The instruction to fetch a model.
     pub(super) fetch: &'static str,
-    /// What its users should know about its windows.
+    /// Advice about its context windows.
     pub(super) window: &'static str,
 }
 

@@ -6,7 +6,7 @@
 //! # <<< angelia setup aider
 //! ```
 //!
-//! The flags after the first line are what it takes to restore the file as it was.
+//! The flags on the first line record what is needed to restore the file to its earlier state.
 
 use super::client::{EditRefusal, FileState, Removal};
 
@@ -87,7 +87,7 @@ pub(super) fn newline_of(text: &str) -> &'static str {
     }
 }
 
-/// Returns how the line before a block begins.
+/// Returns the beginning of the line before a block.
 pub(super) fn begin_line(tool: &str) -> String {
     format!("# >>> angelia setup {tool}")
 }
@@ -97,7 +97,7 @@ pub(super) fn end_line(tool: &str) -> String {
     format!("# <<< angelia setup {tool}")
 }
 
-/// Returns where the first line that starts so begins, at or after a position.
+/// Returns the position of the first line that starts with `start`, at or after a position.
 fn find_line(text: &str, start: &str, from: usize) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(with(Some(&text), None), text, "the mode is remembered");
         let removed = without_block(&text, "x").unwrap();
         assert_eq!(removed, Removal { text: Some("mine: 2".to_owned()), mode: Some(0o644) });
-        // What is added meanwhile stays, also behind a file that Angelia made.
+        // Text that is added in between stays, also behind a file that Angelia made.
         let made = with(None, None);
         assert_eq!(without_block(&made, "x").unwrap().text, None);
         let kept = without_block(&format!("{made}b: 1\n"), "x").unwrap();

@@ -1,12 +1,12 @@
-//! `angelia setup`: connects another program with Angelia. Without a flag it only shows what it
-//! would do; `--write` does it and `--undo` takes it back
+//! `angelia setup`: connects another program with Angelia. Without a flag it only shows the
+//! changes; `--write` makes them and `--undo` takes them back
 //! (`docs/design/0026-connecting-clients.md`).
 //!
-//! - [`client`]: what `setup` knows about a client; one file per client beside it.
-//! - [`apply`]: shows, writes and takes back; [`key_pickup`], [`git_tracking`]: what it checks.
+//! - [`client`]: the description of a client; one file per client beside it.
+//! - [`apply`]: shows, writes and undoes; [`key_pickup`], [`git_tracking`]: its checks.
 //! - [`local_server`]: servers of models, which become a profile of ours; one file per server.
-//! - [`marked_block`], [`config_entries`], [`json_entry`] (by [`json_text`]), [`own_file`]: how files are
-//!   edited. Pure.
+//! - [`marked_block`], [`config_entries`], [`json_entry`] (by [`json_text`]), [`own_file`]: the
+//!   edits of files. Pure.
 //! - [`hermes`]: the names of Hermes' bus programs.
 
 mod aider;
@@ -96,7 +96,7 @@ pub(crate) struct SetupChange {
 }
 
 impl SetupCommand {
-    /// Returns whether the command only shows what there is.
+    /// Returns whether the command only shows the present state.
     pub(crate) fn is_read_only(&self) -> bool {
         let change = self.change();
         !change.write && !change.undo

@@ -1,8 +1,8 @@
-//! A file that is Angelia's as a whole. Pure.
+//! A file that belongs to Angelia as a whole. Pure.
 
 use super::client::{EditRefusal, FileState, Removal};
 
-/// Returns the new text. A file without the mark is somebody else's.
+/// Returns the new text. A file without the mark is not Angelia's, and is refused.
 pub(super) fn with_file(
     file: &FileState<'_>,
     mark: &str,

@@ -1,4 +1,4 @@
-//! What is written for each client, and that it can be taken back.
+//! Tests of the text that is written for each client, and that it can be undone.
 
 use std::path::PathBuf;
 

@@ -1,10 +1,10 @@
-//! The status as text. Pure: the width, the colours and the time are given.
+//! The status as text. Pure: the width, the colours and the time are arguments.
 
 use std::fmt::Display;
 
 use angelia_frontends::http::resources::{
-    AgentResource, ApprovalResource, InputPart, QuotaResource, ScheduleResource, StatusResource,
-    TurnResource,
+    AgentResource, ApprovalResource, ChannelResource, InputPart, QuotaResource, ScheduleResource,
+    StatusResource, TurnResource,
 };
 use jiff::Timestamp;
 
@@ -37,6 +37,7 @@ pub(crate) fn render(status: &StatusResource, view: &View, now: Timestamp) -> St
         );
         out.line("bus", Style::Plain, &text);
     }
+    out.channels(&status.channels);
     out.quotas(&status.quotas);
     let today = &status.usage_today;
     let text = match today.turns {
@@ -69,7 +70,7 @@ impl Report<'_> {
         }
     }
 
-    /// Adds a row below a part. The last cell gets what is left of the width.
+    /// Adds a row below a part. The last cell gets the rest of the width.
     fn row(&mut self, cells: &[(Style, &str, usize)], last: &str) {
         let mut row = "  ".to_owned();
         let mut used = row.len();
@@ -108,8 +109,11 @@ impl Report<'_> {
             self.line("", Style::Warning, &text);
         }
         if let Some(error) = &config.error {
-            let first = error.lines().next().unwrap_or_default();
-            self.line("", Style::Bad, &format!("not used as it is now: {first}"));
+            let mut begin = "not used as it is now: ";
+            for line in error.lines() {
+                self.line("", Style::Bad, &format!("{begin}{}", line.trim()));
+                begin = "";
+            }
         }
     }
 
@@ -222,6 +226,25 @@ impl Report<'_> {
         }
     }
 
+    fn channels(&mut self, channels: &[ChannelResource]) {
+        for (index, channel) in channels.iter().enumerate() {
+            let label = if index == 0 { "channels" } else { "" };
+            let style = match channel.state.as_str() {
+                "connected" => Style::Good,
+                "connecting" => Style::Plain,
+                _ => Style::Bad,
+            };
+            let mut parts = vec![format!("{}: {}", channel.id, channel.state)];
+            let last =
+                channel.last_event_at.map(|at| format!("last event {}", format_ago(at, self.now)));
+            parts.extend(last);
+            parts.extend((channel.backlog > 0).then(|| format!("{} waiting", channel.backlog)));
+            let error = channel.last_error.clone().filter(|_| channel.state != "connected");
+            parts.extend(error);
+            self.line(label, style, &parts.join(" · "));
+        }
+    }
+
     fn quotas(&mut self, quotas: &[QuotaResource]) {
         for (index, quota) in quotas.iter().enumerate() {
             let label = if index == 0 { "quota" } else { "" };
@@ -241,7 +264,7 @@ fn agent_kind(agent: &AgentResource) -> String {
     }
 }
 
-/// Formats what is left of a quota, and when it resets.
+/// Formats the rest of a quota, and its reset time.
 pub(crate) fn format_quota(quota: &QuotaResource, now: Timestamp) -> (Style, String) {
     let is_over = quota.resets_at.is_some_and(|at| at <= now);
     let (style, left) = match quota.left_percent {
@@ -260,7 +283,7 @@ pub(crate) fn format_quota(quota: &QuotaResource, now: Timestamp) -> (Style, Str
     (style, format!("{name}: {left}{resets}"))
 }
 
-/// Returns the first line of what the person has said.
+/// Returns the first line of the person's input.
 fn first_words(turn: &TurnResource) -> String {
     let line = turn.input.iter().find_map(|part| match part {
         InputPart::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),

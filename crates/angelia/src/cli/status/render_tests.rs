@@ -1,4 +1,4 @@
-//! The status on a wide and on a narrow terminal, with colours, without them, and in a pipe.
+//! Tests of the status on a wide and on a narrow terminal, with and without colours, and in a pipe.
 
 use angelia_core::model::{ScheduleId, SessionId, Usage};
 use angelia_frontends::{
@@ -118,7 +118,8 @@ fn busy() -> StatusResource {
             schedule("0 9 * * 1-5", Some(ago(-3700))),
             schedule("watch /home/u/project", None),
         ],
-        bus: Some(BusStatusResource { endpoints: 3, listening: 2, queued: 1 }),
+        bus: Some(BusStatusResource { endpoints: 3, listening: 2, queued: 1, dead: 0 }),
+        channels: channels(),
         quotas: vec![
             quota("five_hour", 42.0, 7380),
             quota("seven_day", 91.0, 200_000),
@@ -154,6 +155,26 @@ fn schedule(spec: &str, next_at: Option<Timestamp>) -> ScheduleResource {
     }
 }
 
+fn channels() -> Vec<ChannelResource> {
+    let connected = ChannelResource {
+        id: "telegram".to_owned(),
+        state: "connected".to_owned(),
+        last_event_at: Some(ago(90)),
+        last_error: None,
+        backlog: 2,
+        codes: Vec::new(),
+    };
+    let lost = ChannelResource {
+        id: "slack".to_owned(),
+        state: "retrying".to_owned(),
+        last_event_at: None,
+        last_error: Some("it cannot be reached".to_owned()),
+        backlog: 0,
+        codes: Vec::new(),
+    };
+    vec![connected, lost]
+}
+
 fn idle() -> StatusResource {
     StatusResource {
         daemon: DaemonResource::default(),
@@ -163,6 +184,7 @@ fn idle() -> StatusResource {
         approvals: Vec::new(),
         schedules: Vec::new(),
         bus: None,
+        channels: Vec::new(),
         quotas: Vec::new(),
         usage_today: UsageResource::default(),
     }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What does not go to a terminal that can be redrawn is not written as often.
+/// The interval where the output cannot be redrawn, so each status adds to it.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// `is_live`: stdout is a terminal on which the cursor can be moved. Otherwise each status is
@@ -68,7 +68,8 @@ pub(super) async fn run(app: &App, json: bool, is_live: bool) -> Result<Exit, Co
     }
 }
 
-/// Returns what draws a text over the last one: every line ends by clearing the rest of it.
+/// Returns the sequence that draws a text over the last one: every line ends by clearing the rest
+/// of it.
 fn frame(text: &str, rows: usize) -> String {
     let mut frame = "\x1b[H".to_owned();
     let lines: Vec<&str> = text.lines().collect();

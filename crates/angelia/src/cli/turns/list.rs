@@ -44,6 +44,10 @@ pub(crate) async fn print(
         }
         return print::bytes(&out);
     }
+    if turns.is_empty() && args.starts_at_newest() {
+        print::note("there are no turns; `angelia run` runs one");
+        return Ok(Exit::Done);
+    }
     let mut sessions = HashMap::new();
     for turn in &turns {
         if !sessions.contains_key(&turn.session_id)

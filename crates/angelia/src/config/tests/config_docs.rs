@@ -15,8 +15,9 @@ use crate::config::{
     setting::{SettingDoc, SettingsBlock as _},
     show::{format_flow, to_tree},
     types::{
-        BridgeProfile, BusSettings, ConfigFile, Hermes, Http, KeyFields, Limits, LogSettings,
-        ModelFields, ModelPrice, Profile, ProviderFields, QuirkSettings, Sessions,
+        BridgeProfile, BusSettings, ChannelFields, ChatFields, CompactionFields, ConfigFile,
+        EntraFields, Hermes, HookFields, Http, KeyFields, Limits, LogSettings, ModelFields,
+        ModelPrice, OAuthFields, Profile, ProviderFields, QuirkSettings, Sessions,
     },
 };
 
@@ -77,9 +78,9 @@ const HEAD: &str = "\
 
 Angelia reads `config.yaml` in its home folder (`$ANGELIA_HOME`, else `~/.angelia`), or the file
 named by `--config`. An empty file is valid, and so is none. `angelia config init` writes one with
-every key and its default; `angelia config check` says what is wrong with it; `angelia config show
---origin` prints what is in force and where each value was set: a default, a line of the file, a
-variable or a flag. A later one of these four wins over an earlier one.
+every key and its default; `angelia config check` lists its errors; `angelia config show --origin`
+prints the settings in force and the origin of each value: a default, a line of the file, a variable
+or a flag. A later one of these four wins over an earlier one.
 
 Unknown keys are errors that name the line and the nearest known key. Durations are seconds, or
 `90s`, `10m`, `2h`, `7d`. Paths are absolute or start with `~/`.
@@ -89,42 +90,51 @@ const PROFILES: &str = "\
 Any number, by name: letters, digits, `_`, `-` and `.`. The profile `default` always exists and is
 used when none is named.
 
-The clocks (`timeout` to `approval_timeout`) end what hangs, the budgets (`budget_seconds` to
-`max_cost_usd`) what is enough: [turn states](turn-states.md) says which one runs when, and what is
-seen when it rings. None of them can be 0. A clock cannot be switched off, but it can be long; a
+The clocks (`timeout` to `approval_timeout`) end a turn that hangs, the budgets (`budget_seconds` to
+`max_cost_usd`) one that has done enough: [turn states](turn-states.md) says which one runs when, and
+what happens when it rings. None of them can be 0. A clock cannot be switched off, but it can be long; a
 budget of `null` is none.
 ";
 
 const PROVIDERS: &str = "\
 The providers of models for `executor: native`, by name; a profile uses one by `model: PROVIDER/MODEL`. Built in,
 and in need of a key at most: `anthropic`, `openai`, `openrouter`, `deepseek`, `xai`, `gemini`, `azure` (with a
-`base_url` of your own), `ollama`, `llamacpp`, `vllm` and `lmstudio`. A block with one of these names changes what it says
-and keeps the rest. [Models without an agent](native.md) tells more; `angelia providers list` prints what is in force.
+`base_url` of your own), `ollama`, `llamacpp`, `vllm` and `lmstudio`. A block with one of these names changes the keys
+that it sets and keeps the rest. [Models without an agent](native.md) tells more; `angelia providers list` prints the result.
 ";
 
 const EXECUTORS: &str = "\
 `executors.claude`, `executors.codex`, `executors.acp` and `executors.native` take the keys of a profile except
-`executor`. A profile that runs on that agent inherits them; what the profile says itself wins. `env` and `mcp_servers` are merged by name.
+`executor`. A profile that runs on that agent inherits them; its own keys win. `env` and `mcp_servers` are merged by name.
 ";
 
 const HTTP: &str = "\
-The model APIs: [HTTP](http.md) tells what they are and how programs are pointed at them. A
+The model APIs: [HTTP](http.md) describes them, and how programs use them. A
 running `angelia serve` follows changes of `keys` at once.
 ";
 
 const BUS: &str = "\
-The [message bus](bus.md). What happens to a message when it arrives is in `bus-rules.yaml`.
+The [message bus](bus.md). The rules for messages that arrive are in `bus-rules.yaml`.
+";
+
+const CHANNELS: &str = "\
+Chat platforms, by name: [Chat](chat.md) describes them. Secrets are never in the file itself.
+";
+
+const HOOKS_IN: &str = "\
+[Webhooks](webhooks.md) that begin turns, by the name in their path.
 ";
 
 const PRICES: &str = "\
-What models cost, by their ids, in US dollars per million tokens, where nobody reports a cost (Codex
+Prices of models, by their ids, in US dollars per million tokens, for agents that report no cost (Codex
 and `native`, there also by `PROVIDER/MODEL`). These prices override the built-in ones.
 ";
 
 const MCP_SERVERS: &str = "\
 MCP servers given to every agent, by name, in the shape Claude Code uses: `command` with `args` and
 `env`, or `type` with `url` and `headers`. A profile can have further ones. Values of `env` and
-`headers` are never printed.
+`headers` are never printed. `oauth` has the keys of a provider's `oauth` key, of which only `client_id` is needed: `angelia mcp login`
+logs in with it, for `executor: native` ([more](native.md#mcp-servers)).
 ";
 
 const CHANGES_TITLE: &str = "Changes while the daemon runs";
@@ -132,9 +142,9 @@ const CHANGES_TITLE: &str = "Changes while the daemon runs";
 const CHANGES: &str = "\
 `angelia serve` follows its file: an edit counts for the next session, without a restart. Sessions
 keep the settings they began with, and `angelia run -s` says when these are older. The daemon does not
-follow by itself what opens a door, because an agent can write the file, too. Such a setting waits
-until you run `angelia config reload` in a terminal of your own, or restart the daemon; `angelia
-doctor` names what waits. A file that is broken, that is gone or that others can write changes
+follow a change that widens access by itself, because an agent can write the file, too. Such a setting
+waits until you run `angelia config reload` in a terminal of your own, or restart the daemon; `angelia
+doctor` names the settings that wait. A file that is broken, that is gone or that others can write changes
 nothing: the last good one stays in force, and the log says why.
 ";
 
@@ -146,8 +156,8 @@ The daemon writes its log to `logs/angelia.log` in the home; older files are `an
 const BRIDGE: &str = "\
 For people who come from Hermes: a `claude_code_bridge` block becomes the profile
 `claude_code_bridge`, which runs on Claude Code. It takes every key of a profile and two of its own,
-`enabled` and `resume_claude_sessions`; those below have Hermes's defaults. What `executors.claude`
-says wins over these defaults, the block over that, and the variables over the block; without a block
+`enabled` and `resume_claude_sessions`; those below have Hermes's defaults. The keys of
+`executors.claude` win over these defaults, the block over those, and the variables over the block; without a block
 they count only while `HERMES_CLAUDE_CODE_BRIDGE=1`. A list in a variable is separated by commas.
 ";
 
@@ -164,12 +174,18 @@ fn document() -> String {
     keys(&mut text, &plain, &to_tree(&ConfigFile::default()));
     section(&mut text, "`profiles`", PROFILES);
     keys(&mut text, &Profile::fields(), &to_tree(&Profile::default()));
+    text.push_str("\n`compaction` has:\n");
+    keys(&mut text, &CompactionFields::fields(), &to_tree(&CompactionFields::default()));
     section(&mut text, "`providers`", PROVIDERS);
     keys(&mut text, &ProviderFields::fields(), &to_tree(&ProviderFields::default()));
     text.push_str("\nA model in `models` has:\n");
     keys(&mut text, &ModelFields::fields(), &to_tree(&ModelFields::default()));
     text.push_str("\n`quirks` has:\n");
     keys(&mut text, &QuirkSettings::fields(), &to_tree(&QuirkSettings::default()));
+    text.push_str("\n`entra` of a key has:\n");
+    keys(&mut text, &EntraFields::fields(), &to_tree(&EntraFields::default()));
+    text.push_str("\n`oauth` of a key has:\n");
+    keys(&mut text, &OAuthFields::fields(), &to_tree(&OAuthFields::default()));
     section(&mut text, "`executors`", EXECUTORS);
     section(&mut text, "`sessions`", "");
     keys(&mut text, &Sessions::fields(), &to_tree(&Sessions::default()));
@@ -183,6 +199,12 @@ fn document() -> String {
     keys(&mut text, &Limits::fields(), &to_tree(&Limits::default()));
     section(&mut text, "`bus`", BUS);
     keys(&mut text, &BusSettings::fields(), &to_tree(&BusSettings::default()));
+    section(&mut text, "`channels`", CHANNELS);
+    keys(&mut text, &ChannelFields::fields(), &to_tree(&ChannelFields::default()));
+    text.push_str("\nA chat in `chats` has:\n");
+    keys(&mut text, &ChatFields::fields(), &to_tree(&ChatFields::default()));
+    section(&mut text, "`hooks_in`", HOOKS_IN);
+    keys(&mut text, &HookFields::fields(), &to_tree(&HookFields::default()));
     section(&mut text, "`prices`", PRICES);
     keys(&mut text, &ModelPrice::fields(), &to_tree(&ModelPrice::default()));
     section(&mut text, "`mcp_servers`", MCP_SERVERS);
@@ -213,7 +235,7 @@ fn section(text: &mut String, title: &str, about: &str) {
     }
 }
 
-/// Lists the settings by when a change of them takes effect.
+/// Lists the settings by the moment at which a change of them takes effect.
 fn changes(text: &mut String) {
     let rows = [
         (ReloadRule::AtOnce, "at once"),

@@ -42,8 +42,10 @@ profiles:
     auto_resume_max_resumes: 5
     fallback_profile: null
     delegate_to: []
+    review: off
     exclude_dynamic_system_prompt_sections: true
     warm: 1
+    fallback: []
     max_iterations: 90
     max_output_tokens: null
     reasoning: null
@@ -51,6 +53,11 @@ profiles:
     sandbox_read: []
     sandbox_write: []
     network: false
+    memory: off
+    compaction:
+      at: 0.85
+      protect_first_n: 3
+      on_summary_failure: abort
 providers: {}
 executors:
   claude: {}
@@ -88,6 +95,8 @@ bus:
   message_ttl: 7d
   max_queued: 10000
   dedupe_window: 2m
+channels: {}
+hooks_in: {}
 prices: {}
 mcp_servers: {}
 ";
@@ -133,7 +142,7 @@ fn an_empty_file_is_valid() {
 fn the_contract_itself_is_a_valid_file() {
     let config = TestHome::with_file(CONTRACT).config();
     assert_eq!(config.show(), CONTRACT);
-    assert!(config.show_origin().contains("sessions.keep: 90d  # config.yaml:57"));
+    assert!(config.show_origin().contains("sessions.keep: 90d  # config.yaml:64"));
 }
 
 #[test]

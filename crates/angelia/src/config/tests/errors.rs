@@ -1,4 +1,4 @@
-//! Tests of the messages about an invalid configuration: where, what, and what to do.
+//! Tests of the messages about an invalid configuration: the place, the problem, and the fix.
 
 use super::{Config, TestHome, load_error};
 
@@ -17,7 +17,7 @@ sessions:
     the configuration is not valid:
       config.yaml:1: `lisen` is not a known key; did you mean `listen`?
       config.yaml:4: `profiles.default.permisions` is not a known key; did you mean `permissions`?
-      config.yaml:5: `profiles.default.zzz` is not a known key; known here: executor, model, mode, binary, command, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, timeout, first_event_timeout, inter_event_silence_timeout, post_tool_quiet_timeout, tool_timeout, retry_timeout, compaction_timeout, background_grace, approval_timeout, caller_tool_timeout, budget_seconds, budget_tool_count, max_cost_usd, auto_resume_budget_guard, auto_resume_max_resumes, fallback_profile, delegate_to, exclude_dynamic_system_prompt_sections, warm, max_iterations, max_output_tokens, reasoning, sandbox, sandbox_read, sandbox_write, network
+      config.yaml:5: `profiles.default.zzz` is not a known key; known here: executor, model, mode, binary, command, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, timeout, first_event_timeout, inter_event_silence_timeout, post_tool_quiet_timeout, tool_timeout, retry_timeout, compaction_timeout, background_grace, approval_timeout, caller_tool_timeout, budget_seconds, budget_tool_count, max_cost_usd, auto_resume_budget_guard, auto_resume_max_resumes, fallback_profile, delegate_to, review, exclude_dynamic_system_prompt_sections, warm, fallback, max_iterations, max_output_tokens, reasoning, sandbox, sandbox_read, sandbox_write, network, memory, compaction
       config.yaml:7: `sessions.idle_tll` is not a known key; did you mean `idle_ttl`?
     correct it, then try `angelia config check`
     ");
@@ -74,7 +74,7 @@ sessions:
       config.yaml:18: `profiles.default.exclude_dynamic_system_prompt_sections` expects true or false, not `1`
       config.yaml:19: `profiles.default.warm` expects a whole number from 0 to 64, not `65`
       config.yaml:20: `profiles.../etc` is not a name that can be used here; use a name of letters, digits, `_`, `-` and `.`
-      config.yaml:22: `executors.claude.executor` is not a known key; known here: model, mode, binary, command, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, timeout, first_event_timeout, inter_event_silence_timeout, post_tool_quiet_timeout, tool_timeout, retry_timeout, compaction_timeout, background_grace, approval_timeout, caller_tool_timeout, budget_seconds, budget_tool_count, max_cost_usd, auto_resume_budget_guard, auto_resume_max_resumes, fallback_profile, delegate_to, exclude_dynamic_system_prompt_sections, warm, max_iterations, max_output_tokens, reasoning, sandbox, sandbox_read, sandbox_write, network
+      config.yaml:22: `executors.claude.executor` is not a known key; known here: model, mode, binary, command, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, timeout, first_event_timeout, inter_event_silence_timeout, post_tool_quiet_timeout, tool_timeout, retry_timeout, compaction_timeout, background_grace, approval_timeout, caller_tool_timeout, budget_seconds, budget_tool_count, max_cost_usd, auto_resume_budget_guard, auto_resume_max_resumes, fallback_profile, delegate_to, review, exclude_dynamic_system_prompt_sections, warm, fallback, max_iterations, max_output_tokens, reasoning, sandbox, sandbox_read, sandbox_write, network, memory, compaction
       config.yaml:22: `executors.claude.warm` expects a whole number from 0 to 64, not `-1`
       config.yaml:24: `sessions.max_live` expects auto, or a whole number from 1 to 4096, not `0`
       config.yaml:25: `sessions.keep` expects a duration of at most a hundred years, not `999999d`
@@ -87,20 +87,15 @@ fn keys_of_later_versions_are_refused_by_name() {
     let text = "\
 profiles:
   default:
-    fallback: [openai/gpt-5.5]
-    memory: on
-providers:
-  openai:
-    rotate: fill_first
-    keys: [{entra: {}}, {oauth: {}}]
+    machine: desk
+    labels: [gpu]
+fleet: {}
 ";
     insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
-      config.yaml:3: `profiles.default.fallback` is not available in this version yet (other providers when one fails); remove it
-      config.yaml:4: `profiles.default.memory` is not available in this version yet (memory); remove it
-      config.yaml:7: `providers.openai.rotate` is not available in this version yet (several keys in turn); remove it
-      config.yaml:8: `providers.openai.keys[0].entra` is not available in this version yet (keys of Microsoft Entra); remove it
-      config.yaml:8: `providers.openai.keys[1].oauth` is not available in this version yet (logins by OAuth); remove it
+      config.yaml:3: `profiles.default.machine` is not available in this version yet (several machines); remove it
+      config.yaml:4: `profiles.default.labels` is not available in this version yet (several machines); remove it
+      config.yaml:5: `fleet` is not available in this version yet (several machines); remove it
     correct it, then try `angelia config check`
     ");
 }

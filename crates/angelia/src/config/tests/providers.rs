@@ -2,10 +2,18 @@
 
 use std::path::PathBuf;
 
-use angelia_core::model::{NativeSettings, ReasoningEffort, SandboxMode, SessionSpec, TokenPrice};
+use angelia_core::{
+    model::{
+        CompactionSettings, MemoryUse, Mode, NativeSettings, ReasoningEffort, SandboxMode,
+        SessionSpec, SummaryFailurePolicy, TokenPrice,
+    },
+    ports::ExecutorTarget,
+};
 use angelia_executors::native::{
     provider::{Api, quirks::ReasoningEcho},
-    providers::{KeySource, Provider},
+    providers::{
+        EntraSettings, KeyRotation, KeySource, LoginTarget, OAuthServer, OAuthSettings, Provider,
+    },
 };
 
 use super::{TestHome, load_error};
@@ -27,6 +35,7 @@ providers:
     api: messages
     base_url: http://127.0.0.1:8080/
     keys: [{env: HOME_KEY}, {file: ~/.key}, {command: [pass, show, home]}]
+    rotate: least_used
     headers: {X-Team: blue}
     quirks: {reasoning_echo: none, text_tools: true}
     models:
@@ -49,6 +58,7 @@ providers:
             KeySource::Command(["pass", "show", "home"].map(Into::into).into()),
         ]
     );
+    assert_eq!(provider.rotate, KeyRotation::LeastUsed);
     assert_eq!(provider.headers.get("x-team").unwrap().as_ref(), "blue");
     let quirks = provider.quirks_of("big/model");
     assert_eq!((quirks.reasoning_echo, quirks.text_tools), (ReasoningEcho::None, true));
@@ -105,9 +115,9 @@ profiles:
       config.yaml:3: `providers.two.base_url` would send keys and prompts over the network unencrypted; use https (http only for this machine and its own network)
       config.yaml:3: `providers.two.keys[0].env` expects a variable's name, not `A B`
       config.yaml:4: `providers.three.base_url` has a user, a query or a fragment; a key belongs in `keys`, everything else in `headers`
-      config.yaml:4: `providers.three.keys[0]` expects `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`, not `TOKEN`
-      config.yaml:4: `providers.three.keys[1]` expects `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`, not a mapping
-      config.yaml:5: `providers.four.keys[0].variable` is not a known key; known here: env, file, command
+      config.yaml:4: `providers.three.keys[0]` expects `{env: NAME}`, `{file: PATH}`, `{command: [PROGRAM, …]}`, `{entra: {…}}` or `{oauth: {…}}`, not `TOKEN`
+      config.yaml:4: `providers.three.keys[1]` expects `{env: NAME}`, `{file: PATH}`, `{command: [PROGRAM, …]}`, `{entra: {…}}` or `{oauth: {…}}`, not a mapping
+      config.yaml:5: `providers.four.keys[0].variable` is not a known key; known here: env, file, command, entra, oauth
       config.yaml:5: `providers.four.headers.a b` is not a name that can be used here; use the name of a header: letters, digits and `-`
       config.yaml:5: `providers.four.qirks` is not a known key; did you mean `quirks`?
       config.yaml:6: `providers.five.quirks.store` expects true or false, not `maybe`
@@ -136,7 +146,8 @@ profiles:
   typo: {executor: native, model: olama/qwen3}
   else: {executor: native, model: 'x/y'}
   good: {executor: native, model: ollama/qwen3}
-  claude: {executor: claude, max_iterations: 5}
+  claude: {executor: claude, max_iterations: 5, fallback: [ollama/qwen3]}
+  chain: {executor: native, model: ollama/qwen3, fallback: [ollama/a, olama/b, c]}
   codex: {executor: codex}
 executors:
   codex: {network: on}
@@ -149,8 +160,11 @@ executors:
       config.yaml:6: `profiles.bare.model` names no provider; write PROVIDER/MODEL, such as ollama/qwen3:8b
       config.yaml:7: `profiles.typo.model` names the provider `olama`, but there is none of this name; did you mean `ollama`?
       config.yaml:8: `profiles.else.model` names the provider `x`, but there is none of this name; add it to `providers`, or use one of: home, anthropic, openai, openrouter, deepseek, xai, gemini, azure, ollama, llamacpp, vllm, lmstudio
+      config.yaml:10: `profiles.claude.fallback` is only for `executor: native`; set that, or remove it
       config.yaml:10: `profiles.claude.max_iterations` is only for `executor: native`; set that, or remove it
-      config.yaml:13: `profiles.codex.network` is only for `executor: native`; set that, or remove it
+      config.yaml:11: `profiles.chain.fallback[1]` names the provider `olama`, but there is none of this name; did you mean `ollama`?
+      config.yaml:11: `profiles.chain.fallback[2]` names no provider; write PROVIDER/MODEL, such as ollama/qwen3:8b
+      config.yaml:14: `profiles.codex.network` is only for `executor: native`; set that, or remove it
     correct it, then try `angelia config check`
     ");
     insta::assert_snapshot!(
@@ -170,18 +184,22 @@ executors: {native: {max_iterations: 12, model: ollama/small}}
 profiles:
   p:
     executor: native
+    fallback: [openrouter/a/b, ollama/c]
     max_output_tokens: 4096
     reasoning: off
     sandbox: landlock
     sandbox_read: [/opt/sdk]
     sandbox_write: [~/.cache/tool]
     network: on
+    memory: {from: any}
+    compaction: {at: 0.5, protect_first_n: 0, on_summary_failure: truncate}
 ";
     let place = TestHome::with_file(text);
     let specs = place.with_context(|call| place.config().resolve(Some("p"), call)).unwrap();
     let [spec] = specs.try_into().unwrap();
     assert_eq!((&*spec.executor, spec.model.as_deref()), ("native", Some("ollama/small")));
     let expected = NativeSettings {
+        fallback: vec!["openrouter/a/b".into(), "ollama/c".into()],
         max_iterations: 12,
         max_output_tokens: Some(4_096),
         reasoning: Some(ReasoningEffort::Off),
@@ -189,8 +207,25 @@ profiles:
         sandbox_read: vec!["/opt/sdk".into()],
         sandbox_write: vec![PathBuf::from(place.folder.path()).join(".cache/tool")],
         network: true,
+        memory: MemoryUse::FromAny,
+        reviews: None,
+        compaction: CompactionSettings {
+            at_permille: 500,
+            protect_first_n: 0,
+            on_summary_failure: SummaryFailurePolicy::Truncate,
+        },
     };
     assert_eq!(spec.native, expected);
+}
+
+#[test]
+fn a_model_id_of_the_apis_has_no_fallback() {
+    let text = "executors: {native: {fallback: [ollama/spare], max_iterations: 3}}\n";
+    let place = TestHome::with_file(text);
+    let target = ExecutorTarget { executor: "native".into(), mode: Mode::Model };
+    let specs = place.with_context(|call| place.config().resolve_target(&target, call)).unwrap();
+    let [spec] = specs.try_into().unwrap();
+    assert_eq!((spec.native.max_iterations, spec.native.fallback.len()), (3, 0));
 }
 
 #[test]
@@ -224,4 +259,94 @@ fn headers_are_secrets() {
     let config = TestHome::with_file(text).config();
     assert_eq!(config.secrets(), ["a-secret-of-the-team"]);
     assert!(!config.show().contains("a-secret"), "{}", config.show());
+}
+
+#[test]
+fn e33_credentials_without_a_key_arrive_at_their_places() {
+    let text = "\
+providers:
+  azure:
+    base_url: https://mine.openai.azure.com/openai/v1
+    keys:
+      - entra: {}
+      - entra: {tenant: t, client_id: c, secret_env: S, token_file: ~/token, scope: 'https://x/.default'}
+  home:
+    api: chat
+    base_url: https://models.example.com/v1
+    keys:
+      - oauth: {issuer: 'https://id.example.com/', client_id: ours, scope: openid offline_access}
+      - oauth: {device_url: 'https://id.example.com/device', token_url: 'https://id.example.com/token', client_id: x}
+";
+    let [azure, home] = providers(text).try_into().unwrap();
+    let full = EntraSettings {
+        tenant: Some("t".into()),
+        client_id: Some("c".into()),
+        secret_env: Some("S".into()),
+        token_file: Some("/home/owner/token".into()),
+        scope: "https://x/.default".into(),
+    };
+    let expected = [EntraSettings::default(), full].map(KeySource::Entra);
+    assert_eq!(azure.keys, expected);
+    assert_eq!(azure.lane(), "entra");
+    let login = |server, client_id: &str, scope: Option<&str>| {
+        KeySource::OAuth(OAuthSettings {
+            target: LoginTarget::Provider("home".into()),
+            server,
+            client_id: client_id.into(),
+            scope: scope.map(Into::into),
+        })
+    };
+    let addresses = OAuthServer::Addresses {
+        device_url: "https://id.example.com/device".into(),
+        token_url: "https://id.example.com/token".into(),
+    };
+    let issuer = OAuthServer::Issuer("https://id.example.com".into());
+    assert_eq!(
+        home.keys,
+        [login(issuer, "ours", Some("openid offline_access")), login(addresses, "x", None)]
+    );
+    assert_eq!(home.lane(), "oauth");
+}
+
+#[test]
+fn e33_what_a_login_lacks_is_said() {
+    let text = "\
+providers:
+  one: {api: chat, base_url: 'https://a.example.com', keys: [{oauth: {issuer: 'https://id.example.com'}}]}
+  two: {api: chat, base_url: 'https://a.example.com', keys: [{oauth: {client_id: a, token_url: 'https://id.example.com'}}]}
+  three: {api: chat, base_url: 'https://a.example.com', keys: [{oauth: {client_id: a, issuer: 'http://id.example.com'}}]}
+  four: {api: chat, base_url: 'https://a.example.com', keys: [{entra: {secret: abc}}]}
+";
+    insta::assert_snapshot!(load_error(text), @"
+    the configuration is not valid:
+      config.yaml:2: `providers.one.keys[0]` needs `oauth.client_id`: register a client at the server and write its id
+      config.yaml:3: `providers.two.keys[0]` needs `oauth.issuer`, or `oauth.device_url` and `oauth.token_url` instead of it
+      config.yaml:4: `providers.three.keys[0].oauth.issuer` would send keys and prompts over the network unencrypted; use https (http only for this machine and its own network)
+      config.yaml:5: `providers.four.keys[0].entra.secret` is not a known key; did you mean `secret_env`?
+    correct it, then try `angelia config check`
+    ");
+}
+
+#[test]
+fn a_login_of_an_mcp_server_is_checked_where_it_is_ours() {
+    let text = "\
+mcp_servers:
+  one: {url: 'https://a.example.com', oauth: {issuer: 'https://id.example.com'}}
+  two: {url: 'https://a.example.com', oauth: {client_id: a, issuer: 'http://id.example.com'}}
+  three: {url: 'https://a.example.com', oauth: {client_id: a, token_url: 'https://id.example.com'}}
+  four: {command: x, oauth: {client_id: a, issuer: 'https://id.example.com'}}
+  five: {url: 'https://a.example.com', oauth: {clientId: a, scope: b}}
+  six: {url: 'https://a.example.com', oauth: {clientId: a, callbackPort: 8080}}
+  seven: {url: 'https://a.example.com', oauth: {client_id: a, scope: b}}
+";
+    insta::assert_snapshot!(load_error(text), @"
+    the configuration is not valid:
+      config.yaml:2: `mcp_servers.one` needs `oauth.client_id`: register a client at the server and write its id
+      config.yaml:3: `mcp_servers.two.oauth.issuer` would send keys and prompts over the network unencrypted; use https (http only for this machine and its own network)
+      config.yaml:4: `mcp_servers.three` needs `oauth.issuer`, or `oauth.device_url` and `oauth.token_url` instead of it
+      config.yaml:5: `mcp_servers.four` has `oauth`, which is for servers with a `url`
+      config.yaml:6: `mcp_servers.five.oauth.clientId` is not a known key; did you mean `client_id`?
+      config.yaml:6: `mcp_servers.five` needs `oauth.client_id`: register a client at the server and write its id
+    correct it, then try `angelia config check`
+    ");
 }

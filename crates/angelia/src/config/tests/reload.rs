@@ -1,4 +1,4 @@
-//! What of a changed file takes effect at once, and what waits.
+//! Tests which settings of a changed file take effect at once, and which wait.
 
 use super::TestHome;
 use crate::config::{Config, Confirmation, reload::ConfigChange};
@@ -11,7 +11,7 @@ fn change(old: &str, new: &str, confirmation: Confirmation) -> ConfigChange {
     config(old).with_changes(&config(new), confirmation, Some("/home/owner".as_ref()))
 }
 
-/// Asserts what a change of the file does without a confirmation.
+/// Asserts the effect of a change of the file without a confirmation.
 #[track_caller]
 fn assert_change(old: &str, new: &str, applied: &[&str], waiting: &[&str]) -> Config {
     let change = change(old, new, Confirmation::None);

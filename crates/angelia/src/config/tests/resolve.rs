@@ -107,7 +107,7 @@ fn the_directory_is_the_named_one_then_the_profiles_then_the_callers() {
     let said =
         try_resolve_first(&place, "q", ContextOverrides { from_nowhere: true, ..NO_OVERRIDES })
             .unwrap_err();
-    assert_eq!(said, "profile `q` names no directory to work in; set its `cwd`");
+    assert_eq!(said, "profile `q` names no directory to work in; name one, or set its `cwd`");
 }
 
 #[test]

@@ -51,26 +51,42 @@ choice_enums! {
     /// Tools that follow YAML 1.1 turn `on` and `off` into booleans; both spellings are accepted.
     Trust { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
 
-    /// Where the bus is offered besides its own socket.
+    /// Whether the bus is also offered on Hermes' socket.
     HermesSocket { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
 
-    /// When a person who looks elsewhere is told.
+    /// Whether a person who looks elsewhere is notified.
     DesktopNotifications { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
+
+    /// What happens to a conversation that cannot be summarised.
+    SummaryFailure { Abort = "abort", Truncate = "truncate" }
+
+    /// Whose signature a webhook carries.
+    SchemeName { Angelia = "angelia", GitHub = "github", Slack = "slack", Stripe = "stripe" }
+
+    /// How a message is handled while a turn of its chat runs.
+    BusyChoice { Steer = "steer", Queue = "queue", Interrupt = "interrupt" }
 
     Permission { Ask = "ask", Edit = "edit", Unattended = "unattended" }
 
     Billing { Any = "any", Subscription = "subscription", ApiKey = "api_key" }
 
-    /// How much a model should think.
+    /// The amount of thinking that a model should do.
     Reasoning { Off = "off" | "false", Low = "low", Medium = "medium", High = "high", Max = "max" }
 
-    /// What limits the commands of a model.
+    /// The sandbox of a model's commands.
     SandboxChoice { Auto = "auto", Landlock = "landlock", Off = "off" | "false" }
 
     /// An API of models.
     ApiName { Messages = "messages", Chat = "chat", Responses = "responses" }
 
-    /// What a server wants back of its own reasoning.
+    /// The choice among several keys.
+    RotationName {
+        FillFirst = "fill_first",
+        RoundRobin = "round_robin",
+        LeastUsed = "least_used",
+    }
+
+    /// The part of its own reasoning that a server wants back.
     EchoName {
         None = "none",
         Signature = "signature",

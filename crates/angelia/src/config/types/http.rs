@@ -38,7 +38,7 @@ settings! {
 }
 
 settings! {
-    /// A key and what it allows.
+    /// A key and its rights.
     KeyFields {
         /// The key's name, for lists and records.
         name: String = String::new(),

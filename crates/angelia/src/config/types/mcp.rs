@@ -8,12 +8,18 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value as Json, value::to_raw_value};
 
-use super::values::SECRET_MASK;
+use super::{
+    provider_keys::{OAuthFields, oauth_gap},
+    values::SECRET_MASK,
+};
 use crate::config::{
     node::{Node, NodeValue, Scalar, ScalarKind},
     schema::inline_schema,
     setting::{Setting, TextSetting, ValueCursor},
 };
+
+/// The keys of `oauth` that no other agent has.
+const OWN_LOGIN_KEYS: [&str; 4] = ["issuer", "device_url", "token_url", "scope"];
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub(crate) struct ServerName(pub(crate) Arc<str>);
@@ -84,7 +90,28 @@ impl Setting for McpServer {
         if !has_text("command") && !has_text("url") {
             return place.reject("has neither a `command` nor a `url`; name one of them");
         }
+        check_login(place, has_text("url"))?;
         Some(Self(server))
+    }
+}
+
+/// Checks `oauth` where it has a key that only our own logins have. Other agents use the same name for
+/// settings of theirs.
+fn check_login(place: &ValueCursor<'_>, has_url: bool) -> Option<()> {
+    let Some(entry) = place.node.entries().iter().find(|entry| entry.key == "oauth") else {
+        return Some(());
+    };
+    if !OWN_LOGIN_KEYS.iter().any(|key| entry.node.get(key).is_some()) {
+        return Some(());
+    }
+    if !has_url {
+        return place.reject("has `oauth`, which is for servers with a `url`");
+    }
+    let _fields: OAuthFields = place.read_entry(entry)?;
+    // An MCP server can name its issuer.
+    match oauth_gap(&entry.node, false) {
+        Some(gap) => place.reject(gap),
+        None => Some(()),
     }
 }
 

@@ -3,13 +3,19 @@
 
 mod bridge;
 mod bus;
+mod channels;
 mod choices;
+mod hooks_in;
 mod http;
 mod mcp;
+mod memory;
 mod period;
 mod prices;
 mod profile;
+mod provider_keys;
 mod providers;
+mod review;
+mod secrets;
 mod values;
 
 use std::{
@@ -19,22 +25,32 @@ use std::{
 
 pub(crate) use bridge::{BridgeProfile, Hermes};
 pub(crate) use bus::{BusSettings, DEFAULT_ENDPOINT};
+#[cfg(test)]
+pub(crate) use channels::ChatFields;
+pub(crate) use channels::{ChannelFields, ChannelName, ChatId};
 pub(crate) use choices::{
     Billing, DesktopNotifications, ExecutorName, HermesSocket, Mode, Permission, Reasoning,
-    SandboxChoice, Trust,
+    SandboxChoice, SummaryFailure, Trust,
 };
+pub(crate) use hooks_in::{HookFields, HookName, TemplateText};
 pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, ModelId, is_key_name};
 pub(crate) use mcp::{McpServer, ServerName};
+pub(crate) use memory::MemorySetting;
 pub(crate) use period::{Limit, Period};
 pub(crate) use prices::ModelPrice;
+#[cfg(test)]
+pub(crate) use profile::CompactionFields;
 pub(crate) use profile::{ExecutorDefaults, Profile};
+pub(crate) use provider_keys::{EntraFields, KeySetting, OAuthFields};
 #[cfg(test)]
 pub(crate) use providers::QuirkSettings;
-pub(crate) use providers::{KeySetting, ModelFields, ProviderFields, ProviderName, TokenCount};
+pub(crate) use providers::{ModelFields, ProviderFields, ProviderName, TokenCount};
+pub(crate) use review::{ReviewFields, ReviewSetting};
+pub(crate) use secrets::SecretSetting;
 pub(crate) use values::{
     AgentCommand, BoundedCount, ByteSize, Dollars, FixedPath, ListenAddress, LiveAgentLimit,
-    PassedVariable, ProfileName, ProgramPath, SecretValue, ToolPatternSetting, ToolSetSetting,
-    VariableName, expand_home,
+    PassedVariable, ProfileName, ProgramPath, SecretValue, Share, ToolPatternSetting,
+    ToolSetSetting, VariableName, expand_home,
 };
 
 use super::setting::settings;
@@ -50,7 +66,7 @@ settings! {
         providers: BTreeMap<ProviderName, ProviderFields> = BTreeMap::new(),
         /// Defaults that every profile of an executor inherits.
         executors: Executors = Executors::default(),
-        /// How sessions are kept.
+        /// Settings of sessions.
         sessions: Sessions = Sessions::default(),
         /// How long `stop` and `restart` wait for running turns; a second signal ends the wait.
         drain: Period = Period::seconds(10),
@@ -63,12 +79,16 @@ settings! {
         log: LogSettings = LogSettings::default(),
         /// The model APIs under `/v1`, and who may use them.
         http: Http = Http::default(),
-        /// How much one caller may take of this machine.
+        /// Limits on one caller's use of this machine.
         limits: Limits = Limits::default(),
-        /// The message bus: what it keeps, and for how long.
+        /// Settings of the message bus.
         bus: BusSettings = BusSettings::default(),
-        /// What models cost, by id, where nobody reports a cost (Codex and `native`); overrides the
-        /// built-in prices.
+        /// Chat platforms, by name; a platform that is missing here is not connected.
+        channels: BTreeMap<ChannelName, ChannelFields> = BTreeMap::new(),
+        /// Webhooks that begin turns, by the name in their path.
+        hooks_in: BTreeMap<HookName, HookFields> = BTreeMap::new(),
+        /// Prices of models, by id, for agents that report no cost (Codex and `native`); they
+        /// override the built-in prices.
         prices: BTreeMap<ModelId, ModelPrice> = BTreeMap::new(),
         /// MCP servers given to every agent, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
@@ -92,7 +112,7 @@ settings! {
 }
 
 settings! {
-    /// How much one caller may take of this machine.
+    /// Limits on one caller's use of this machine.
     Limits {
         /// The output of one turn: text, tool input and tool output. A turn that reaches it ends as
         /// `partial`.
@@ -115,7 +135,7 @@ settings! {
 }
 
 settings! {
-    /// How sessions are kept.
+    /// Settings of sessions.
     Sessions {
         /// How long an unused process is kept for its session.
         idle_ttl: Period = Period::minutes(10),

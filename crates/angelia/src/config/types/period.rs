@@ -108,7 +108,7 @@ inline_schema!(Period, {
 });
 
 /// A period that ends something when it is over: a clock or a budget. A limit of 0 would end every
-/// turn before it has begun, and is never what its author means.
+/// turn before it has begun, and is always a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Limit(pub(crate) Period);
 

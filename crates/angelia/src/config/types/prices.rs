@@ -1,4 +1,4 @@
-//! What models cost.
+//! The prices of models.
 
 use angelia_core::model::TokenPrice;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::config::{
 };
 
 settings! {
-    /// What the tokens of a model cost, in US dollars per million.
+    /// The price of a model's tokens, in US dollars per million.
     ModelPrice {
         /// Tokens that the model reads.
         input: PricePerMillion = PricePerMillion(0.0),

@@ -2,15 +2,16 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use angelia_core::model::ToolSet;
+use angelia_core::model::{CompactionSettings, MemoryUse, SummaryFailurePolicy, ToolSet};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::Value as Json;
 
 use super::{
-    AgentCommand, Billing, BoundedCount, Dollars, ExecutorName, FixedPath, Limit, McpServer, Mode,
-    PassedVariable, Period, Permission, ProgramPath, Reasoning, SandboxChoice, SecretValue,
-    ServerName, TokenCount, ToolPatternSetting, ToolSetSetting, Trust, VariableName,
+    AgentCommand, Billing, BoundedCount, Dollars, ExecutorName, FixedPath, Limit, McpServer,
+    MemorySetting, Mode, ModelId, PassedVariable, Period, Permission, ProgramPath, Reasoning,
+    ReviewSetting, SandboxChoice, SecretValue, ServerName, Share, SummaryFailure, TokenCount,
+    ToolPatternSetting, ToolSetSetting, Trust, VariableName,
 };
 use crate::config::setting::{Setting, SettingsBlock as _, ValueCursor, settings};
 
@@ -22,8 +23,7 @@ settings! {
         /// model, and the built-in demo `parrot` where there is none.
         executor: ExecutorName = ExecutorName::Auto,
         /// The model, as the agent's own CLI calls it. `null`: the agent's default, resolved once
-        /// per
-        /// session and then fixed. `executor: native` needs one: `PROVIDER/MODEL`.
+        /// per session and then fixed. `executor: native` needs one: `PROVIDER/MODEL`.
         model: Option<String> = None,
         /// `agent`: the agent's own tools act on this machine. `model`: they are off, and nothing
         /// here can be read or changed.
@@ -32,8 +32,7 @@ settings! {
         /// `angelia agents install` has installed, such as `claude@2.1.197`. `null`: found on `PATH`.
         binary: Option<ProgramPath> = None,
         /// The command line of an ACP agent, such as `[gemini, --acp]`. Required by `executor:
-        /// acp`,
-        /// and refused by every other executor.
+        /// acp`, and refused by every other executor.
         command: Option<AgentCommand> = None,
         /// The directory the agent works in. `null`: the caller's directory (`angelia run`); every
         /// other frontend needs a profile that names one.
@@ -51,18 +50,18 @@ settings! {
         allowed_tools: Vec<ToolPatternSetting> = Vec::new(),
         /// Tools that are always refused, whatever else allows them.
         disallowed_tools: Vec<ToolPatternSetting> = Vec::new(),
-        /// Which of the agent's own tools exist at all.
+        /// The agent's own tools that exist at all.
         tools: ToolSetSetting = ToolSetSetting(ToolSet::Default),
         /// MCP servers for this profile, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
-        /// Variables set for the agent; they win over what is withheld.
+        /// Variables set for the agent; they win over the rule that withholds others.
         env: BTreeMap<VariableName, SecretValue> = BTreeMap::new(),
         /// Variables let through from our environment, besides PATH, HOME, USER, LOGNAME, SHELL,
         /// LANG, `LC_*`, TZ, TERM, TMPDIR, `SSH_AUTH_SOCK`, `*_PROXY`, `NODE_EXTRA_CA_CERTS` and
         /// `SSL_CERT_*`; everything else is withheld.
         env_pass: Vec<PassedVariable> = Vec::new(),
-        /// Who may pay. When the agent reports anything else, the turn is refused before the
-        /// first prompt.
+        /// The kind of account that may pay. If the agent reports another kind, the turn is refused
+        /// before the first prompt.
         billing: Billing = Billing::Any,
         /// How long a turn may last, from its start or from its last automatic resume. The clock
         /// stands still while an approval is pending.
@@ -101,18 +100,23 @@ settings! {
         /// said so far; only before the first tool of the turn has started.
         fallback_profile: Option<String> = None,
         /// The profiles that this profile's agent may delegate work to, with the tool `delegate`;
-        /// none
-        /// may do more than this one.
+        /// none may do more than this one.
         delegate_to: Vec<String> = Vec::new(),
-        /// Keep what changes from day to day out of the system prompt, so that the provider's
+        /// Whether sessions are reviewed in the background, by the daemon: a model looks at the conversation
+        /// once more and notes what is worth remembering. It costs tokens, so it is off.
+        review: ReviewSetting = ReviewSetting(None),
+        /// Keep text that changes from day to day out of the system prompt, so that the provider's
         /// cache is used.
         exclude_dynamic_system_prompt_sections: bool = true,
         /// How many processes are kept started and waiting.
         warm: BoundedCount<0, 64> = BoundedCount(1),
+        /// `native` only: the models that are asked, in this order, while the profile's own cannot answer
+        /// because its provider fails, limits requests or has no usable key: `[PROVIDER/MODEL, …]`.
+        fallback: Vec<ModelId> = Vec::new(),
         /// `native` only: how many requests one turn may send; then one more asks for an answer without
         /// tools, and the turn ends as `partial`.
         max_iterations: BoundedCount<1, 10_000> = BoundedCount(90),
-        /// `native` only: tokens of one answer. `null`: what the model can write.
+        /// `native` only: tokens of one answer. `null`: the model's own limit.
         max_output_tokens: Option<TokenCount> = None,
         /// `native` only: how much the model should think. `null`: its own default.
         reasoning: Option<Reasoning> = None,
@@ -127,6 +131,39 @@ settings! {
         sandbox_write: Vec<FixedPath> = Vec::new(),
         /// `native` only: whether commands in the sandbox may use TCP, to this machine included.
         network: bool = false,
+        /// `native` only: whether agents remember something from session to session, in files below
+        /// `memory/` of the home. `on`: what your own sessions tell; `{from: any}`: also what callers with a
+        /// key, people in chats and messages of the bus say.
+        memory: MemorySetting = MemorySetting(MemoryUse::Off),
+        /// `native` only: when a conversation is shortened, and what of it stays.
+        compaction: CompactionFields = CompactionFields::default(),
+    }
+}
+
+settings! {
+    /// How `native` shortens a conversation that gets too long for its model.
+    CompactionFields {
+        /// How full the model's window may become, without the part that is kept free for an answer,
+        /// before the older part of the conversation is replaced by a summary.
+        at: Share = Share::new(0.85),
+        /// How many messages at the beginning always stay as they are, up to a tenth of the window.
+        protect_first_n: BoundedCount<0, 1000> = BoundedCount(3),
+        /// What happens if the model gives no summary. `abort`: nothing is left out, and it is tried again
+        /// later; `truncate`: what the summary would have replaced is left out.
+        on_summary_failure: SummaryFailure = SummaryFailure::Abort,
+    }
+}
+
+impl From<&CompactionFields> for CompactionSettings {
+    fn from(settings: &CompactionFields) -> Self {
+        Self {
+            at_permille: settings.at.permille(),
+            protect_first_n: settings.protect_first_n.0,
+            on_summary_failure: match settings.on_summary_failure {
+                SummaryFailure::Abort => SummaryFailurePolicy::Abort,
+                SummaryFailure::Truncate => SummaryFailurePolicy::Truncate,
+            },
+        }
     }
 }
 

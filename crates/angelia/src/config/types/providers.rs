@@ -7,14 +7,13 @@ use angelia_executors::native::{
         Api, QuirkOverrides,
         quirks::{MaxTokensField, ReasoningEcho},
     },
-    providers::check_address,
+    providers::{KeyRotation, check_address},
 };
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{
-    AgentCommand, BoundedCount, FixedPath, ModelId, ModelPrice, ProfileName, SecretValue,
-    VariableName,
-    choices::{ApiName, EchoName, MaxTokensName},
+    BoundedCount, KeySetting, ModelId, ModelPrice, ProfileName, SecretValue,
+    choices::{ApiName, EchoName, MaxTokensName, RotationName},
 };
 use crate::config::{
     schema::inline_schema,
@@ -30,26 +29,31 @@ settings! {
         /// Its address, as the vendor's own library takes it: without `/v1` for `messages`, with it for
         /// the others. `null`: that of the built-in provider of this name.
         base_url: Option<BaseUrl> = None,
-        /// Where its key is: `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`, which prints the
-        /// key, or JSON with `token` and `expires_on`. The first that has one counts; `[]`: requests
-        /// carry no key. `null`: the variable of the built-in provider of this name.
+        /// The sources of its keys: `{env: NAME}`, `{file: PATH}`, `{command: [PROGRAM, …]}`, which
+        /// prints the key, or JSON with `token` and `expires_on`, `{entra: {…}}` or `{oauth: {…}}`.
+        /// `rotate` chooses among several; `[]`: requests carry no key. `null`: the variable of the
+        /// built-in provider of this name.
         keys: Option<Vec<KeySetting>> = None,
+        /// The choice among several keys at the start of a turn: `fill_first` takes the first usable key,
+        /// `round_robin` each in turn, `least_used` the one with the fewest requests. A key that is
+        /// refused or limited gives way to the next.
+        rotate: RotationName = RotationName::FillFirst,
         /// Sent with every request; the values are never printed.
         headers: BTreeMap<HeaderName, SecretValue> = BTreeMap::new(),
-        /// How the server deviates from its API, where the built-in table of hosts is wrong or has
-        /// nothing.
+        /// Deviations of the server from its API, where the built-in table of hosts is wrong or
+        /// incomplete.
         quirks: QuirkSettings = QuirkSettings::default(),
-        /// What you know about its models, by their ids. A model that is not here can be used all the
-        /// same.
+        /// Facts about its models, by their ids. A model that is not listed can be used too.
         models: BTreeMap<ModelId, ModelFields> = BTreeMap::new(),
-        /// Whether the last request of a turn that failed is written to a file of its session, with the
-        /// known secrets masked; the five newest are kept. For finding out what a server does not like.
+        /// Whether the last request of a turn that failed is written to a file of its session, with
+        /// the known secrets masked; the five newest are kept. It helps to find out why a server
+        /// refuses requests.
         dump_failed_requests: bool = false,
     }
 }
 
 settings! {
-    /// What is known about a model.
+    /// Facts about a model.
     ModelFields {
         /// Tokens of the prompt and the answer together. `null`: the server is asked.
         context: Option<TokenCount> = None,
@@ -61,19 +65,19 @@ settings! {
         tools: Option<bool> = None,
         /// Whether it can be told how much to think. `null`: it is tried.
         reasoning: Option<bool> = None,
-        /// What its tokens cost; overrides `prices` and the built-in table.
+        /// The price of its tokens; overrides `prices` and the built-in table.
         price: Option<ModelPrice> = None,
     }
 }
 
 settings! {
-    /// Deviations of a server from its API; `null` keeps what is known about the host.
+    /// Deviations of a server from its API; `null` keeps the facts of the built-in table.
     QuirkSettings {
         /// `stop` may be reported for an answer that was cut off.
         stop_unreliable: Option<bool> = None,
         /// Tool calls may come as text.
         text_tools: Option<bool> = None,
-        /// What the server wants back of its own reasoning.
+        /// The part of its own reasoning that the server wants back.
         reasoning_echo: Option<EchoName> = None,
         /// The system prompt has the role `developer`.
         developer_role: Option<bool> = None,
@@ -121,6 +125,16 @@ impl From<ApiName> for Api {
             ApiName::Messages => Self::Messages,
             ApiName::Chat => Self::Chat,
             ApiName::Responses => Self::Responses,
+        }
+    }
+}
+
+impl From<RotationName> for KeyRotation {
+    fn from(name: RotationName) -> Self {
+        match name {
+            RotationName::FillFirst => Self::FillFirst,
+            RotationName::RoundRobin => Self::RoundRobin,
+            RotationName::LeastUsed => Self::LeastUsed,
         }
     }
 }
@@ -193,61 +207,5 @@ impl TextSetting for HeaderName {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         (!text.is_empty() && text.chars().all(is_name))
             .then(|| Self(text.to_ascii_lowercase().into()))
-    }
-}
-
-/// A place where a key may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum KeySetting {
-    Env(VariableName),
-    File(FixedPath),
-    Command(AgentCommand),
-}
-
-inline_schema!(KeySetting, {
-    "type": "object",
-    "minProperties": 1,
-    "maxProperties": 1,
-    "additionalProperties": false,
-    "properties": {
-        "env": {"type": "string", "pattern": "^[^=*\\s]+$"},
-        "file": {"type": "string", "pattern": "^(/|~/|~$)"},
-        "command": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-    },
-});
-
-impl Serialize for KeySetting {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Env(name) => serializer.collect_map([("env", name)]),
-            Self::File(path) => serializer.collect_map([("file", path)]),
-            Self::Command(words) => serializer.collect_map([("command", words)]),
-        }
-    }
-}
-
-impl Setting for KeySetting {
-    fn expects() -> String {
-        "`{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`".to_owned()
-    }
-
-    fn read(place: &ValueCursor<'_>) -> Option<Self> {
-        const KEYS: [&str; 3] = ["env", "file", "command"];
-        // A flag has no structure: it names a variable.
-        if place.is_untyped() {
-            return VariableName::read(place).map(Self::Env);
-        }
-        let [entry] = place.node.entries() else {
-            return place.mismatch(&Self::expects());
-        };
-        match entry.key.as_str() {
-            "env" => place.read_entry(entry).map(Self::Env),
-            "file" => place.read_entry(entry).map(Self::File),
-            "command" => place.read_entry(entry).map(Self::Command),
-            _ => {
-                place.report_unknown_key(entry, &KEYS);
-                None
-            }
-        }
     }
 }

@@ -32,7 +32,7 @@ impl<const MIN: u32, const MAX: u32> Setting for BoundedCount<MIN, MAX> {
     }
 }
 
-/// How many agents may live at once.
+/// The number of agents that may live at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LiveAgentLimit {
     /// As many as fit into this machine's memory.
@@ -131,6 +131,37 @@ impl TextSetting for Dollars {
     fn parse(text: &str) -> Option<Self> {
         let amount: f64 = text.parse().ok()?;
         (amount.is_finite() && amount > 0.0).then_some(Self(amount))
+    }
+}
+
+/// A share of a whole, above 0 and at most 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Share(f64);
+
+inline_schema!(Share, {"type": "number", "exclusiveMinimum": 0, "maximum": 1});
+
+impl Share {
+    pub(crate) const fn new(share: f64) -> Self {
+        Self(share)
+    }
+
+    /// Returns the share in thousandths, at least one.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share is between 0 and 1"
+    )]
+    pub(crate) fn permille(self) -> u16 {
+        ((self.0 * 1000.0).round() as u16).max(1)
+    }
+}
+
+impl TextSetting for Share {
+    const EXPECTS: &'static str = "a share above 0 and at most 1, such as 0.85";
+
+    fn parse(text: &str) -> Option<Self> {
+        let share: f64 = text.parse().ok()?;
+        (share > 0.0 && share <= 1.0).then_some(Self(share))
     }
 }
 
@@ -329,7 +360,7 @@ impl TextSetting for ToolPatternSetting {
     }
 }
 
-/// Which of the agent's own tools exist.
+/// The agent's own tools that exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolSetSetting(pub(crate) ToolSet);
 

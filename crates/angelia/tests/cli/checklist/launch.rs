@@ -1,4 +1,4 @@
-//! How the program is started: A08 the model, A09 the directory, A17 the tools.
+//! Tests of the program's launch: A08 the model, A09 the directory, A17 the tools.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! When the program is used: A01 the switch, A02 per profile, A03 its own login, A16 its own
-//! conversations.
+//! Tests of the choice of the program: A01 the switch, A02 per profile, A03 its own login, A16 its
+//! own conversations.
 
 use std::{fs, thread};
 

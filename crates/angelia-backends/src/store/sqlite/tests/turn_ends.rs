@@ -44,6 +44,7 @@ impl Stage {
             clock: Arc::new(SystemClock),
             paths: Arc::new(LexicalPaths::default()),
             edits: Arc::new(angelia_testkit::lexical_paths::NamedDiffs),
+            session_files: Arc::new(angelia_testkit::lexical_paths::NoSessionFiles),
             executors: vec![executor],
             limits: EngineLimits::default(),
             tasks: tasks.clone(),

@@ -1,4 +1,4 @@
-//! Which rule decides, and with which actions.
+//! Tests that the right rule decides, with the right actions.
 
 use regex::Regex;
 

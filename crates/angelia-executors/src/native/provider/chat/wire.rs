@@ -91,7 +91,7 @@ pub(in super::super) fn tool_choice<'a, T>(
     }
 }
 
-/// What a tool is, the same in both APIs of its inventor.
+/// The description of a tool, the same in both APIs of its inventor.
 #[derive(Serialize)]
 pub(in super::super) struct ToolFunction<'a> {
     name: &'a str,

@@ -45,14 +45,28 @@ const PHRASES: &[(&[&str], ErrorClass)] = &[
     (&["encrypted content", "could not be"], ErrorClass::ReasoningRejected),
     (&["grammar"], ErrorClass::SchemaRejected),
     (&["json schema", "not supported"], ErrorClass::SchemaRejected),
+    (&["image", "exceed"], ErrorClass::ImageTooLarge),
+    (&["image", "too large"], ErrorClass::ImageTooLarge),
+    (&["image", "too big"], ErrorClass::ImageTooLarge),
+    (&["image", "maximum size"], ErrorClass::ImageTooLarge),
+    (&["image", "could not process"], ErrorClass::ImageUnreadable),
     (&["image", "not support"], ErrorClass::ImageRefused),
     (&["image", "unsupported"], ErrorClass::ImageRefused),
     (&["image_url", "expected"], ErrorClass::ImageRefused),
     (&["image", "text only"], ErrorClass::ImageRefused),
-    (&["image", "could not process"], ErrorClass::ImageRefused),
-    (&["image", "exceeds", "maximum"], ErrorClass::ImageRefused),
     (&["multimodal", "not support"], ErrorClass::ImageRefused),
 ];
+
+/// Words of a refusal that is about the token and not about what the account may do.
+const UNVALIDATED_TOKEN: [&str; 2] = ["[wke=unauthenticated:", "token could not be validated"];
+
+/// Words about a key that will not be accepted again.
+const REVOKED: [&str; 4] = ["revoked", "deactivated", "has been disabled", "has been deleted"];
+
+pub(super) fn says_revoked(message: &str) -> bool {
+    let words = message.to_ascii_lowercase();
+    REVOKED.iter().any(|part| words.contains(part))
+}
 
 /// A request of ours that was found wrong; only then do words about images and schemas count.
 const REQUEST_FAULTS: [u16; 5] = [400, 404, 413, 415, 422];
@@ -60,6 +74,9 @@ const REQUEST_FAULTS: [u16; 5] = [400, 404, 413, 415, 422];
 pub(super) fn class_of(status: Option<u16>, body: &ErrorBody) -> ErrorClass {
     let words = body.message.to_ascii_lowercase();
     let codes = [body.code.as_deref(), body.kind.as_deref()];
+    if status == Some(403) && UNVALIDATED_TOKEN.iter().any(|part| words.contains(part)) {
+        return ErrorClass::Auth;
+    }
     if let Some(class) = overflow::find(status, codes, &words, body.window) {
         return class;
     }

@@ -1,4 +1,4 @@
-//! What an error of a provider means, and what can be done about it. The type and the words of an
+//! Classifies the errors of providers, so that the loop knows what can be done about them. The type and the words of an
 //! error decide before its status: an exhausted balance comes as 429, 402, 403 or 400.
 //!
 //! - `body`: the type, code and words of an error, from any of the shapes they come in.
@@ -31,13 +31,13 @@ pub struct ProviderError {
     pub request_id: Option<Arc<str>>,
     /// The error is that of a provider behind this one; our own key is not concerned.
     pub is_upstream: bool,
-    /// How long the provider asks to wait.
+    /// The wait that the provider asks for.
     pub retry_after: Option<Duration>,
     /// The provider says whether to try again.
     pub should_retry: Option<bool>,
 }
 
-/// What an error means for the next step.
+/// The meaning of an error for the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The key is not accepted.
@@ -62,8 +62,12 @@ pub enum ErrorClass {
     },
     /// A policy refuses the content.
     Refused,
-    /// The model takes no images, or not this one.
+    /// The model takes no images.
     ImageRefused,
+    /// An image is larger than the provider takes.
+    ImageTooLarge,
+    /// An image is none, or none that the provider can read.
+    ImageUnreadable,
     /// The provider does not accept its own reasoning back.
     ReasoningRejected,
     /// The schema of a tool cannot be compiled.
@@ -116,6 +120,32 @@ impl ProviderError {
             retry_after,
             should_retry: None,
         }
+    }
+
+    /// Whether it is about the key that the request carried, so that another key may be accepted.
+    pub const fn concerns_key(&self) -> bool {
+        let by_class =
+            matches!(self.class, ErrorClass::Auth | ErrorClass::Billing | ErrorClass::RateLimited);
+        by_class && !self.is_upstream
+    }
+
+    /// Whether the provider is at fault, or the account with it: another provider may answer the same
+    /// request.
+    pub const fn is_of_provider(&self) -> bool {
+        matches!(
+            self.class,
+            ErrorClass::Auth
+                | ErrorClass::Billing
+                | ErrorClass::Forbidden
+                | ErrorClass::RateLimited
+                | ErrorClass::Overloaded
+                | ErrorClass::Unavailable
+        )
+    }
+
+    /// Whether the key will never be accepted again.
+    pub fn is_revoked(&self) -> bool {
+        self.class == ErrorClass::Auth && classify::says_revoked(&self.message)
     }
 
     /// Whether the same request may succeed later.

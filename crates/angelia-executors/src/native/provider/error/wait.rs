@@ -1,5 +1,5 @@
-//! How long a provider asks to wait: in a header (seconds, milliseconds, a date, the time of a reset) or in its
-//! words.
+//! Reads the wait that a provider asks for, from a header (seconds, milliseconds, a date, the time of a reset) or
+//! from its words.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use jiff::{Timestamp, fmt::rfc2822};
 pub(in crate::native) const REQUEST_IDS: [&str; 5] =
     ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "cf-ray"];
 
-/// What the headers of an error say about the next attempt.
+/// The headers of an error that concern the next attempt.
 #[derive(Debug, Default)]
 pub(super) struct RetryHeaders {
     pub(super) retry_after: Option<Duration>,

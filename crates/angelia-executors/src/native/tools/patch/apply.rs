@@ -105,7 +105,7 @@ fn place_of(old: &[&str], from: usize, wanted: &[impl AsRef<str>]) -> Vec<usize>
     fitting.iter().filter(|(_, one)| Some(*one) == best).map(|(at, _)| *at).collect()
 }
 
-/// How well lines fit, the best first.
+/// The likeness of two lines, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
     Exact,

@@ -1,5 +1,5 @@
-//! The text of a patch to changes of files. What models add around it (a here-document, blank lines,
-//! line numbers of a unified diff) is left out; everything else that does not fit is an error with
+//! The text of a patch to changes of files. Additions of models around it (a here-document, blank lines,
+//! line numbers of a unified diff) are left out; everything else that does not fit is an error with
 //! its line.
 
 /// A change of one file.

@@ -68,7 +68,8 @@ pub enum StopReason {
     /// The model refused to answer.
     Refusal,
     /// The turn failed after part of the answer was sent, so the stream ends in order. The last
-    /// text block already says what failed; encoders only close what they have opened.
+    /// text block already reports the failure; encoders only close the blocks that they have
+    /// opened.
     Failed(Failure),
     Interrupted,
 }

@@ -9,8 +9,9 @@ pub fn estimate_tokens(text: &str) -> u64 {
     ascii.div_ceil(4) as u64 + others as u64
 }
 
-/// Returns where a text must be cut to stay within `allowed` tokens; `None` if it fits. Generous by
-/// a quarter, because an answer that is cut too early is worse than one that is a little long.
+/// Returns the position at which a text must be cut to stay within `allowed` tokens; `None` if it
+/// fits. Generous by a quarter, because an answer that is cut too early is worse than one that is a
+/// little long.
 pub(super) fn cut_position(text: &str, allowed: u64, used_quarters: &mut u64) -> Option<usize> {
     // All counts are in quarters of a token.
     let ceiling = allowed.saturating_mul(5);

@@ -1,7 +1,7 @@
-//! JSON in a fenced code block, as models like to write it.
+//! Extracts JSON from a fenced code block, in which models like to wrap it.
 
-/// Returns the JSON of an answer that is one fenced block of JSON: models like to wrap it, and the
-/// caller wants to parse it.
+/// Returns the JSON of an answer that is one fenced block of JSON, because the caller wants to
+/// parse it without the fence.
 pub(super) fn fenced_json(text: &str) -> Option<&str> {
     let block = text.trim().strip_prefix("```")?.strip_suffix("```")?;
     let (language, content) = block.split_once('\n')?;

@@ -26,7 +26,7 @@ use crate::http::{
     },
 };
 
-/// How long to wait for the final usage of a turn that was cut short; such a turn ends soon.
+/// The time to wait for the final usage of a turn that was cut short; such a turn ends soon.
 const CUT_USAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The number of times the model may repair an answer that violates its constraint.
@@ -238,8 +238,8 @@ impl LiveAnswer {
         }
     }
 
-    /// Returns whether the process that waited for the results has died and a new one can be given
-    /// everything.
+    /// Returns whether the process that waited for the results has died, and a new one can be
+    /// started with the conversation and the results.
     fn can_relaunch(&self, failure: &Failure) -> bool {
         failure.kind == FailureKind::Agent && self.may_relaunch
     }
@@ -275,8 +275,8 @@ impl LiveAnswer {
         }
     }
 
-    /// Tells the model what is wrong with its answer and follows the next one instead. Several
-    /// viewers of one turn share the same repair.
+    /// Describes the violation to the model and follows its next answer instead. Several viewers of
+    /// one turn share the same repair.
     async fn repair(&mut self, complaint: &str, end: &AnswerEnd) -> Result<(), HttpError> {
         if self.repairs == 0 {
             self.finish_early("failed");

@@ -5,7 +5,8 @@
 //!   of the encoders.
 //! - [`AnswerProjector`]: events to chunks (pure), with [`AnswerProgress`], `stop_words`, `estimate` and
 //!   `fenced_json`.
-//! - [`AnswerConstraint`]: what the answer must be; `collector`: chunks to a complete answer.
+//! - [`AnswerConstraint`]: the required form of the answer; `collector`: chunks to a complete
+//!   answer.
 //! - [`LiveAnswer`]: one answer in progress; `viewer`: notices clients that disconnect early.
 //! - [`load_recorded_answer`]: an earlier answer, from the record.
 

@@ -1,4 +1,4 @@
-//! How far an answer is, and what a turn that ended without one means.
+//! The progress of an answer, and the meaning of a turn that ended without one.
 
 use angelia_core::{
     model::{Failure, FailureKind, Outcome, TurnStatus},
@@ -25,8 +25,9 @@ pub enum AnswerProgress {
 }
 
 impl AnswerProgress {
-    /// Returns what the outcome of a turn means that has emitted nothing; `None` if it has an answer.
-    /// A turn that a restart or a crash has ended is unavailable for another reason than its agent.
+    /// Returns the meaning of the outcome of a turn that has emitted nothing; `None` if it has an
+    /// answer. A turn that a restart or a crash has ended is unavailable for another reason than
+    /// its agent.
     pub(super) fn of_silent_turn(outcome: &Outcome, is_agent_started: bool) -> Option<Self> {
         let reason = &*outcome.reason;
         match &outcome.status {

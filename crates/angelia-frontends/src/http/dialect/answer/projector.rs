@@ -25,7 +25,7 @@ use super::{
 
 const WITHDRAWN_NOTICE: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
 
-/// Selects the answer of a turn that is projected, and how.
+/// Selects the answer of a turn to project, and the options of the projection.
 #[derive(Clone, Debug)]
 pub struct ProjectorOptions {
     /// The model id of the request.
@@ -54,7 +54,7 @@ pub enum AnswerStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockSource {
     Block(BlockId),
-    /// Lines that report what the agent does.
+    /// Lines that report the agent's own actions.
     Activity,
 }
 

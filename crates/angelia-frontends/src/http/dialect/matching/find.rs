@@ -68,7 +68,7 @@ pub(super) async fn find_session(request: &ResolvedRequest) -> Result<SessionMat
             continue;
         };
         if last.id != entry.turn {
-            // The session has continued differently since.
+            // The session has continued in another way since then.
             continue;
         }
         match last.stage {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::HashBytes;
 use crate::http::dialect::AnswerStart;
 
-/// Limits how long an equal request counts as a repeat.
+/// The time for which an equal request counts as a repeat.
 const REPEAT_WINDOW: Duration = Duration::from_mins(2);
 
 /// The size of a map from which on its old entries are removed.
@@ -28,7 +28,7 @@ const PRUNE_THRESHOLD: usize = 1024;
 const STALE_AFTER: Duration = Duration::from_hours(48);
 
 pub struct RecentRequests {
-    /// When this memory began; earlier requests are only in the store.
+    /// The time at which this memory began; earlier requests are only in the store.
     since: Timestamp,
     inner: Mutex<RecentState>,
 }
@@ -42,7 +42,7 @@ impl Default for RecentRequests {
 #[derive(Default)]
 struct RecentState {
     requests: HashMap<HashBytes, RecentRequest>,
-    /// Turns that wait for tool results: the event they wait after, and since when.
+    /// Turns that wait for tool results: the event they wait after, and the start of the wait.
     waiting: HashMap<TurnId, (Seq, Instant)>,
     viewers: HashMap<TurnId, Viewers>,
     /// Turns whose session a request is about to continue.

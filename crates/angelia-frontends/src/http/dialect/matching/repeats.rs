@@ -129,14 +129,15 @@ pub(super) fn content_hash(request: &ResolvedRequest) -> HashBytes {
     ])
 }
 
-/// Returns the hash of the `Idempotency-Key`: it stands for the request, whatever its content.
+/// Returns the hash of the `Idempotency-Key`, which identifies the request regardless of its
+/// content.
 fn idempotency_hash(request: &ResolvedRequest) -> Option<HashBytes> {
     let key = request.hints.idempotency_key.as_ref()?;
     Some(digest([&b"key"[..], request.principal.name.as_bytes(), key.as_bytes()]))
 }
 
-/// Returns the hash of the `x-client-request-id` and the content: only together they stand for a
-/// request.
+/// Returns the hash of the `x-client-request-id` and the content, which identify a request only
+/// together.
 fn client_hash(request: &ResolvedRequest) -> Option<HashBytes> {
     let id = request.hints.client_request_id.as_ref()?;
     let caller = request.principal.name.as_bytes();

@@ -13,7 +13,7 @@ use super::InvalidRequest;
 /// The reason why JSON could not be parsed into a type.
 #[derive(Debug)]
 pub enum JsonError {
-    /// It is not a JSON object at all; says why.
+    /// The text is not a JSON object; gives the reason.
     NotAnObject(String),
     /// The value at `path`, in serde's syntax, is not JSON.
     BadJson { path: String, what: String },

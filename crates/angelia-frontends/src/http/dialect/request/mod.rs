@@ -1,13 +1,13 @@
-//! What the caller wants: a request to a model API, from its decoded body to everything that must
-//! be known before a session is chosen.
+//! The caller's request to a model API, from its decoded body to all data that must be known before
+//! a session is chosen.
 //!
 //! - [`ModelRequest`]: the output of every decoder. [`content`], [`json`], [`check_stop_words`]:
 //!   helpers of the decoders.
 //! - [`LiveModels`]: the settings of the model APIs.
-//! - [`ResolvedRequest`]: the request with everything derived from it, by way of
-//! - `hints` (the headers that name a session or mark a repeat), `conversation` (history and new
-//!   messages), `target` (what the model id stands for, and for whom) and `session_spec` (the
-//!   session to launch).
+//! - [`ResolvedRequest`]: the request with everything derived from it, by way of `hints` (the
+//!   headers that name a session or mark a repeat), `conversation` (history and new messages),
+//!   `target` (the profile or agent that the model id names, and the check that the caller may use
+//!   it) and `session_spec` (the session to launch).
 
 /// Images, and content that is carried as marked text.
 pub mod content;

@@ -33,7 +33,7 @@ pub(in crate::http) struct ResolvedRequest {
 }
 
 impl ResolvedRequest {
-    /// Checks a decoded request and resolves what it names.
+    /// Checks a decoded request and resolves the names in it.
     pub(in crate::http) async fn resolve(
         state: Arc<ApiState>,
         principal: Principal,
@@ -49,7 +49,7 @@ impl ResolvedRequest {
             (body, hints, conversation)
         })
         .await?;
-        // What follows takes no longer for a large body than for a small one.
+        // The following steps take no longer for a large body than for a small one.
         if let Some(reservation) = &mut reservation {
             reservation.end_turn();
         }
@@ -98,8 +98,8 @@ impl ResolvedRequest {
         difference.is_none()
     }
 
-    /// Returns what is added to the input so that the answer becomes what the request demands. A model
-    /// that is told its choice of tools needs no words about it.
+    /// Returns the instruction that is added to the input so that the answer meets the request's
+    /// constraint. A model that gets its tool choice through the API needs no such instruction.
     pub(in crate::http) fn instruction(&self) -> Option<Content> {
         let is_told = self.options.tool_choice != ToolChoice::Auto;
         (!is_told).then(|| self.constraint.instruction()).flatten()
@@ -113,8 +113,8 @@ impl ResolvedRequest {
             && self.fits(session)
     }
 
-    /// Returns whether it is the same agent in the same directory, whatever its prompt and tools
-    /// are.
+    /// Returns whether the session has the same agent in the same directory, regardless of its
+    /// prompt and tools.
     pub(in crate::http) fn is_same_agent(&self, session: &SessionSpec) -> bool {
         self.spec.executor == session.executor
             && self.spec.mode == session.mode

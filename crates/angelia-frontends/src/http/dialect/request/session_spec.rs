@@ -12,7 +12,8 @@ use angelia_core::{
 use super::{InvalidRequest, ModelRequest, OutputFormat, json, target::ModelTarget};
 use crate::http::{ApiState, ErrorKind, HttpError};
 
-/// Builds the specification of a session for this request, and returns what its executor can do.
+/// Builds the specification of a session for this request, and returns the capabilities of its
+/// executor.
 pub(super) async fn session_spec(
     state: &ApiState,
     body: &ModelRequest,
@@ -55,8 +56,8 @@ pub(super) async fn session_spec(
     Ok((spec, capabilities))
 }
 
-/// Returns whether the model itself is told which tool to call. An agent has tools besides the
-/// caller's, so it is only asked to.
+/// Returns whether the tool choice is passed to the model itself. An agent has tools besides the
+/// caller's, so it only gets an instruction.
 pub(super) fn takes_tool_choice(spec: &SessionSpec, capabilities: ExecutorCapabilities) -> bool {
     capabilities.tool_choice && spec.mode == Mode::Model
 }

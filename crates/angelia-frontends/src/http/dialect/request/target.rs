@@ -21,9 +21,9 @@ pub struct ModelSettings {
     pub aliases: BTreeMap<Arc<str>, Arc<str>>,
     /// The profile for titles, tags and the like.
     pub utility_profile: Option<Arc<str>>,
-    /// How long a turn runs on after its last streaming client has disconnected.
+    /// The time for which a turn runs on after its last streaming client has disconnected.
     pub disconnect_grace: Duration,
-    /// How long the idempotency key of a request is remembered.
+    /// The time for which the idempotency key of a request is remembered.
     pub idempotency_window: Duration,
     /// The model ids of each executor.
     pub families: Vec<ModelFamily>,
@@ -53,7 +53,7 @@ pub struct ModelFamily {
     pub agent_aliases: Vec<Arc<str>>,
     /// The models shown in lists.
     pub models: Vec<Arc<str>>,
-    /// The providers there are, if a model is `PROVIDER/MODEL`. A key must allow the provider.
+    /// The known providers, if a model is `PROVIDER/MODEL`. A key must allow the provider.
     pub providers: Option<Vec<Arc<str>>>,
 }
 
@@ -70,7 +70,7 @@ impl ModelFamily {
     }
 }
 
-/// What a model id resolves to.
+/// The result of resolving a model id.
 #[derive(Clone, Debug)]
 pub(super) struct ModelTarget {
     pub(super) profile: ProfileRequest,
@@ -97,7 +97,7 @@ pub(super) async fn resolve_granted(
     check_grant(&target, settings, principal)?;
     check_existence(&target, settings, principal)?;
     if target.mode == Mode::Agent {
-        // An agent hands work on by `delegate`, which compares what both may do.
+        // An agent hands work on by `delegate`, which compares the privileges of both.
         principal.ensure_no_agent().await?;
     }
     Ok(target)
@@ -197,8 +197,8 @@ fn check_grant(
     Ok(())
 }
 
-/// Checks that there is the provider of `EXECUTOR/PROVIDER/MODEL`, and that a model is named. A profile
-/// was checked when the configuration was read.
+/// Checks that the provider of `EXECUTOR/PROVIDER/MODEL` exists, and that a model is named. A
+/// profile was checked when the configuration was read.
 fn check_existence(
     target: &ModelTarget,
     settings: &ModelSettings,
@@ -242,8 +242,8 @@ pub(in crate::http) fn granted_mode(
     Some(target.mode)
 }
 
-/// Checks that a specification which the profile has only now chosen is one that the caller may use:
-/// `executor: auto` may have ended at a provider.
+/// Checks that the caller may use a specification that the profile has only now chosen: `executor:
+/// auto` may have ended at a provider.
 pub(super) fn check_resolved(
     spec: &SessionSpec,
     settings: &ModelSettings,

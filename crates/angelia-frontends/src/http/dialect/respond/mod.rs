@@ -1,6 +1,6 @@
 //! Writes an answer as an HTTP response in the caller's dialect.
 //!
-//! - [`Dialect`], [`AnswerEncoder`]: what a dialect implements.
+//! - [`Dialect`], [`AnswerEncoder`]: the traits that a dialect implements.
 //! - `response`: chooses between a stream, one object and an error; `stream`: the frames of a stream.
 
 mod dialect_trait;

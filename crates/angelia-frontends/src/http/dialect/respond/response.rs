@@ -17,8 +17,8 @@ use crate::http::{
     sse,
 };
 
-/// Limits how long the response headers wait for the first chunk. Once they are sent, a failure can
-/// no longer be an HTTP error.
+/// The time for which the response headers wait for the first chunk. Once they are sent, a failure
+/// can no longer be an HTTP error.
 const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 
 const TURN_HEADER: HeaderName = HeaderName::from_static("x-angelia-turn");

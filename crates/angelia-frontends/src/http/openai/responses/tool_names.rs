@@ -119,7 +119,7 @@ fn custom(raw: &RawValue, place: &str) -> Result<CallerTool, InvalidRequest> {
     let mut description = tool.description.unwrap_or_default().into_owned();
     let format = tool.format.map(|raw| json::parse_part(raw, place));
     if let Some(Ok(InputFormat { definition: Some(grammar) })) = format {
-        // The grammar is not enforced; the agent is told what the caller will understand.
+        // The grammar is not enforced; the agent is only told about it.
         description.push_str("\n\nThe input must follow this grammar:\n");
         description.push_str(&grammar);
     }

@@ -1,7 +1,7 @@
 //! An example for each block of the reference. A test loads them all.
 
 /// The title of a section, and its example.
-pub(super) const EXAMPLES: [(&str, &str); 12] = [
+pub(super) const EXAMPLES: [(&str, &str); 14] = [
     (
         "Top level",
         "\
@@ -92,6 +92,31 @@ log: {max_size: 5MiB, keep: 2}
 bus:
   message_ttl: 2d
   max_queued: 1000
+",
+    ),
+    (
+        "`channels`",
+        "\
+channels:
+  telegram:
+    token: {file: ~/.angelia/telegram.token}
+    allow: [123456789]
+    approvers: [123456789]
+    groups: [-1001234567890]
+    cwd: ~/projects/site
+    chats:
+      \"-1001234567890#17\": {busy: queue}
+",
+    ),
+    (
+        "`hooks_in`",
+        "\
+hooks_in:
+  ci:
+    scheme: github
+    secret: {env: CI_SECRET}
+    prompt: \"A build has ended: {{ body.conclusion }}. What has failed?\"
+    reply: telegram:123456789
 ",
     ),
     (

@@ -32,7 +32,7 @@ const HEAD: &str = "\
      `UPDATE_DOCS=1 cargo test -p angelia config_docs`. -->
 
 A running turn is always in exactly one state, and every state has a clock of its own, so that an
-agent that hangs is noticed soon and one that honestly works is left alone. The clocks are settings
+agent that hangs is noticed soon and one that works is left alone. The clocks are settings
 of a [profile](configuration.md#profiles).
 
 When a clock rings, the agent is asked to stop, and if it does not obey, its process is ended. Where
@@ -51,8 +51,8 @@ const TAIL: &str = "
 - The clocks of silence (waiting for the model, streaming, quiet after a tool) begin anew with every
   sign of life. The others count the whole state: every further attempt to reach the model is the same
   retrying, and of several tools the one that has run longest counts.
-- `timeout` caps all of it. It stands still while somebody else is awaited, and begins anew when a turn
-  goes on by itself after a budget.
+- `timeout` caps all of it. It stands still while the turn waits for a person or a caller's tool, and
+  begins anew when a turn goes on by itself after a budget.
 - While the machine sleeps no clock runs.
 
 ## Quotas
@@ -68,13 +68,13 @@ they are parked, or fail and say when to come back. Over the model APIs a limit 
 
 ## Budgets
 
-A clock ends what hangs; a budget ends what is enough. When `budget_seconds`, `budget_tool_count` or
-`max_cost_usd` is used up, the agent is asked to stop, and the turn ends as `partial` with the text so
-far; that is no error. After a budget of time or tools it goes on by itself first, in the same
-conversation and with fresh budgets, up to `auto_resume_max_resumes` times, unless
+A clock ends a turn that hangs; a budget ends one that has done enough. When `budget_seconds`,
+`budget_tool_count` or `max_cost_usd` is used up, the agent is asked to stop, and the turn ends as
+`partial` with the text so far; that is no error. After a budget of time or tools it goes on by itself
+first, in the same conversation and with fresh budgets, up to `auto_resume_max_resumes` times, unless
 `auto_resume_budget_guard` is off. Viewers see one turn, with a notice each time it goes on.
 
-What a turn has cost is known when an answer of the model is complete. Claude Code is asked for it
+The cost of a turn is known when an answer of the model is complete. Claude Code is asked for it
 after every tool, so a turn ends behind the answer that went over `max_cost_usd`, not within it.
 ";
 

@@ -1,0 +1,223 @@
+//! Channels: where people talk with agents, as `platform[:chat[#thread]]`. Each platform is an adapter
+//! behind [`Channel`]; the code that uses one asks for its capabilities, never for its name.
+//!
+//! - [`ChannelAddress`]: names a chat; [`ChannelRegistry`]: the adapters that are set up.
+//! - [`OutgoingMessage`]: a message with its [`RichText`]; [`SendError`]: whether it may have arrived.
+//! - [`InboundEvent`]: a message or a press; an [`EventInbox`] stores it before it is acknowledged.
+
+mod address;
+mod inbound;
+mod outgoing;
+mod registry;
+mod rich_text;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+pub use self::{
+    address::{AddressError, ChannelAddress, home_variables, split_thread},
+    inbound::{
+        ButtonPress, EventInbox, InboundEvent, InboundFile, InboundKind, InboundMessage, Sender,
+    },
+    outgoing::{Button, OutgoingFile, OutgoingMessage, SendError, SendErrorKind, SentMessage},
+    registry::{ChannelRegistry, ChannelTarget},
+    rich_text::{BlockKind, LengthLimit, LengthUnit, RichBlock, RichText, Span, SpanStyle},
+};
+use super::BoxFuture;
+
+pub type SendFuture<'a, T> = BoxFuture<'a, Result<T, SendError>>;
+
+/// An adapter for one platform.
+pub trait Channel: Send + Sync + 'static {
+    /// The part before the colon.
+    fn platform(&self) -> &str;
+
+    fn capabilities(&self) -> ChannelCapabilities;
+
+    /// How an answer can be shown in this chat while it is written.
+    fn stream_means(&self, _chat: &str) -> StreamMeans {
+        StreamMeans::None
+    }
+
+    fn send<'a>(
+        &'a self,
+        chat: &'a str,
+        message: &'a OutgoingMessage,
+    ) -> SendFuture<'a, SentMessage>;
+
+    /// Replaces a sent message, with its buttons; requires [`ChannelCapabilities::edit`]. A message
+    /// that already reads so is a success.
+    fn edit<'a>(
+        &'a self,
+        _chat: &'a str,
+        _sent: &'a SentMessage,
+        _new: &'a OutgoingMessage,
+    ) -> SendFuture<'a, ()> {
+        Box::pin(async { Err(SendError::cannot("edit messages")) })
+    }
+
+    /// Begins a message that shows an answer while it is written; requires [`StreamMeans::Edit`] or
+    /// [`StreamMeans::Stream`]. A message with an id can be updated, and the answer takes its place.
+    fn begin_stream<'a>(
+        &'a self,
+        chat: &'a str,
+        first: &'a OutgoingMessage,
+    ) -> SendFuture<'a, SentMessage> {
+        self.send(chat, first)
+    }
+
+    /// Replaces the text of such a message with the answer as it is now, which is not only appended to.
+    fn update_stream<'a>(
+        &'a self,
+        chat: &'a str,
+        begun: &'a SentMessage,
+        so_far: &'a OutgoingMessage,
+    ) -> SendFuture<'a, ()> {
+        self.edit(chat, begun, so_far)
+    }
+
+    /// Ends such a message with its last text. It may come again, also from a later process: a message
+    /// that already reads so is a success, and one that cannot be changed any more is
+    /// [`SendErrorKind::Refused`], after which the text is sent as a new message.
+    fn end_stream<'a>(
+        &'a self,
+        chat: &'a str,
+        begun: &'a SentMessage,
+        last: &'a OutgoingMessage,
+    ) -> SendFuture<'a, ()> {
+        self.edit(chat, begun, last)
+    }
+
+    /// Shows an answer that is not complete, for a while; requires [`StreamMeans::Draft`].
+    fn show_draft<'a>(
+        &'a self,
+        _chat: &'a str,
+        _draft: u64,
+        _text: &'a RichText,
+    ) -> SendFuture<'a, ()> {
+        Box::pin(async { Err(SendError::cannot("show drafts")) })
+    }
+
+    /// Shows that an answer is being written; requires [`ChannelCapabilities::typing`].
+    fn typing<'a>(&'a self, _chat: &'a str) -> SendFuture<'a, ()> {
+        Box::pin(async { Err(SendError::cannot("show a typing indicator")) })
+    }
+
+    /// Requires [`ChannelCapabilities::files`].
+    fn send_file<'a>(
+        &'a self,
+        _chat: &'a str,
+        _file: &'a OutgoingFile,
+    ) -> SendFuture<'a, SentMessage> {
+        Box::pin(async { Err(SendError::cannot("send files")) })
+    }
+
+    /// Fetches a file that somebody has sent, if it has at most `limit` bytes.
+    fn fetch_file<'a>(&'a self, _file: &'a InboundFile, _limit: u64) -> SendFuture<'a, Vec<u8>> {
+        Box::pin(async { Err(SendError::cannot("fetch files")) })
+    }
+
+    /// Shows a text to the person who pressed a button.
+    fn answer_press<'a>(&'a self, _press: &'a ButtonPress, _text: &'a str) -> SendFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Receives events until the connection is lost. The adapter acknowledges an event only after
+    /// `inbox` has stored it. `cursor` is the last one that was stored. Adapters that only send
+    /// return at once.
+    fn receive<'a>(
+        &'a self,
+        _cursor: Option<Arc<str>>,
+        _inbox: &'a dyn EventInbox,
+    ) -> BoxFuture<'a, ConnectionError> {
+        Box::pin(async { ConnectionError::new(ConnectionErrorKind::SendsOnly, "it only sends") })
+    }
+
+    /// Tells the platform which commands there are, for its menus.
+    fn register_commands<'a>(&'a self, _commands: &'a [ChatCommandHint]) -> SendFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Checks the set-up without receiving anything.
+    fn check(&self) -> BoxFuture<'_, Result<Vec<ChannelFinding>, ConnectionError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelCapabilities {
+    /// Events can be received.
+    pub receive: bool,
+    pub edit: bool,
+    pub typing: bool,
+    pub buttons: bool,
+    pub files: bool,
+    /// An address without a chat means the chat that an environment variable names.
+    pub home: bool,
+    /// The text of a message is formatted; without it, adapters get the source.
+    pub rich_text: bool,
+    /// A message that is sent twice under one id arrives once.
+    pub idempotent: bool,
+    /// The longest message.
+    pub max_length: Option<LengthLimit>,
+}
+
+/// How an answer is shown while it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamMeans {
+    /// Not at all: it arrives whole.
+    None,
+    /// A message is sent and edited.
+    Edit { interval: Duration },
+    /// A message of the platform's own kind that grows. It is ended before its `lifetime` is over; an answer
+    /// that takes longer then comes as a message of its own.
+    Stream { interval: Duration, lifetime: Duration },
+    /// A preview that is gone after `lifetime` unless it is shown again; the answer is a message of
+    /// its own.
+    Draft { interval: Duration, lifetime: Duration },
+}
+
+/// A command, as a platform's menu shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChatCommandHint {
+    /// Without the slash.
+    pub name: &'static str,
+    pub about: &'static str,
+}
+
+/// Why a connection has ended or cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ConnectionError {
+    pub kind: ConnectionErrorKind,
+    pub message: String,
+    pub retry_after: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionErrorKind {
+    /// Another attempt may succeed.
+    Lost,
+    /// The platform refuses the credentials; only the owner can change that.
+    Refused,
+    /// The adapter receives nothing.
+    SendsOnly,
+}
+
+impl ConnectionError {
+    pub fn new(kind: ConnectionErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after: None }
+    }
+}
+
+/// A result of [`Channel::check`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelFinding {
+    pub is_problem: bool,
+    pub text: String,
+}
+
+impl fmt::Debug for dyn Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.platform())
+    }
+}

@@ -1,0 +1,228 @@
+//! The preview of an answer while it is written: the last words, and the tool that runs. It is shown no
+//! more often than the platform allows, the newest text wins, and it never becomes the answer itself
+//! unless the answer takes its place.
+
+use std::{sync::Arc, time::Duration};
+
+use angelia_core::{
+    engine::TurnTranscript,
+    model::{EventKind, ToolId, TurnEvent, TurnId},
+    ports::{
+        BlockKind, Channel, LengthLimit, OutgoingMessage, RichBlock, RichText, SendError,
+        SendErrorKind, SentMessage, Span, SpanStyle, StreamMeans,
+    },
+};
+use tokio::time::Instant;
+
+use crate::chat::{
+    delivery_parts::rich_message,
+    formatting::{parse_markdown, split_text},
+};
+
+/// How often typing is shown while there is nothing else to show.
+const TYPING_INTERVAL: Duration = Duration::from_secs(4);
+
+/// A preview is shown again this long before it disappears.
+const DRAFT_MARGIN: Duration = Duration::from_secs(10);
+
+/// Room for the line about tools.
+const TOOL_LINE: usize = 160;
+
+/// Stands at the end of a stream that is ended before its answer is complete.
+const GOES_ON: &str = "(the answer follows)";
+
+pub(super) struct LiveAnswer {
+    adapter: Arc<dyn Channel>,
+    chat: Arc<str>,
+    turn: TurnId,
+    reply_to: Option<Arc<str>>,
+    transcript: TurnTranscript,
+    /// The tools that run, with a line for each.
+    open_tools: Vec<(ToolId, String)>,
+    tool_count: usize,
+    shown: Option<RichText>,
+    /// The message that shows the preview.
+    pub(super) preview: Option<SentMessage>,
+    next_at: Instant,
+    shown_at: Instant,
+    begun_at: Instant,
+    typing_at: Option<Instant>,
+    /// The platform does not take the preview.
+    is_off: bool,
+}
+
+impl LiveAnswer {
+    pub(super) fn new(
+        adapter: Arc<dyn Channel>,
+        chat: Arc<str>,
+        turn: TurnId,
+        reply_to: Option<Arc<str>>,
+        preview: Option<SentMessage>,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            adapter,
+            chat,
+            turn,
+            reply_to,
+            transcript: TurnTranscript::default(),
+            open_tools: Vec::new(),
+            tool_count: 0,
+            shown: None,
+            preview,
+            next_at: now,
+            shown_at: now,
+            begun_at: now,
+            typing_at: None,
+            is_off: false,
+        }
+    }
+
+    /// How long to wait between two looks.
+    pub(super) fn interval(&self) -> Duration {
+        match self.adapter.stream_means(&self.chat) {
+            StreamMeans::Edit { interval }
+            | StreamMeans::Stream { interval, .. }
+            | StreamMeans::Draft { interval, .. } => interval,
+            StreamMeans::None => TYPING_INTERVAL,
+        }
+    }
+
+    pub(super) fn apply(&mut self, event: &TurnEvent) {
+        self.transcript.apply(event.seq, &event.kind);
+        match &event.kind {
+            EventKind::ToolCall(call) => {
+                self.tool_count += 1;
+                let line =
+                    format!("{} {}", call.name, call.title.lines().next().unwrap_or_default());
+                self.open_tools.push((call.id.clone(), line));
+            }
+            EventKind::ToolResult(result) => self.open_tools.retain(|(id, _)| *id != result.id),
+            _ => {}
+        }
+    }
+
+    /// Shows what is new, if it is time. Returns the message that shows it for the first time.
+    pub(super) async fn refresh(&mut self) -> Option<Arc<str>> {
+        let now = Instant::now();
+        let text = self.compose();
+        let means = self.adapter.stream_means(&self.chat);
+        if self.is_off || text.is_empty() || means == StreamMeans::None {
+            self.show_typing(now).await;
+            return None;
+        }
+        let expires = match means {
+            StreamMeans::Draft { lifetime, .. } => {
+                now.duration_since(self.shown_at) + DRAFT_MARGIN > lifetime
+            }
+            StreamMeans::Stream { lifetime, .. } => {
+                if self.preview.is_some() && now.duration_since(self.begun_at) > lifetime {
+                    self.end_early(&text).await;
+                    return None;
+                }
+                false
+            }
+            StreamMeans::Edit { .. } | StreamMeans::None => false,
+        };
+        let is_new = self.shown.as_ref() != Some(&text);
+        if now < self.next_at || !(is_new || expires) {
+            return None;
+        }
+        let had_preview = self.preview.is_some();
+        let outcome = match means {
+            StreamMeans::Draft { .. } => {
+                let draft = self.turn.as_uuid().as_u64_pair().1;
+                self.adapter.show_draft(&self.chat, draft, &text).await
+            }
+            _ => self.write_preview(&text).await,
+        };
+        match outcome {
+            Ok(()) => {
+                self.shown = Some(text);
+                self.shown_at = Instant::now();
+            }
+            Err(error) => self.note_failure(&error),
+        }
+        let sent = self.preview.as_ref().filter(|_| !had_preview)?;
+        sent.message_id.clone()
+    }
+
+    async fn write_preview(&mut self, text: &RichText) -> Result<(), SendError> {
+        let message = OutgoingMessage {
+            id: format!("preview-{}", self.turn).into(),
+            reply_to: self.reply_to.clone(),
+            ..rich_message(text.clone())
+        };
+        if let Some(sent) = &self.preview {
+            return self.adapter.update_stream(&self.chat, sent, &message).await;
+        }
+        let sent = self.adapter.begin_stream(&self.chat, &message).await?;
+        self.begun_at = Instant::now();
+        // Without an id the message could not be edited into the answer.
+        self.is_off = sent.message_id.is_none();
+        self.preview = Some(sent).filter(|sent| sent.message_id.is_some());
+        Ok(())
+    }
+
+    /// Ends a stream that the platform would soon close by itself. The answer comes as a message of its own.
+    async fn end_early(&mut self, text: &RichText) {
+        self.is_off = true;
+        let Some(sent) = self.preview.take() else { return };
+        let mut text = text.clone();
+        let spans = vec![Span { text: GOES_ON.to_owned(), style: SpanStyle::default() }];
+        text.blocks.push(RichBlock { kind: BlockKind::Text, spans, has_gap: true });
+        let message =
+            OutgoingMessage { id: format!("preview-{}", self.turn).into(), ..rich_message(text) };
+        if let Err(error) = self.adapter.end_stream(&self.chat, &sent, &message).await {
+            tracing::info!(%error, "a stream was not ended before its time");
+        }
+    }
+
+    /// A preview is not worth a repetition: the next one comes soon, or the answer itself.
+    fn note_failure(&mut self, error: &SendError) {
+        match error.kind {
+            SendErrorKind::NotSent => {
+                let pause = error.retry_after.unwrap_or_else(|| self.interval() * 2);
+                self.next_at = Instant::now() + pause;
+            }
+            SendErrorKind::Refused | SendErrorKind::Unknown => {
+                tracing::debug!(%error, "the answer is not shown while it is written");
+                self.is_off = true;
+            }
+        }
+    }
+
+    async fn show_typing(&mut self, now: Instant) {
+        let is_due = self.typing_at.is_none_or(|at| now >= at + TYPING_INTERVAL);
+        if is_due && self.adapter.capabilities().typing {
+            self.typing_at = Some(now);
+            if let Err(error) = self.adapter.typing(&self.chat).await {
+                tracing::debug!(%error, "typing is not shown");
+            }
+        }
+    }
+
+    /// Returns the end of the answer so far, and a line about tools.
+    fn compose(&self) -> RichText {
+        let answer = parse_markdown(&self.transcript.answer());
+        let limit = self.adapter.capabilities().max_length;
+        let mut text = match limit {
+            Some(LengthLimit { max, unit }) => {
+                let room = LengthLimit { max: max.saturating_sub(TOOL_LINE * 2), unit };
+                split_text(&answer, room).pop().unwrap_or_default()
+            }
+            None => answer,
+        };
+        if let Some((_, line)) = self.open_tools.last() {
+            let number = match self.tool_count {
+                1 => String::new(),
+                count => format!(" ({count})"),
+            };
+            let line: String = line.chars().take(TOOL_LINE).collect();
+            let style = SpanStyle { italic: true, ..SpanStyle::default() };
+            let spans = vec![Span { text: format!("⚙ {line}{number}"), style }];
+            text.blocks.push(RichBlock { kind: BlockKind::Text, spans, has_gap: true });
+        }
+        text
+    }
+}

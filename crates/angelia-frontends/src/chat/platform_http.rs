@@ -1,0 +1,65 @@
+//! HTTP for the adapters of platforms. Credentials go to one server: redirects are not followed, plain
+//! HTTP is for this machine only, and errors never name a URL, because it may contain a token.
+
+use std::time::Duration;
+
+use angelia_core::ports::{SendError, SendErrorKind};
+use reqwest::{Client, Response, Url, header, redirect};
+
+#[derive(Debug, thiserror::Error)]
+pub enum AddressProblem {
+    #[error("`{0}` is not an http or https address")]
+    NotHttp(String),
+    #[error(
+        "{0} would send texts over the network unencrypted; use https (http only for this machine)"
+    )]
+    Unencrypted(Url),
+    #[error("cannot make HTTP requests: {0}")]
+    Client(#[from] reqwest::Error),
+}
+
+/// Reads the address of a server that gets credentials.
+pub(super) fn parse_address(text: &str) -> Result<Url, AddressProblem> {
+    let url: Url = text.parse().map_err(|_| AddressProblem::NotHttp(text.to_owned()))?;
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback(&url) => Ok(url),
+        "http" => Err(AddressProblem::Unencrypted(url)),
+        _ => Err(AddressProblem::NotHttp(text.to_owned())),
+    }
+}
+
+/// Makes a client whose requests take at most `timeout`, with their response.
+pub(super) fn build_client(timeout: Duration) -> Result<Client, AddressProblem> {
+    // An error means that this process has installed a provider already, which is as good.
+    let _chosen = rustls::crypto::ring::default_provider().install_default();
+    let client =
+        Client::builder().timeout(timeout).redirect(redirect::Policy::none()).no_proxy().build()?;
+    Ok(client)
+}
+
+/// Classifies a transport error of a server that `what` names.
+pub(super) fn classify_transport_error(what: &str, error: &reqwest::Error) -> SendError {
+    if error.is_connect() {
+        return SendError::new(SendErrorKind::NotSent, format!("{what} cannot be reached"));
+    }
+    let message = if error.is_timeout() {
+        format!("{what} did not answer in time")
+    } else {
+        format!("the connection to {what} was cut")
+    };
+    SendError::new(SendErrorKind::Unknown, message)
+}
+
+/// Returns how long a response asks to wait.
+pub(super) fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
+    Some(Duration::from_secs(seconds.trim().parse().ok()?))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address: Option<std::net::IpAddr> = bare.parse().ok();
+    bare == "localhost" || address.is_some_and(|address| address.is_loopback())
+}

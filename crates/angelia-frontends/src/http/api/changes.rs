@@ -1,0 +1,17 @@
+//! `GET /api/events`: everything that changes, as server-sent events. Each event has the new resource
+//! itself; the text of a running turn is in the events of that turn.
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+};
+
+use super::super::{feed, sse, state::SharedState};
+
+pub(super) async fn events(State(state): SharedState, headers: HeaderMap) -> Response {
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let stream = feed::follow(&state, last);
+    (sse::HEADERS, Body::from_stream(stream)).into_response()
+}

@@ -1,0 +1,269 @@
+//! Checks that every adapter of a chat platform must pass, on a fake of the platform.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use angelia_core::ports::{
+    Button, Channel, ConnectionError, EventInbox, InboundEvent, InboundKind, InboundMessage,
+    OutgoingFile, OutgoingMessage, RichText, SendErrorKind, StoreError, StoreFuture, StreamMeans,
+};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A fake platform, as the suite drives it.
+pub trait FakePlatform {
+    /// Makes an adapter that is connected to the fake.
+    fn adapter(&self) -> Arc<dyn Channel>;
+
+    /// The direct chat with one person.
+    fn chat(&self) -> String;
+
+    /// The person writes something.
+    fn say(&self, text: &str);
+
+    /// The person edits their last message.
+    fn edit_last(&self, text: &str);
+
+    /// The person sends a file.
+    fn send_file(&self, name: &str, bytes: &[u8]);
+
+    /// The person presses a button of the bot's last message.
+    fn press(&self, label: &str);
+
+    /// Everything is delivered once more, acknowledged or not.
+    fn redeliver(&self);
+
+    /// Something arrives that no adapter can read.
+    fn push_garbage(&self);
+
+    /// Whether the platform has got an acknowledgement for everything.
+    fn is_acknowledged(&self) -> bool;
+
+    /// The bot's messages as they read now: text, labels of buttons, and the content of a file.
+    fn messages(&self) -> Vec<(String, Vec<String>, Option<Vec<u8>>)>;
+
+    /// The next message is refused: too many, come back in a second.
+    fn limit_next_send(&self);
+
+    /// The next message is refused because of its formatting.
+    fn refuse_next_formatting(&self);
+
+    /// The next message arrives, and the answer to it does not.
+    fn cut_next_send(&self);
+
+    /// The connection breaks once while events are received.
+    fn break_connection(&self);
+
+    /// The person blocks the bot.
+    fn block(&self);
+}
+
+/// Keeps what an adapter stores; can fail to.
+struct RecordingInbox {
+    events: mpsc::Sender<(Vec<InboundEvent>, Option<Arc<str>>)>,
+    is_broken: AtomicBool,
+}
+
+impl EventInbox for RecordingInbox {
+    fn accept(&self, events: Vec<InboundEvent>, cursor: Option<Arc<str>>) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            if self.is_broken.load(Ordering::Relaxed) {
+                return Err(StoreError::Failed { message: "the disk is full".to_owned() });
+            }
+            self.events.try_send((events, cursor)).unwrap();
+            Ok(())
+        })
+    }
+
+    fn note_alive(&self) {}
+}
+
+/// A receiving adapter.
+struct Receiving {
+    events: mpsc::Receiver<(Vec<InboundEvent>, Option<Arc<str>>)>,
+    inbox: Arc<RecordingInbox>,
+    cursor: Option<Arc<str>>,
+    stop: tokio_util::sync::CancellationToken,
+    ended: mpsc::Receiver<ConnectionError>,
+}
+
+impl Receiving {
+    fn start(adapter: Arc<dyn Channel>, cursor: Option<Arc<str>>) -> Self {
+        let (sender, events) = mpsc::channel(64);
+        let inbox = Arc::new(RecordingInbox { events: sender, is_broken: AtomicBool::new(false) });
+        let stop = tokio_util::sync::CancellationToken::new();
+        let (told, ended) = mpsc::channel(64);
+        let (own, token) = (Arc::clone(&inbox), stop.clone());
+        let from = cursor.clone();
+        let tasks = angelia_core::task::TaskGroup::new();
+        tasks.spawn(async move {
+            let receiving = adapter.receive(from, &*own);
+            if let Some(error) = token.run_until_cancelled(receiving).await {
+                let _nobody = told.try_send(error);
+            }
+        });
+        Self { events, inbox, cursor, stop, ended }
+    }
+
+    /// Returns the next events that are not empty.
+    async fn next(&mut self) -> Vec<InboundEvent> {
+        loop {
+            let (events, cursor) = timeout(PATIENCE, self.events.recv()).await.unwrap().unwrap();
+            self.cursor = cursor.or(self.cursor.take());
+            if !events.is_empty() {
+                return events;
+            }
+        }
+    }
+
+    async fn next_message(&mut self) -> InboundMessage {
+        let events = self.next().await;
+        match &events[0].kind {
+            InboundKind::Message(message) | InboundKind::Edited(message) => message.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn end(self) -> Option<Arc<str>> {
+        self.stop.cancel();
+        self.cursor
+    }
+}
+
+fn message(id: &str, text: &str) -> OutgoingMessage {
+    OutgoingMessage {
+        id: id.into(),
+        text: text.into(),
+        rich: Some(RichText::plain(text)),
+        ..OutgoingMessage::default()
+    }
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+/// Events: connect, store before the acknowledgement, repetitions, edits, presses, files, garbage,
+/// reconnect with the cursor.
+pub async fn check_receiving(platform: &dyn FakePlatform) {
+    let adapter = platform.adapter();
+    let mut receiving = Receiving::start(Arc::clone(&adapter), None);
+    platform.say("one");
+    let first = receiving.next().await;
+    let InboundKind::Message(words) = &first[0].kind else { panic!("{first:?}") };
+    assert_eq!((&*words.text, words.is_direct), ("one", true));
+    assert_eq!(*first[0].chat, *platform.chat());
+    until("it is acknowledged", || platform.is_acknowledged()).await;
+
+    platform.redeliver();
+    let again = receiving.next().await;
+    assert_eq!(again[0].dedupe_key, first[0].dedupe_key, "a repetition has the same key");
+
+    platform.edit_last("one, changed");
+    let edited = receiving.next().await;
+    assert!(
+        matches!(&edited.last().unwrap().kind, InboundKind::Edited(words) if &*words.text == "one, changed")
+    );
+
+    platform.push_garbage();
+    platform.say("after garbage");
+    assert_eq!(&*receiving.next_message().await.text, "after garbage");
+
+    // An event that cannot be stored is not acknowledged.
+    receiving.inbox.is_broken.store(true, Ordering::Relaxed);
+    platform.say("kept");
+    let error = timeout(PATIENCE, receiving.ended.recv()).await.unwrap().unwrap();
+    assert!(error.message.contains("the disk is full"), "{error}");
+    assert!(!platform.is_acknowledged());
+    let cursor = receiving.end();
+    let mut receiving = Receiving::start(Arc::clone(&adapter), cursor);
+    assert_eq!(&*receiving.next_message().await.text, "kept");
+
+    platform.break_connection();
+    platform.say("over the break");
+    let _lost = timeout(PATIENCE, receiving.ended.recv()).await;
+    let cursor = receiving.end();
+    let mut receiving = Receiving::start(Arc::clone(&adapter), cursor);
+    assert_eq!(&*receiving.next_message().await.text, "over the break");
+
+    if adapter.capabilities().files {
+        platform.send_file("notes.txt", b"some notes");
+        let words = receiving.next_message().await;
+        let file = &words.files[0];
+        assert_eq!(&*file.name, "notes.txt");
+        assert_eq!(adapter.fetch_file(file, 1000).await.unwrap(), b"some notes");
+        let error = adapter.fetch_file(file, 3).await.unwrap_err();
+        assert_eq!(error.kind, SendErrorKind::Refused, "{error}");
+    }
+    if adapter.capabilities().buttons {
+        let buttons = vec![Button { label: "Yes".into(), value: "v:1".into() }];
+        let asked = OutgoingMessage { buttons, ..message("b1", "really?") };
+        adapter.send(&platform.chat(), &asked).await.unwrap();
+        platform.press("Yes");
+        let events = receiving.next().await;
+        let InboundKind::Press(press) = &events[0].kind else { panic!("{events:?}") };
+        assert_eq!(&*press.value, "v:1");
+        adapter.answer_press(press, "thank you").await.unwrap();
+    }
+    receiving.end();
+}
+
+/// Sends: text, edit, "not modified", buttons that go, files, drafts, refusals and lost answers.
+pub async fn check_sending(platform: &dyn FakePlatform) {
+    let adapter = platform.adapter();
+    let chat = platform.chat();
+    let texts = || platform.messages().into_iter().map(|(text, _, _)| text).collect::<Vec<_>>();
+    let sent = adapter.send(&chat, &message("m1", "hello <b> & *you*")).await.unwrap();
+    assert_eq!(texts(), ["hello <b> & *you*"]);
+    if adapter.capabilities().edit {
+        let buttons = vec![Button { label: "Go".into(), value: "g".into() }];
+        let with_button = OutgoingMessage { buttons, ..message("m1", "edited") };
+        adapter.edit(&chat, &sent, &with_button).await.unwrap();
+        adapter.edit(&chat, &sent, &with_button).await.unwrap();
+        assert_eq!(platform.messages()[0].1, ["Go"]);
+        adapter.edit(&chat, &sent, &message("m1", "edited")).await.unwrap();
+        assert_eq!(platform.messages()[0], ("edited".to_owned(), Vec::new(), None));
+    }
+    if let StreamMeans::Draft { .. } = adapter.stream_means(&chat) {
+        adapter.show_draft(&chat, 1 << 40, &RichText::plain("so far")).await.unwrap();
+    }
+    platform.limit_next_send();
+    let error = adapter.send(&chat, &message("m2", "too much")).await.unwrap_err();
+    assert_eq!(
+        (error.kind, error.retry_after),
+        (SendErrorKind::NotSent, Some(Duration::from_secs(1)))
+    );
+    platform.refuse_next_formatting();
+    adapter.send(&chat, &message("m3", "plain")).await.unwrap();
+    assert_eq!(texts().last().unwrap(), "plain");
+    platform.cut_next_send();
+    let error = adapter.send(&chat, &message("m4", "perhaps")).await.unwrap_err();
+    assert_eq!(error.kind, SendErrorKind::Unknown, "{error}");
+    if adapter.capabilities().files {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.txt");
+        std::fs::write(&path, "content").unwrap();
+        let file = OutgoingFile { id: "f1".into(), path, name: "out.txt".into() };
+        adapter.send_file(&chat, &file).await.unwrap();
+        assert_eq!(platform.messages().last().unwrap().2.as_deref(), Some(&b"content"[..]));
+    }
+    platform.block();
+    let error = adapter.send(&chat, &message("m5", "anybody?")).await.unwrap_err();
+    assert_eq!(error.kind, SendErrorKind::Refused, "{error}");
+}

@@ -1,0 +1,324 @@
+//! A server of Telegram's Bot API on loopback: the transport, and the refusals of the real one. It is proven
+//! with the official Python library before our adapter meets it.
+//!
+//! - `request`: requests as the libraries send them: JSON, forms, and forms with files.
+//! - `html`: reads the formatting of a text, as the real server does.
+//! - `methods`: the methods themselves.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod html;
+mod methods;
+mod request;
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    io::Write as _,
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+pub use self::html::visible_text;
+use self::{methods::answer_method, request::BotRequest};
+
+/// The token of the bot.
+pub const TOKEN: &str = "123456:TEST-token_of-the-fake";
+pub const BOT_ID: i64 = 123_456;
+pub const BOT_NAME: &str = "fake_bot";
+
+/// A server, and everything that was sent to it.
+#[derive(Clone, Debug)]
+pub struct TelegramServer {
+    address: String,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<ServerState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct ServerState {
+    updates: VecDeque<(i64, Value)>,
+    next_update: i64,
+    next_message: i64,
+    /// How often updates are delivered although they were confirmed.
+    repeats: usize,
+    calls: Vec<BotCall>,
+    messages: BTreeMap<i64, BotMessage>,
+    faults: HashMap<String, VecDeque<BotFault>>,
+    text_faults: Vec<(String, BotFault)>,
+    files: HashMap<String, Vec<u8>>,
+    blocked: Vec<i64>,
+    confirmed: i64,
+    webhook: String,
+    /// Methods that this server does not know.
+    unknown: Vec<String>,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct BotCall {
+    pub method: String,
+    pub fields: Value,
+    pub at: Instant,
+}
+
+/// A message of the bot, as it reads now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BotMessage {
+    pub id: i64,
+    pub chat: i64,
+    /// Without its formatting.
+    pub text: String,
+    pub buttons: Vec<(String, String)>,
+    pub reply_to: Option<i64>,
+    pub thread: Option<i64>,
+    /// The name and the content of a file.
+    pub file: Option<(String, Vec<u8>)>,
+    pub edits: usize,
+}
+
+/// A failure of the next request of a method.
+#[derive(Clone, Debug)]
+pub enum BotFault {
+    /// `"ok": false` with this code and description.
+    Refuse(u16, String),
+    /// 429: come back after so many seconds.
+    TooMany(u64),
+    /// The request is done, and the connection cut before the answer.
+    Cut,
+    /// Something that is not JSON.
+    Garbage,
+}
+
+impl TelegramServer {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let shared = Arc::new(Shared::default());
+        {
+            let mut state = shared.state.lock().unwrap();
+            state.next_update = 1000;
+            state.next_message = 1;
+        }
+        let server = Self { address, shared };
+        let accepting = server.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&accepting.shared);
+                thread::spawn(move || serve(&shared, stream));
+            }
+        });
+        server
+    }
+
+    /// `http://HOST:PORT`.
+    pub fn base_url(&self) -> &str {
+        &self.address
+    }
+
+    /// Adds an update, which has everything but its number, and returns the number.
+    pub fn push(&self, mut update: Value) -> i64 {
+        let mut state = self.shared.state.lock().unwrap();
+        let id = state.next_update;
+        state.next_update += 1;
+        if let Some(fields) = update.as_object_mut() {
+            fields.insert("update_id".to_owned(), id.into());
+        }
+        state.updates.push_back((id, update));
+        self.shared.changed.notify_all();
+        id
+    }
+
+    /// Adds a direct message of a person, and returns the message's id.
+    pub fn say(&self, person: i64, text: &str) -> i64 {
+        let id = self.message_id();
+        self.push(json!({"message": {
+            "message_id": id, "date": unix_now(), "text": text,
+            "from": {"id": person, "is_bot": false, "first_name": format!("Person{person}")},
+            "chat": {"id": person, "type": "private", "first_name": format!("Person{person}")},
+        }}));
+        id
+    }
+
+    /// Presses a button of a message.
+    pub fn press(&self, person: i64, message: &BotMessage, label: &str) -> i64 {
+        let (_, value) = message.buttons.iter().find(|(text, _)| text == label).unwrap();
+        let kind = if message.chat < 0 { "group" } else { "private" };
+        self.push(json!({"callback_query": {
+            "id": format!("press-{}", unix_now()), "data": value, "chat_instance": "1",
+            "from": {"id": person, "is_bot": false, "first_name": format!("Person{person}")},
+            "message": {
+                "message_id": message.id, "date": unix_now(), "text": message.text,
+                "chat": {"id": message.chat, "type": kind, "title": "t", "first_name": "f"},
+            },
+        }}))
+    }
+
+    /// Returns an id for a message of a person.
+    pub fn message_id(&self) -> i64 {
+        let mut state = self.shared.state.lock().unwrap();
+        state.next_message += 1;
+        state.next_message
+    }
+
+    /// Delivers everything again at the next `times` polls, confirmed or not.
+    pub fn repeat(&self, times: usize) {
+        self.shared.state.lock().unwrap().repeats = times;
+        self.shared.changed.notify_all();
+    }
+
+    pub fn fail_next(&self, method: &str, fault: BotFault) {
+        let mut state = self.shared.state.lock().unwrap();
+        state.faults.entry(method.to_owned()).or_default().push_back(fault);
+    }
+
+    /// Fails the next message with this text.
+    pub fn fail_text(&self, text: &str, fault: BotFault) {
+        self.shared.state.lock().unwrap().text_faults.push((text.to_owned(), fault));
+    }
+
+    /// From now on there is no such method, as with an older server.
+    pub fn forget_method(&self, method: &str) {
+        self.shared.state.lock().unwrap().unknown.push(method.to_owned());
+    }
+
+    /// A person blocks the bot.
+    pub fn block(&self, person: i64) {
+        self.shared.state.lock().unwrap().blocked.push(person);
+    }
+
+    /// Adds a file that `getFile` finds.
+    pub fn add_file(&self, id: &str, bytes: &[u8]) {
+        self.shared.state.lock().unwrap().files.insert(id.to_owned(), bytes.to_vec());
+    }
+
+    pub fn calls(&self, method: &str) -> Vec<BotCall> {
+        let state = self.shared.state.lock().unwrap();
+        state.calls.iter().filter(|call| call.method == method).cloned().collect()
+    }
+
+    /// Returns the messages of the bot in a chat, as they read now.
+    pub fn messages(&self, chat: i64) -> Vec<BotMessage> {
+        let state = self.shared.state.lock().unwrap();
+        state.messages.values().filter(|one| one.chat == chat).cloned().collect()
+    }
+
+    /// The number below which every update was confirmed.
+    pub fn confirmed(&self) -> i64 {
+        self.shared.state.lock().unwrap().confirmed
+    }
+}
+
+fn unix_now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_secs()).unwrap()
+}
+
+fn serve(shared: &Shared, mut stream: TcpStream) {
+    while let Some(request) = BotRequest::read(&mut stream) {
+        let closes = request.closes;
+        let Some((status, kind, body)) = answer(shared, &request) else { return };
+        let head = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        // A client that leaves is no error.
+        let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        if sent.is_err() || closes {
+            return;
+        }
+    }
+}
+
+type HttpAnswer = (u16, &'static str, Vec<u8>);
+
+/// Returns the answer; `None`: the connection is cut.
+fn answer(shared: &Shared, request: &BotRequest) -> Option<HttpAnswer> {
+    let json =
+        |status: u16, body: &Value| (status, "application/json", body.to_string().into_bytes());
+    let file = request.path.strip_prefix(&format!("/file/bot{TOKEN}/files/"));
+    if let Some(id) = file {
+        let state = shared.state.lock().unwrap();
+        return Some(match state.files.get(id) {
+            Some(bytes) => (200, "application/octet-stream", bytes.clone()),
+            None => json(404, &refusal(404, "Not Found")),
+        });
+    }
+    let Some(method) = request.path.strip_prefix(&format!("/bot{TOKEN}/")) else {
+        return Some(json(401, &refusal(401, "Unauthorized")));
+    };
+    let mut state = shared.state.lock().unwrap();
+    let call =
+        BotCall { method: method.to_owned(), fields: request.fields.clone(), at: Instant::now() };
+    state.calls.push(call);
+    if state.unknown.iter().any(|unknown| unknown == method) {
+        return Some(json(404, &refusal(404, "Not Found")));
+    }
+    let fault = state.faults.get_mut(method).and_then(VecDeque::pop_front);
+    let text = request.fields["text"].as_str().unwrap_or_default();
+    let by_text = state.text_faults.iter().position(|(wanted, _)| wanted == text);
+    let by_text = by_text.map(|index| state.text_faults.remove(index).1);
+    match fault.or(by_text) {
+        Some(BotFault::Refuse(code, why)) => return Some(json(code, &refusal(code, &why))),
+        Some(BotFault::TooMany(seconds)) => {
+            let mut body = refusal(429, &format!("Too Many Requests: retry after {seconds}"));
+            body["parameters"] = json!({"retry_after": seconds});
+            return Some(json(429, &body));
+        }
+        Some(BotFault::Garbage) => return Some((502, "text/html", b"<html>bad gateway".to_vec())),
+        Some(BotFault::Cut) => {
+            let _done = answer_method(&mut state, method, &request.fields, request.file.as_ref());
+            return None;
+        }
+        None => {}
+    }
+    if method == "getUpdates" {
+        drop(state);
+        let updates = wait_for_updates(shared, &request.fields);
+        return Some(json(200, &json!({"ok": true, "result": updates})));
+    }
+    Some(match answer_method(&mut state, method, &request.fields, request.file.as_ref()) {
+        Ok(result) => json(200, &json!({"ok": true, "result": result})),
+        Err((code, why)) => json(code, &refusal(code, &why)),
+    })
+}
+
+fn refusal(code: u16, why: &str) -> Value {
+    json!({"ok": false, "error_code": code, "description": why})
+}
+
+/// Holds the request until there is an update, or its time is over.
+fn wait_for_updates(shared: &Shared, fields: &Value) -> Vec<Value> {
+    let number = |name: &str| match &fields[name] {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_i64(),
+    };
+    let offset = number("offset").unwrap_or_default();
+    let wait = Duration::from_secs(number("timeout").unwrap_or_default().unsigned_abs());
+    let deadline = Instant::now() + wait;
+    let mut state = shared.state.lock().unwrap();
+    state.confirmed = state.confirmed.max(offset);
+    loop {
+        let is_repeat = state.repeats > 0;
+        let waiting: Vec<Value> = state
+            .updates
+            .iter()
+            .filter(|(id, _)| is_repeat || *id >= offset)
+            .map(|(_, update)| update.clone())
+            .collect();
+        if !waiting.is_empty() {
+            state.repeats = state.repeats.saturating_sub(1);
+            return waiting;
+        }
+        let Some(left) = deadline.checked_duration_since(Instant::now()) else { return Vec::new() };
+        state = shared.changed.wait_timeout(state, left).unwrap().0;
+    }
+}

@@ -1,0 +1,158 @@
+//! The channels and webhooks of the configuration, and the checks of what depends on other settings.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use angelia_frontends::chat::{ChannelSettings, ChatPlace};
+
+use super::{
+    environment::Environment,
+    load::Config,
+    problem::Problem,
+    types::{
+        ChannelFields, ChannelName, ChatId, FixedPath, HookFields, HookName, Mode, ProfileName,
+        expand_home,
+    },
+};
+use crate::platforms::{find_platform, platform_names};
+
+impl Config {
+    pub(crate) const fn channels(&self) -> &BTreeMap<ChannelName, ChannelFields> {
+        &self.effective.channels
+    }
+
+    pub(crate) const fn hooks_in(&self) -> &BTreeMap<HookName, HookFields> {
+        &self.effective.hooks_in
+    }
+
+    /// Checks that the platforms are known, the profiles exist and that folders can be found.
+    pub(super) fn check_channels(&self, home: Option<&Path>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (ChannelName(name), fields) in &self.effective.channels {
+            let path = format!("channels.{name}");
+            problems.extend(self.check_platform(name, fields));
+            let chats = fields.chats.iter().map(|(name, chat)| {
+                (format!("{path}.chats.{}", name.0), chat.profile.as_ref(), chat.cwd.as_ref())
+            });
+            let own = (path.clone(), fields.profile.as_ref(), fields.cwd.as_ref());
+            for (path, profile, cwd) in std::iter::once(own).chain(chats) {
+                problems.extend(self.check_chat_place(&path, profile, cwd, home));
+            }
+        }
+        problems.extend(self.check_hooks(home));
+        problems
+    }
+
+    /// Checks that there is such a platform, and that it uses the secrets that are given.
+    fn check_platform(&self, name: &str, fields: &ChannelFields) -> Option<Problem> {
+        let origin = |keys: &[&str]| {
+            self.tree.at(keys.iter().copied()).map_or(&self.tree.origin, |node| &node.origin)
+        };
+        let path = format!("channels.{name}");
+        let Some(platform) = find_platform(name) else {
+            let what = format!("is no platform of this version; there is: {}", platform_names());
+            return Some(Problem::new(origin(&["channels", name]), &path, what));
+        };
+        let is_known = |key: &str| platform.secrets.iter().any(|secret| secret.key == key);
+        let (foreign, _) = fields.secrets().find(|(key, _)| !is_known(key))?;
+        let known: Vec<&str> = platform.secrets.iter().map(|secret| secret.key).collect();
+        let what = format!("is no key of {name}, which has: {}; remove it", known.join(", "));
+        let origin = origin(&["channels", name, foreign]);
+        Some(Problem::new(origin, &format!("{path}.{foreign}"), what))
+    }
+
+    fn check_hooks(&self, home: Option<&Path>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (HookName(name), fields) in &self.effective.hooks_in {
+            let path = format!("hooks_in.{name}");
+            if fields.secret.is_none() {
+                let origin = self.tree.at(["hooks_in", name]);
+                let origin = origin.map_or(&self.tree.origin, |node| &node.origin);
+                let what = "has no `secret`; anybody could begin turns without one";
+                problems.push(Problem::new(origin, &path, what));
+            }
+            problems.extend(self.check_chat_place(&path, fields.profile.as_ref(), None, home));
+        }
+        problems
+    }
+
+    /// Returns this configuration with a profile in model mode, if the profile does not set its mode itself.
+    pub(crate) fn in_model_mode(&self, profile: Option<&str>) -> Self {
+        let name = profile.unwrap_or_else(|| self.default_profile());
+        let mut changed = self.clone();
+        let is_set = self.tree.at(["profiles", name, "mode"]).is_some();
+        if let Some(entry) = changed.profiles.get_mut(name).filter(|_| !is_set) {
+            for (_, profile) in &mut entry.candidates {
+                profile.mode = Mode::Model;
+                // The folder of model mode is our own.
+                profile.cwd = None;
+            }
+        }
+        changed
+    }
+
+    fn check_chat_place(
+        &self,
+        path: &str,
+        profile: Option<&ProfileName>,
+        cwd: Option<&FixedPath>,
+        home: Option<&Path>,
+    ) -> Option<Problem> {
+        let origin = |key: &str| {
+            let keys = path.split('.').chain([key]);
+            self.tree.at(keys).map_or(&self.tree.origin, |node| &node.origin)
+        };
+        if let Some(ProfileName(name)) = profile.filter(|name| !self.profiles.contains_key(&name.0))
+        {
+            let what =
+                format!("there is no profile `{name}`; add it to `profiles`, or name another one");
+            return Some(Problem::new(origin("profile"), &format!("{path}.profile"), what));
+        }
+        let cwd = cwd?;
+        if expand_home(&cwd.0, home).is_none() {
+            let what = "starts with ~/ and HOME is not set; set it, or write the whole path";
+            return Some(Problem::new(origin("cwd"), &format!("{path}.cwd"), what));
+        }
+        None
+    }
+}
+
+/// Returns the settings of a platform, with what Hermes' variables add where the file says nothing.
+pub(crate) fn channel_settings(
+    name: &str,
+    fields: &ChannelFields,
+    environment: &Environment,
+) -> ChannelSettings {
+    let home = environment.home();
+    let folder = |path: &Option<FixedPath>| {
+        path.as_ref().and_then(|path| expand_home(&path.0, home.as_deref()))
+    };
+    let profile = |name: &Option<ProfileName>| name.as_ref().map(|name| Arc::clone(&name.0));
+    let ids = |ids: &[ChatId]| ids.iter().map(|id| Arc::clone(&id.0)).collect::<Vec<_>>();
+    let mut allow = ids(&fields.allow);
+    if allow.is_empty()
+        && let Some(platform) = find_platform(name)
+        && let Some(listed) = environment.non_empty(platform.allow_variable)
+    {
+        let listed = listed.to_string_lossy();
+        allow.extend(listed.split(',').map(str::trim).filter(|id| !id.is_empty()).map(Arc::from));
+    }
+    ChannelSettings {
+        allow,
+        roles: ids(&fields.roles),
+        groups: ids(&fields.groups),
+        approvers: ids(&fields.approvers),
+        place: ChatPlace {
+            profile: profile(&fields.profile),
+            cwd: folder(&fields.cwd),
+            busy: Some(fields.busy.into()),
+        },
+        chats: fields
+            .chats
+            .iter()
+            .map(|(chat, one)| {
+                let (profile, cwd) = (profile(&one.profile), folder(&one.cwd));
+                (Arc::clone(&chat.0), ChatPlace { profile, cwd, busy: one.busy.map(Into::into) })
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,126 @@
+//! Chat platforms: how they are reached, and who may talk there.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use angelia_frontends::chat::BusyPolicy;
+use serde::Serialize;
+
+use super::{FixedPath, ProfileName, SecretSetting, choices::BusyChoice, providers::BaseUrl};
+use crate::config::{
+    schema::inline_schema,
+    setting::{TextSetting, settings},
+};
+
+settings! {
+    /// A chat platform.
+    ChannelFields {
+        /// Where the bot's token is: `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`. `null`: the
+        /// variable that other programs use for it, such as `TELEGRAM_BOT_TOKEN`.
+        token: Option<SecretSetting> = None,
+        /// Another server of the same protocol, without a path. Credentials go to this host only.
+        base_url: Option<BaseUrl> = None,
+        /// The ids of the people who may talk; `[]`: nobody but those that `angelia access approve` let in.
+        allow: Vec<ChatId> = Vec::new(),
+        /// The ids of the roles whose people may talk too, where the platform has roles.
+        roles: Vec<ChatId> = Vec::new(),
+        /// The ids of the group chats in which they may.
+        groups: Vec<ChatId> = Vec::new(),
+        /// The ids of the people who may decide approvals by chat; `[]`: nobody.
+        approvers: Vec<ChatId> = Vec::new(),
+        /// The profile of its turns.
+        profile: Option<ProfileName> = None,
+        /// The folder that its agents work in; wins over the profile's.
+        cwd: Option<FixedPath> = None,
+        /// How a message is handled while a turn runs: it is passed on to the turn, waits for its end, or
+        /// stops it first.
+        busy: BusyChoice = BusyChoice::Steer,
+        /// Other settings for single chats, by `CHAT` or `CHAT#THREAD`.
+        chats: BTreeMap<ChatName, ChatFields> = BTreeMap::new(),
+    }
+}
+
+settings! {
+    /// Settings of one chat; `null` keeps those of its platform.
+    ChatFields {
+        /// The profile of its turns.
+        profile: Option<ProfileName> = None,
+        /// The folder that its agents work in.
+        cwd: Option<FixedPath> = None,
+        /// How a message is handled while a turn runs.
+        busy: Option<BusyChoice> = None,
+    }
+}
+
+impl From<BusyChoice> for BusyPolicy {
+    fn from(choice: BusyChoice) -> Self {
+        match choice {
+            BusyChoice::Steer => Self::Steer,
+            BusyChoice::Queue => Self::Queue,
+            BusyChoice::Interrupt => Self::Interrupt,
+        }
+    }
+}
+
+impl ChannelFields {
+    /// The values that the owner must provide, by key. Which of them a platform has is in its row of
+    /// [`PLATFORMS`](crate::platforms::PLATFORMS).
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = (&'static str, &SecretSetting)> {
+        let all = [("token", &self.token)];
+        all.into_iter().filter_map(|(key, source)| Some((key, source.as_ref()?)))
+    }
+
+    pub(crate) fn secret(&self, key: &str) -> Option<&SecretSetting> {
+        self.secrets().find(|(known, _)| *known == key).map(|(_, source)| source)
+    }
+}
+
+/// The name of a channel: a chat platform.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct ChannelName(pub(crate) Arc<str>);
+
+inline_schema!(ChannelName, {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"});
+
+impl TextSetting for ChannelName {
+    const EXPECTS: &'static str = "a platform, such as telegram";
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+        let fits = text.chars().all(is_word) && !text.starts_with(['-', '_']) && !text.is_empty();
+        fits.then(|| Self(text.into()))
+    }
+}
+
+/// The id of a person or of a chat, as the platform counts them: never a name, which people can change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ChatId(pub(crate) Arc<str>);
+
+inline_schema!(ChatId, {"type": ["string", "integer"]});
+
+impl TextSetting for ChatId {
+    const EXPECTS: &'static str = "an id, such as 123456789";
+
+    fn parse(text: &str) -> Option<Self> {
+        is_id(text).then(|| Self(text.into()))
+    }
+}
+
+/// A chat, or a thread of one: `CHAT` or `CHAT#THREAD`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct ChatName(pub(crate) Arc<str>);
+
+inline_schema!(ChatName, {"type": "string", "minLength": 1});
+
+impl TextSetting for ChatName {
+    const EXPECTS: &'static str = "a chat's id, or CHAT#THREAD";
+
+    fn parse(text: &str) -> Option<Self> {
+        is_id(text).then(|| Self(text.into()))
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 128
+        && !text.starts_with('@')
+        && !text.contains(char::is_whitespace)
+}
