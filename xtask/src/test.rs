@@ -31,7 +31,8 @@ impl SuiteSize {
     fn profile(self) -> &'static str {
         match self {
             Self::Quick => "quick",
-            Self::Standard | Self::Full => "default",
+            Self::Standard => "default",
+            Self::Full => "full",
         }
     }
 }
@@ -66,6 +67,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         Ok(())
     });
     if let Some(mut runner) = runner {
+        if size == SuiteSize::Full {
+            // Read by `RealClaude::for_product_tests`.
+            runner.env("ANGELIA_TEST_VERSIONS", "all");
+        }
         steps.run("tests", || succeed(runner.arg("--workspace").args(arguments)));
     }
     if size == SuiteSize::Full {

@@ -21,6 +21,9 @@ pub const CLAUDE_KEY: &str = selftest::DUMMY_KEY;
 /// The dummy subscription token, as another login of Claude Code.
 pub const CLAUDE_TOKEN: &str = "sk-ant-oat01-dummy-token-of-tests";
 
+/// Set to `all` by `cargo xtask test full`.
+const VERSIONS_VARIABLE: &str = "ANGELIA_TEST_VERSIONS";
+
 #[derive(Debug, thiserror::Error)]
 #[error("{0} is not installed; run `cargo xtask setup`")]
 pub struct ProgramNotInstalled(PathBuf);
@@ -32,6 +35,17 @@ impl RealClaude {
     /// Returns the oldest and the newest supported version.
     pub fn all() -> Result<[Self; 2], ProgramNotInstalled> {
         Ok([Self::oldest()?, Self::newest()?])
+    }
+
+    /// Returns the versions for a test of the whole product: the newest one, and the oldest one too in
+    /// `cargo xtask test full`. Tests of the executor itself run on [both](Self::all) every time, so a
+    /// difference between the versions is found there, at a fraction of the cost.
+    #[expect(clippy::disallowed_methods, reason = "the runner of the tests says which suite runs")]
+    pub fn for_product_tests() -> Result<Vec<Self>, ProgramNotInstalled> {
+        match std::env::var(VERSIONS_VARIABLE).as_deref() {
+            Ok("all") => Ok(Self::all()?.into()),
+            _ => Ok(vec![Self::newest()?]),
+        }
     }
 
     pub fn oldest() -> Result<Self, ProgramNotInstalled> {

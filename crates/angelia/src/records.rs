@@ -114,7 +114,7 @@ impl Records {
             Self::Daemon(daemon) => Ok(daemon.sessions_by_use(cwd, page).await?),
             Self::Store(store) => {
                 let cwd = cwd.map(Path::to_path_buf);
-                list_sessions(&**store, SessionQuery::ByUse { cwd, page }).await
+                list_sessions(&**store, SessionQuery::last_used(cwd, page)).await
             }
         }
     }

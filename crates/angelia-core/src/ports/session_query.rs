@@ -12,13 +12,22 @@ use crate::model::{SessionId, SessionSource, SessionSummary, TurnState};
 pub enum SessionQuery {
     /// The session with this id, if there is one.
     One(SessionId),
-    /// The newest first.
-    ByCreation(Page),
-    /// The session that was used last comes first; of one directory, or of all. The page starts
-    /// behind the current position of its session.
-    ByUse { cwd: Option<PathBuf>, page: Page },
-    /// Sessions that pass the filter, in this order.
+    /// Sessions that pass the filter, in this order. The page starts behind the current position of its
+    /// session.
     Find { filter: SessionFilter, order: SessionOrder, page: Page },
+}
+
+impl SessionQuery {
+    /// All sessions, the newest first.
+    pub fn newest(page: Page) -> Self {
+        Self::Find { filter: SessionFilter::default(), order: SessionOrder::Created, page }
+    }
+
+    /// The sessions of one directory, or all of them; the one that was used last comes first.
+    pub fn last_used(cwd: Option<PathBuf>, page: Page) -> Self {
+        let filter = SessionFilter { cwd, ..SessionFilter::default() };
+        Self::Find { filter, order: SessionOrder::Used, page }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +55,7 @@ pub struct SessionFilter {
 }
 
 impl SessionFilter {
+    /// Returns whether it admits every session.
     pub const fn is_empty(&self) -> bool {
         self.words.is_empty()
             && self.statuses.is_empty()

@@ -92,8 +92,10 @@ impl AcpFailureContext<'_> {
                 FailureKind::Invalid,
                 Some("the agent no longer has this conversation; start a new session".to_owned()),
             ),
-            _ if says(&QUOTA_WORDS) || lower.contains("429") => (FailureKind::RateLimited, again()),
-            _ if says(&AUTH_WORDS) || lower.contains("401") => {
+            _ if says(&QUOTA_WORDS) || has_number(&lower, "429") => {
+                (FailureKind::RateLimited, again())
+            }
+            _ if says(&AUTH_WORDS) || has_number(&lower, "401") => {
                 (FailureKind::Auth, Some(self.login_hint()))
             }
             _ if says(&NETWORK_WORDS) => (
@@ -164,6 +166,12 @@ fn nested_message(text: &str) -> Option<String> {
     message.as_str().map(str::to_owned)
 }
 
+/// Returns whether a number stands by itself in a text. The digits of an id do not count: a session's id
+/// is quoted in most errors, and any digits can be in it.
+fn has_number(text: &str, number: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == number)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::value::RawValue;
@@ -209,6 +217,15 @@ mod tests {
             (-32603, "TypeError: fetch failed", FailureKind::Unavailable),
             (-32602, "Session not found: nope", FailureKind::Invalid),
             (-32602, "bad block", FailureKind::Invalid),
+            (-32603, "API error: 401 for this key", FailureKind::Auth),
+            (-32603, "upstream said (429)", FailureKind::RateLimited),
+            // The digits of an id say nothing.
+            (
+                -32002,
+                "Resource not found: e4775162-4403-4401-a33e-345659de8b7b",
+                FailureKind::Agent,
+            ),
+            (-32603, "e4290162-429f-4a01-a33e-345659de401b", FailureKind::Agent),
             (-32603, "Internal error", FailureKind::Agent),
             (0, "", FailureKind::Agent),
         ];

@@ -144,7 +144,7 @@ trait ListableRecord: Sized + Send {
 
 impl ListableRecord for SessionSummary {
     fn read_page(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>> {
-        store.list_sessions(SessionQuery::ByCreation(page))
+        store.list_sessions(SessionQuery::newest(page))
     }
 
     fn id(&self) -> Uuid {

@@ -102,31 +102,20 @@ impl MemoryStoreState {
     }
 
     pub(super) fn list_sessions(&self, query: &SessionQuery) -> Vec<SessionSummary> {
-        let listed = self.sessions.values().rev().filter(|session| !session.is_hidden());
-        let all = listed.map(|session| self.session_summary(session));
-        let (mut all, page): (Vec<_>, _) = match query {
+        let (filter, order, page) = match query {
             // Only this session is summarised, because a test may have thousands of them.
             SessionQuery::One(id) => {
                 let one = self.sessions.get(id);
                 return one.map(|session| self.session_summary(session)).into_iter().collect();
             }
-            SessionQuery::ByCreation(page) => (all.collect(), page),
-            SessionQuery::Find { filter, order, page } => {
-                let mut found: Vec<_> = all.filter(|one| filter.admits(one)).collect();
-                if *order == SessionOrder::Used {
-                    sort_by_use(&mut found);
-                }
-                (found, page)
-            }
-            SessionQuery::ByUse { cwd, page } => {
-                let here = all.filter(|summary| {
-                    cwd.as_ref().is_none_or(|cwd| *cwd == summary.record.spec.cwd)
-                });
-                let mut here: Vec<_> = here.collect();
-                sort_by_use(&mut here);
-                (here, page)
-            }
+            SessionQuery::Find { filter, order, page } => (filter, order, page),
         };
+        let listed = self.sessions.values().rev().filter(|session| !session.is_hidden());
+        let all = listed.map(|session| self.session_summary(session));
+        let mut all: Vec<_> = all.filter(|one| filter.admits(one)).collect();
+        if *order == SessionOrder::Used {
+            sort_by_use(&mut all);
+        }
         if let Some(before) = page.before {
             let place = all.iter().position(|one| one.record.id.as_uuid() == before);
             all.drain(..=place.unwrap_or_default());

@@ -36,8 +36,8 @@ pub(crate) enum RealAgent {
 
 impl RealAgent {
     pub(crate) fn all() -> Vec<Self> {
-        let claude = RealClaude::all().unwrap().map(Self::Claude);
-        claude.into_iter().chain([Self::Codex(RealCodex::find().unwrap())]).collect()
+        let claude = RealClaude::for_product_tests().unwrap().into_iter().map(Self::Claude);
+        claude.chain([Self::Codex(RealCodex::find().unwrap())]).collect()
     }
 
     /// Returns the call that creates a file.

@@ -33,7 +33,7 @@ impl BridgeFixture {
 /// Runs a test on both versions.
 #[expect(clippy::print_stderr, reason = "a failure has to say on which version")]
 fn on_both(test: impl Fn(&BridgeFixture)) {
-    for claude in RealClaude::all().unwrap() {
+    for claude in RealClaude::for_product_tests().unwrap() {
         eprintln!("--- Claude Code {}", claude.version);
         test(&BridgeFixture::new(&claude));
     }

@@ -25,9 +25,10 @@ fn hello_is_answered_and_says_that_it_is_a_demo() {
 /// The demo never stands in for an agent that somebody has installed.
 #[test]
 fn real_an_agent_without_a_login_is_reported_and_not_replaced() {
-    let claude = RealClaude::all().unwrap().map(|claude| ("claude", claude.path));
+    let claude = RealClaude::for_product_tests().unwrap().into_iter();
+    let claude = claude.map(|claude| ("claude", claude.path));
     let codex = ("codex", RealCodex::find().unwrap().path);
-    for (name, path) in claude.into_iter().chain([codex]) {
+    for (name, path) in claude.chain([codex]) {
         let machine = Machine::new();
         let bin = machine.place.root().join("bin");
         fs::create_dir_all(&bin).unwrap();

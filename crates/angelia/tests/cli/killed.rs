@@ -198,7 +198,7 @@ fn the_living_are_left_alone() {
 /// us.
 #[test]
 fn real_a_tools_grandchild_does_not_survive_it() {
-    for claude in RealClaude::all().unwrap() {
+    for claude in RealClaude::for_product_tests().unwrap() {
         let machine = Machine::with_shell();
         let server = ModelServer::start().unwrap();
         machine.configure(&format!(
@@ -255,7 +255,7 @@ fn agents_end_soon_after_their_owner_was_killed() {
 /// Also the tools of an agent, and what they have started in sessions of their own.
 #[test]
 fn real_the_tools_of_an_agent_end_with_its_owner() {
-    for claude in RealClaude::all().unwrap() {
+    for claude in RealClaude::for_product_tests().unwrap() {
         let (machine, server) = (Machine::with_shell(), ModelServer::start().unwrap());
         let lines = profile(&machine, &claude, &server);
         machine.configure(&format!("profiles:\n  default:{lines}\n    permissions: unattended\n"));

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, thread};
 use serde_json::{Value, json};
 
 use crate::{
-    checklist::{ClaudeFixture, on_both_versions},
+    checklist::{ClaudeFixture, on_each_version},
     http::{self, PlainResponse},
     machine::until,
 };
@@ -47,7 +47,7 @@ fn count_model_requests(lab: &ClaudeFixture) -> usize {
 
 #[test]
 fn real_the_same_request_sent_50_times_runs_once() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         lab.configure(&[]);
         let serving = lab.machine.serve();
         let socket = serving.socket.clone();
@@ -82,7 +82,7 @@ fn real_the_same_request_sent_50_times_runs_once() {
 
 #[test]
 fn real_a_request_lost_to_a_crash_is_reported_and_never_rerun() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         lab.configure(&[]);
         let serving = lab.machine.serve();
         let socket = serving.socket.clone();

@@ -6,7 +6,7 @@ use angelia_testkit::real::CLAUDE_TOKEN;
 
 use crate::{
     agent_processes,
-    checklist::{ClaudeFixture, on_both_versions, profile_without_key},
+    checklist::{ClaudeFixture, on_each_version, profile_without_key},
     http,
     machine::until,
 };
@@ -29,7 +29,7 @@ fn seconds_from_now(seconds: u64) -> u64 {
 
 #[test]
 fn real_a_limit_that_is_far_leaves_the_turn_parked() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         configure(lab, "", "");
         let ran = lab.machine.angelia(&["run", "--json", "LIMIT ECHO:later"]);
         ran.assert_code(75);
@@ -60,7 +60,7 @@ fn real_a_limit_that_is_far_leaves_the_turn_parked() {
 
 #[test]
 fn real_a_parked_turn_goes_on_by_itself_also_after_a_restart() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         configure(lab, "", "");
         let serving = lab.machine.serve();
         let session = http::session(&lab.machine, &serving.socket, "default");
@@ -83,7 +83,7 @@ fn real_a_parked_turn_goes_on_by_itself_also_after_a_restart() {
 
 #[test]
 fn real_the_fallback_profile_takes_over() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         configure(lab, "\n    fallback_profile: spare", "  spare: {executor: parrot}\n");
         let turn = lab.machine.turn(&["LIMIT"]);
         turn.completed();

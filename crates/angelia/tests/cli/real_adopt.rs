@@ -99,7 +99,7 @@ fn check_adoption(machine: &Machine, server: &ModelServer, agent: &str, transcri
 
 #[test]
 fn real_a_conversation_of_claude_code_goes_on_here() {
-    for claude in RealClaude::all().unwrap() {
+    for claude in RealClaude::for_product_tests().unwrap() {
         let machine = Machine::with_shell();
         let server = ModelServer::start().unwrap();
         machine.configure(&format!(

@@ -65,7 +65,7 @@ fn assert_all(ran: &ProgramOutput, not_applicable: &[&str]) {
 
 #[test]
 fn real_both_versions_of_claude_pass() {
-    for claude in RealClaude::all().unwrap() {
+    for claude in RealClaude::for_product_tests().unwrap() {
         let machine = machine("claude", &format!("binary: {}", claude.path.display()));
         let ran = selftest(&machine, &["claude"]);
         ran.assert_code(0);

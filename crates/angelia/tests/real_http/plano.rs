@@ -25,9 +25,9 @@ fn ask(told: &[Value]) -> Value {
     json!({"model": "claude-cli/sonnet", "max_tokens": 4096, "messages": told})
 }
 
-fn on_both(more: ExtraConfig<'_>, test: impl Fn(DaemonFixture)) {
-    for claude in [RealClaude::oldest(), RealClaude::newest()] {
-        test(DaemonFixture::with(&claude.unwrap(), more));
+fn on_each_version(more: ExtraConfig<'_>, test: impl Fn(DaemonFixture)) {
+    for claude in RealClaude::for_product_tests().unwrap() {
+        test(DaemonFixture::with(&claude, more));
     }
 }
 
@@ -50,7 +50,7 @@ fn environment(pid: u32) -> String {
 /// C04, C05, C06: the paths, every dialect, and both kinds of ids.
 #[test]
 fn real_the_surface_and_the_ids_of_models() {
-    on_both(AGENTS, |bench| {
+    on_each_version(AGENTS, |bench| {
         assert_eq!(get(&bench, "/healthz").status, 200);
         assert_eq!(get(&bench, "/v1/nothing").status, 404);
         assert_eq!(post(&bench, &ask(&[user("ECHO:one")])).message_text(), "one");
@@ -87,7 +87,7 @@ fn real_the_command_line_and_the_environment_of_the_program() {
         ],
         ..AGENTS
     };
-    on_both(more, |bench| {
+    on_each_version(more, |bench| {
         let first = post(&bench, &ask(&[user("ECHO:one")]));
         let second = post(&bench, &ask(&[user("ECHO:one")]));
         assert_ne!(first.session(), second.session());
@@ -123,7 +123,7 @@ fn real_the_command_line_and_the_environment_of_the_program() {
 /// blocks becomes one text.
 #[test]
 fn real_the_system_prompt_of_the_request() {
-    on_both(AGENTS, |bench| {
+    on_each_version(AGENTS, |bench| {
         let system = json!([
             {"type": "text", "text": "Speak like a pirate."},
             {"type": "text", "text": "Be brief."},
@@ -151,7 +151,7 @@ fn real_the_system_prompt_of_the_request() {
 /// C11, C13: a named conversation continues in the same process.
 #[test]
 fn real_the_session_header_keeps_conversations_apart() {
-    on_both(AGENTS, |bench| {
+    on_each_version(AGENTS, |bench| {
         let named = |name: &str, told: &[Value]| {
             let header = format!("x-arch-claude-cli-session: {name}\r\n");
             request(&bench, "POST", "/v1/messages", &header, &ask(told))
@@ -186,7 +186,7 @@ fn real_idle_processes_end_and_the_oldest_makes_room() {
         ],
         ..AGENTS
     };
-    on_both(more, |bench| {
+    on_each_version(more, |bench| {
         assert_eq!(post(&bench, &ask(&[user("ECHO:one")])).message_text(), "one");
         assert_eq!(post(&bench, &ask(&[user("ECHO:two")])).message_text(), "two");
         assert!(programs(&bench).len() <= 1, "one made room for the other");

@@ -21,26 +21,6 @@ type ReadResult<T> = Result<T, SqliteError>;
 pub(super) fn list(db: &Connection, query: &SessionQuery) -> ReadResult<Vec<SessionSummary>> {
     match query {
         SessionQuery::One(id) => select(db, "WHERE s.id = ?1", [id.as_uuid().as_bytes()]),
-        SessionQuery::ByCreation(page) => {
-            let rest = format!("WHERE s.id < ?1 AND {IS_LISTED} ORDER BY s.id DESC LIMIT ?2");
-            select(db, &rest, params![page_bound(*page).as_bytes(), to_i64(page.limit)])
-        }
-        SessionQuery::ByUse { cwd: None, page } => {
-            let rest = format!(
-                "WHERE (s.updated_at, s.id) < (?1, ?2) AND {IS_LISTED}
-                ORDER BY s.updated_at DESC, s.id DESC LIMIT ?3"
-            );
-            let (time, id) = place_of(db, *page)?;
-            select(db, &rest, params![time, id.as_bytes(), to_i64(page.limit)])
-        }
-        SessionQuery::ByUse { cwd: Some(cwd), page } => {
-            let rest = format!(
-                "WHERE s.cwd = ?4 AND (s.updated_at, s.id) < (?1, ?2) AND {IS_LISTED}
-                ORDER BY s.updated_at DESC, s.id DESC LIMIT ?3"
-            );
-            let (time, id) = place_of(db, *page)?;
-            select(db, &rest, params![time, id.as_bytes(), to_i64(page.limit), cwd.to_str()])
-        }
         SessionQuery::Find { filter, order, page } => find(db, filter, *order, *page),
     }
 }

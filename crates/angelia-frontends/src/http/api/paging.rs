@@ -95,10 +95,7 @@ impl PageQuery {
             since: parse_time("since", self.since.as_deref())?,
             cwd: self.cwd.clone(),
         };
-        Ok(match order {
-            SessionOrder::Created if filter.is_empty() => SessionQuery::ByCreation(page),
-            order => SessionQuery::Find { filter, order, page },
-        })
+        Ok(SessionQuery::Find { filter, order, page })
     }
 
     fn limit(&self) -> usize {

@@ -101,9 +101,9 @@ pub async fn a_review_is_in_no_list(fixture: &impl StoreFixture) {
     assert_eq!(ids, [shown.id]);
     let here = Some("/project".into());
     for query in [
-        SessionQuery::ByCreation(all),
-        SessionQuery::ByUse { cwd: None, page: all },
-        SessionQuery::ByUse { cwd: here, page: all },
+        SessionQuery::newest(all),
+        SessionQuery::last_used(None, all),
+        SessionQuery::last_used(here, all),
     ] {
         let found = store.list_sessions(query).await.unwrap();
         let ids: Vec<_> = found.iter().map(|one| one.record.id).collect();
@@ -227,11 +227,10 @@ pub async fn sessions_are_listed_by_use_with_what_people_know(fixture: &impl Sto
         let found = store.list_sessions(query).await.unwrap();
         found.into_iter().map(|one| one.record.id).collect::<Vec<_>>()
     };
-    let all =
-        |cwd: Option<&str>| SessionQuery::ByUse { cwd: cwd.map(Into::into), page: Page::first(9) };
+    let all = |cwd: Option<&str>| SessionQuery::last_used(cwd.map(Into::into), Page::first(9));
     assert_eq!(list(all(None)).await, [old, new, unused.id]);
     assert_eq!(list(all(Some("/two"))).await, [new]);
-    assert_eq!(list(SessionQuery::ByCreation(Page::first(2))).await, [unused.id, new]);
+    assert_eq!(list(SessionQuery::newest(Page::first(2))).await, [unused.id, new]);
     assert_eq!(list(SessionQuery::One(SessionId::from_uuid(fresh_uuid()))).await, []);
 
     let found = store.list_sessions(SessionQuery::One(old)).await.unwrap();
@@ -334,7 +333,7 @@ pub async fn a_page_by_use_starts_behind_its_session(fixture: &impl StoreFixture
     }
     let (mut seen, mut page) = (Vec::new(), Page::first(2));
     loop {
-        let query = SessionQuery::ByUse { cwd: Some("/project".into()), page };
+        let query = SessionQuery::last_used(Some("/project".into()), page);
         let found = store.list_sessions(query).await.unwrap();
         let Some(last) = found.last() else { break };
         page.before = Some(last.record.id.as_uuid());

@@ -1,11 +1,11 @@
 //! Output: A06 long and unknown lines, A07 the same events as with other agents.
 
-use super::{bash, on_both_versions};
+use super::{bash, on_each_version};
 use crate::transcript::Transcript;
 
 #[test]
 fn real_a06_a_line_of_16_mebibytes_is_taken() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         lab.configure(&[]);
         let bytes = 16 * 1024 * 1024;
         let ran = lab.machine.angelia(&["run", &format!("BIG:{bytes}")]);
@@ -27,7 +27,7 @@ fn outline(turn: &Transcript) -> Vec<String> {
 
 #[test]
 fn real_a07_text_tools_and_result_come_as_from_any_other_agent() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let profile = lab.profile(&["permissions: unattended"]);
         lab.machine
             .configure(&format!("profiles:\n  default:{profile}\n  demo: {{executor: parrot}}\n"));

@@ -6,7 +6,7 @@ use std::fs;
 use angelia_testkit::model_server::ReplyUsage;
 use serde_json::{Value, json};
 
-use super::{on_both_versions, system};
+use super::{on_each_version, system};
 use crate::transcript::Transcript;
 
 /// Returns the part of a request before the conversation.
@@ -16,7 +16,7 @@ fn prefix(request: &Value) -> (String, Value) {
 
 #[test]
 fn real_a18_what_changes_from_place_to_place_is_kept_out() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let folders = ["one", "two"].map(|name| {
             let folder = lab.machine.place.root().join(name);
             fs::create_dir(&folder).unwrap();
@@ -58,7 +58,7 @@ fn messages(request: &Value) -> Vec<Value> {
 
 #[test]
 fn real_a19_the_stable_part_comes_first_and_turns_share_it() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let file = lab.machine.place.root().join("role");
         fs::write(&file, "ROLE-OF-THE-AGENT").unwrap();
         lab.configure(&[&format!("system_prompt_path: {}", file.display())]);
@@ -94,7 +94,7 @@ fn prefix_of(turn: &Transcript) -> String {
 
 #[test]
 fn real_a20_cache_counts_and_the_hash_of_the_prefix_are_shown() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let counts = ReplyUsage {
             input: 7,
             output: 5,

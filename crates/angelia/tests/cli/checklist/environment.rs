@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs};
 use angelia_testkit::real::CLAUDE_KEY;
 use rustix::process::Signal;
 
-use super::{bash, on_both_versions};
+use super::{bash, on_each_version};
 use crate::{agent_processes::agent_pids, machine::until};
 
 const WITHHELD_VARIABLES: &[&str] = &[
@@ -23,7 +23,7 @@ const WITHHELD_VARIABLES: &[&str] = &[
 
 #[test]
 fn real_a21_nothing_of_ours_reaches_the_program_but_what_is_listed() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         for name in WITHHELD_VARIABLES {
             lab.machine.set(name, "must-not-leak");
         }

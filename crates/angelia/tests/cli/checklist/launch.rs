@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use super::{ClaudeFixture, bash, on_both_versions, tools};
+use super::{ClaudeFixture, bash, on_each_version, tools};
 
 #[test]
 fn real_a08_the_model_is_the_one_asked_for() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         lab.configure(&[]);
         let turn = lab.machine.turn(&["-s", "chat", "hello"]);
         let default = lab.last_request().model();
@@ -40,7 +40,7 @@ fn working_folder(lab: &ClaudeFixture, arguments: &[&str]) -> String {
 
 #[test]
 fn real_a09_the_directory_is_the_one_named() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let root = lab.machine.place.root().canonicalize().unwrap();
         let folder = |name: &str| {
             let path = root.join(name);
@@ -67,7 +67,7 @@ fn offered_tools(lab: &ClaudeFixture) -> Vec<String> {
 
 #[test]
 fn real_a17_the_tools_are_those_of_the_policy() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let has = |offered: &[String], name: &str| offered.iter().any(|one| one == name);
         lab.configure(&["tools: [Bash, Read]"]);
         let offered_now = offered_tools(lab);
@@ -90,7 +90,7 @@ fn real_a17_the_tools_are_those_of_the_policy() {
 
 #[test]
 fn real_a17_what_is_allowed_needs_no_asking_and_what_is_not_is_declined() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let ran = |lab: &ClaudeFixture, command: &str| {
             let turn = lab.machine.turn(&[&bash(command)]);
             turn.completed();

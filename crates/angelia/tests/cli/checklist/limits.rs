@@ -7,7 +7,7 @@ use angelia_testkit::model_server::{Reply, ReplyBlock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::{ClaudeFixture, bash, on_both_versions};
+use super::{ClaudeFixture, bash, on_each_version};
 use crate::{
     agent_processes::agent_pids,
     machine::{Machine, until},
@@ -54,7 +54,7 @@ fn notices(turn: &Transcript, code: &str) -> usize {
 
 #[test]
 fn real_a11_the_hard_timeout_ends_the_turn_and_its_child() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let timeout = format!("timeout: {}", generous_timeout_secs(lab));
         lab.configure_bridge(&["enabled: true", "permissions: unattended", &timeout]);
         let endless = bash("timeout 1000 tail -f /dev/null");
@@ -83,7 +83,7 @@ fn hanging_at_start(lab: &ClaudeFixture) -> (String, std::path::PathBuf) {
 #[test]
 fn real_a12_no_event_in_time_is_a_prompt_failure() {
     let reason = "first_event_timeout while starting";
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let seconds = generous_timeout_secs(lab);
         let asked = lab.server.model_requests().len();
         let (wrapper, hang) = hanging_at_start(lab);
@@ -117,7 +117,7 @@ fn real_a12_no_event_in_time_is_a_prompt_failure() {
 
 #[test]
 fn real_a13_silence_between_events_is_a_prompt_failure() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let name = "inter_event_silence_timeout";
         lab.configure_bridge(&["enabled: true", &format!("{name}: 3")]);
         let turn = lab.machine.turn(&["-s", "chat", "HANG_BODY"]);
@@ -147,7 +147,7 @@ fn assert_partial(turn: &Transcript, setting: &str) {
 
 #[test]
 fn real_a14_a_budget_returns_the_partial_answer() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let base = ["enabled: true", "auto_resume_budget_guard: false"];
         let budget = format!("budget_seconds: {}", generous_timeout_secs(lab));
         lab.configure_bridge(&[&base[..], &[&budget]].concat());
@@ -172,7 +172,7 @@ fn real_a14_a_budget_returns_the_partial_answer() {
 
 #[test]
 fn real_a15_a_turn_that_used_its_budget_goes_on_by_itself() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let lines = ["enabled: true", "permissions: unattended"];
         lab.configure_bridge(&[&lines[..], &["budget_tool_count: 2"]].concat());
         let turn = lab.machine.turn(&["ROUNDS:3"]);
@@ -211,7 +211,7 @@ fn real_a15_a_turn_that_used_its_budget_goes_on_by_itself() {
 
 #[test]
 fn real_a15_an_error_is_not_a_budget() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         lab.configure_bridge(&["enabled: true", "budget_tool_count: 2"]);
         let turn = lab.machine.turn(&["ROUNDS:1 STATUS:400"]);
         turn.failed("invalid");

@@ -77,10 +77,10 @@ impl ClaudeFixture {
     }
 }
 
-/// Runs a test on both versions.
+/// Runs a test on each version of this run.
 #[expect(clippy::print_stderr, reason = "a failure has to say on which version")]
-pub(crate) fn on_both_versions(test: impl Fn(&mut ClaudeFixture)) {
-    for claude in RealClaude::all().unwrap() {
+pub(crate) fn on_each_version(test: impl Fn(&mut ClaudeFixture)) {
+    for claude in RealClaude::for_product_tests().unwrap() {
         eprintln!("--- Claude Code {}", claude.version);
         test(&mut ClaudeFixture::new(&claude));
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{ClaudeFixture, on_both_versions, system};
+use super::{ClaudeFixture, on_each_version, system};
 use crate::{
     agent_processes::{agent_pids, command_line},
     machine::until,
@@ -13,7 +13,7 @@ use crate::{
 
 #[test]
 fn real_a04_the_command_line_is_short_and_the_same_for_every_prompt() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         lab.configure(&[]);
         let mut seen = BTreeSet::new();
         for word in ["APPLES", "PEARS"] {
@@ -68,7 +68,7 @@ const UNUSUAL_PROMPTS: &[&str] = &[
 
 #[test]
 fn real_a05_a_prompt_arrives_as_it_is() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         lab.configure(&[]);
         let serving = lab.machine.serve();
         for prompt in UNUSUAL_PROMPTS {
@@ -89,7 +89,7 @@ fn real_a05_a_prompt_arrives_as_it_is() {
 
 #[test]
 fn real_a05_a_prompt_may_be_long_and_go_through_a_shim() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         // Package managers install programs like this: a script that starts the real one.
         let shim = lab.machine.place.root().join("claude shim");
         let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", lab.claude.path.display());
@@ -108,7 +108,7 @@ fn real_a05_a_prompt_may_be_long_and_go_through_a_shim() {
 
 #[test]
 fn real_a10_the_extra_prompt_comes_after_the_programs_own() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let file = lab.machine.place.root().join("extra prompt.md");
         let extra = format!("EXTRA-BEGINS $(x) 'y'\n{}\nEXTRA-ENDS", "grüße\n".repeat(5000));
         fs::write(&file, &extra).unwrap();

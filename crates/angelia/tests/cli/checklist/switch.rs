@@ -5,7 +5,7 @@ use std::{fs, thread};
 
 use serde_json::json;
 
-use super::{on_both_versions, profile_without_key};
+use super::{on_each_version, profile_without_key};
 use crate::transcript::Transcript;
 
 fn profile_of(turn: &Transcript) -> (&str, &str) {
@@ -18,7 +18,7 @@ const OTHER: (&str, &str) = ("default", "parrot");
 
 #[test]
 fn real_a01_the_bridge_is_used_when_it_is_switched_on() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         lab.configure_bridge(&["enabled: false"]);
         assert_eq!(profile_of(&lab.machine.turn(&["hello"])), OTHER);
         assert!(lab.server.requests().is_empty(), "the other path is untouched");
@@ -39,7 +39,7 @@ fn real_a01_the_bridge_is_used_when_it_is_switched_on() {
 /// path.
 #[test]
 fn real_a01_the_switch_alone_is_enough() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let bin = lab.machine.place.root().join("bin");
         fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(&lab.claude.path, bin.join("claude")).unwrap();
@@ -56,7 +56,7 @@ fn real_a01_the_switch_alone_is_enough() {
 
 #[test]
 fn real_a02_two_profiles_run_side_by_side() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let profile = lab.profile(&[]);
         lab.machine
             .configure(&format!("profiles:\n  coder:{profile}\n  other: {{executor: parrot}}\n"));
@@ -76,7 +76,7 @@ fn real_a02_two_profiles_run_side_by_side() {
 
 #[test]
 fn real_a03_the_programs_own_login_is_enough() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let profile = profile_without_key(&lab.machine, &lab.claude, &lab.server);
         lab.machine.configure(&format!("profiles:\n  default:{profile}\n"));
         let ran = lab.machine.angelia(&["run", "hello"]);
@@ -107,7 +107,7 @@ fn real_a03_the_programs_own_login_is_enough() {
 
 #[test]
 fn real_a16_a_chat_continues_its_conversation_when_told_to() {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         for through_the_daemon in [false, true] {
             for (resume, continues) in [("true", true), ("false", false)] {
                 lab.configure_bridge(&[

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     agent_processes::{agent_pids, command_line},
-    checklist::{ClaudeFixture, on_both_versions},
+    checklist::{ClaudeFixture, on_each_version},
     machine::{RunningDaemon, until},
     transcript::Transcript,
 };
@@ -42,7 +42,7 @@ pub(crate) struct TimedOutTurn {
 /// Runs a test on both versions, with these lines in the profile, and with the program's own retry
 /// settings.
 pub(crate) fn with_timeouts(lines: &[&str], test: impl Fn(&TimeoutFixture<'_>)) {
-    on_both_versions(|lab| {
+    on_each_version(|lab| {
         let impatient = "CLAUDE_CODE_MAX_RETRIES: '1'";
         let patient = "CLAUDE_CODE_MAX_RETRIES: '10'";
         let profile = lab.profile(&[&["permissions: unattended"], lines].concat());
