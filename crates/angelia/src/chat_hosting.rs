@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use angelia_backends::{chats::SqliteChats, deliveries::SqliteDeliveries};
 use angelia_core::{
-    ports::{Bus, Channel, ChannelRegistry, Clock},
+    ports::{Bus, Channel, ChannelRegistry, ChatStore as _, Clock},
     task::TaskGroup,
 };
 use angelia_frontends::{
@@ -41,11 +41,25 @@ impl ChatDoors {
     ) -> Result<Self, CommandError> {
         let channels = OpenChannels::open(app, &*local.commands).await;
         local.redactor.add(&channels.secrets);
+        recall_routes(app, &channels).await?;
         let delivery_queue = open_delivery_queue(app, &channels, tasks).await?;
         let chats = start_chats(app, local, channels, delivery_queue.clone(), tasks).await?;
         let hooks = open_hooks_in(app, local, bus, delivery_queue.clone(), tasks).await?;
         Ok(Self { delivery_queue, chats, hooks })
     }
+}
+
+/// Gives each adapter the ways to answer that it had before the restart.
+async fn recall_routes(app: &App, channels: &OpenChannels) -> Result<(), CommandError> {
+    if channels.adapters.is_empty() {
+        return Ok(());
+    }
+    let chats = SqliteChats::open(&app.home.chats_db())?;
+    for adapter in &channels.adapters {
+        let routes = chats.routes(adapter.platform()).await.map_err(CommandError::internal)?;
+        adapter.recall_routes(routes);
+    }
+    Ok(())
 }
 
 /// Builds the delivery queue, and sends the texts that an earlier process left.

@@ -4,12 +4,18 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use angelia_core::ports::{Channel, Clock};
-use angelia_frontends::chat::telegram::Telegram;
+use angelia_frontends::chat::{
+    dingtalk::{DingTalk, DingTalkSecrets},
+    discord::Discord,
+    feishu::Feishu,
+    slack::Slack,
+    telegram::Telegram,
+};
 
 use crate::clock::SystemClock;
 
 /// Every platform, by name.
-pub(crate) const PLATFORMS: &[Platform] = &[TELEGRAM];
+pub(crate) const PLATFORMS: &[Platform] = &[TELEGRAM, SLACK, DISCORD, FEISHU, DINGTALK];
 
 /// A chat platform.
 pub(crate) struct Platform {
@@ -80,6 +86,144 @@ const TELEGRAM: Platform = Platform {
     build: |parts| {
         let bot = Telegram::new(parts.secret("token")?, parts.base_url, parts.clock());
         Ok(Arc::new(bot.map_err(|error| error.to_string())?))
+    },
+};
+
+const SLACK: Platform = Platform {
+    name: "slack",
+    secrets: &[
+        PlatformSecret {
+            key: "bot_token",
+            variable: "SLACK_BOT_TOKEN",
+            label: "the bot's token (xoxb-…)",
+            is_optional: false,
+        },
+        PlatformSecret {
+            key: "app_token",
+            variable: "SLACK_APP_TOKEN",
+            label: "the app's token (xapp-…)",
+            is_optional: false,
+        },
+    ],
+    allow_variable: "SLACK_ALLOWED_USERS",
+    steps: "1. On https://api.slack.com/apps: Create New App, From scratch.\n\
+            2. Socket Mode: turn it on. It makes a token of the app with the scope connections:write, xapp-….\n\
+            3. OAuth & Permissions, Bot Token Scopes: app_mentions:read, chat:write, im:history, \
+            channels:history, groups:history, files:read, files:write, and users:read for people's names.\n\
+            4. Event Subscriptions: turn them on; subscribe to the bot events message.im, app_mention, \
+            message.channels and message.groups.\n\
+            5. Interactivity & Shortcuts: turn it on, or buttons do nothing.\n\
+            6. App Home: turn the Messages Tab on, and allow people to send messages from it.\n\
+            7. Install App: install it, and copy the Bot User OAuth Token, xoxb-….\n\
+            8. For channels: invite the bot (/invite), and add the channel's id to `groups` in config.yaml.",
+    build: |parts| {
+        let slack =
+            Slack::new(parts.secret("bot_token")?, parts.secret("app_token")?, parts.base_url);
+        Ok(Arc::new(slack.map_err(|error| error.to_string())?))
+    },
+};
+
+const DISCORD: Platform = Platform {
+    name: "discord",
+    secrets: &[PlatformSecret {
+        key: "token",
+        variable: "DISCORD_BOT_TOKEN",
+        label: "the bot's token",
+        is_optional: false,
+    }],
+    allow_variable: "DISCORD_ALLOWED_USERS",
+    steps: "1. At https://discord.com/developers/applications: New Application, a name, Create.\n\
+            2. Page Bot: enable \"Message Content Intent\" under Privileged Gateway Intents, and save.\n\
+            3. Page Installation: Guild Install with the scopes `bot` and `applications.commands`, and the permissions \
+            View Channels, Send Messages, Send Messages in Threads, Attach Files and Read Message History; open \
+            the install link and add the bot to a server. People can write to it directly if they share a server \
+            with it.\n\
+            4. Page Bot: Reset Token, and paste the token here.\n\
+            5. For channels of a server: add their ids to `groups` in config.yaml; a channel covers its threads. \
+            Ids are copied from the context menu when Developer Mode is on (User Settings, Advanced).",
+    build: |parts| {
+        let bot = Discord::new(parts.secret("token")?, parts.base_url, parts.clock());
+        Ok(Arc::new(bot.map_err(|error| error.to_string())?))
+    },
+};
+
+const FEISHU: Platform = Platform {
+    name: "feishu",
+    secrets: &[
+        PlatformSecret {
+            key: "app_id",
+            variable: "FEISHU_APP_ID",
+            label: "the app's ID (App ID)",
+            is_optional: false,
+        },
+        PlatformSecret {
+            key: "app_secret",
+            variable: "FEISHU_APP_SECRET",
+            label: "the app's secret (App Secret)",
+            is_optional: false,
+        },
+    ],
+    allow_variable: "FEISHU_ALLOWED_USERS",
+    steps: "1. On https://open.feishu.cn/app make a custom app, and add the ability \"Bot\". For Lark it is \
+            https://open.larksuite.com/app, and `--base-url https://open.larksuite.com`.\n\
+            2. \"Permissions & Scopes\": im:message:send_as_bot, im:message.p2p_msg:readonly, \
+            im:message.group_at_msg:readonly, im:resource and cardkit:card:write; also \
+            contact:user.base:readonly for names, im:chat:readonly for buttons in old chats and \
+            application:application:self_manage, so that this program can check the set-up.\n\
+            3. \"Credentials & Basic Info\": copy the App ID and the App Secret, and paste them here.\n\
+            4. \"Events & Callbacks\", \"Event configuration\": receive events through a persistent \
+            connection, and add im.message.receive_v1 (and im.message.recalled_v1). Then the same on the tab \
+            \"Callback configuration\", with card.action.trigger: without it buttons do nothing.\n\
+            5. \"Version Management & Release\": make a version, and release it.\n\
+            6. For groups: add the bot to the group, and its id (oc_…) to `groups` in config.yaml.",
+    build: |parts| {
+        let (app_id, app_secret) = (parts.secret("app_id")?, parts.secret("app_secret")?);
+        let bot = Feishu::new(app_id, app_secret, parts.base_url, parts.clock());
+        Ok(Arc::new(bot.map_err(|error| error.to_string())?))
+    },
+};
+
+const DINGTALK: Platform = Platform {
+    name: "dingtalk",
+    secrets: &[
+        PlatformSecret {
+            key: "client_id",
+            variable: "DINGTALK_CLIENT_ID",
+            label: "the client id of the app",
+            is_optional: false,
+        },
+        PlatformSecret {
+            key: "client_secret",
+            variable: "DINGTALK_CLIENT_SECRET",
+            label: "the client secret of the app",
+            is_optional: false,
+        },
+        PlatformSecret {
+            key: "card_template_id",
+            variable: "DINGTALK_CARD_TEMPLATE_ID",
+            label: "the id of a template for cards",
+            is_optional: true,
+        },
+    ],
+    allow_variable: "DINGTALK_ALLOWED_USERS",
+    steps: "1. In open-dev.dingtalk.com, create an internal app of your organisation, and add the capability Robot.\n\
+            2. On the page of the robot, choose Stream mode for messages, and save.\n\
+            3. Under Permissions, grant qyapi_robot_sendmsg (send messages); for cards also \
+            Card.Instance.Write and Card.Streaming.Write.\n\
+            4. Publish a version of the app, whose audience includes you; without it nothing arrives.\n\
+            5. Under Credentials, copy the client id and the client secret, and paste them here.\n\
+            6. For buttons and answers that grow, set card_template_id in config.yaml to an AI card of \
+            open-dev.dingtalk.com/fe/card, or to the public 382e4302-551d-4880-bf29-a30acfab2e71.schema.\n\
+            7. For groups: add the robot to the group, and the conversation's id, which the log shows when \
+            somebody mentions the robot, to `groups` in config.yaml.",
+    build: |parts| {
+        let secrets = DingTalkSecrets {
+            client_id: parts.secret("client_id")?,
+            client_secret: parts.secret("client_secret")?,
+            card_template_id: parts.secrets.get("card_template_id").map(String::as_str),
+        };
+        let robot = DingTalk::new(secrets, parts.base_url, parts.clock());
+        Ok(Arc::new(robot.map_err(|error| error.to_string())?))
     },
 };
 

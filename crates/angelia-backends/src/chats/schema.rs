@@ -1,6 +1,7 @@
 //! The tables. Each version of the file adds its statements; an old one is never changed.
 
-pub(super) const SCHEMA: [&str; 1] = ["
+pub(super) const SCHEMA: [&str; 2] = [
+    "
     -- An event stays here as its key alone after its work has ended, so that a late repetition is known.
     CREATE TABLE events (
         position INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -52,4 +53,14 @@ pub(super) const SCHEMA: [&str; 1] = ["
         hook TEXT NOT NULL,
         recipient TEXT NOT NULL
     ) STRICT;
-"];
+",
+    "
+    CREATE TABLE routes (
+        platform TEXT NOT NULL,
+        chat TEXT NOT NULL,
+        value TEXT NOT NULL,
+        expires_at INTEGER NOT NULL,
+        PRIMARY KEY (platform, chat)
+    ) STRICT;
+",
+];

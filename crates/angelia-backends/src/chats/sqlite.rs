@@ -6,7 +6,7 @@ use angelia_core::{
     model::{ApprovalId, SessionId, TurnId},
     ports::{
         ApprovalCard, ChatGuest, ChatState, ChatStore, HookAnswer, InboundEvent, MAX_OPEN_CODES,
-        PairingCode, StoreError, StoreFuture, StoredEvent,
+        PairingCode, ReplyRoute, StoreError, StoreFuture, StoredEvent,
     },
 };
 use jiff::Timestamp;
@@ -68,6 +68,44 @@ impl ChatStore for SqliteChats {
             let found =
                 statement.query_row([platform], |row| row.get::<_, String>(0)).optional()?;
             Ok(found.map(Arc::from))
+        })
+    }
+
+    fn put_route<'a>(
+        &'a self,
+        platform: &'a str,
+        chat: &'a str,
+        route: ReplyRoute,
+        now: Timestamp,
+    ) -> StoreFuture<'a, ()> {
+        let (platform, chat) = (platform.to_owned(), chat.to_owned());
+        self.database.run(move |connection| {
+            let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let sql = "DELETE FROM routes WHERE platform = ? AND expires_at < ?";
+            change.prepare_cached(sql)?.execute(params![platform, now.as_microsecond()])?;
+            let sql = "INSERT INTO routes (platform, chat, value, expires_at) VALUES (?, ?, ?, ?)
+                       ON CONFLICT (platform, chat) DO UPDATE
+                       SET value = excluded.value, expires_at = excluded.expires_at";
+            let expires_at = route.expires_at.as_microsecond();
+            change.prepare_cached(sql)?.execute(params![
+                platform,
+                chat,
+                route.value,
+                expires_at
+            ])?;
+            change.commit()
+        })
+    }
+
+    fn routes<'a>(&'a self, platform: &'a str) -> StoreFuture<'a, Vec<(Arc<str>, ReplyRoute)>> {
+        let platform = platform.to_owned();
+        self.database.run(move |connection| {
+            let sql = "SELECT chat, value, expires_at FROM routes WHERE platform = ? ORDER BY chat";
+            let route = |row: &Row<'_>| {
+                let text = |column: usize| row.get::<_, String>(column).map(Arc::from);
+                Ok((text(0)?, ReplyRoute { value: text(1)?, expires_at: timestamp(row.get(2)?) }))
+            };
+            connection.prepare_cached(sql)?.query_map([platform], route)?.collect()
         })
     }
 

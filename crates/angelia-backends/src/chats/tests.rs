@@ -4,7 +4,7 @@ use angelia_core::{
     model::TurnId,
     ports::{
         ButtonPress, ChatStore, HookAnswer, InboundEvent, InboundFile, InboundKind, InboundMessage,
-        PairingCode, Sender,
+        PairingCode, ReplyRoute, Sender,
     },
 };
 use jiff::Timestamp;
@@ -134,4 +134,22 @@ async fn answers_of_webhooks_are_kept_until_they_are_handed_over() {
     assert_eq!(chats.hook_answers().await.unwrap(), [answer(1), answer(2)]);
     chats.remove_hook_answer(answer(1).turn).await.unwrap();
     assert_eq!(chats.hook_answers().await.unwrap(), [answer(2)]);
+}
+
+#[tokio::test]
+async fn the_newest_route_of_each_chat_is_kept_until_it_expires() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chats.db");
+    let chats = SqliteChats::open(&path).unwrap();
+    let route = |value: &str, end| ReplyRoute { value: value.into(), expires_at: at(end) };
+    chats.put_route("x", "a", route("old", 20), at(1)).await.unwrap();
+    chats.put_route("x", "b", route("other", 90), at(2)).await.unwrap();
+    chats.put_route("x", "a", route("new", 30), at(3)).await.unwrap();
+    chats.put_route("y", "a", route("elsewhere", 5), at(3)).await.unwrap();
+    let chats = SqliteChats::open(&path).unwrap();
+    let both = vec![("a".into(), route("new", 30)), ("b".into(), route("other", 90))];
+    assert_eq!(chats.routes("x").await.unwrap(), both);
+    chats.put_route("x", "b", route("last", 99), at(31)).await.unwrap();
+    assert_eq!(chats.routes("x").await.unwrap(), [("b".into(), route("last", 99))]);
+    assert_eq!(chats.routes("y").await.unwrap().len(), 1);
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{InboundEvent, StoreFuture};
+use super::{InboundEvent, ReplyRoute, StoreFuture};
 use crate::model::{ApprovalId, SessionId, TurnId};
 
 pub trait ChatStore: Send + Sync + 'static {
@@ -19,6 +19,18 @@ pub trait ChatStore: Send + Sync + 'static {
     ) -> StoreFuture<'a, Vec<StoredEvent>>;
 
     fn cursor<'a>(&'a self, platform: &'a str) -> StoreFuture<'a, Option<Arc<str>>>;
+
+    /// Keeps the newest way to answer in a chat, and forgets those of the platform that have expired.
+    fn put_route<'a>(
+        &'a self,
+        platform: &'a str,
+        chat: &'a str,
+        route: ReplyRoute,
+        now: Timestamp,
+    ) -> StoreFuture<'a, ()>;
+
+    /// Returns the ways to answer in the chats of a platform.
+    fn routes<'a>(&'a self, platform: &'a str) -> StoreFuture<'a, Vec<(Arc<str>, ReplyRoute)>>;
 
     /// Returns the events whose work has not ended, oldest first.
     fn unfinished_events(&self) -> StoreFuture<'_, Vec<StoredEvent>>;

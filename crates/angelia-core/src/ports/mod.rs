@@ -27,9 +27,9 @@ pub use channel::{
     AddressError, BlockKind, Button, ButtonPress, Channel, ChannelAddress, ChannelCapabilities,
     ChannelFinding, ChannelRegistry, ChannelTarget, ChatCommandHint, ConnectionError,
     ConnectionErrorKind, EventInbox, InboundEvent, InboundFile, InboundKind, InboundMessage,
-    LengthLimit, LengthUnit, OutgoingFile, OutgoingMessage, RichBlock, RichText, SendError,
-    SendErrorKind, SendFuture, Sender, SentMessage, Span, SpanStyle, StreamMeans, home_variables,
-    split_thread,
+    LengthLimit, LengthUnit, OutgoingFile, OutgoingMessage, ReplyRoute, RichBlock, RichText,
+    SendError, SendErrorKind, SendFuture, Sender, SentMessage, Span, SpanStyle, StreamMeans,
+    home_variables, split_thread,
 };
 pub use chat_store::{
     ApprovalCard, ChatGuest, ChatState, ChatStore, HookAnswer, MAX_OPEN_CODES, PairingCode,

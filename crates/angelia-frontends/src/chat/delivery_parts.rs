@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use angelia_core::ports::{
-    ChannelCapabilities, ChannelDelivery, ChannelTarget, DeliveryFormat, LengthLimit, OutgoingFile,
+    Channel, ChannelDelivery, ChannelTarget, DeliveryFormat, LengthLimit, OutgoingFile,
     OutgoingMessage, RichBlock, RichText, SendError, SendErrorKind, SentMessage,
 };
 
-use super::formatting::{parse_markdown, split_text};
+use super::formatting::{parse_markdown, split_to_fit};
 
 /// Marks a text of which an earlier attempt may have arrived.
 const REPEAT_MARK: &str = "(may be a repeat) ";
@@ -30,8 +30,9 @@ enum PartContent {
 /// messages.
 pub(super) fn compose_parts(
     delivery: &ChannelDelivery,
-    capabilities: ChannelCapabilities,
+    adapter: &dyn Channel,
 ) -> Vec<DeliveryPart> {
+    let capabilities = adapter.capabilities();
     let text = &delivery.text;
     let messages = match &delivery.format {
         DeliveryFormat::File(path) => {
@@ -49,7 +50,9 @@ pub(super) fn compose_parts(
                 DeliveryFormat::Plain | DeliveryFormat::File(_) => RichText::plain(text),
             };
             let rich = match capabilities.max_length {
-                Some(limit) => split_text(&rich, leave_room_for_mark(limit)),
+                Some(limit) => split_to_fit(&rich, leave_room_for_mark(limit), &|part| {
+                    adapter.written_length(part)
+                }),
                 None => vec![rich],
             };
             rich.into_iter().map(rich_message).collect()

@@ -251,7 +251,7 @@ impl DeliveryQueue {
             }
             DeliveryState::Pending { .. } | DeliveryState::Attempting { .. } => {}
         }
-        let messages = compose_parts(&delivery, target.adapter.capabilities());
+        let messages = compose_parts(&delivery, target.adapter.as_ref());
         let first = delivery.sent_parts as usize;
         let mut begun = &delivery.state;
         let mut attempts = 0;

@@ -2,18 +2,29 @@
 //!
 //! - [`ChatHost`] in `host`: receives events, and runs turns for them.
 //! - [`DeliveryQueue`]: records a text in the ledger, then delivers it to a channel with retries.
+//! - [`dingtalk`]: the channel `dingtalk`, over a WebSocket.
 //! - [`formatting`]: Markdown as formatted text, cut into messages. Pure.
+//! - [`discord`]: the channel `discord`, over its gateway.
+//! - [`feishu`]: the channel `feishu`, over a WebSocket; also Lark.
+//! - [`slack`]: the channel `slack`, over Socket Mode.
 //! - [`telegram`]: the channel `telegram`, over long polling.
 //! - [`webhook`]: the channel that sends signed HTTP requests to a program of the owner.
-//! - `send_budget`: how much may be sent in which time; `platform_http`: requests with credentials.
+//! - `send_budget`: how much may be sent in which time; `platform_http`, `web_socket`: requests and connections
+//!   with credentials; `multipart`: forms with files.
 
 mod delivery_parts;
 mod delivery_queue;
+pub mod dingtalk;
+pub mod discord;
+pub mod feishu;
 pub mod formatting;
 mod host;
+mod multipart;
 mod platform_http;
 mod send_budget;
+pub mod slack;
 pub mod telegram;
+mod web_socket;
 pub mod webhook;
 
 pub use delivery_queue::{
@@ -21,6 +32,6 @@ pub use delivery_queue::{
 };
 pub use host::{
     BusyPolicy, ChannelSettings, ChannelStatus, ChatHost, ChatHostParts, ChatPlace,
-    ConnectionState, PAIRING_LIFETIME,
+    ConnectionState, EVERY_GROUP, PAIRING_LIFETIME,
 };
 pub use platform_http::AddressProblem;

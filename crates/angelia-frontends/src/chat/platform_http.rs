@@ -31,11 +31,35 @@ pub(super) fn parse_address(text: &str) -> Result<Url, AddressProblem> {
 
 /// Makes a client whose requests take at most `timeout`, with their response.
 pub(super) fn build_client(timeout: Duration) -> Result<Client, AddressProblem> {
-    // An error means that this process has installed a provider already, which is as good.
-    let _chosen = rustls::crypto::ring::default_provider().install_default();
+    use_crypto();
     let client =
         Client::builder().timeout(timeout).redirect(redirect::Policy::none()).no_proxy().build()?;
     Ok(client)
+}
+
+/// Chooses the cryptography of encrypted connections.
+pub(super) fn use_crypto() {
+    // An error means that this process has installed a provider already, which is as good.
+    let _chosen = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Reads a body of at most `limit` bytes; `server` names the platform in errors.
+pub(super) async fn read_body(
+    server: &str,
+    mut response: Response,
+    limit: u64,
+) -> Result<Vec<u8>, SendError> {
+    let mut bytes = Vec::new();
+    loop {
+        let chunk = response.chunk().await;
+        let chunk = chunk.map_err(|error| classify_transport_error(server, &error))?;
+        let Some(chunk) = chunk else { return Ok(bytes) };
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() as u64 > limit {
+            let message = format!("the file has more than {limit} bytes");
+            return Err(SendError::new(SendErrorKind::Refused, message));
+        }
+    }
 }
 
 /// Classifies a transport error of a server that `what` names.
@@ -57,7 +81,8 @@ pub(super) fn retry_after(response: &Response) -> Option<Duration> {
     Some(Duration::from_secs(seconds.trim().parse().ok()?))
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Returns whether an address is on this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let address: Option<std::net::IpAddr> = bare.parse().ok();

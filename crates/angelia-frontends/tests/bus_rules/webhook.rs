@@ -66,7 +66,7 @@ fn message() -> OutgoingMessage {
     OutgoingMessage {
         id: "d-1".into(),
         text: "build «7» failed".into(),
-        buttons: vec![Button { label: "Retry".into(), value: "retry".into() }],
+        buttons: vec![Button { label: "Retry".into(), value: "retry".into(), words: None }],
         ..OutgoingMessage::default()
     }
 }

@@ -123,6 +123,7 @@ fn send_message(
         edits: 0,
     };
     let shown = describe(&message);
+    state.sent_buttons.insert(id, message.buttons.clone());
     state.messages.insert(id, message);
     Ok(shown)
 }

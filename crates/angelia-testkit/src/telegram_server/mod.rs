@@ -1,7 +1,6 @@
 //! A server of Telegram's Bot API on loopback: the transport, and the refusals of the real one. It is proven
 //! with the official Python library before our adapter meets it.
 //!
-//! - `request`: requests as the libraries send them: JSON, forms, and forms with files.
 //! - `html`: reads the formatting of a text, as the real server does.
 //! - `methods`: the methods themselves.
 
@@ -9,21 +8,18 @@
 
 mod html;
 mod methods;
-mod request;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    io::Write as _,
-    net::{TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex},
-    thread,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
 pub use self::html::visible_text;
-use self::{methods::answer_method, request::BotRequest};
+use self::methods::answer_method;
+use crate::platform_server::{PlatformAnswer, PlatformFake, PlatformRequest, serve_platform};
 
 /// The token of the bot.
 pub const TOKEN: &str = "123456:TEST-token_of-the-fake";
@@ -52,6 +48,9 @@ struct ServerState {
     repeats: usize,
     calls: Vec<BotCall>,
     messages: BTreeMap<i64, BotMessage>,
+    /// The buttons that a message had when it was sent.
+    sent_buttons: HashMap<i64, Vec<(String, String)>>,
+    delivered: usize,
     faults: HashMap<String, VecDeque<BotFault>>,
     text_faults: Vec<(String, BotFault)>,
     files: HashMap<String, Vec<u8>>,
@@ -100,23 +99,13 @@ pub enum BotFault {
 
 impl TelegramServer {
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Shared::default());
         {
             let mut state = shared.state.lock().unwrap();
             state.next_update = 1000;
             state.next_message = 1;
         }
-        let server = Self { address, shared };
-        let accepting = server.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let shared = Arc::clone(&accepting.shared);
-                thread::spawn(move || serve(&shared, stream));
-            }
-        });
-        server
+        Self { address: serve_platform(Arc::clone(&shared)), shared }
     }
 
     /// `http://HOST:PORT`.
@@ -211,6 +200,17 @@ impl TelegramServer {
         state.messages.values().filter(|one| one.chat == chat).cloned().collect()
     }
 
+    /// Returns the buttons that a message had when it was sent.
+    pub fn sent_buttons(&self, message: i64) -> Vec<(String, String)> {
+        let state = self.shared.state.lock().unwrap();
+        state.sent_buttons.get(&message).cloned().unwrap_or_default()
+    }
+
+    /// Returns how often updates were delivered; a repetition has them all.
+    pub fn delivered(&self) -> usize {
+        self.shared.state.lock().unwrap().delivered
+    }
+
     /// The number below which every update was confirmed.
     pub fn confirmed(&self) -> i64 {
         self.shared.state.lock().unwrap().confirmed
@@ -222,33 +222,20 @@ fn unix_now() -> i64 {
     i64::try_from(since.as_secs()).unwrap()
 }
 
-fn serve(shared: &Shared, mut stream: TcpStream) {
-    while let Some(request) = BotRequest::read(&mut stream) {
-        let closes = request.closes;
-        let Some((status, kind, body)) = answer(shared, &request) else { return };
-        let head = format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        // A client that leaves is no error.
-        let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
-        if sent.is_err() || closes {
-            return;
-        }
+impl PlatformFake for Shared {
+    fn answer(&self, request: &PlatformRequest) -> Option<PlatformAnswer> {
+        answer(self, request)
     }
 }
 
-type HttpAnswer = (u16, &'static str, Vec<u8>);
-
 /// Returns the answer; `None`: the connection is cut.
-fn answer(shared: &Shared, request: &BotRequest) -> Option<HttpAnswer> {
-    let json =
-        |status: u16, body: &Value| (status, "application/json", body.to_string().into_bytes());
+fn answer(shared: &Shared, request: &PlatformRequest) -> Option<PlatformAnswer> {
+    let json = PlatformAnswer::json;
     let file = request.path.strip_prefix(&format!("/file/bot{TOKEN}/files/"));
     if let Some(id) = file {
         let state = shared.state.lock().unwrap();
         return Some(match state.files.get(id) {
-            Some(bytes) => (200, "application/octet-stream", bytes.clone()),
+            Some(bytes) => PlatformAnswer::bytes(200, "application/octet-stream", bytes.clone()),
             None => json(404, &refusal(404, "Not Found")),
         });
     }
@@ -273,7 +260,9 @@ fn answer(shared: &Shared, request: &BotRequest) -> Option<HttpAnswer> {
             body["parameters"] = json!({"retry_after": seconds});
             return Some(json(429, &body));
         }
-        Some(BotFault::Garbage) => return Some((502, "text/html", b"<html>bad gateway".to_vec())),
+        Some(BotFault::Garbage) => {
+            return Some(PlatformAnswer::bytes(502, "text/html", "<html>bad gateway"));
+        }
         Some(BotFault::Cut) => {
             let _done = answer_method(&mut state, method, &request.fields, request.file.as_ref());
             return None;
@@ -316,6 +305,7 @@ fn wait_for_updates(shared: &Shared, fields: &Value) -> Vec<Value> {
             .collect();
         if !waiting.is_empty() {
             state.repeats = state.repeats.saturating_sub(1);
+            state.delivered += 1;
             return waiting;
         }
         let Some(left) = deadline.checked_duration_since(Instant::now()) else { return Vec::new() };

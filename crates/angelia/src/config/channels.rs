@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use angelia_frontends::chat::{ChannelSettings, ChatPlace};
+use angelia_frontends::chat::{ChannelSettings, ChatPlace, EVERY_GROUP};
 
 use super::{
     environment::Environment,
@@ -136,10 +136,19 @@ pub(crate) fn channel_settings(
         let listed = listed.to_string_lossy();
         allow.extend(listed.split(',').map(str::trim).filter(|id| !id.is_empty()).map(Arc::from));
     }
+    let mut groups = ids(&fields.groups);
+    if groups.is_empty() {
+        // Hermes has no list of groups, but a policy for all. Who may talk there is in `allow` in any case.
+        let variable = format!("{}_GROUP_POLICY", name.to_ascii_uppercase().replace('-', "_"));
+        let policy = environment.non_empty(&variable);
+        if policy.is_some_and(|policy| policy == "allowlist" || policy == "open") {
+            groups.push(EVERY_GROUP.into());
+        }
+    }
     ChannelSettings {
         allow,
         roles: ids(&fields.roles),
-        groups: ids(&fields.groups),
+        groups,
         approvers: ids(&fields.approvers),
         place: ChatPlace {
             profile: profile(&fields.profile),

@@ -86,11 +86,25 @@ pub struct ButtonPress {
     pub is_direct: bool,
 }
 
+/// A way to answer in a chat that its platform has given us, for a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplyRoute {
+    /// Whatever the adapter needs to use it. It is kept like a secret.
+    pub value: Arc<str>,
+    pub expires_at: Timestamp,
+}
+
 /// Stores events for the host that works on them.
 pub trait EventInbox: Send + Sync {
     /// Stores events and the cursor behind them in one transaction. Events that are known already
     /// are left out. The adapter may acknowledge them when this has succeeded.
     fn accept(&self, events: Vec<InboundEvent>, cursor: Option<Arc<str>>) -> StoreFuture<'_, ()>;
+
+    /// Keeps the newest way to answer in a chat, over restarts too: a later process gets it by
+    /// [`Channel::recall_routes`](super::Channel::recall_routes).
+    fn keep_route<'a>(&'a self, _chat: &'a str, _route: ReplyRoute) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// The connection works: the platform has answered, with or without events.
     fn note_alive(&self);

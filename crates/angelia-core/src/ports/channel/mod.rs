@@ -16,7 +16,8 @@ use std::{fmt, sync::Arc, time::Duration};
 pub use self::{
     address::{AddressError, ChannelAddress, home_variables, split_thread},
     inbound::{
-        ButtonPress, EventInbox, InboundEvent, InboundFile, InboundKind, InboundMessage, Sender,
+        ButtonPress, EventInbox, InboundEvent, InboundFile, InboundKind, InboundMessage,
+        ReplyRoute, Sender,
     },
     outgoing::{Button, OutgoingFile, OutgoingMessage, SendError, SendErrorKind, SentMessage},
     registry::{ChannelRegistry, ChannelTarget},
@@ -32,6 +33,12 @@ pub trait Channel: Send + Sync + 'static {
     fn platform(&self) -> &str;
 
     fn capabilities(&self) -> ChannelCapabilities;
+
+    /// Returns the length of a text as it is sent, where its formatting counts against
+    /// [`ChannelCapabilities::max_length`]; `None`: only the visible text counts.
+    fn written_length(&self, _text: &RichText) -> Option<usize> {
+        None
+    }
 
     /// How an answer can be shown in this chat while it is written.
     fn stream_means(&self, _chat: &str) -> StreamMeans {
@@ -120,6 +127,10 @@ pub trait Channel: Send + Sync + 'static {
     fn answer_press<'a>(&'a self, _press: &'a ButtonPress, _text: &'a str) -> SendFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
+
+    /// Takes the ways to answer that earlier processes have kept by
+    /// [`EventInbox::keep_route`], with their chats. It comes before anything is sent or received.
+    fn recall_routes(&self, _routes: Vec<(Arc<str>, ReplyRoute)>) {}
 
     /// Receives events until the connection is lost. The adapter acknowledges an event only after
     /// `inbox` has stored it. `cursor` is the last one that was stored. Adapters that only send

@@ -14,6 +14,9 @@ pub struct OutgoingMessage {
     pub text: Arc<str>,
     /// The formatted text, where the platform can show it.
     pub rich: Option<RichText>,
+    /// How many of the last blocks of `rich` show only what happens now, such as the tool that runs. A
+    /// stream that cannot take text back leaves them out.
+    pub passing_blocks: usize,
     /// An earlier attempt may have arrived.
     pub may_repeat: bool,
     pub buttons: Vec<Button>,
@@ -21,11 +24,13 @@ pub struct OutgoingMessage {
     pub reply_to: Option<Arc<str>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Button {
     pub label: Arc<str>,
     /// Sent back when the button is pressed; at most 64 bytes.
     pub value: Arc<str>,
+    /// The command that does the same, for platforms whose buttons can only write a message.
+    pub words: Option<Arc<str>>,
 }
 
 /// A file to send.

@@ -45,6 +45,40 @@ pub fn split_text(text: &RichText, limit: LengthLimit) -> Vec<RichText> {
     messages
 }
 
+/// Like [`split_text`], for a platform that counts formatting too: `measure` returns the length of a message as
+/// it is sent, or `None` if only the visible text counts. A text whose formatting alone is too long loses it.
+pub fn split_to_fit(
+    text: &RichText,
+    limit: LengthLimit,
+    measure: &dyn Fn(&RichText) -> Option<usize>,
+) -> Vec<RichText> {
+    split_within(text, limit, limit.max, measure)
+}
+
+/// Splits a text into messages with at most `room` visible units each, and with less where that is too long.
+fn split_within(
+    text: &RichText,
+    limit: LengthLimit,
+    room: usize,
+    measure: &dyn Fn(&RichText) -> Option<usize>,
+) -> Vec<RichText> {
+    let mut messages = Vec::new();
+    for message in split_text(text, LengthLimit { max: room, ..limit }) {
+        match measure(&message).filter(|length| *length > limit.max) {
+            None => messages.push(message),
+            Some(_) if room <= MIN_LENGTH => {
+                messages.push(RichText::plain(&message.visible_text()));
+            }
+            Some(length) => {
+                let visible = limit.unit.measure(&message.visible_text()).min(room);
+                let less = (visible * limit.max / length).min(visible * 9 / 10);
+                messages.extend(split_within(&message, limit, less.max(MIN_LENGTH), measure));
+            }
+        }
+    }
+    messages
+}
+
 /// Cuts a block so that its first part has at most `room` units, and at least one character.
 fn cut_block(block: RichBlock, room: usize, unit: LengthUnit) -> (RichBlock, Option<RichBlock>) {
     let text: String = block.spans.iter().map(|span| span.text.as_str()).collect();
@@ -198,6 +232,28 @@ mod tests {
         for text in texts(&messages) {
             assert!(text.graphemes(true).all(|grapheme| grapheme == family), "{text}");
         }
+    }
+
+    #[test]
+    fn formatting_counts_where_the_platform_counts_it() {
+        let text = parse_markdown("**one** **two** **three** **four** **five**");
+        let limit = LengthLimit { max: 24, unit: LengthUnit::CodePoints };
+        let measure = |text: &RichText| {
+            let marks = text.blocks.iter().flat_map(|block| &block.spans);
+            let marks = marks.filter(|span| span.style.bold).count() * 4;
+            Some(text.visible_text().chars().count() + marks)
+        };
+        assert_eq!(split_to_fit(&text, limit, &|_| None), split_text(&text, limit));
+        let messages = split_to_fit(&text, limit, &measure);
+        assert!(messages.len() > 1 && messages.iter().all(|one| measure(one) <= Some(24)));
+        assert_eq!(texts(&messages).join(" "), "one two three four five");
+        // A text that is too long by its formatting alone loses it.
+        let plain = split_to_fit(&text, limit, &|text| {
+            let is_styled =
+                text.blocks.iter().flat_map(|block| &block.spans).any(|one| one.style.bold);
+            Some(if is_styled { 100 } else { 1 })
+        });
+        assert_eq!(solid(&texts(&plain).concat()), "onetwothreefourfive");
     }
 
     fn solid(text: &str) -> String {

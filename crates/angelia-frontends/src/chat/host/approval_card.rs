@@ -10,10 +10,12 @@ use angelia_core::{
 };
 use uuid::Uuid;
 
-/// The longest parts of an approval that are shown, in characters: together they fit into one message.
+/// The longest parts of an approval that are shown, in characters: together they fit into one message of
+/// [`FULL_ROOM`]. Where messages are shorter, so are the parts.
 const MAX_TITLE: usize = 900;
 const MAX_DETAIL: usize = 600;
 const MAX_DIFF: usize = 1800;
+pub(super) const FULL_ROOM: usize = 4000;
 
 /// Questions with more options are answered by text.
 const MAX_OPTIONS: usize = 8;
@@ -32,28 +34,34 @@ pub(super) enum PressChoice {
     Option(usize),
 }
 
-/// Describes an approval, and how to decide it by text.
-pub(super) fn card_text(approval: &Approval, short_id: &str, can_decide: bool) -> String {
+/// Describes an approval, and how to decide it by text. `room` is the length of a message.
+pub(super) fn card_text(
+    approval: &Approval,
+    short_id: &str,
+    can_decide: bool,
+    room: usize,
+) -> String {
+    let part = |max: usize| max * room.min(FULL_ROOM) / FULL_ROOM;
     let mut text = match &approval.kind {
         ApprovalKind::Tool => format!("The agent asks to use {}:\n", approval.tool_name),
         ApprovalKind::Question(_) => "The agent asks:\n".to_owned(),
     };
     match &approval.kind {
         ApprovalKind::Tool => {
-            push_fenced(&mut text, "", &approval.title, MAX_TITLE);
+            push_fenced(&mut text, "", &approval.title, part(MAX_TITLE));
             let detail = approval.detail.trim();
             if !detail.is_empty() && *detail != *approval.title && approval.diff.is_none() {
-                push_fenced(&mut text, "", detail, MAX_DETAIL);
+                push_fenced(&mut text, "", detail, part(MAX_DETAIL));
             }
         }
         ApprovalKind::Question(questions) => {
             for (index, question) in questions.iter().enumerate() {
-                push_question(&mut text, index, question, questions.len() > 1);
+                push_question(&mut text, index, question, questions.len() > 1, part(MAX_DETAIL));
             }
         }
     }
     if let Some(diff) = &approval.diff {
-        push_fenced(&mut text, "diff", diff, MAX_DIFF);
+        push_fenced(&mut text, "diff", diff, part(MAX_DIFF));
     }
     let how = match (&approval.kind, can_decide) {
         (_, false) => format!("\nDecide it on the machine: `angelia approvals approve {short_id}`"),
@@ -69,8 +77,14 @@ pub(super) fn card_text(approval: &Approval, short_id: &str, can_decide: bool) -
     text
 }
 
-fn push_question(text: &mut String, index: usize, question: &Question, has_number: bool) {
-    let words: String = question.text.chars().take(MAX_DETAIL).collect();
+fn push_question(
+    text: &mut String,
+    index: usize,
+    question: &Question,
+    has_number: bool,
+    max: usize,
+) {
+    let words: String = question.text.chars().take(max).collect();
     let number = if has_number { format!("{}. ", index + 1) } else { String::new() };
     let _infallible = writeln!(text, "\n**{number}{}**", words.replace(['*', '\n'], " "));
     for option in &question.options {
@@ -91,17 +105,20 @@ fn push_fenced(text: &mut String, language: &str, content: &str, max: usize) {
     }
 }
 
-pub(super) fn card_buttons(approval: &Approval) -> Vec<Button> {
+/// Returns the buttons of an approval, with the commands that do the same by its short id.
+pub(super) fn card_buttons(approval: &Approval, short_id: &str) -> Vec<Button> {
     let id = approval.id.as_uuid().simple();
-    let button = |label: &str, code: String| {
+    let button = |label: &str, code: String, words: Option<String>| {
         let label: String = label.chars().take(MAX_LABEL).collect();
-        Button { label: label.into(), value: format!("{code}:{id}").into() }
+        let words = words.map(|words| words.trim_end().into());
+        Button { label: label.into(), value: format!("{code}:{id}").into(), words }
     };
+    let allow = |choice: &str| Some(format!("/approve {short_id} {choice}"));
     let mut buttons = Vec::new();
     match &approval.kind {
         ApprovalKind::Tool => {
-            buttons.push(button("Allow once", "o".to_owned()));
-            buttons.push(button("Allow for session", "s".to_owned()));
+            buttons.push(button("Allow once", "o".to_owned(), allow("")));
+            buttons.push(button("Allow for session", "s".to_owned(), allow("session")));
         }
         ApprovalKind::Question(questions) => {
             if let [only] = &**questions
@@ -109,17 +126,17 @@ pub(super) fn card_buttons(approval: &Approval) -> Vec<Button> {
                 && only.options.len() <= MAX_OPTIONS
             {
                 let options = only.options.iter().enumerate();
-                buttons.extend(
-                    options.map(|(index, option)| button(&option.label, format!("q{index}"))),
-                );
+                buttons.extend(options.map(|(index, option)| {
+                    button(&option.label, format!("q{index}"), allow(&option.label))
+                }));
             }
         }
     }
-    buttons.push(button("Deny", "d".to_owned()));
+    buttons.push(button("Deny", "d".to_owned(), Some(format!("/deny {short_id}"))));
     // The first rule is the call itself, which "for session" grants.
     let rules = approval.rules.iter().enumerate().skip(1).take(MAX_RULES);
     buttons.extend(
-        rules.map(|(index, rule)| button(&format!("Session: {rule}"), format!("r{index}"))),
+        rules.map(|(index, rule)| button(&format!("Session: {rule}"), format!("r{index}"), None)),
     );
     buttons
 }
@@ -256,11 +273,14 @@ mod tests {
     #[test]
     fn every_button_is_short_enough_and_comes_back_as_what_it_says() {
         let tool = approval(ApprovalKind::Tool);
-        let labels: Vec<String> =
-            card_buttons(&tool).iter().map(|one| one.label.to_string()).collect();
+        let buttons = card_buttons(&tool, "0abc");
+        let labels: Vec<&str> = buttons.iter().map(|one| &*one.label).collect();
         assert_eq!(labels, ["Allow once", "Allow for session", "Deny", "Session: Bash(rm *)"]);
+        let words: Vec<Option<&str>> = buttons.iter().map(|one| one.words.as_deref()).collect();
+        let (once, session) = (Some("/approve 0abc"), Some("/approve 0abc session"));
+        assert_eq!(words, [once, session, Some("/deny 0abc"), None]);
         let mut decisions = Vec::new();
-        for button in card_buttons(&tool) {
+        for button in buttons {
             assert!(button.value.len() <= 64);
             let (id, choice) = parse_press(&button.value).unwrap();
             assert_eq!(id, tool.id);
@@ -278,7 +298,7 @@ mod tests {
             ]
         );
         let asks = approval(question());
-        let (_, choice) = parse_press(&card_buttons(&asks)[1].value).unwrap();
+        let (_, choice) = parse_press(&card_buttons(&asks, "0abc")[1].value).unwrap();
         let decision = decide_by_choice(&asks, choice, "Ada").unwrap();
         assert_eq!(&*decision.answers[0].answer, "blue");
         for garbage in ["", "x", "o:", "o:zz", "z:00000000000000000000000000000abc", "q:1", "é:1"]
@@ -304,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_card_shows_what_is_asked() {
-        insta::assert_snapshot!(card_text(&approval(ApprovalKind::Tool), "0000abc", true), @r"
+        insta::assert_snapshot!(card_text(&approval(ApprovalKind::Tool), "0000abc", true, FULL_ROOM), @r"
         The agent asks to use Bash:
 
         ````
@@ -317,7 +337,7 @@ mod tests {
 
         /approve 0000abc · /deny 0000abc
         ");
-        insta::assert_snapshot!(card_text(&approval(question()), "0000abc", true), @r"
+        insta::assert_snapshot!(card_text(&approval(question()), "0000abc", true, FULL_ROOM), @r"
         The agent asks:
 
         **Which?**
@@ -328,6 +348,7 @@ mod tests {
         ");
         let edit =
             Approval { diff: Some("+x\n".repeat(2000).into()), ..approval(ApprovalKind::Tool) };
-        assert!(card_text(&edit, "0000abc", false).len() < 4000);
+        assert!(card_text(&edit, "0000abc", false, FULL_ROOM).len() < FULL_ROOM);
+        assert!(card_text(&edit, "0000abc", false, 2000).len() < 2000);
     }
 }

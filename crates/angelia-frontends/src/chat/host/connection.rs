@@ -10,7 +10,8 @@ use std::{
 };
 
 use angelia_core::ports::{
-    Channel, Clock, ConnectionError, ConnectionErrorKind, EventInbox, InboundEvent, StoreFuture,
+    Channel, Clock, ConnectionError, ConnectionErrorKind, EventInbox, InboundEvent, ReplyRoute,
+    StoreFuture,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -209,6 +210,11 @@ impl EventInbox for StoringInbox {
             }
             Ok(())
         })
+    }
+
+    fn keep_route<'a>(&'a self, chat: &'a str, route: ReplyRoute) -> StoreFuture<'a, ()> {
+        let parts = &self.context.parts;
+        parts.chats.put_route(&self.platform, chat, route, parts.clock.now())
     }
 
     fn note_alive(&self) {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::chat::{
     delivery_parts::rich_message,
-    formatting::{parse_markdown, split_text},
+    formatting::{parse_markdown, split_to_fit},
 };
 
 /// How often typing is shown while there is nothing else to show.
@@ -151,6 +151,8 @@ impl LiveAnswer {
         let message = OutgoingMessage {
             id: format!("preview-{}", self.turn).into(),
             reply_to: self.reply_to.clone(),
+            // The line about the tool that runs.
+            passing_blocks: usize::from(!self.open_tools.is_empty()),
             ..rich_message(text.clone())
         };
         if let Some(sent) = &self.preview {
@@ -209,7 +211,8 @@ impl LiveAnswer {
         let mut text = match limit {
             Some(LengthLimit { max, unit }) => {
                 let room = LengthLimit { max: max.saturating_sub(TOOL_LINE * 2), unit };
-                split_text(&answer, room).pop().unwrap_or_default()
+                let measure = |part: &RichText| self.adapter.written_length(part);
+                split_to_fit(&answer, room, &measure).pop().unwrap_or_default()
             }
             None => answer,
         };

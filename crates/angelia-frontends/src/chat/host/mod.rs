@@ -36,4 +36,4 @@ mod turn_view;
 pub use access::PAIRING_LIFETIME;
 pub use chat_host::{ChatHost, ChatHostParts};
 pub use connection::{ChannelStatus, ConnectionState};
-pub use settings::{BusyPolicy, ChannelSettings, ChatPlace};
+pub use settings::{BusyPolicy, ChannelSettings, ChatPlace, EVERY_GROUP};

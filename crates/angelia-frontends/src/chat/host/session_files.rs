@@ -58,10 +58,12 @@ impl ChatFiles {
             match self.receive_one(adapter, file).await {
                 Ok((path, bytes)) => {
                     lines.push(format!("[file: {}]", path.display()));
-                    let media_type = file.media_type.as_deref().unwrap_or_default();
-                    if IMAGE_TYPES.contains(&media_type) && bytes.len() <= MAX_IMAGE_BYTES {
-                        let data = bytes.into();
-                        pictures.push(Content::Image { media_type: media_type.into(), data });
+                    let media_type = find_image_type(&bytes).or(file.media_type.as_deref());
+                    if let Some(media_type) = media_type.filter(|kind| IMAGE_TYPES.contains(kind))
+                        && bytes.len() <= MAX_IMAGE_BYTES
+                    {
+                        let media_type = media_type.into();
+                        pictures.push(Content::Image { media_type, data: bytes.into() });
                     }
                 }
                 Err(error) => lines.push(format!("[the file {} is missing: {error}]", file.name)),
@@ -93,6 +95,17 @@ impl ChatFiles {
         let mut files = list_files(&taken).await?;
         files.truncate(MAX_OUTPUT_FILES);
         Ok(files.into_iter().map(|(path, name)| OutputFile { path, name }).collect())
+    }
+}
+
+/// Returns the type of a picture by its first bytes: not every platform knows it.
+fn find_image_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
     }
 }
 

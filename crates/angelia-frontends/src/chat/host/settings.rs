@@ -4,13 +4,16 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use angelia_core::ports::{Sender, split_thread};
 
+/// Stands in the list of groups for all of them.
+pub const EVERY_GROUP: &str = "*";
+
 #[derive(Clone, Debug, Default)]
 pub struct ChannelSettings {
     /// The ids of the people who may talk.
     pub allow: Vec<Arc<str>>,
     /// The ids of the roles whose people may talk too.
     pub roles: Vec<Arc<str>>,
-    /// The ids of the group chats in which they may.
+    /// The ids of the group chats in which they may, or [`EVERY_GROUP`].
     pub groups: Vec<Arc<str>>,
     /// The ids of the people who may decide approvals.
     pub approvers: Vec<Arc<str>>,
@@ -62,7 +65,7 @@ impl ChannelSettings {
 
     pub(super) fn is_group(&self, chat: &str) -> bool {
         let (parent, _thread) = split_thread(chat);
-        self.groups.iter().any(|id| **id == *parent || **id == *chat)
+        self.groups.iter().any(|id| [parent, chat, EVERY_GROUP].contains(&&**id))
     }
 }
 
@@ -106,5 +109,8 @@ mod tests {
         assert_eq!(settings.place_of("-5"), place(Some("chat"), Some(BusyPolicy::Queue)));
         assert_eq!(settings.place_of("7"), place(Some("all"), Some(BusyPolicy::Queue)));
         assert!(settings.is_group("-5#9") && !settings.is_group("7"));
+        let all =
+            ChannelSettings { groups: vec![EVERY_GROUP.into()], ..ChannelSettings::default() };
+        assert!(all.is_group("7"));
     }
 }

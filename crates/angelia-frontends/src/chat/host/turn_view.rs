@@ -14,7 +14,7 @@ use angelia_core::{
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{
-    approval_card::{card_buttons, card_text, decided_words},
+    approval_card::{FULL_ROOM, card_buttons, card_text, decided_words},
     chat_host::{ChatContext, markdown_message},
     live_answer::LiveAnswer,
     session_files::ChatFiles,
@@ -198,11 +198,12 @@ impl TurnView {
         }
         let settings = self.context.settings(&self.followed.platform);
         let can_decide = settings.is_some_and(|settings| !settings.approvers.is_empty());
+        let short = self.short_id(approval).await;
         let message = OutgoingMessage {
             id: format!("approval-{}", approval.id).into(),
-            buttons: if can_decide { card_buttons(approval) } else { Vec::new() },
+            buttons: if can_decide { card_buttons(approval, &short) } else { Vec::new() },
             reply_to: self.followed.reply_to.clone(),
-            ..markdown_message(&self.describe(approval, can_decide).await)
+            ..markdown_message(&card_text(approval, &short, can_decide, self.card_room()))
         };
         let sent = retry(|| self.adapter.send(&self.followed.chat, &message)).await;
         let message_id = match sent {
@@ -220,13 +221,21 @@ impl TurnView {
         }
     }
 
-    /// Replaces the buttons of a card with who has decided.
+    /// Replaces the buttons of a card with who has decided; where nothing can be replaced, says it.
     async fn update_card(&self, approval: &Approval, resolution: &Resolution) {
         let Ok(Some(card)) = self.context.parts.chats.card(approval.id).await else { return };
-        let text = self.describe(approval, false).await;
+        let short = self.short_id(approval).await;
+        let decided = format!("**{}**", decided_words(resolution).replace('*', ""));
+        if !self.adapter.capabilities().edit {
+            let text = format!("{decided} ({} {short})", approval.tool_name);
+            let id = format!("decided-{}", approval.id);
+            self.context.say(&self.followed.address, id, &text).await;
+            return;
+        }
+        let text = card_text(approval, &short, false, self.card_room());
         // Without the last line, which says how to decide.
         let text = text.rsplit_once('\n').map_or(text.as_str(), |(text, _)| text);
-        let text = format!("{text}\n**{}**", decided_words(resolution).replace('*', ""));
+        let text = format!("{text}\n{decided}");
         let message = OutgoingMessage {
             id: format!("approval-{}", approval.id).into(),
             ..markdown_message(&text)
@@ -238,10 +247,15 @@ impl TurnView {
         }
     }
 
-    async fn describe(&self, approval: &Approval, can_decide: bool) -> String {
+    /// Returns how long the text of a card may be.
+    fn card_room(&self) -> usize {
+        self.adapter.capabilities().max_length.map_or(FULL_ROOM, |limit| limit.max)
+    }
+
+    async fn short_id(&self, approval: &Approval) -> String {
         let id = approval.id.as_uuid();
         let short = self.context.parts.engine.short_id(RecordKind::Approval, id).await;
-        card_text(approval, &short.unwrap_or_else(|_| approval.id.to_string()), can_decide)
+        short.unwrap_or_else(|_| approval.id.to_string())
     }
 }
 

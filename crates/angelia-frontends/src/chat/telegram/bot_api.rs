@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::platform_http::{
-    AddressProblem, build_client, classify_transport_error, parse_address,
+    AddressProblem, build_client, classify_transport_error, parse_address, read_body,
 };
 
 /// Where the Bot API is.
@@ -101,20 +101,12 @@ impl BotApi {
         let url = self.url(&format!("file/bot{}/{path}", self.token));
         let failed = |error: &reqwest::Error| classify_transport_error(SERVER, error);
         let response = self.client.get(url).send().await;
-        let mut response = response.map_err(|error| failed(&error))?;
+        let response = response.map_err(|error| failed(&error))?;
         if !response.status().is_success() {
             let message = format!("{SERVER} answered {} to the file", response.status());
             return Err(SendError::new(SendErrorKind::NotSent, message));
         }
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() as u64 > limit {
-                let message = format!("the file has more than {limit} bytes");
-                return Err(SendError::new(SendErrorKind::Refused, message));
-            }
-        }
-        Ok(bytes)
+        read_body(SERVER, response, limit).await
     }
 
     fn request(&self, method: &str, content_type: &str) -> RequestBuilder {

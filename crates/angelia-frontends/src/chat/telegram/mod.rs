@@ -10,7 +10,6 @@ mod adapter;
 mod bot_api;
 mod decode;
 mod html;
-mod multipart;
 mod update;
 mod writing;
 

@@ -13,9 +13,8 @@ use super::{
     adapter::{Telegram, is_group},
     bot_api::ApiError,
     html::to_html,
-    multipart::encode_form,
 };
-use crate::chat::send_budget::SendRate;
+use crate::chat::{multipart::encode_form, send_budget::SendRate};
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 30, period: SECOND };

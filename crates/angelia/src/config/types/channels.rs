@@ -14,9 +14,30 @@ use crate::config::{
 settings! {
     /// A chat platform.
     ChannelFields {
-        /// Where the bot's token is: `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`. `null`: the
-        /// variable that other programs use for it, such as `TELEGRAM_BOT_TOKEN`.
+        /// Telegram, Discord, Mattermost and Matrix: where the bot's token is, as `{env: NAME}`, `{file: PATH}` or
+        /// `{command: [PROGRAM, …]}`, like the other secrets below. `null`: the variable that other programs use
+        /// for it, such as `TELEGRAM_BOT_TOKEN`.
         token: Option<SecretSetting> = None,
+        /// Slack: the token of the bot, `xoxb-…`.
+        bot_token: Option<SecretSetting> = None,
+        /// Slack: the token of the app, `xapp-…`.
+        app_token: Option<SecretSetting> = None,
+        /// Feishu and Lark: the id of the app, `cli_…`.
+        app_id: Option<SecretSetting> = None,
+        /// Feishu and Lark: the secret of the app.
+        app_secret: Option<SecretSetting> = None,
+        /// DingTalk: the client id of the app, which is its robot's code too.
+        client_id: Option<SecretSetting> = None,
+        /// DingTalk: the client secret of the app.
+        client_secret: Option<SecretSetting> = None,
+        /// DingTalk: the template of cards with buttons and of answers that are shown while they are written.
+        card_template_id: Option<SecretSetting> = None,
+        /// WeCom: the id of the bot.
+        bot_id: Option<SecretSetting> = None,
+        /// WeCom: the secret of the bot's long connection.
+        secret: Option<SecretSetting> = None,
+        /// Matrix: the user id of the bot, `@bot:example.org`.
+        user_id: Option<SecretSetting> = None,
         /// Another server of the same protocol, without a path. Credentials go to this host only.
         base_url: Option<BaseUrl> = None,
         /// The ids of the people who may talk; `[]`: nobody but those that `angelia access approve` let in.
@@ -65,7 +86,19 @@ impl ChannelFields {
     /// The values that the owner must provide, by key. Which of them a platform has is in its row of
     /// [`PLATFORMS`](crate::platforms::PLATFORMS).
     pub(crate) fn secrets(&self) -> impl Iterator<Item = (&'static str, &SecretSetting)> {
-        let all = [("token", &self.token)];
+        let all = [
+            ("token", &self.token),
+            ("bot_token", &self.bot_token),
+            ("app_token", &self.app_token),
+            ("app_id", &self.app_id),
+            ("app_secret", &self.app_secret),
+            ("client_id", &self.client_id),
+            ("client_secret", &self.client_secret),
+            ("card_template_id", &self.card_template_id),
+            ("bot_id", &self.bot_id),
+            ("secret", &self.secret),
+            ("user_id", &self.user_id),
+        ];
         all.into_iter().filter_map(|(key, source)| Some((key, source.as_ref()?)))
     }
 

@@ -1,42 +1,57 @@
-//! Requests as the libraries send them.
+//! Requests as the libraries of platforms send them: JSON, forms, and forms with files.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead as _, BufReader, Read as _},
     net::TcpStream,
 };
 
 use serde_json::{Map, Value};
 
-#[derive(Debug)]
-pub(super) struct BotRequest {
-    pub(super) path: String,
-    pub(super) fields: Value,
-    pub(super) file: Option<(String, Vec<u8>)>,
-    pub(super) closes: bool,
+/// A request.
+#[derive(Clone, Debug, Default)]
+pub struct PlatformRequest {
+    pub method: String,
+    /// Without the query.
+    pub path: String,
+    pub query: BTreeMap<String, String>,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The fields of a JSON body or of a form; a form without a body has those of the query.
+    pub fields: Value,
+    /// The name and the content of a file in a form.
+    pub file: Option<(String, Vec<u8>)>,
+    pub body: Vec<u8>,
 }
 
-impl BotRequest {
+impl PlatformRequest {
+    /// Returns a header, or nothing.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    pub(super) fn closes(&self) -> bool {
+        self.header("connection").eq_ignore_ascii_case("close")
+    }
+
     /// Reads a request; `None` if the client has left.
     pub(super) fn read(stream: &mut TcpStream) -> Option<Self> {
         // One request at a time: no client sends the next one before the answer.
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
-        let target = line.split(' ').nth(1)?.to_owned();
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let path = decode_percent(path);
-        let (mut length, mut kind, mut closes) = (0, String::new(), false);
+        let mut words = line.split(' ');
+        let method = words.next()?.to_owned();
+        let (path, query) = split_target(words.next()?);
+        let mut headers = BTreeMap::new();
         loop {
             let mut line = String::new();
             reader.read_line(&mut line).ok()?;
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            match name.to_ascii_lowercase().as_str() {
-                "content-length" => length = value.trim().parse().ok()?,
-                "content-type" => value.trim().clone_into(&mut kind),
-                "connection" => closes = value.trim().eq_ignore_ascii_case("close"),
-                _ => {}
-            }
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
+        let length = headers.get("content-length").map_or(Some(0), |text| text.parse().ok())?;
+        let kind = headers.get("content-type").cloned().unwrap_or_default();
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
         let mut file = None;
@@ -47,15 +62,34 @@ impl BotRequest {
             file = found;
             fields
         } else {
-            let text = String::from_utf8_lossy(&body);
-            let pairs =
-                text.split('&').chain(query.split('&')).filter_map(|pair| pair.split_once('='));
-            let decode = |text: &str| decode_percent(&text.replace('+', " "));
-            let fields = pairs.map(|(name, value)| (decode(name), read_value(&decode(value))));
-            Value::Object(fields.collect())
+            let mut fields = read_pairs(&String::from_utf8_lossy(&body));
+            fields.extend(query.clone());
+            fields.into_iter().map(|(name, value)| (name, read_value(&value))).collect()
         };
-        Some(Self { path, fields, file, closes })
+        Some(Self { method, path, query, headers, fields, file, body })
     }
+
+    /// Reads the head of a request that asks for a WebSocket.
+    pub(super) fn from_upgrade(head: &str) -> Self {
+        let mut lines = head.lines();
+        let mut words = lines.next().unwrap_or_default().split(' ');
+        let method = words.next().unwrap_or_default().to_owned();
+        let (path, query) = split_target(words.next().unwrap_or_default());
+        let headers = lines.filter_map(|line| line.split_once(':'));
+        let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().into()));
+        Self { method, path, query, headers: headers.collect(), ..Self::default() }
+    }
+}
+
+fn split_target(target: &str) -> (String, BTreeMap<String, String>) {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    (decode_percent(path), read_pairs(query))
+}
+
+fn read_pairs(text: &str) -> BTreeMap<String, String> {
+    let decode = |text: &str| decode_percent(&text.replace('+', " "));
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (decode(name), decode(value))).collect()
 }
 
 /// Forms have structures as JSON in a string.

@@ -1,0 +1,62 @@
+//! Whatever Markdown an agent writes, DingTalk can show every message of it, and shows every character.
+
+use angelia_core::ports::{Channel as _, LengthLimit, LengthUnit, OutgoingMessage, RichText};
+use angelia_frontends::chat::{
+    dingtalk::to_markdown,
+    formatting::{parse_markdown, split_text},
+};
+use angelia_testkit::dingtalk_server::{DingTalkServer, visible_text};
+use proptest::prelude::*;
+
+use super::{CHAT, TO_PERSON, adapter};
+
+fn solid(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_message_is_valid_and_nothing_is_lost(
+        parts in prop::collection::vec(prop_oneof![
+            "\\PC{0,60}", "[a-z <>&\"'*_`#~\\[\\]()|.0-9-]{0,60}\n", Just("\n\n".to_owned()),
+            Just("```py\n".to_owned()), Just("```\n".to_owned()),
+            Just("| a | <b> |\n|---|---|\n| c | d |\n".to_owned()),
+            Just("- **x _y_** [l](http://u?a=1&b=2)\n".to_owned()), Just("> ".to_owned()),
+            Just("~~`a<b`~~ ".to_owned()),
+        ], 0..16),
+        max in 16_usize..300,
+    ) {
+        let text = parse_markdown(&parts.concat());
+        let mut shown = String::new();
+        for message in split_text(&text, LengthLimit { max, unit: LengthUnit::CodePoints }) {
+            let visible = visible_text(&to_markdown(&message));
+            prop_assert!(visible.is_ok(), "{:?} {:?}", visible, message);
+            shown.push_str(&visible.unwrap_or_default());
+        }
+        prop_assert_eq!(solid(&shown), solid(&text.visible_text()));
+    }
+}
+
+#[tokio::test]
+async fn a_long_answer_arrives_in_several_messages() {
+    let server = DingTalkServer::start();
+    let robot = adapter(&server, None);
+    let code = "let x = 1; // 👨‍👩‍👧‍👦 <é>\n".repeat(400);
+    let text = parse_markdown(&format!("# Title\n\n```rust\n{code}```\n\nThe end."));
+    let messages = split_text(&text, robot.capabilities().max_length.unwrap());
+    assert!(messages.len() > 1);
+    for (index, rich) in messages.iter().enumerate() {
+        let message = OutgoingMessage {
+            id: index.to_string().into(),
+            text: rich.visible_text().into(),
+            rich: Some(RichText::clone(rich)),
+            ..OutgoingMessage::default()
+        };
+        robot.send(CHAT, &message).await.unwrap();
+    }
+    let calls = server.calls(TO_PERSON);
+    assert_eq!(calls.len(), messages.len());
+    assert!(calls[1].fields["msgParam"].as_str().unwrap().contains("```rust"));
+    assert_eq!(calls[0].fields["msgKey"], "sampleMarkdown");
+    assert!(calls[0].fields["msgParam"].as_str().unwrap().contains(r#""title":"Title""#));
+}
