@@ -34,13 +34,13 @@ async fn a_card_grows_at_most_ten_times_a_second() {
     let server = FeishuServer::start();
     let bot = adapter(&server);
     let begun = bot.begin_stream(&chat(), &message("p", "0")).await.unwrap();
-    let begin = Instant::now();
+    let start = Instant::now();
     let mut shown = 0;
     for number in 0..60 {
         let text = message("p", &number.to_string());
         shown += usize::from(bot.update_stream(&chat(), &begun, &text).await.is_ok());
     }
-    let times: Vec<_> = server.calls("card_text").iter().map(|call| call.at - begin).collect();
+    let times: Vec<_> = server.calls("card_text").iter().map(|call| call.at - start).collect();
     assert_eq!(times.len(), shown, "what comes too early is left out");
     let early = times.iter().filter(|at| **at < Duration::from_millis(1100)).count();
     assert!(early <= 10, "{times:?}");

@@ -200,17 +200,16 @@ fn push_escaped(markdown: &mut String, text: &str, begins_line: bool) {
 }
 
 fn push_inline(markdown: &mut String, text: &str) {
-    let has_tildes = text.matches('~').count() > 1;
     let mut before = markdown.chars().next_back();
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         let next = chars.peek().copied();
         let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         match c {
-            '\\' | '`' | '*' | '[' | ']' => markdown.extend(['\\', c]),
+            // One tilde is enough: another one can come in the next span.
+            '\\' | '`' | '*' | '[' | ']' | '~' => markdown.extend(['\\', c]),
             // Within a word it counts as a letter.
             '_' if !(is_word(before) && is_word(next)) => markdown.push_str("\\_"),
-            '~' if has_tildes => markdown.push_str("\\~"),
             '<' => markdown.push_str("&lt;"),
             '&' if is_word(next) || next == Some('#') => markdown.push_str("&amp;"),
             c => markdown.push(c),

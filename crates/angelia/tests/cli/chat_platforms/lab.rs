@@ -1,5 +1,7 @@
 //! A machine whose daemon is connected to a platform, and the checks that need no real agent.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::{ChatPlatform, Person, ShownMessage};
@@ -19,7 +21,7 @@ pub(crate) fn connected_machine(
     for (key, value) in platform.secrets() {
         let variable = format!("CHAT_{}", key.to_ascii_uppercase());
         machine.set(&variable, value);
-        secrets.push_str(&format!("    {key}: {{env: {variable}}}\n"));
+        let _infallible = writeln!(secrets, "    {key}: {{env: {variable}}}");
     }
     let allow: Vec<String> =
         allow.iter().map(|one| format!("{:?}", platform.person(*one))).collect();
