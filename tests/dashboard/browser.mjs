@@ -114,8 +114,19 @@ export class Tab {
     await this.page.evaluate((to) => void (location.hash = to), hash);
   }
 
+  /** Waits until buttons of approvals can be pressed and colours stand still: axe would measure a colour on its way. */
+  async settle() {
+    const waiting = this.page.locator('button[data-verdict][aria-disabled="true"]');
+    for (let tries = 0; tries < 40 && (await waiting.count()) > 0; tries++) await this.page.waitForTimeout(50);
+    await this.page.evaluate(() => {
+      const ends = document.getAnimations().filter((one) => one.effect?.getTiming().iterations !== Infinity);
+      return Promise.all(ends.map((one) => one.finished.catch(() => null))).then(() => null);
+    });
+  }
+
   /** Fails for what has gone wrong, and for what axe finds in the page as it is now. */
   async verify(name) {
+    await this.settle();
     const results = await this.page.evaluate(`(async () => {
       ${axe}
       const found = await axe.run(document, { resultTypes: ["violations"] });
