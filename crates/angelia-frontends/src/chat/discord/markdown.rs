@@ -249,7 +249,7 @@ mod tests {
         insta::assert_snapshot!(to_markdown(&parse_markdown(text)), @r"
         **A\_b & B**
 
-        *x* **y** **`z`** [l](<http://h?a=%281%29>) file **a**​*b*
+        *x* **y** **`z`** [l](<http://h?a=%281%29>) file **a**\u{200b}*b*
 
         > one
 
