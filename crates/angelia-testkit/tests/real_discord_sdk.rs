@@ -1,6 +1,7 @@
 //! The fake server of Discord, driven by discord.py: the fake is right before our adapter meets it.
 
 #![expect(clippy::disallowed_methods, reason = "the library runs in a program of its own")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     process::{Child, Command, Stdio},
