@@ -7,7 +7,7 @@ use super::{
     access::ResolvedRequest,
     command_rules::{CommandDenial, covers_command, denial},
     pattern::{ANY_COMMAND, PatternBase, matches_path, matches_tool},
-    protected::{Protection, Touch, Toucher, find_protection, is_own_file},
+    protected::{Protection, Touch, Toucher, find_protection, is_for_chat, is_own_file},
 };
 use crate::{
     model::{
@@ -91,7 +91,7 @@ impl Authority<'_> {
         }
         match self.permissions.level {
             PermissionLevel::Unattended => AccessCheck::Allow,
-            PermissionLevel::Edit if is_edit_inside(request) => AccessCheck::Allow,
+            PermissionLevel::Edit if self.is_edit_inside(request) => AccessCheck::Allow,
             PermissionLevel::Edit | PermissionLevel::Ask => AccessCheck::Ask { protected: None },
         }
     }
@@ -225,14 +225,19 @@ impl Authority<'_> {
             && !request.reads.is_empty()
             && request.reads.iter().all(|path| is_own_file(path, &by))
     }
-}
 
-/// Whether the request only edits files inside the session's directory, and the agent itself has no
-/// objection.
-fn is_edit_inside(request: &ResolvedRequest<'_>) -> bool {
-    request.request.class == ToolClass::Edit
-        && request.request.access.vendor_objection.is_none()
-        && request.command.is_none()
-        && !request.writes.is_empty()
-        && request.writes.iter().all(|path| path.starts_with(&request.cwd))
+    /// Whether the request only edits files in the session's directory, and the agent itself has no
+    /// objection; or only files for its chat.
+    fn is_edit_inside(&self, request: &ResolvedRequest<'_>) -> bool {
+        let by = self.toucher(request);
+        let writes = &request.writes;
+        let is_inside = || writes.iter().all(|path| path.starts_with(&request.cwd));
+        // Agents object to that folder because it is outside their directory.
+        let is_for_chat = || writes.iter().all(|path| is_for_chat(path, &by));
+        let has_objection = request.request.access.vendor_objection.is_some();
+        request.request.class == ToolClass::Edit
+            && request.command.is_none()
+            && !writes.is_empty()
+            && (!has_objection && is_inside() || is_for_chat())
+    }
 }

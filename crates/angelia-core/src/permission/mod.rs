@@ -22,8 +22,11 @@ mod protected;
 mod shell;
 
 #[cfg(test)]
+mod own_file_tests;
+#[cfg(test)]
 mod tests;
 
 pub use access::{AccessPlan, ResolvedRequest};
 pub use authority::{AccessCheck, Authority, ProtectedTouch};
 pub use private_files::PrivateFiles;
+pub use protected::CHAT_FILES;

@@ -152,6 +152,9 @@ pub(crate) struct Toucher<'a> {
     pub(crate) places: &'a KnownPlaces,
 }
 
+/// The folder with files for a session's chat, below its own folder `sessions/ID`.
+pub const CHAT_FILES: &str = "output/chat";
+
 /// The part of a path that is protected. A pattern that names it lifts the protection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
@@ -178,8 +181,11 @@ impl Protection {
 pub(crate) fn find_protection(real: &Path, touch: Touch, by: &Toucher<'_>) -> Option<Protection> {
     let home = &by.places.angelia_home;
     if real.starts_with(home) {
-        let own = touch == Touch::Read && may_read_in_home(real, by);
-        return (!own).then(|| Protection::Below(home.display().to_string()));
+        let is_own = match touch {
+            Touch::Read => may_read_in_home(real, by),
+            Touch::Write => is_for_chat(real, by),
+        };
+        return (!is_own).then(|| Protection::Below(home.display().to_string()));
     }
     if touch == Touch::Write {
         let is_stream = matches!(
@@ -237,6 +243,12 @@ fn may_read_in_home(real: &Path, by: &Toucher<'_>) -> bool {
     ];
     readable.iter().any(|folder| real.starts_with(folder))
         || (real.starts_with(by.cwd) && by.cwd.starts_with(home.join("work")))
+}
+
+/// Whether the path is in the session's folder of files for its chat, where its agent may write.
+pub(crate) fn is_for_chat(real: &Path, by: &Toucher<'_>) -> bool {
+    let own = by.places.angelia_home.join("sessions").join(by.session.to_string());
+    real.starts_with(own.join(CHAT_FILES))
 }
 
 /// Whether the path is one of the session's own files, which its agent may read at every level.

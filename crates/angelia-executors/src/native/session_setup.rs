@@ -7,7 +7,7 @@ use std::{
 
 use angelia_core::{
     model::{EventKind, Failure, FailureKind, SessionSpec},
-    permission::PrivateFiles,
+    permission::{CHAT_FILES, PrivateFiles},
     ports::{KnownPlaces, OpenRequest, RecordedTurn},
 };
 
@@ -115,6 +115,7 @@ impl NativeExecutor {
             temporary: &[real_or_stated(&std::env::temp_dir())],
             own_temporary: &own.join("tmp"),
             own_files: &[output.clone(), own.join("inbox")],
+            chat_files: &own.join(CHAT_FILES),
         };
         let sandbox = plan_sandbox(&settings, &places, landlock_support())
             .map_err(|error| invalid(error.to_string()))?;

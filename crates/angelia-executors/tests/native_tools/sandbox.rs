@@ -77,6 +77,9 @@ async fn secrets_and_our_own_files_cannot_be_read_or_written() {
     let own =
         done(&bash, json!({"command": format!("cat {root}/angelia/sessions/1/output/bash-9.txt")}));
     assert!(own.await.starts_with("kept\n"));
+    let for_chat = format!("{root}/angelia/sessions/1/output/chat/report.txt");
+    done(&bash, json!({"command": format!("echo x >{for_chat}")})).await;
+    assert_eq!(fs::read_to_string(for_chat).unwrap(), "x\n");
 }
 
 #[tokio::test]

@@ -56,6 +56,7 @@ impl CommandPlace {
                 temporary: &[std::env::temp_dir().canonicalize().unwrap()],
                 own_temporary: &root.join("angelia/sessions/1/tmp"),
                 own_files: &[root.join("angelia/sessions/1/output")],
+                chat_files: &root.join("angelia/sessions/1/output/chat"),
             };
             plan_sandbox(settings, &places, support).unwrap()
         })
@@ -65,7 +66,7 @@ impl CommandPlace {
         let place = IsolatedExecutor::new(&parrot::REGISTRATION);
         let root = place.isolated.root().canonicalize().unwrap();
         let cwd = root.join("work");
-        for folder in ["angelia/sessions/1/output", "home/.ssh"] {
+        for folder in ["angelia/sessions/1/output/chat", "home/.ssh"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         fs::write(root.join("home/.ssh/id_ed25519"), "s3cret").unwrap();

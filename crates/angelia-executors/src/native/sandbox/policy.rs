@@ -49,6 +49,8 @@ pub struct SandboxPlaces<'a> {
     pub own_temporary: &'a Path,
     /// The files in `$ANGELIA_HOME` that a session may read: its inbox and output, the skills, its memory.
     pub own_files: &'a [PathBuf],
+    /// The files for the session's chat, which it may write.
+    pub chat_files: &'a Path,
 }
 
 /// The limits of a session's commands.
@@ -124,6 +126,7 @@ fn confined(settings: &SandboxSettings, places: &SandboxPlaces<'_>, tcp: bool) -
         confinement.allow_read(path);
     }
     confinement.allow_write(places.cwd);
+    confinement.allow_write(places.chat_files);
     for path in &settings.write {
         confinement.allow_write(path);
     }
@@ -177,6 +180,7 @@ mod tests {
             temporary: &["/tmp".into()],
             own_temporary: Path::new("/home/owner/.angelia/sessions/1/tmp"),
             own_files: &["/home/owner/.angelia/sessions/1/output".into()],
+            chat_files: Path::new("/home/owner/.angelia/sessions/1/output/chat"),
         };
         plan_sandbox(settings, &places, support)
     }
@@ -236,6 +240,7 @@ mod tests {
             temporary: &["/scratch".into()],
             own_temporary: Path::new("/scratch/angelia/sessions/1/tmp"),
             own_files: &[],
+            chat_files: Path::new("/scratch/angelia/sessions/1/output/chat"),
         };
         let sandbox = plan_sandbox(&SandboxSettings::default(), &places, ALL).unwrap();
         assert_eq!(sandbox.temporary.unwrap(), Path::new("/scratch/angelia/sessions/1/tmp"));

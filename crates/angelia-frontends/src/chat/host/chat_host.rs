@@ -15,7 +15,7 @@ use angelia_core::{
     task::TaskGroup,
 };
 use parking_lot::Mutex;
-use tokio::time::interval;
+use tokio::{sync::Notify, time::interval};
 
 use super::{
     access::{PAIRING_LIFETIME, SenderRates},
@@ -59,13 +59,15 @@ pub(super) struct ChatContext {
     pub(super) health: HashMap<Arc<str>, Arc<ConnectionHealth>>,
     pub(super) lanes: Lanes,
     pub(super) rates: SenderRates,
-    /// The turns of chats that have not ended.
+    /// The turns of chats whose answers are not in the ledger yet.
     pub(super) open_turns: Mutex<HashMap<TurnId, OpenTurn>>,
+    /// Wakes those who wait for a turn to leave `open_turns`.
+    pub(super) turn_closed: Notify,
     /// Turns that another one has taken the place of; nothing is said about their end.
     pub(super) superseded: Mutex<Vec<TurnId>>,
 }
 
-/// A turn of a chat that has not ended.
+/// A turn of a chat whose answer is not in the ledger yet.
 #[derive(Clone, Debug)]
 pub(super) struct OpenTurn {
     pub(super) address: Arc<str>,
@@ -86,6 +88,7 @@ impl ChatHost {
             lanes: Lanes::default(),
             rates: SenderRates::default(),
             open_turns: Mutex::default(),
+            turn_closed: Notify::new(),
             superseded: Mutex::default(),
             parts,
         });
@@ -142,6 +145,11 @@ impl ChatContext {
         let mut here: Vec<TurnId> = here.map(|(id, _)| *id).collect();
         here.sort_unstable();
         here
+    }
+
+    pub(super) fn close_turn(&self, turn: TurnId) {
+        self.open_turns.lock().remove(&turn);
+        self.turn_closed.notify_waiters();
     }
 
     /// Says something short in a chat. The ledger has it when this returns; `id` is the same at every

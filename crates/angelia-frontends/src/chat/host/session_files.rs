@@ -9,6 +9,7 @@ use std::{
 
 use angelia_core::{
     model::{Content, SessionId, TurnId},
+    permission::CHAT_FILES,
     ports::{Channel, InboundFile},
 };
 
@@ -40,9 +41,9 @@ impl ChatFiles {
         Self { folder: sessions_dir.join(session.to_string()) }
     }
 
-    /// Makes the output folder, and returns it.
+    /// Makes the folder with files for the chat, and returns it.
     pub(super) async fn output_folder(&self) -> io::Result<PathBuf> {
-        let output = self.folder.join("output");
+        let output = self.folder.join(CHAT_FILES);
         tokio::fs::create_dir_all(&output).await?;
         Ok(output)
     }
@@ -86,7 +87,7 @@ impl ChatFiles {
     /// Takes the files that the agent has written. Taking them again for the same turn finds the same
     /// ones.
     pub(super) async fn take_output(&self, turn: TurnId) -> io::Result<Vec<OutputFile>> {
-        let output = self.folder.join("output");
+        let output = self.folder.join(CHAT_FILES);
         let taken = self.folder.join("sent").join(turn.to_string());
         for (path, name) in list_files(&output).await? {
             tokio::fs::create_dir_all(&taken).await?;

@@ -1,11 +1,11 @@
 //! Shows a turn in its chat: a preview while it runs, a card for each approval, and its answer once, through
 //! the ledger of deliveries. The event that began the turn ends when the ledger has the answer.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use angelia_core::{
     engine::{PARKED_NOTICE, TurnWatch},
-    model::{Approval, ApprovalId, EventKind, Outcome, Resolution, TurnEvent, TurnId},
+    model::{Approval, ApprovalId, EventKind, Outcome, Resolution, TurnEvent, TurnId, TurnState},
     ports::{
         ApprovalCard, Channel, DeliveryFormat, OutgoingMessage, RecordKind, SendError,
         SendErrorKind, SentMessage,
@@ -51,7 +51,7 @@ pub(super) async fn follow_turn(
         TurnView { context: Arc::clone(&context), adapter, followed, approvals: HashMap::new() };
     let turn = view.followed.turn;
     view.run(watch).await;
-    context.open_turns.lock().remove(&turn);
+    context.close_turn(turn);
 }
 
 struct TurnView {
@@ -139,6 +139,7 @@ impl TurnView {
             "(no answer)".clone_into(&mut text);
         }
         if !is_superseded {
+            self.wait_for_earlier_answers().await;
             let answer = DeliveryRequest {
                 reply_to: self.followed.reply_to.clone(),
                 replaces: preview.and_then(|sent| sent.message_id),
@@ -152,6 +153,30 @@ impl TurnView {
             tracing::warn!(%error, "the end of a chat event waits for the store");
             sleep(STORE_RETRY_DELAY).await;
         }
+    }
+
+    /// Waits for the turns of this chat that have ended before this one: a slow request of their preview
+    /// must not put their answers behind this one.
+    async fn wait_for_earlier_answers(&self) {
+        loop {
+            let mut closed = pin!(self.context.turn_closed.notified());
+            closed.as_mut().enable();
+            if !self.has_unanswered_turn_before().await {
+                return;
+            }
+            closed.await;
+        }
+    }
+
+    async fn has_unanswered_turn_before(&self) -> bool {
+        let open = self.context.turns_of(&self.followed.address);
+        for turn in open.into_iter().take_while(|turn| *turn < self.followed.turn) {
+            let state = self.context.parts.engine.turn(turn).await.map(|turn| turn.state);
+            if matches!(state, Ok(TurnState::Finished { .. })) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Puts a delivery into the ledger.
