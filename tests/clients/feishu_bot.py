@@ -180,7 +180,7 @@ async def run_channel():
     await channel.stop_background()
 
 
-if sys.argv[1] == "client":
+if os.environ["FEISHU_PART"] == "client":
     run_client()
 else:
     asyncio.run(run_channel())

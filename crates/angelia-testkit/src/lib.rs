@@ -4,6 +4,7 @@
 
 pub mod acp_agents;
 pub mod any_event;
+pub mod any_markdown;
 pub mod benchmark;
 pub mod bus_peer;
 pub mod canary;
@@ -26,6 +27,7 @@ pub mod plain_server;
 pub mod platform_server;
 pub mod process_table;
 pub mod programs;
+pub mod python_client;
 pub mod real;
 pub mod recording_relay;
 pub mod request_parts;

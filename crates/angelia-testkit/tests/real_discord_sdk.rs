@@ -1,50 +1,16 @@
 //! The fake server of Discord, driven by discord.py: the fake is right before our adapter meets it.
 
-#![expect(clippy::disallowed_methods, reason = "the library runs in a program of its own")]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use std::{
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use angelia_testkit::{
     discord_server::{BOT_ID, CHANNEL, DiscordServer, GatewayFault, RestFault, TOKEN},
-    programs::workspace_root,
+    python_client::PythonClient,
 };
 use serde_json::json;
 
-fn until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn start(server: &DiscordServer, more: &[(&str, &str)]) -> Child {
-    let python = workspace_root().join("target/python/discord/bin/python");
-    assert!(python.exists(), "run `cargo xtask setup` first");
-    Command::new(python)
-        .arg(workspace_root().join("tests/clients/discord_bot.py"))
-        .env_clear()
-        .env("DISCORD_URL", server.base_url())
-        .env("DISCORD_TOKEN", TOKEN)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .envs(more.iter().copied())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn finish(child: Child) -> String {
-    let ended = child.wait_with_output().unwrap();
-    let (out, err) =
-        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert!(ended.status.success() && out.contains("all right"), "{out}{err}");
-    out.into_owned()
+fn start(server: &DiscordServer, more: &[(&str, &str)]) -> PythonClient {
+    let variables = [("DISCORD_URL", server.base_url()), ("DISCORD_TOKEN", TOKEN)];
+    PythonClient::start("discord", "discord_bot.py", variables.iter().chain(more).copied())
 }
 
 #[test]
@@ -52,27 +18,27 @@ fn real_discord_py_works_on_the_fake() {
     let server = DiscordServer::start();
     server.set_heartbeat_interval(Duration::from_millis(400));
     server.block(8);
-    let child = start(&server, &[]);
+    let client = start(&server, &[]);
     let direct = DiscordServer::direct_channel(7);
     let count = || server.messages(&direct).len();
-    until("it has begun", || !server.calls("PUT commands").is_empty());
+    client.until("it has begun", || !server.calls("PUT commands").is_empty());
     server.fail_next("POST messages", RestFault::TooMany(0.3, false));
     let hello = server.say(7, "hello");
-    until("it answers", || count() == 1);
+    client.until("it answers", || count() == 1);
     let sends = server.calls("POST messages");
     assert_eq!(sends[0].status, 429);
     assert_eq!(sends[0].fields["nonce"], sends[1].fields["nonce"], "the same message again");
     server.send_file(7, "notes.txt", b"some notes");
-    until("it sends the file back", || count() == 2);
+    client.until("it sends the file back", || count() == 2);
     let messages = server.messages(&direct);
     assert_eq!(messages[1].file, Some(("back.txt".to_owned(), b"some notes".to_vec())));
     let asked = messages[0].clone();
     assert_eq!((&*asked.text, asked.reply_to), ("got hello", Some(hello.to_string())));
     server.press(7, &messages[0], "Yes");
-    until("it decides", || server.messages(&direct)[0].text == "decided");
+    client.until("it decides", || server.messages(&direct)[0].text == "decided");
     assert!(server.messages(&direct)[0].buttons.is_empty());
     server.use_command(7, "status", "now");
-    until("it answers the command", || server.calls("POST callback").len() == 2);
+    client.until("it answers the command", || server.calls("POST callback").len() == 2);
     server.edit(7, hello, "hello again");
     server.delete(7, hello);
     let thread = server.add_thread(CHANNEL);
@@ -80,9 +46,9 @@ fn real_discord_py_works_on_the_fake() {
         "id": BOT_ID, "username": "fake_bot", "discriminator": "0", "avatar": null, "bot": true,
     }]});
     server.say_in(&thread, 7, &mention);
-    until("it answers in the thread", || server.messages(&thread).len() == 1);
+    client.until("it answers in the thread", || server.messages(&thread).len() == 1);
     server.say(7, "refusals");
-    until("it has tried everything", || {
+    client.until("it has tried everything", || {
         server.messages(&direct).iter().any(|one| one.text == "all refused")
     });
     assert_eq!(server.messages(&DiscordServer::direct_channel(7)).len(), 4, "one of them once");
@@ -92,15 +58,15 @@ fn real_discord_py_works_on_the_fake() {
     // It misses nothing over a break, and begins anew where it must.
     server.fail_gateway(GatewayFault::Cut);
     server.say(7, "over the break");
-    until("it resumes", || server.frames(6).len() == 1);
-    until("heartbeats come", || server.frames(1).len() > 3);
+    client.until("it resumes", || server.frames(6).len() == 1);
+    client.until("heartbeats come", || server.frames(1).len() > 3);
     server.fail_gateway(GatewayFault::Reconnect);
     server.say(7, "over the reconnect");
-    until("it resumes again", || server.frames(6).len() == 2);
+    client.until("it resumes again", || server.frames(6).len() == 2);
     server.fail_gateway(GatewayFault::Invalidate(false));
-    until("it identifies anew", || server.frames(2).len() == 2);
+    client.until("it identifies anew", || server.frames(2).len() == 2);
     server.say(7, "end");
-    let out = finish(child);
+    let out = client.finish();
     let wanted = [
         "ready",
         "hello",
@@ -129,5 +95,5 @@ fn real_discord_py_works_on_the_fake() {
 fn real_discord_py_sees_that_it_may_not_read_messages() {
     let server = DiscordServer::start();
     server.forbid_reading();
-    finish(start(&server, &[("DISCORD_REFUSED", "1")]));
+    start(&server, &[("DISCORD_REFUSED", "1")]).finish();
 }

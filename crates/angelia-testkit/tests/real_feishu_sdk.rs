@@ -1,81 +1,21 @@
 //! The fake server of Feishu, driven by lark-oapi: the fake is right before our adapter meets it.
 
-#![expect(clippy::disallowed_methods, reason = "the library runs in a program of its own")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and says why"
-)]
-
-use std::{
-    process::{Child, Command},
-    thread,
-    time::{Duration, Instant},
-};
-
 use angelia_testkit::{
     feishu_server::{APP_ID, APP_SECRET, ApiFault, FeishuServer, MessageKind},
-    programs::workspace_root,
+    python_client::PythonClient,
 };
 use serde_json::json;
-use tempfile::NamedTempFile;
 
 const PERSON: &str = "ou_7";
 
-#[track_caller]
-fn until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// The program with the library; it is ended with the test, and its words are shown if the test fails.
-struct Running {
-    child: Child,
-    log: NamedTempFile,
-}
-
-impl Running {
-    fn start(server: &FeishuServer, part: &str) -> Self {
-        let python = workspace_root().join("target/python/feishu/bin/python");
-        assert!(python.exists(), "run `cargo xtask setup` first");
-        let log = NamedTempFile::new().unwrap();
-        let output = log.reopen().unwrap();
-        let child = Command::new(python)
-            .arg(workspace_root().join("tests/clients/feishu_bot.py"))
-            .arg(part)
-            .env_clear()
-            .env("FEISHU_URL", server.base_url())
-            .env("FEISHU_APP_ID", APP_ID)
-            .env("FEISHU_APP_SECRET", APP_SECRET)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .stdout(output.try_clone().unwrap())
-            .stderr(output)
-            .spawn()
-            .unwrap();
-        Self { child, log }
-    }
-
-    fn words(&self) -> String {
-        std::fs::read_to_string(self.log.path()).unwrap_or_default()
-    }
-
-    fn finish(mut self) {
-        let status = self.child.wait().unwrap();
-        assert!(status.success() && self.words().contains("all right"), "{status}");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
-        if thread::panicking() {
-            eprintln!("{}", self.words());
-        }
-    }
+fn start(server: &FeishuServer, part: &str) -> PythonClient {
+    let variables = [
+        ("FEISHU_URL", server.base_url()),
+        ("FEISHU_APP_ID", APP_ID),
+        ("FEISHU_APP_SECRET", APP_SECRET),
+        ("FEISHU_PART", part),
+    ];
+    PythonClient::start("feishu", "feishu_bot.py", variables)
 }
 
 #[test]
@@ -87,13 +27,13 @@ fn real_lark_clients_work_on_the_fake() {
         "ReconnectCount": -1, "ReconnectInterval": 1, "ReconnectNonce": 0, "PingInterval": 1,
     }));
     server.add_file("file_1", "notes.txt", b"some notes");
-    let child = Running::start(&server, "client");
-    until("it connects", || server.connections() == 1);
+    let client = start(&server, "client");
+    client.until("it connects", || server.connections() == 1);
     server.say(PERSON, "hello");
-    until("it answers", || server.messages(&chat).len() == 1);
+    client.until("it answers", || server.messages(&chat).len() == 1);
     let content = json!({"file_key": "file_1", "file_name": "notes.txt"});
     server.write(PERSON, MessageKind::Direct, "file", &content, &json!({}));
-    until("it sends the file back", || server.messages(&chat).len() == 2);
+    client.until("it sends the file back", || server.messages(&chat).len() == 2);
     let back = server.messages(&chat)[1].file.clone().unwrap();
     assert_eq!(back, ("back.txt".to_owned(), b"some notes".to_vec()));
     // It reconnects, and joins an event that comes in parts.
@@ -105,14 +45,14 @@ fn real_lark_clients_work_on_the_fake() {
     let sender = json!({"sender_id": {"open_id": PERSON}, "sender_type": "user"});
     let event = json!({"sender": sender, "message": message});
     server.push_parts("im.message.receive_v1", &event, 2);
-    until("it reads the parts", || server.messages(&chat).len() == 3);
+    client.until("it reads the parts", || server.messages(&chat).len() == 3);
     let asked = server.messages(&chat)[0].clone();
     assert_eq!((asked.text.as_str(), asked.buttons[0].0.as_str()), ("got 5", "Yes"));
     server.fail_text("limited", ApiFault::TooMany(3));
-    until("it pings in the server's interval", || server.pings().len() >= 2);
+    client.until("it pings in the server's interval", || server.pings().len() >= 2);
     server.press(PERSON, &asked, "Yes");
-    until("it decides", || server.messages(&chat)[0].text == "decided");
-    child.finish();
+    client.until("it decides", || server.messages(&chat)[0].text == "decided");
+    client.finish();
     assert!(server.is_acknowledged());
     assert!(server.acks().iter().all(|ack| !ack.frame.header("biz_rt").is_empty()));
     let answer = server.acks().iter().find_map(|ack| ack.answer.clone()).unwrap();
@@ -126,14 +66,14 @@ fn real_lark_clients_work_on_the_fake() {
 fn real_lark_channel_streams_on_the_fake() {
     let server = FeishuServer::start();
     let chat = FeishuServer::direct_chat(PERSON);
-    let child = Running::start(&server, "channel");
-    until("it connects", || server.connections() == 1);
+    let client = start(&server, "channel");
+    client.until("it connects", || server.connections() == 1);
     server.say(PERSON, "count");
-    until("it has streamed", || {
+    client.until("it has streamed", || {
         let messages = server.messages(&chat);
         messages.first().is_some_and(|one| one.text == "one two three" && !one.is_streaming)
     });
-    child.finish();
+    client.finish();
     let sequences: Vec<i64> = server
         .calls("card_text")
         .iter()

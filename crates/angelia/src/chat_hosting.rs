@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use angelia_backends::{chats::SqliteChats, deliveries::SqliteDeliveries};
 use angelia_core::{
-    ports::{Bus, Channel, ChannelRegistry, ChatStore as _, Clock},
+    ports::{Bus, Channel, ChannelRegistry, ChatStore, Clock},
     task::TaskGroup,
 };
 use angelia_frontends::{
@@ -41,22 +41,42 @@ impl ChatDoors {
     ) -> Result<Self, CommandError> {
         let channels = OpenChannels::open(app, &*local.commands).await;
         local.redactor.add(&channels.secrets);
-        recall_routes(app, &channels).await?;
+        let Some(store) = open_chat_store(app, &channels)? else {
+            let delivery_queue = open_delivery_queue(app, &channels, tasks).await?;
+            return Ok(Self { delivery_queue, chats: None, hooks: None });
+        };
+        recall_routes(&*store, &channels).await?;
         let delivery_queue = open_delivery_queue(app, &channels, tasks).await?;
-        let chats = start_chats(app, local, channels, delivery_queue.clone(), tasks).await?;
-        let hooks = open_hooks_in(app, local, bus, delivery_queue.clone(), tasks).await?;
-        Ok(Self { delivery_queue, chats, hooks })
+        let open = OpenChats { store, delivery_queue, tasks: tasks.clone() };
+        let chats = start_chats(app, local, channels, &open).await?;
+        let hooks = open_hooks_in(app, local, bus, &open).await?;
+        Ok(Self { delivery_queue: open.delivery_queue, chats, hooks })
     }
 }
 
-/// Gives each adapter the ways to answer that it had before the restart.
-async fn recall_routes(app: &App, channels: &OpenChannels) -> Result<(), CommandError> {
-    if channels.adapters.is_empty() {
-        return Ok(());
+/// The parts that chats and webhooks share.
+struct OpenChats {
+    store: Arc<dyn ChatStore>,
+    delivery_queue: DeliveryQueue,
+    tasks: TaskGroup,
+}
+
+/// Opens the store of chats and webhooks; a home without either gets none.
+fn open_chat_store(
+    app: &App,
+    channels: &OpenChannels,
+) -> Result<Option<Arc<dyn ChatStore>>, CommandError> {
+    let has_channels = !channels.adapters.is_empty() || !channels.unusable.is_empty();
+    if !has_channels && app.config.hooks_in().is_empty() {
+        return Ok(None);
     }
-    let chats = SqliteChats::open(&app.home.chats_db())?;
+    Ok(Some(Arc::new(SqliteChats::open(&app.home.chats_db())?)))
+}
+
+/// Gives each adapter the ways to answer that it had before the restart.
+async fn recall_routes(store: &dyn ChatStore, channels: &OpenChannels) -> Result<(), CommandError> {
     for adapter in &channels.adapters {
-        let routes = chats.routes(adapter.platform()).await.map_err(CommandError::internal)?;
+        let routes = store.routes(adapter.platform()).await.map_err(CommandError::internal)?;
         adapter.recall_routes(routes);
     }
     Ok(())
@@ -81,8 +101,7 @@ async fn start_chats(
     app: &App,
     local: &LocalEngine,
     channels: OpenChannels,
-    delivery_queue: DeliveryQueue,
-    tasks: &TaskGroup,
+    open: &OpenChats,
 ) -> Result<Option<ChatHost>, CommandError> {
     if channels.adapters.is_empty() && channels.unusable.is_empty() {
         return Ok(None);
@@ -93,11 +112,11 @@ async fn start_chats(
         adapters: channels.adapters,
         settings: channels.settings,
         unusable: channels.unusable,
-        chats: Arc::new(SqliteChats::open(&app.home.chats_db())?),
-        delivery_queue,
+        chats: Arc::clone(&open.store),
+        delivery_queue: open.delivery_queue.clone(),
         clock: Arc::new(SystemClock),
         sessions_dir: app.home.sessions_dir(),
-        tasks: tasks.clone(),
+        tasks: open.tasks.clone(),
     };
     let host = ChatHost::start(parts).await.map_err(CommandError::internal)?;
     Ok(Some(host))
@@ -109,8 +128,7 @@ async fn open_hooks_in(
     app: &App,
     local: &LocalEngine,
     bus: Option<Arc<dyn Bus>>,
-    delivery_queue: DeliveryQueue,
-    tasks: &TaskGroup,
+    open: &OpenChats,
 ) -> Result<Option<HooksIn>, CommandError> {
     if app.config.hooks_in().is_empty() {
         return Ok(None);
@@ -144,9 +162,9 @@ async fn open_hooks_in(
         hooks,
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
-        chats: Arc::new(SqliteChats::open(&app.home.chats_db())?),
-        results: ResultDelivery { delivery_queue, bus, from },
-        tasks: tasks.clone(),
+        chats: Arc::clone(&open.store),
+        results: ResultDelivery { delivery_queue: open.delivery_queue.clone(), bus, from },
+        tasks: open.tasks.clone(),
     });
     hooks.recover().await?;
     Ok(Some(hooks))

@@ -10,8 +10,9 @@
 //! - [`telegram`]: the channel `telegram`, over long polling.
 //! - [`webhook`]: the channel that sends signed HTTP requests to a program of the owner.
 //! - `send_budget`: how much may be sent in which time; `platform_http`, `web_socket`: requests and connections
-//!   with credentials; `multipart`: forms with files.
+//!   with credentials; `access_token`: the token of an app; `multipart`: forms with files.
 
+mod access_token;
 mod delivery_parts;
 mod delivery_queue;
 pub mod dingtalk;

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use angelia_core::ports::{SendError, SendErrorKind};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -13,6 +14,20 @@ use tokio::time::{Instant, sleep_until};
 pub(super) struct SendRate {
     pub(super) count: usize,
     pub(super) period: Duration,
+}
+
+/// Whether a message waits until the rates allow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    Wait,
+    /// A preview is left out if it comes too early: the next one is newer.
+    Preview,
+}
+
+/// Returns the error of a preview that comes too early.
+pub(super) fn too_early(retry_after: Duration) -> SendError {
+    let error = SendError::new(SendErrorKind::NotSent, "the preview is too early");
+    SendError { retry_after: Some(retry_after), ..error }
 }
 
 /// The rates of a platform, and what was sent lately.

@@ -1,9 +1,12 @@
 //! The stream: acknowledgements, and the next socket before the last one is left.
 
-use angelia_testkit::dingtalk_server::{DingTalkServer, StreamLog};
+use angelia_testkit::{
+    dingtalk_server::{DingTalkServer, StreamLog},
+    direct_session::wait_until,
+};
 use serde_json::json;
 
-use super::{Connected, GROUP, PERSON, adapter, until};
+use super::{Connected, GROUP, PERSON, adapter};
 
 #[tokio::test]
 async fn the_next_socket_is_open_before_the_old_one_is_left() {
@@ -16,12 +19,12 @@ async fn the_next_socket_is_open_before_the_old_one_is_left() {
     server.say(PERSON, "two");
     connected.wait_for_events(2).await;
     let is_closed = |one: &StreamLog| matches!(one, StreamLog::Closed(_));
-    until("the old one is left", || server.log().iter().any(is_closed)).await;
+    wait_until("the old one is left", || server.log().iter().any(is_closed)).await;
     let log = server.log();
     let closed = log.iter().position(is_closed).unwrap();
     let dialled = log[..closed].iter().filter(|one| **one == StreamLog::Dialled).count();
     assert_eq!(dialled, 2, "{log:?}");
-    until("all of it is acknowledged", || server.is_all_acknowledged()).await;
+    wait_until("all of it is acknowledged", || server.is_all_acknowledged()).await;
 }
 
 #[tokio::test]
@@ -37,7 +40,7 @@ async fn every_frame_is_answered_as_the_protocol_says() {
         let answers = server.acknowledgements();
         answers.into_iter().find(|answer| answer["headers"]["messageId"] == id)
     };
-    until("the ping is answered", || find("p1").is_some()).await;
+    wait_until("the ping is answered", || find("p1").is_some()).await;
     let ping = find("p1").unwrap();
     assert_eq!((&ping["code"], &ping["data"]), (&json!(200), &json!(r#"{"opaque":"x"}"#)));
     assert!(server.is_all_acknowledged());

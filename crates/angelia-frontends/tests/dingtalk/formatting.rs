@@ -1,39 +1,32 @@
 //! Whatever Markdown an agent writes, DingTalk can show every message of it, and shows every character.
 
-use angelia_core::ports::{Channel as _, LengthLimit, LengthUnit, OutgoingMessage, RichText};
+use angelia_core::ports::{Channel as _, LengthLimit, LengthUnit};
 use angelia_frontends::chat::{
     dingtalk::to_markdown,
     formatting::{parse_markdown, split_text},
 };
-use angelia_testkit::dingtalk_server::{DingTalkServer, visible_text};
+use angelia_testkit::{
+    any_markdown::{any_markdown, part_message, without_spaces},
+    dingtalk_server::{DingTalkServer, visible_text},
+};
 use proptest::prelude::*;
 
 use super::{CHAT, TO_PERSON, adapter};
 
-fn solid(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
-}
-
 proptest! {
     #[test]
     fn every_message_is_valid_and_nothing_is_lost(
-        parts in prop::collection::vec(prop_oneof![
-            "\\PC{0,60}", "[a-z <>&\"'*_`#~\\[\\]()|.0-9-]{0,60}\n", Just("\n\n".to_owned()),
-            Just("```py\n".to_owned()), Just("```\n".to_owned()),
-            Just("| a | <b> |\n|---|---|\n| c | d |\n".to_owned()),
-            Just("- **x _y_** [l](http://u?a=1&b=2)\n".to_owned()), Just("> ".to_owned()),
-            Just("~~`a<b`~~ ".to_owned()),
-        ], 0..16),
+        markdown in any_markdown(),
         max in 16_usize..300,
     ) {
-        let text = parse_markdown(&parts.concat());
+        let text = parse_markdown(&markdown);
         let mut shown = String::new();
         for message in split_text(&text, LengthLimit { max, unit: LengthUnit::CodePoints }) {
             let visible = visible_text(&to_markdown(&message));
             prop_assert!(visible.is_ok(), "{:?} {:?}", visible, message);
             shown.push_str(&visible.unwrap_or_default());
         }
-        prop_assert_eq!(solid(&shown), solid(&text.visible_text()));
+        prop_assert_eq!(without_spaces(&shown), without_spaces(&text.visible_text()));
     }
 }
 
@@ -46,13 +39,7 @@ async fn a_long_answer_arrives_in_several_messages() {
     let messages = split_text(&text, robot.capabilities().max_length.unwrap());
     assert!(messages.len() > 1);
     for (index, rich) in messages.iter().enumerate() {
-        let message = OutgoingMessage {
-            id: index.to_string().into(),
-            text: rich.visible_text().into(),
-            rich: Some(RichText::clone(rich)),
-            ..OutgoingMessage::default()
-        };
-        robot.send(CHAT, &message).await.unwrap();
+        robot.send(CHAT, &part_message(index, rich)).await.unwrap();
     }
     let calls = server.calls(TO_PERSON);
     assert_eq!(calls.len(), messages.len());

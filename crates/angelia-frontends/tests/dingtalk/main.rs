@@ -1,12 +1,12 @@
 //! The DingTalk adapter against the fake server of DingTalk.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod connection;
 mod formatting;
 mod replies;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use angelia_core::{
     ports::{
@@ -20,9 +20,9 @@ use angelia_testkit::{
     clock::SystemClock,
     conformance::channel::{FakePlatform, PlatformAbilities, check_receiving, check_sending},
     dingtalk_server::{CLIENT_ID, CLIENT_SECRET, DingTalkServer, RobotFault, TEMPLATE},
+    direct_session::wait_until,
 };
 use parking_lot::Mutex;
-use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const PERSON: &str = "ada";
@@ -31,8 +31,6 @@ pub(crate) const GROUP: &str = "cidGroup==";
 pub(crate) const TO_PERSON: &str = "/v1.0/robot/oToMessages/batchSend";
 pub(crate) const TO_GROUP: &str = "/v1.0/robot/groupMessages/send";
 pub(crate) const BY_SESSION: &str = "/robot/sendBySession";
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn secrets(template: Option<&str>) -> DingTalkSecrets<'_> {
     DingTalkSecrets {
@@ -54,15 +52,6 @@ pub(crate) fn message(id: &str, text: &str) -> OutgoingMessage {
         rich: Some(RichText::plain(text)),
         ..OutgoingMessage::default()
     }
-}
-
-pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
 /// Keeps what an adapter stores.
@@ -99,12 +88,12 @@ impl Connected {
         TaskGroup::new().spawn(async move {
             let _ended = token.run_until_cancelled(robot.receive(None, &*own)).await;
         });
-        until("it connects", || server.connections() > 0).await;
+        wait_until("it connects", || server.connections() > 0).await;
         Self { inbox, stop }
     }
 
     pub(crate) async fn wait_for_events(&self, count: usize) {
-        until("events arrive", || self.inbox.events.lock().len() >= count).await;
+        wait_until("events arrive", || self.inbox.events.lock().len() >= count).await;
     }
 }
 

@@ -10,7 +10,10 @@ use angelia_core::{
     },
     task::TaskGroup,
 };
-use angelia_testkit::discord_server::{BOT_ID, CHANNEL, DiscordServer, GatewayFault};
+use angelia_testkit::{
+    direct_session::wait_until,
+    discord_server::{BOT_ID, CHANNEL, DiscordServer, GatewayFault},
+};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::timeout};
 
@@ -88,15 +91,6 @@ impl Receiving {
     }
 }
 
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
-}
-
 async fn connected(server: &DiscordServer) -> Receiving {
     let mut receiving = Receiving::start(adapter(server), None);
     server.say(PERSON, "first");
@@ -137,7 +131,7 @@ async fn discord_may_ask_for_another_connection_at_any_time() {
     }
     // A session that is gone begins anew, after a pause of one to five seconds.
     server.fail_gateway(GatewayFault::Invalidate(false));
-    until("a new session begins", || server.frames(2).len() == 2).await;
+    wait_until("a new session begins", || server.frames(2).len() == 2).await;
     server.say(PERSON, "in the new session");
     assert_eq!(receiving.next_text().await, "in the new session");
     assert!(receiving.ended.try_recv().is_err());
@@ -149,7 +143,7 @@ async fn a_session_that_discord_has_forgotten_begins_anew() {
     let mut receiving = connected(&server).await;
     server.fail_gateway(GatewayFault::Close(4009));
     server.fail_gateway(GatewayFault::ForgetSessions);
-    until("a new session begins", || server.frames(2).len() == 2).await;
+    wait_until("a new session begins", || server.frames(2).len() == 2).await;
     assert_eq!(server.frames(6).len(), 0, "4009 means that there is nothing to resume");
     server.say(PERSON, "anew");
     assert_eq!(receiving.next_text().await, "anew");
@@ -157,7 +151,7 @@ async fn a_session_that_discord_has_forgotten_begins_anew() {
     server.fail_gateway(GatewayFault::Cut);
     server.fail_gateway(GatewayFault::ForgetSessions);
     let mut later = Receiving::start(adapter(&server), receiving.cursor.clone());
-    until("a third session begins", || server.frames(2).len() == 3).await;
+    wait_until("a third session begins", || server.frames(2).len() == 3).await;
     server.say(PERSON, "and again");
     assert_eq!(later.next_text().await, "and again");
 }
@@ -171,7 +165,7 @@ async fn after_a_few_failed_resumes_the_session_is_given_up() {
     for _ in 0..4 {
         receiving = receiving.again().await;
     }
-    until("a new session begins", || server.frames(2).len() == 2).await;
+    wait_until("a new session begins", || server.frames(2).len() == 2).await;
     assert_eq!(server.frames(6).len(), 3);
     server.say(PERSON, "in the new session");
     assert_eq!(receiving.next_text().await, "in the new session");
@@ -188,10 +182,10 @@ async fn a_heartbeat_without_an_answer_ends_the_connection_and_not_the_session()
     let server = DiscordServer::start();
     server.set_heartbeat_interval(Duration::from_millis(200));
     let mut receiving = connected(&server).await;
-    until("heartbeats come", || server.frames(1).len() >= 3).await;
+    wait_until("heartbeats come", || server.frames(1).len() >= 3).await;
     assert_eq!(server.frames(1).last().unwrap(), 3, "with the number of the last event");
     server.fail_gateway(GatewayFault::NoAck);
-    until("it resumes", || !server.frames(6).is_empty()).await;
+    wait_until("it resumes", || !server.frames(6).is_empty()).await;
     server.fail_gateway(GatewayFault::None);
     server.say(PERSON, "still there");
     assert_eq!(receiving.next_text().await, "still there");
@@ -289,7 +283,7 @@ async fn commands_are_registered_and_confirmed() {
     assert_eq!(registered["name"], "resume");
     server.use_command(PERSON, "resume", "ab12");
     assert_eq!(receiving.next_text().await, "/resume ab12");
-    until("it is confirmed", || server.calls("POST callback").len() == 1).await;
+    wait_until("it is confirmed", || server.calls("POST callback").len() == 1).await;
     let confirmed = &server.calls("POST callback")[0];
     assert_eq!((confirmed.status, &confirmed.fields["data"]["flags"]), (204, &json!(64)));
     assert_eq!(confirmed.fields["data"]["content"], "/resume ab12");

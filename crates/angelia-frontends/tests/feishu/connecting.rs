@@ -9,11 +9,12 @@ use angelia_core::ports::{
 use angelia_frontends::chat::feishu::Feishu;
 use angelia_testkit::{
     clock::SystemClock,
+    direct_session::wait_until,
     feishu_server::{APP_ID, ApiFault, FeishuServer, MessageKind},
 };
 use serde_json::json;
 
-use super::{PERSON, Receiver, adapter, chat, message, until};
+use super::{PERSON, Receiver, adapter, chat, message};
 
 fn words(kind: &InboundKind) -> &InboundMessage {
     match kind {
@@ -35,7 +36,7 @@ async fn an_event_in_parts_is_one_and_is_acknowledged_once_in_time() {
     server.push_parts("im.message.receive_v1", &json!({"sender": sender, "message": message}), 5);
     let events = receiver.wait_for(1).await;
     assert_eq!(words(&events[0].kind).text.len(), text.trim().len());
-    until("it is acknowledged", || server.is_acknowledged()).await;
+    wait_until("it is acknowledged", || server.is_acknowledged()).await;
     let acks = server.acks();
     assert_eq!((acks.len(), acks[0].code), (1, 200));
     assert!(acks[0].after < Duration::from_secs(3), "{acks:?}");
@@ -50,13 +51,13 @@ async fn it_pings_in_the_interval_of_the_server() {
     let config = |seconds: u64| json!({"ReconnectNonce": 0, "PingInterval": seconds});
     server.set_config(config(1));
     let _receiver = Receiver::start(&adapter(&server), &server).await;
-    until("it pings", || server.pings().len() >= 3).await;
+    wait_until("it pings", || server.pings().len() >= 3).await;
     let pings = server.pings();
     assert!(pings[1] - pings[0] >= Duration::from_millis(900), "{pings:?}");
     // The answer to a ping can change it.
     server.set_config(config(3600));
     let before = server.pings().len();
-    until("the answer comes", || server.pings().len() > before).await;
+    wait_until("the answer comes", || server.pings().len() > before).await;
     let last = server.pings().len();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(server.pings().len(), last);
@@ -82,14 +83,14 @@ async fn a_press_is_answered_in_its_acknowledgement_and_late_answers_beside_the_
     server.say(PERSON, "meanwhile");
     receiver.wait_for(3).await;
     bot.answer_press(press, "Allowed.").await.unwrap();
-    until("it is acknowledged", || server.is_acknowledged()).await;
+    wait_until("it is acknowledged", || server.is_acknowledged()).await;
     let answers: Vec<_> = server.acks().into_iter().filter_map(|ack| ack.answer).collect();
     assert_eq!(answers, [json!({"toast": {"type": "info", "content": "Allowed."}})]);
     // Nobody answers in time: the acknowledgement goes, and the answer comes as a message.
     server.press(PERSON, &card, "Yes");
     let events = receiver.wait_for(4).await;
     let InboundKind::Press(press) = &events[3].kind else { panic!("{events:?}") };
-    until("it is acknowledged", || server.is_acknowledged()).await;
+    wait_until("it is acknowledged", || server.is_acknowledged()).await;
     assert!(server.acks().last().unwrap().after < Duration::from_secs(3));
     bot.answer_press(press, "Too late.").await.unwrap();
     let told = server.messages(&chat()).pop().unwrap();
@@ -221,6 +222,6 @@ async fn refused_credentials_are_told_from_a_lost_connection() {
     assert_eq!(busy.retry_after, Some(Duration::from_secs(7)));
     let receiver = Receiver::start(&bot, &server).await;
     server.cut();
-    until("it is lost", || receiver.ended().is_some()).await;
+    wait_until("it is lost", || receiver.ended().is_some()).await;
     assert_eq!(receiver.ended().unwrap().kind, ConnectionErrorKind::Lost);
 }

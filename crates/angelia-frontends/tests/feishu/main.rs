@@ -8,10 +8,7 @@ mod formatting;
 mod setup;
 mod streaming;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
 use angelia_core::{
     ports::{
@@ -23,13 +20,12 @@ use angelia_frontends::chat::feishu::Feishu;
 use angelia_testkit::{
     clock::SystemClock,
     conformance::channel::{FakePlatform, PlatformAbilities, check_receiving, check_sending},
+    direct_session::wait_until,
     feishu_server::{APP_ID, APP_SECRET, ApiFault, FeishuServer, MessageKind},
 };
 use serde_json::json;
-use tokio::time::{sleep, timeout};
 
 pub(crate) const PERSON: &str = "ou_7";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn adapter(server: &FeishuServer) -> Arc<Feishu> {
     let clock = Arc::new(SystemClock);
@@ -47,15 +43,6 @@ pub(crate) fn message(id: &str, text: &str) -> OutgoingMessage {
         rich: Some(RichText::plain(text)),
         ..OutgoingMessage::default()
     }
-}
-
-pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    assert!(timeout(PATIENCE, waiting).await.is_ok(), "{what}");
 }
 
 /// Receives until it is dropped, and keeps what came.
@@ -92,7 +79,7 @@ impl Receiver {
             *inbox.ended.lock().unwrap() = Some(error);
         });
         let receiver = Self { kept, tasks };
-        until("it is connected or has failed", || {
+        wait_until("it is connected or has failed", || {
             server.connections() > before || receiver.ended().is_some()
         })
         .await;
@@ -109,7 +96,7 @@ impl Receiver {
 
     /// Returns the events when there are so many.
     pub(crate) async fn wait_for(&self, count: usize) -> Vec<InboundEvent> {
-        until("the events come", || self.events().len() >= count).await;
+        wait_until("the events come", || self.events().len() >= count).await;
         self.events()
     }
 }

@@ -5,11 +5,14 @@ use std::{sync::Arc, time::Duration};
 use angelia_core::ports::{
     ButtonPress, Channel as _, ConnectionErrorKind, InboundFile, InboundKind, SendErrorKind,
 };
-use angelia_testkit::slack_server::{BOT_USER, SlackFault, SlackServer};
+use angelia_testkit::{
+    direct_session::wait_until,
+    slack_server::{BOT_USER, SlackFault, SlackServer},
+};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{KeptEvents, PERSON, adapter, markdown, until};
+use super::{KeptEvents, PERSON, adapter, markdown};
 
 fn texts(kept: &KeptEvents) -> Vec<String> {
     let text = |kind: &InboundKind| match kind {
@@ -23,17 +26,17 @@ fn texts(kept: &KeptEvents) -> Vec<String> {
 async fn the_next_socket_is_open_before_the_old_one_is_left() {
     let server = SlackServer::start();
     let kept = KeptEvents::receive(&adapter(&server));
-    until("it connects", || server.open_sockets() == 1).await;
+    wait_until("it connects", || server.open_sockets() == 1).await;
     for (round, reason) in ["warning", "refresh_requested"].into_iter().enumerate() {
         server.disconnect(reason);
-        until("it opens another one", || server.sockets_opened() == round + 2).await;
+        wait_until("it opens another one", || server.sockets_opened() == round + 2).await;
         assert_eq!(server.most_sockets(), 2, "both were open");
         server.say(PERSON, reason);
-        until("events arrive", || texts(&kept).len() == round + 1).await;
-        until("the old one is closed", || server.open_sockets() == 1).await;
+        wait_until("events arrive", || texts(&kept).len() == round + 1).await;
+        wait_until("the old one is closed", || server.open_sockets() == 1).await;
     }
     assert_eq!(texts(&kept), ["warning", "refresh_requested"]);
-    until("all are acknowledged", || server.is_acknowledged()).await;
+    wait_until("all are acknowledged", || server.is_acknowledged()).await;
 }
 
 #[tokio::test]
@@ -44,12 +47,12 @@ async fn a_socket_that_cannot_be_replaced_is_used_until_it_ends() {
     let receiving = slack.receive(None, &*kept);
     tokio::pin!(receiving);
     let driving = async {
-        until("it connects", || server.open_sockets() == 1).await;
+        wait_until("it connects", || server.open_sockets() == 1).await;
         server.fail_next("apps.connections.open", SlackFault::Garbage);
         server.disconnect("warning");
-        until("it has tried", || server.calls("apps.connections.open").len() == 2).await;
+        wait_until("it has tried", || server.calls("apps.connections.open").len() == 2).await;
         server.say(PERSON, "still here");
-        until("it arrives", || texts(&kept) == ["still here"]).await;
+        wait_until("it arrives", || texts(&kept) == ["still here"]).await;
         server.cut_sockets();
     };
     let (error, ()) = tokio::join!(receiving, driving);
@@ -74,14 +77,14 @@ async fn mentions_commands_deletions_and_names_are_received() {
     let server = SlackServer::start();
     let kept = KeptEvents::receive(&adapter(&server));
     let ts = server.write_in_channel(PERSON, "C1", None, &format!("<@{BOT_USER}> go &amp; see"));
-    until("both events arrive", || kept.all().len() == 2).await;
+    wait_until("both events arrive", || kept.all().len() == 2).await;
     let events = kept.all();
     assert_eq!(events[0], events[1], "a mention arrives twice, as one event");
     assert_eq!(*events[0].chat, format!("C1#{ts}"));
     assert_eq!(&*events[0].sender.name, "person-u7");
     server.command(PERSON, &SlackServer::direct_channel(PERSON), "/stop", "now");
     server.delete(PERSON, &ts);
-    until("they arrive", || kept.all().len() == 4).await;
+    wait_until("they arrive", || kept.all().len() == 4).await;
     assert_eq!(texts(&kept)[2], "/stop now");
     assert_eq!(kept.all()[3].kind, InboundKind::Deleted(ts.into()));
     assert_eq!(server.calls("users.info").len(), 1, "a name is asked for once");

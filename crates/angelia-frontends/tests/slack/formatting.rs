@@ -5,34 +5,28 @@ use angelia_frontends::chat::{
     formatting::{parse_markdown, split_text},
     slack::to_blocks,
 };
-use angelia_testkit::slack_server::{SlackServer, read_blocks};
+use angelia_testkit::{
+    any_markdown::{any_markdown, without_spaces},
+    slack_server::{SlackServer, read_blocks},
+};
 use proptest::prelude::*;
 
 use super::{adapter, markdown};
 
-fn solid(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
-}
-
 proptest! {
     #[test]
     fn every_message_is_valid_and_nothing_is_lost(
-        parts in prop::collection::vec(prop_oneof![
-            "\\PC{0,60}", "[a-z <>&\"']{0,60}\n", Just("\n\n".to_owned()), Just("```py\n".to_owned()),
-            Just("```\n".to_owned()), Just("| a | <b> |\n|---|---|\n| c | d |\n".to_owned()),
-            Just("- **x _y_** [l](http://u?a=1&b=2)\n".to_owned()), Just("> ".to_owned()),
-            Just("~~`a<b`~~ ".to_owned()), Just("**a** b ".repeat(300)),
-        ], 0..16),
+        markdown in any_markdown(),
         max in prop_oneof![16_usize..300, Just(3900)],
     ) {
-        let text = parse_markdown(&parts.concat());
+        let text = parse_markdown(&markdown);
         let mut shown = String::new();
         for message in split_text(&text, LengthLimit { max, unit: LengthUnit::CodePoints }) {
             let read = read_blocks(&to_blocks(&message, &[]));
             prop_assert!(read.is_ok(), "{:?}", read);
             shown.push_str(&read.unwrap_or_default().text);
         }
-        prop_assert_eq!(solid(&shown), solid(&text.visible_text()));
+        prop_assert_eq!(without_spaces(&shown), without_spaces(&text.visible_text()));
     }
 }
 
@@ -53,7 +47,7 @@ async fn a_long_answer_arrives_whole_also_as_an_edit() {
     let sent = slack.send("C1", &markdown("short")).await.unwrap();
     slack.edit("C1", &sent, &part).await.unwrap();
     let shown = server.messages("C1").remove(0);
-    assert_eq!(solid(&shown.text), solid(&part.text));
+    assert_eq!(without_spaces(&shown.text), without_spaces(&part.text));
     let edit = server.calls("chat.update").remove(0);
     let fallback = edit.fields["text"].as_str().unwrap();
     assert!(fallback.len() <= 4000 && fallback.ends_with('…'), "{}", fallback.len());

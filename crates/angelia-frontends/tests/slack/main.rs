@@ -8,10 +8,7 @@ mod formatting;
 mod set_up;
 mod streaming;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
 use angelia_core::{
     ports::{Channel, EventInbox, InboundEvent, OutgoingMessage, StoreFuture},
@@ -22,7 +19,6 @@ use angelia_testkit::{
     conformance::channel::{FakePlatform, check_receiving, check_sending},
     slack_server::{APP_TOKEN, BOT_TOKEN, SlackFault, SlackMessage, SlackServer},
 };
-use tokio::time::{sleep, timeout};
 
 pub(crate) const PERSON: &str = "U7";
 
@@ -39,15 +35,6 @@ pub(crate) fn markdown(text: &str) -> OutgoingMessage {
         rich: Some(rich),
         ..OutgoingMessage::default()
     }
-}
-
-pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(Duration::from_secs(30), waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
 /// Keeps everything that an adapter receives, in the background.

@@ -7,10 +7,13 @@ use angelia_core::ports::{
     BlockKind, Channel as _, OutgoingMessage, RichBlock, SentMessage, Span, SpanStyle, StreamMeans,
 };
 use angelia_frontends::chat::slack::Slack;
-use angelia_testkit::slack_server::{BOT_USER, SlackFault, SlackMessage, SlackServer};
+use angelia_testkit::{
+    direct_session::wait_until,
+    slack_server::{BOT_USER, SlackFault, SlackMessage, SlackServer},
+};
 use tokio::time::sleep;
 
-use super::{KeptEvents, PERSON, adapter, markdown, until};
+use super::{KeptEvents, PERSON, adapter, markdown};
 
 /// A thread in which somebody has mentioned the bot.
 struct Thread {
@@ -25,7 +28,7 @@ impl Thread {
         let slack = adapter(&server);
         let kept = KeptEvents::receive(&slack);
         let ts = server.write_in_channel(PERSON, "C1", None, &format!("<@{BOT_USER}> go"));
-        until("it arrives", || kept.all().len() == 2).await;
+        wait_until("it arrives", || kept.all().len() == 2).await;
         Self { server, slack, chat: format!("C1#{ts}") }
     }
 

@@ -2,30 +2,24 @@
 
 use std::sync::Arc;
 
-use angelia_core::ports::{Channel, LengthLimit, LengthUnit, OutgoingMessage, RichText};
+use angelia_core::ports::{Channel, LengthLimit, LengthUnit};
 use angelia_frontends::chat::{
     formatting::{parse_markdown, split_text},
     telegram::to_html,
 };
-use angelia_testkit::telegram_server::{TelegramServer, visible_text};
+use angelia_testkit::{
+    any_markdown::{any_markdown, part_message, without_spaces},
+    telegram_server::{TelegramServer, visible_text},
+};
 use proptest::prelude::*;
-
-fn solid(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
-}
 
 proptest! {
     #[test]
     fn every_message_is_valid_and_nothing_is_lost(
-        parts in prop::collection::vec(prop_oneof![
-            "\\PC{0,60}", "[a-z <>&\"']{0,60}\n", Just("\n\n".to_owned()), Just("```py\n".to_owned()),
-            Just("```\n".to_owned()), Just("| a | <b> |\n|---|---|\n| c | d |\n".to_owned()),
-            Just("- **x _y_** [l](http://u?a=1&b=2)\n".to_owned()), Just("> ".to_owned()),
-            Just("~~`a<b`~~ ".to_owned()),
-        ], 0..16),
+        markdown in any_markdown(),
         max in 16_usize..300,
     ) {
-        let text = parse_markdown(&parts.concat());
+        let text = parse_markdown(&markdown);
         let mut shown = String::new();
         for message in split_text(&text, LengthLimit { max, unit: LengthUnit::Utf16 }) {
             let visible = visible_text(&to_html(&message));
@@ -34,7 +28,7 @@ proptest! {
             prop_assert!(visible.encode_utf16().count() <= max);
             shown.push_str(&visible);
         }
-        prop_assert_eq!(solid(&shown), solid(&text.visible_text()));
+        prop_assert_eq!(without_spaces(&shown), without_spaces(&text.visible_text()));
     }
 }
 
@@ -48,13 +42,7 @@ async fn a_long_answer_arrives_in_several_messages() {
     let messages = split_text(&text, limit);
     assert!(messages.len() > 1);
     for (index, rich) in messages.iter().enumerate().take(2) {
-        let message = OutgoingMessage {
-            id: index.to_string().into(),
-            text: rich.visible_text().into(),
-            rich: Some(RichText::clone(rich)),
-            ..OutgoingMessage::default()
-        };
-        bot.send("7", &message).await.unwrap();
+        bot.send("7", &part_message(index, rich)).await.unwrap();
     }
     let calls = server.calls("sendMessage");
     for call in &calls {

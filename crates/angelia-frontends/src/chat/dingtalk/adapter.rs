@@ -229,10 +229,8 @@ impl Channel for DingTalk {
         inbox: &'a dyn EventInbox,
     ) -> BoxFuture<'a, ConnectionError> {
         Box::pin(async move {
-            match self.stream_events(inbox).await {
-                Ok(never) => match never {},
-                Err(error) => error,
-            }
+            let Err(error) = self.stream_events(inbox).await;
+            error
         })
     }
 

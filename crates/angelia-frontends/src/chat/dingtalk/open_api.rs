@@ -6,10 +6,13 @@ use angelia_core::ports::{ConnectionError, ConnectionErrorKind, SendError, SendE
 use reqwest::{Client, Method, RequestBuilder, Response, Url, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::{sync::Mutex, time::Instant};
 
-use crate::chat::platform_http::{
-    AddressProblem, build_client, classify_transport_error, parse_address, read_body, retry_after,
+use crate::chat::{
+    access_token::{NewToken, TOKEN_MARGIN, TokenCache},
+    platform_http::{
+        AddressProblem, build_client, classify_transport_error, parse_address, read_body,
+        retry_after,
+    },
 };
 
 const DEFAULT_ADDRESS: &str = "https://api.dingtalk.com";
@@ -21,9 +24,6 @@ const JSON: &str = "application/json";
 const TOKEN_HEADER: &str = "x-acs-dingtalk-access-token";
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A token is replaced this long before it ends.
-const TOKEN_MARGIN: Duration = Duration::from_mins(5);
 
 /// The pause after a refusal that names none.
 const LIMIT_PAUSE: Duration = Duration::from_secs(1);
@@ -38,12 +38,7 @@ pub(super) struct OpenApi {
     media_base: Url,
     pub(super) client_id: Arc<str>,
     client_secret: Arc<str>,
-    token: Mutex<Option<AccessToken>>,
-}
-
-struct AccessToken {
-    value: Arc<str>,
-    use_until: Instant,
+    token: TokenCache,
 }
 
 #[derive(Debug)]
@@ -91,7 +86,7 @@ impl OpenApi {
             media_base: parse_address(base.unwrap_or(DEFAULT_MEDIA_ADDRESS))?,
             client_id: client_id.into(),
             client_secret: client_secret.into(),
-            token: Mutex::new(None),
+            token: TokenCache::default(),
         })
     }
 
@@ -168,30 +163,29 @@ impl OpenApi {
 
     /// Checks the credentials.
     pub(super) async fn check_credentials(&self) -> Result<(), OpenApiError> {
-        self.access_token().await.map(drop)
+        self.access_token(None).await.map(drop)
     }
 
     async fn with_token(
         &self,
         build: impl Fn(&str) -> RequestBuilder,
     ) -> Result<Value, OpenApiError> {
-        let token = self.access_token().await?;
+        let token = self.access_token(None).await?;
         match send(build(&token)).await {
             Err(OpenApiError::Refused(refusal)) if refusal.is_about_token() => {
-                self.forget_token(&token).await;
-                let token = self.access_token().await?;
+                let token = self.access_token(Some(&token)).await?;
                 send(build(&token)).await
             }
             outcome => outcome,
         }
     }
 
-    /// Returns the token; one request at a time gets a new one.
-    async fn access_token(&self) -> Result<Arc<str>, OpenApiError> {
-        let mut known = self.token.lock().await;
-        if let Some(token) = known.as_ref().filter(|token| token.use_until > Instant::now()) {
-            return Ok(Arc::clone(&token.value));
-        }
+    /// Returns a token that is valid, as far as we know; another one than `refused`.
+    async fn access_token(&self, refused: Option<&str>) -> Result<Arc<str>, OpenApiError> {
+        self.token.get(refused, self.fetch_token()).await
+    }
+
+    async fn fetch_token(&self) -> Result<NewToken, OpenApiError> {
         let body = json!({"appKey": &*self.client_id, "appSecret": &*self.client_secret});
         let request = self.request(Method::POST, "/v1.0/oauth2/accessToken");
         let answer = send(request.body(body.to_string())).await.map_err(|error| match error {
@@ -205,19 +199,9 @@ impl OpenApi {
             let message = format!("{SERVER} gave no access token");
             return Err(OpenApiError::Transport(SendError::new(SendErrorKind::NotSent, message)));
         };
-        let value: Arc<str> = value.into();
         let lifetime = Duration::from_secs(answer["expireIn"].as_u64().unwrap_or_default());
-        let use_until = Instant::now() + lifetime.saturating_sub(TOKEN_MARGIN);
-        *known = Some(AccessToken { value: Arc::clone(&value), use_until });
-        Ok(value)
-    }
-
-    /// Forgets a token, unless another request has replaced it already.
-    async fn forget_token(&self, token: &str) {
-        let mut known = self.token.lock().await;
-        if known.as_ref().is_some_and(|known| *known.value == *token) {
-            *known = None;
-        }
+        let use_for = lifetime.saturating_sub(TOKEN_MARGIN);
+        Ok(NewToken { value: value.into(), use_for })
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

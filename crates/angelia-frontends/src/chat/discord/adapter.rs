@@ -17,9 +17,12 @@ use super::{
     markdown::to_markdown,
     rest::{RestApi, RestRoute, SERVER},
     session::ResumeRecord,
-    writing::{OVERALL_RATE, Pace},
+    writing::OVERALL_RATE,
 };
-use crate::chat::{platform_http::AddressProblem, send_budget::SendBudget};
+use crate::chat::{
+    platform_http::AddressProblem,
+    send_budget::{Pace, SendBudget},
+};
 
 const PLATFORM: &str = "discord";
 

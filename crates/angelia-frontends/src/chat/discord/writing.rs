@@ -15,7 +15,10 @@ use super::{
     markdown::to_markdown,
     rest::RestRoute,
 };
-use crate::chat::{multipart::encode_form, send_budget::SendRate};
+use crate::chat::{
+    multipart::encode_form,
+    send_budget::{Pace, SendRate, too_early},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,14 +31,6 @@ const CHANNEL_RATES: [SendRate; 1] = [SendRate { count: 5, period: Duration::fro
 
 /// Previews leave room for the answer.
 const PREVIEW_RATES: [SendRate; 1] = [SendRate { count: 3, period: Duration::from_millis(5300) }];
-
-/// Whether a message waits for its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    Wait,
-    /// It is left out if it comes too early.
-    Preview,
-}
 
 const BUTTONS_PER_ROW: usize = 5;
 const MAX_LABEL: usize = 80;
@@ -61,8 +56,7 @@ impl Discord {
                 let has_room = self.preview_budget.try_take(counts, &PREVIEW_RATES)
                     && self.budget.try_take(counts, &CHANNEL_RATES);
                 if !has_room {
-                    let error = SendError::new(SendErrorKind::NotSent, "the preview is too early");
-                    return Err(SendError { retry_after: Some(SECOND), ..error });
+                    return Err(too_early(SECOND));
                 }
             }
         }

@@ -198,10 +198,8 @@ impl Channel for Feishu {
         inbox: &'a dyn EventInbox,
     ) -> BoxFuture<'a, ConnectionError> {
         Box::pin(async move {
-            match self.run_connection(inbox).await {
-                Ok(never) => match never {},
-                Err(error) => error,
-            }
+            let Err(error) = self.run_connection(inbox).await;
+            error
         })
     }
 

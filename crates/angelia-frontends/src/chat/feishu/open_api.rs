@@ -5,13 +5,17 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use angelia_core::ports::{ConnectionError, ConnectionErrorKind, SendError, SendErrorKind};
 use bytes::Bytes;
+use futures_util::TryFutureExt as _;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::{sync::Mutex, time::Instant};
 
-use crate::chat::platform_http::{
-    AddressProblem, build_client, classify_transport_error, parse_address, read_body, retry_after,
+use crate::chat::{
+    access_token::{NewToken, TOKEN_MARGIN, TokenCache},
+    platform_http::{
+        AddressProblem, build_client, classify_transport_error, parse_address, read_body,
+        retry_after,
+    },
 };
 
 /// Where the open API of Feishu is; that of Lark is another `base_url`.
@@ -22,9 +26,6 @@ const JSON: &str = "application/json; charset=utf-8";
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(3);
-
-/// A token is fetched anew this long before its end.
-const TOKEN_MARGIN: Duration = Duration::from_mins(5);
 
 /// The pause after "too many requests" that names none.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
@@ -38,12 +39,7 @@ pub(super) struct OpenApi {
     base: Url,
     pub(super) app_id: Arc<str>,
     app_secret: Arc<str>,
-    token: Mutex<Option<AccessToken>>,
-}
-
-struct AccessToken {
-    value: Arc<str>,
-    refresh_at: Instant,
+    token: TokenCache,
 }
 
 /// A request that can be sent again with another token.
@@ -122,7 +118,7 @@ impl OpenApi {
             base: parse_address(base.unwrap_or(DEFAULT_ADDRESS))?,
             app_id: app_id.into(),
             app_secret: app_secret.into(),
-            token: Mutex::new(None),
+            token: TokenCache::default(),
         })
     }
 
@@ -176,27 +172,28 @@ impl OpenApi {
 
     /// Returns a token that is valid, as far as we know; another one than `refused`.
     async fn token(&self, refused: Option<&str>) -> Result<Arc<str>, OpenApiError> {
-        let mut known = self.token.lock().await;
-        if let Some(token) = &*known
-            && Instant::now() < token.refresh_at
-            && refused != Some(&*token.value)
-        {
-            return Ok(Arc::clone(&token.value));
-        }
+        let fetch = self.fetch_token().map_err(|error| match error {
+            // Nothing was sent yet that could have arrived.
+            OpenApiError::Transport(error) => {
+                OpenApiError::Transport(SendError { kind: SendErrorKind::NotSent, ..error })
+            }
+            refused @ OpenApiError::Refused(_) => refused,
+        });
+        self.token.get(refused, fetch).await
+    }
+
+    async fn fetch_token(&self) -> Result<NewToken, OpenApiError> {
         let body = json!({"app_id": &*self.app_id, "app_secret": &*self.app_secret});
         let url = self.url("open-apis/auth/v3/tenant_access_token/internal");
         let request = self.client.post(url).header(header::CONTENT_TYPE, JSON);
-        let asked_at = Instant::now();
         let answer = read_answer(send_request(request.body(body.to_string())).await?).await?;
         let Some(value) = answer["tenant_access_token"].as_str() else {
             return Err(OpenApiError::Transport(no_answer("no token")));
         };
-        let value: Arc<str> = value.into();
         let lifetime = Duration::from_secs(answer["expire"].as_u64().unwrap_or_default());
         // A token that lives shorter than the margin is used for half of its life.
-        let used_for = lifetime.saturating_sub(TOKEN_MARGIN).max(lifetime / 2);
-        *known = Some(AccessToken { value: Arc::clone(&value), refresh_at: asked_at + used_for });
-        Ok(value)
+        let use_for = lifetime.saturating_sub(TOKEN_MARGIN).max(lifetime / 2);
+        Ok(NewToken { value: value.into(), use_for })
     }
 
     async fn send(&self, request: &ApiRequest, token: &str) -> Result<Response, OpenApiError> {

@@ -14,10 +14,13 @@ use super::{
     open_api::{ApiRequest, OpenApiError, SERVER},
     writing::{CHAT_RATES, NewMessage, require_plain},
 };
-use crate::chat::send_budget::SendRate;
+use crate::chat::send_budget::{SendRate, too_early};
 
 /// Ten in a second.
 const CARD_RATES: [SendRate; 1] = [SendRate { count: 10, period: Duration::from_millis(1100) }];
+
+/// The pause after a preview that came too early.
+const PREVIEW_PAUSE: Duration = Duration::from_millis(500);
 
 /// How often the message with the card is sent, if it is not known whether it has arrived.
 const BEGIN_ATTEMPTS: usize = 3;
@@ -81,7 +84,7 @@ impl Feishu {
         first: &OutgoingMessage,
     ) -> Result<SentMessage, SendError> {
         if !self.budget.try_take(split_thread(chat).0, &CHAT_RATES) {
-            return Err(too_early());
+            return Err(too_early(PREVIEW_PAUSE));
         }
         if self.has_no_streams.load(Ordering::Relaxed) {
             return self.send_card(chat, first).await;
@@ -135,12 +138,12 @@ impl Feishu {
         let id = SentId::parse(begun)?;
         let Some(card) = &id.card else {
             if !self.card_budget.try_take(&id.message, &CHAT_RATES) {
-                return Err(too_early());
+                return Err(too_early(PREVIEW_PAUSE));
             }
             return self.replace_card(chat, &id.message, so_far).await;
         };
         if !self.card_budget.try_take(&card.id, &CARD_RATES) {
-            return Err(too_early());
+            return Err(too_early(PREVIEW_PAUSE));
         }
         // The platform ends a stream when little happens. The card is still there.
         if !self.put_text(card, so_far).await? {
@@ -250,9 +253,4 @@ impl Feishu {
         *sequence = (*sequence + step).max(elapsed).clamp(1, i64::from(i32::MAX));
         *sequence
     }
-}
-
-fn too_early() -> SendError {
-    let error = SendError::new(SendErrorKind::NotSent, "the preview is too early");
-    SendError { retry_after: Some(Duration::from_millis(500)), ..error }
 }

@@ -20,9 +20,9 @@ use super::{
     decode::{SlackBot, split_sender},
     streaming::OpenStream,
     web_api::WebApi,
-    writing::{EditPace, SlackBudgets},
+    writing::SlackBudgets,
 };
-use crate::chat::platform_http::AddressProblem;
+use crate::chat::{platform_http::AddressProblem, send_budget::Pace};
 
 const PLATFORM: &str = "slack";
 
@@ -232,7 +232,7 @@ impl Channel for Slack {
         sent: &'a SentMessage,
         new: &'a OutgoingMessage,
     ) -> SendFuture<'a, ()> {
-        Box::pin(self.update(chat, sent, new, EditPace::Wait))
+        Box::pin(self.update(chat, sent, new, Pace::Wait))
     }
 
     fn begin_stream<'a>(
@@ -283,10 +283,8 @@ impl Channel for Slack {
         inbox: &'a dyn EventInbox,
     ) -> BoxFuture<'a, ConnectionError> {
         Box::pin(async move {
-            match self.receive_events(inbox).await {
-                Ok(never) => match never {},
-                Err(error) => error,
-            }
+            let Err(error) = self.receive_events(inbox).await;
+            error
         })
     }
 

@@ -13,9 +13,9 @@ use super::{
     decode::split_sender,
     stream_text::StreamText,
     web_api::WebApiError,
-    writing::{EditPace, MessagePlace, message_id, too_early},
+    writing::{MessagePlace, SECOND, message_id},
 };
-use crate::chat::send_budget::SendRate;
+use crate::chat::send_budget::{Pace, SendRate, too_early};
 
 /// Slack seals a stream about five minutes after its beginning.
 const STREAM_LIFETIME: Duration = Duration::from_mins(4);
@@ -129,7 +129,7 @@ impl Slack {
         chunks.extend(text_chunk(&text));
         let starts = &self.budgets.stream_starts;
         if chunks.is_empty() || !starts.try_take(target.channel, &[]) {
-            return Err(WebApiError::Transport(too_early()));
+            return Err(WebApiError::Transport(too_early(SECOND)));
         }
         let mut fields = target.fields();
         fields.insert("recipient_team_id".to_owned(), team.into());
@@ -152,7 +152,7 @@ impl Slack {
         let id = message_id(begun)?;
         let stream = self.streams.lock().get(id).cloned();
         let Some(stream) = stream.filter(|stream| stream.written.is_some()) else {
-            return self.update(chat, begun, so_far, EditPace::Preview).await;
+            return self.update(chat, begun, so_far, Pace::Preview).await;
         };
         let target = MessagePlace::read(chat, None)?;
         let (text, task) = split_message(so_far);
@@ -170,7 +170,7 @@ impl Slack {
             return Ok(());
         }
         if !self.budgets.stream_appends.try_take(target.channel, &CHANNEL_RATES) {
-            return Err(too_early());
+            return Err(too_early(SECOND));
         }
         let fields = json!({"channel": target.channel, "ts": id, "chunks": chunks});
         match self.api.call("chat.appendStream", &fields).await {
@@ -182,7 +182,7 @@ impl Slack {
             }
             Err(WebApiError::Refused(refusal)) if refusal.is_ended_stream() => {
                 self.mark_edited(id);
-                self.update(chat, begun, so_far, EditPace::Preview).await
+                self.update(chat, begun, so_far, Pace::Preview).await
             }
             Err(error) => Err(error.into()),
         }
@@ -198,7 +198,7 @@ impl Slack {
         let id = message_id(begun)?;
         self.stop_stream(&MessagePlace::read(chat, None)?, id, &[]).await?;
         self.mark_edited(id);
-        self.update(chat, begun, so_far, EditPace::Preview).await
+        self.update(chat, begun, so_far, Pace::Preview).await
     }
 
     pub(super) async fn end(
@@ -232,7 +232,7 @@ impl Slack {
             self.streams.lock().remove(id);
             return Ok(());
         }
-        let edited = self.update(chat, begun, last, EditPace::Wait).await;
+        let edited = self.update(chat, begun, last, Pace::Wait).await;
         match edited {
             Ok(()) => {}
             // The words are there; only their formatting is not.

@@ -15,9 +15,9 @@ use super::{
     mrkdwn::{escape, escape_start},
     web_api::WebApiError,
 };
-use crate::chat::send_budget::{SendBudget, SendRate};
+use crate::chat::send_budget::{Pace, SendBudget, SendRate, too_early};
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A little more than a second: messages may arrive closer together than they were sent.
@@ -27,14 +27,6 @@ const CHANNEL_RATES: [SendRate; 1] = [SendRate { count: 1, period: Duration::fro
 /// have the whole text; this one is for notifications, and for clients without blocks.
 const MAX_TEXT: usize = 39_000;
 const MAX_EDITED_TEXT: usize = 4000;
-
-/// Whether an edit waits for its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EditPace {
-    Wait,
-    /// It is left out if it comes too early.
-    Preview,
-}
 
 /// The rates of the methods, which count for the whole workspace.
 #[derive(Debug)]
@@ -125,7 +117,7 @@ impl Slack {
         chat: &str,
         sent: &SentMessage,
         new: &OutgoingMessage,
-        pace: EditPace,
+        pace: Pace,
     ) -> Result<(), SendError> {
         let target = MessagePlace::read(chat, None)?;
         let ts = message_id(sent)?;
@@ -138,7 +130,7 @@ impl Slack {
             Err(WebApiError::Refused(refusal)) if refusal.code == "streaming_state_conflict" => {
                 // A stream of an earlier process that nobody has ended.
                 self.stop_stream(&target, ts, &[]).await?;
-                self.keep_update_pace(&target, EditPace::Wait).await?;
+                self.keep_update_pace(&target, Pace::Wait).await?;
                 Ok(self.api.call("chat.update", &fields).await.map(drop)?)
             }
             Err(WebApiError::Refused(refusal)) if refusal.is_about_blocks() => {
@@ -165,7 +157,7 @@ impl Slack {
             [] => Vec::new(),
             buttons => plain_blocks(&new.text, buttons),
         };
-        self.keep_update_pace(target, EditPace::Wait).await?;
+        self.keep_update_pace(target, Pace::Wait).await?;
         let fields = json!({"channel": target.channel, "ts": ts, "text": text, "blocks": blocks});
         Ok(self.api.call("chat.update", &fields).await.map(drop)?)
     }
@@ -192,16 +184,16 @@ impl Slack {
     async fn keep_update_pace(
         &self,
         target: &MessagePlace<'_>,
-        pace: EditPace,
+        pace: Pace,
     ) -> Result<(), SendError> {
         let SlackBudgets { updates, previews, .. } = &self.budgets;
         match pace {
-            EditPace::Wait => updates.wait(target.channel, &[]).await,
-            EditPace::Preview => {
+            Pace::Wait => updates.wait(target.channel, &[]).await,
+            Pace::Preview => {
                 let has_room = previews.try_take(target.channel, &CHANNEL_RATES)
                     && updates.try_take(target.channel, &[]);
                 if !has_room {
-                    return Err(too_early());
+                    return Err(too_early(SECOND));
                 }
             }
         }
@@ -219,9 +211,4 @@ fn blocks_of(message: &OutgoingMessage) -> Vec<Value> {
 pub(super) fn message_id(sent: &SentMessage) -> Result<&str, SendError> {
     let id = sent.message_id.as_deref();
     id.ok_or_else(|| SendError::new(SendErrorKind::Refused, "the message has no id"))
-}
-
-pub(super) fn too_early() -> SendError {
-    let error = SendError::new(SendErrorKind::NotSent, "the preview is too early");
-    SendError { retry_after: Some(SECOND), ..error }
 }

@@ -21,9 +21,12 @@ use serde_json::{Value, json};
 use super::{
     bot_api::{ApiError, BotApi},
     decode::{BotIdentity, decode_updates, update_id},
-    writing::{OVERALL_RATE, Pace},
+    writing::OVERALL_RATE,
 };
-use crate::chat::{platform_http::AddressProblem, send_budget::SendBudget};
+use crate::chat::{
+    platform_http::AddressProblem,
+    send_budget::{Pace, SendBudget},
+};
 
 const PLATFORM: &str = "telegram";
 
@@ -270,10 +273,8 @@ impl Channel for Telegram {
         inbox: &'a dyn EventInbox,
     ) -> BoxFuture<'a, ConnectionError> {
         Box::pin(async move {
-            match self.poll(cursor, inbox).await {
-                Ok(never) => match never {},
-                Err(error) => error,
-            }
+            let Err(error) = self.poll(cursor, inbox).await;
+            error
         })
     }
 

@@ -14,7 +14,10 @@ use super::{
     bot_api::ApiError,
     html::to_html,
 };
-use crate::chat::{multipart::encode_form, send_budget::SendRate};
+use crate::chat::{
+    multipart::encode_form,
+    send_budget::{Pace, SendRate, too_early},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 30, period: SECOND };
@@ -24,14 +27,6 @@ const GROUP_RATES: [SendRate; 2] =
     [CHAT_RATES[0], SendRate { count: 20, period: Duration::from_mins(1) }];
 /// Previews leave room for the messages of a group.
 const GROUP_PREVIEW_RATES: [SendRate; 1] = [SendRate { count: 10, period: Duration::from_mins(1) }];
-
-/// Whether a message waits for its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    Wait,
-    /// It is left out if it comes too early.
-    Preview,
-}
 
 /// Buttons with short labels stand side by side.
 const WIDE_LABEL: usize = 20;
@@ -81,7 +76,7 @@ impl Telegram {
         let chat_id = split_thread(chat).0;
         let has_room = self.draft_budget.try_take(chat_id, preview_rates_of(chat))
             && self.budget.try_take(chat_id, rates_of(chat));
-        if has_room { Ok(()) } else { Err(too_early()) }
+        if has_room { Ok(()) } else { Err(too_early(SECOND)) }
     }
 
     /// Sends or edits a message; as plain text if the formatted one is refused. The caller has waited for
@@ -172,7 +167,7 @@ impl Telegram {
     ) -> Result<(), SendError> {
         // A draft is no message, so it does not make the answer wait.
         if !self.draft_budget.try_take(split_thread(chat).0, &CHAT_RATES) {
-            return Err(too_early());
+            return Err(too_early(SECOND));
         }
         let mut fields = self.target(chat)?;
         // Ids are positive and fit into 53 bits.
@@ -241,11 +236,6 @@ impl Telegram {
         };
         self.api.download(path, limit).await
     }
-}
-
-fn too_early() -> SendError {
-    let error = SendError::new(SendErrorKind::NotSent, "the preview is too early");
-    SendError { retry_after: Some(SECOND), ..error }
 }
 
 fn preview_rates_of(chat: &str) -> &'static [SendRate] {
