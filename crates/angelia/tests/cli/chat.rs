@@ -21,8 +21,15 @@ fn wait_for_prompt(terminal: &TmuxTerminal<'_>, part: &str) -> String {
     text
 }
 
+/// Types a line at the prompt. It is there before Enter is pressed, so that the prompt before it is not taken for the
+/// next one.
+#[track_caller]
 fn say(terminal: &TmuxTerminal<'_>, line: &str) {
     terminal.type_keys(&["-l", line]);
+    let word = line.split_whitespace().last().unwrap();
+    until(&format!("{line:?} is typed"), || {
+        terminal.text().lines().last().is_some_and(|last| last.ends_with(word))
+    });
     terminal.type_keys(&["Enter"]);
 }
 
@@ -104,9 +111,10 @@ fn ctrl_c_interrupts_the_turn_and_keeps_the_chat() {
     wait_for_prompt(&terminal, "Ctrl-D leaves");
     say(&terminal, "!tool Wait");
     wait_for_prompt(&terminal, "✓ Wait");
-    for keys in [&["C-c"][..], &["/stop", "Enter"]] {
-        say(&terminal, "!words 2\n");
-        wait_for_prompt(&terminal, "word1 word2");
+    let answers = [("!words 2", "word1 word2"), ("!words 3", "word1 word2 word3")];
+    for (keys, (words, answer)) in [&["C-c"][..], &["/stop", "Enter"]].into_iter().zip(answers) {
+        say(&terminal, words);
+        wait_for_prompt(&terminal, answer);
         say(&terminal, "!tool Read 60000");
         terminal.wait_for("Read pretended.txt … ");
         terminal.type_keys(keys);
@@ -118,6 +126,25 @@ fn ctrl_c_interrupts_the_turn_and_keeps_the_chat() {
     terminal.type_keys(&["C-c"]);
     wait_for_prompt(&terminal, "(Ctrl-D or /quit leaves)");
     say(&terminal, "/quit");
+    terminal.wait_for_end(0);
+}
+
+#[test]
+fn lines_typed_while_a_turn_runs_are_said_after_it() {
+    let machine = Machine::with_shell();
+    let terminal = TmuxTerminal::open(&machine, 80, "$ANGELIA chat");
+    wait_for_prompt(&terminal, "Ctrl-D leaves");
+    say(&terminal, "!tool Read 1500");
+    terminal.wait_for("Read pretended.txt … ");
+    for line in ["!words 3", "", "/usage"] {
+        terminal.type_keys(&["-l", line]);
+        terminal.type_keys(&["Enter"]);
+    }
+    let shown = wait_for_prompt(&terminal, "2 turns · ");
+    let turn_end = shown.find("The tool Read was only pretended.").unwrap();
+    let after: Vec<&str> = shown[turn_end..].lines().collect();
+    assert!(after.contains(&"> !words 3") && after.contains(&"word1 word2 word3"), "{shown}");
+    terminal.type_keys(&["C-d"]);
     terminal.wait_for_end(0);
 }
 

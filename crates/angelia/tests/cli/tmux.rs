@@ -1,10 +1,14 @@
 //! A program in a real terminal: a tmux server of its own, whose screen can be read and resized.
 
 use std::{
-    fs,
+    fs, mem,
     process::Output,
     sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
 };
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine::{ANGELIA, Machine, until};
 
@@ -98,13 +102,27 @@ impl<'a> TmuxTerminal<'a> {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
+    /// Resizes the terminal while the command is stopped, so that it does not draw for the old size just then.
     pub(crate) fn resize(&self, columns: u32) {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = String::from_utf8_lossy(&shell.stdout).trim().to_owned();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        let command = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        let command = Pid::from_raw(command.unwrap()).unwrap();
+        kill_process(command, Signal::STOP).unwrap();
+        let mut shown = self.text();
+        until("the terminal has shown all that was written", || {
+            thread::sleep(Duration::from_millis(50));
+            let before = mem::replace(&mut shown, self.text());
+            before == shown
+        });
         let wanted = columns.to_string();
         self.tmux(&["resize-window", "-x", &wanted, "-y", ROWS]);
         until("the terminal is resized", || {
             let shown = self.tmux(&["display-message", "-p", "#{pane_width}"]);
             String::from_utf8_lossy(&shown.stdout).trim() == wanted
         });
+        kill_process(command, Signal::CONT).unwrap();
     }
 }
 

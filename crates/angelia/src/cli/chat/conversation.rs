@@ -58,8 +58,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Runs a turn with the person's input.
-    pub(super) async fn say(&mut self, text: String) -> Result<(), CommandError> {
+    /// Runs a turn with the person's input. Returns the lines that the person typed meanwhile.
+    pub(super) async fn say(&mut self, text: String) -> Result<Vec<String>, CommandError> {
         let files = named_files(&text);
         let input = attachments::with_files(text, &files)?;
         let session = self.open_session().await?;
@@ -69,8 +69,8 @@ impl Conversation {
         let new = NewTurn { session: session.id, input, can_ask, one_off: false };
         let accepted = submit::submit(&*self.turns, new).await?;
         let turn = RunningTurn::new(Arc::clone(&self.turns), accepted, can_ask);
-        follow_rendered(&self.app, turn, false, Some(signals), keyboard).await?;
-        Ok(())
+        let end = follow_rendered(&self.app, turn, false, Some(signals), keyboard).await?;
+        Ok(end.typed_ahead.into_iter().filter(|line| !line.trim().is_empty()).collect())
     }
 
     pub(super) async fn obey(&mut self, command: ChatCommand) -> Result<(), CommandError> {

@@ -13,6 +13,7 @@ mod history;
 mod prompt_line;
 
 use std::{
+    collections::VecDeque,
     io::{self, IsTerminal as _},
     path::PathBuf,
     sync::Arc,
@@ -25,7 +26,7 @@ use self::{
     chat_command::ChatCommand,
     conversation::Conversation,
     history::History,
-    prompt_line::{PromptInput, PromptLine},
+    prompt_line::{PROMPT, PromptInput, PromptLine},
 };
 use super::{
     args::RunArgs,
@@ -90,9 +91,11 @@ async fn talk(
 ) -> Result<Exit, CommandError> {
     let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
     conversation.greet().await?;
+    // Lines that were typed while a turn ran are said after it, as if they had been typed now.
+    let mut typed_ahead = VecDeque::new();
     loop {
         let input = tokio::select! {
-            input = prompt.read() => input?,
+            input = next_input(&mut typed_ahead, &mut prompt) => input?,
             // Ctrl-C is a key at the prompt, so this signal comes from another process and ends the
             // chat.
             _ = signals.next() => return Ok(Exit::Interrupted),
@@ -112,7 +115,7 @@ async fn talk(
             Some(Ok(ChatCommand::Quit)) => return Ok(Exit::Done),
             Some(Ok(command)) => conversation.obey(command).await,
             Some(Err(what)) => Err(CommandError::usage(what).with_hint("/help lists them")),
-            None => conversation.say(text).await,
+            None => conversation.say(text).await.map(|typed| typed_ahead.extend(typed)),
         };
         // The turn has handled the signals that stopped it, so they must not end the chat.
         signals = StopSignals::listen().map_err(CommandError::internal)?;
@@ -121,6 +124,20 @@ async fn talk(
             Err(error) if error.exit == Exit::Output => return Err(error),
             Err(error) => print::error(&error),
         }
+    }
+}
+
+/// Returns the next line that was typed ahead, shown as at the prompt, or reads one.
+async fn next_input(
+    typed_ahead: &mut VecDeque<String>,
+    prompt: &mut PromptLine,
+) -> Result<PromptInput, CommandError> {
+    match typed_ahead.pop_front() {
+        Some(line) => {
+            print::note(&format!("{PROMPT}{line}"));
+            Ok(PromptInput::Text(line))
+        }
+        None => prompt.read().await,
     }
 }
 

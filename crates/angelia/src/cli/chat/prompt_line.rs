@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::{completion::PromptHelper, history::History};
 use crate::cli::error::CommandError;
 
-const PROMPT: &str = "> ";
+pub(super) const PROMPT: &str = "> ";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PromptInput {

@@ -22,7 +22,7 @@ pub(crate) struct Keyboard {
     terminal: Arc<File>,
     lines: mpsc::Receiver<TypedLine>,
     /// The thread ends when it is closed.
-    _stop: OwnedFd,
+    stop: OwnedFd,
 }
 
 /// A typed line, and the time at which it was read.
@@ -59,12 +59,25 @@ impl Keyboard {
             }
         };
         std::thread::Builder::new().name("keyboard".to_owned()).spawn(read).ok()?;
-        Some(Self { terminal, lines, _stop: stop })
+        Some(Self { terminal, lines, stop })
     }
 
     /// Returns the next line; `None`: the terminal is closed. Cancel safe.
     pub(crate) async fn next_line(&mut self) -> Option<TypedLine> {
         self.lines.recv().await
+    }
+
+    /// Stops reading, and returns the lines that nobody has taken.
+    pub(crate) async fn into_lines(self) -> Vec<String> {
+        let Self { mut lines, stop, .. } = self;
+        drop(stop);
+        let mut left = Vec::new();
+        while let Some(line) = lines.recv().await {
+            if let LineInput::Text(text) = line.input {
+                left.push(text);
+            }
+        }
+        left
     }
 
     /// Drops all text typed so far, including an unfinished line. Lines that were read already have

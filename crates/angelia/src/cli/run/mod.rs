@@ -44,7 +44,7 @@ pub(crate) use self::running_turn::RunningTurn;
 use self::{
     desktop_notice::DesktopNotifier,
     keyboard::Keyboard,
-    rendered_turn::RenderedTurn,
+    rendered_turn::{RenderedEnd, RenderedTurn},
     renderer::TurnRenderer,
     screen::Screen,
     signals::{StopRequest, StopSignals},
@@ -103,7 +103,7 @@ async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandEr
         if json {
             return print_events(turn, signals).await;
         }
-        follow_rendered(app, turn, args.raw, signals, keyboard).await
+        Ok(follow_rendered(app, turn, args.raw, signals, keyboard).await?.status)
     })
     .await
 }
@@ -118,7 +118,7 @@ pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Ex
             if json {
                 return print_events(turn, None).await;
             }
-            follow_rendered(app, turn, false, None, None).await
+            Ok(follow_rendered(app, turn, false, None, None).await?.status)
         };
         tokio::select! {
             status = followed => status.map(|status| Exit::of_status(&status)),
@@ -135,7 +135,7 @@ pub(super) async fn follow_rendered(
     is_raw: bool,
     signals: Option<StopSignals>,
     keyboard: Option<Keyboard>,
-) -> Result<TurnStatus, CommandError> {
+) -> Result<RenderedEnd, CommandError> {
     let screen = Screen::of_this_process(&app.environment, is_raw);
     let show = TurnRenderer::new(screen, keyboard.is_some());
     let notifier = keyboard.as_ref().and_then(|_| DesktopNotifier::new(app));

@@ -2,8 +2,6 @@
 //! changed; rows that have scrolled off the screen are never touched. Pure: returns the text to
 //! write.
 
-use std::fmt::Write as _;
-
 use crate::cli::markdown::ScreenRow;
 
 /// Columns and rows of a terminal.
@@ -46,7 +44,7 @@ impl OpenRows {
             // The cursor has to be behind the last row.
             kept -= 1;
         }
-        let mut out = self.erase_from(kept, size);
+        let mut out = self.erase_after(kept, size);
         let is_behind_row = kept > 0 && kept == self.drawn.len();
         let new = &new[kept..];
         if is_behind_row && (!new.is_empty() || open.is_empty()) {
@@ -64,7 +62,7 @@ impl OpenRows {
 
     /// Removes the open rows from the screen.
     pub(crate) fn erase(&self, size: ScreenSize) -> String {
-        self.erase_from(0, size)
+        self.erase_after(0, size)
     }
 
     /// Draws the rows again after something else was written.
@@ -85,21 +83,22 @@ impl OpenRows {
         self.drawn.iter().zip(new).take_while(|(old, new)| old == *new).count()
     }
 
-    /// Moves to the start of the first row that is not kept, and clears the screen from there.
-    fn erase_from(&self, kept: usize, size: ScreenSize) -> String {
-        let mut out = String::new();
+    /// Erases the rows that are not kept, and moves to the start of the first of them.
+    fn erase_after(&self, kept: usize, size: ScreenSize) -> String {
         if kept >= self.drawn.len() {
-            return out;
+            return String::new();
         }
         // A window that has become narrower has wrapped the rows, and the cursor is at their end.
         let taken = |row: &ScreenRow| row.columns.div_ceil(size.columns.max(1)).max(1);
         let above = self.drawn[kept..].iter().map(taken).sum::<usize>() - 1;
-        let above = above.min(size.rows.saturating_sub(1));
-        if above > 0 {
-            // Writing to a string cannot fail.
-            let _infallible = write!(out, "\x1b[{above}A");
-        }
-        out.push_str("\r\x1b[J");
-        out
+        erase_rows(above.min(size.rows.saturating_sub(1)))
     }
+}
+
+/// Returns the text that erases the cursor's row and those above it, and moves to the first of them.
+///
+/// It erases row by row: some terminals take a cleared screen for text to keep, and would move the
+/// rows into their history if the first is at the top of the window.
+pub(super) fn erase_rows(above: usize) -> String {
+    format!("\r\x1b[K{}", "\x1b[A\x1b[K".repeat(above))
 }

@@ -30,6 +30,15 @@ pub(super) struct RenderedTurn<Out: Write, Err: Write> {
     notifies_at: Option<Instant>,
     /// The diff of the last edit, whether the person was asked about it or not.
     last_edit: Option<Arc<str>>,
+    typed_ahead: Vec<String>,
+}
+
+/// The end of a turn that was shown to a person.
+#[derive(Debug)]
+pub(crate) struct RenderedEnd {
+    pub(crate) status: TurnStatus,
+    /// The lines that the person typed meanwhile, which were neither answers nor commands.
+    pub(crate) typed_ahead: Vec<String>,
 }
 
 impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
@@ -48,13 +57,14 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
             notifier,
             notifies_at: None,
             last_edit: None,
+            typed_ahead: Vec::new(),
         }
     }
 
     pub(super) async fn follow(
         mut self,
         mut signals: Option<StopSignals>,
-    ) -> Result<TurnStatus, CommandError> {
+    ) -> Result<RenderedEnd, CommandError> {
         let began = Instant::now();
         let mut ticks = interval(SPINNER_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -81,7 +91,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
                         if let Some(notifier) = &self.notifier {
                             notifier.turn_ended(&outcome.status, began.elapsed()).await;
                         }
-                        return self.output.conclude(&outcome.status);
+                        return self.end(&outcome.status).await;
                     }
                     if !self.output.is_open() {
                         self.turn.stop(false).await;
@@ -116,6 +126,14 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
             }
             self.ask();
         }
+    }
+
+    async fn end(mut self, status: &TurnStatus) -> Result<RenderedEnd, CommandError> {
+        let status = self.output.conclude(status)?;
+        if let Some(keyboard) = self.keyboard.take() {
+            self.typed_ahead.extend(keyboard.into_lines().await);
+        }
+        Ok(RenderedEnd { status, typed_ahead: self.typed_ahead })
     }
 
     async fn stop(&mut self, request: StopRequest) {
@@ -158,7 +176,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
             LineInput::EndOfInput => return,
         };
         if self.approvals.is_empty() {
-            self.handle_command(text).await;
+            self.handle_unasked(text).await;
             return;
         }
         let Some(prompt) = self.approvals.answered_by(line) else {
@@ -188,7 +206,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
 
 impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
     /// Handles a line that was typed while nothing is asked.
-    async fn handle_command(&mut self, text: &str) {
+    async fn handle_unasked(&mut self, text: &str) {
         match text.trim() {
             "/stop" => self.stop(StopRequest::Interrupt).await,
             "d" | "/diff" => {
@@ -198,7 +216,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
                     None => screen.write_line(Tone::Faint, "nothing has been edited so far"),
                 });
             }
-            _ => {}
+            text => self.typed_ahead.push(text.to_owned()),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
-use super::open_rows::{OpenRows, ScreenSize};
+use super::open_rows::{OpenRows, ScreenSize, erase_rows};
 use crate::{
     cli::{
         markdown::{LayoutOptions, ScreenRow},
@@ -288,11 +288,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         };
         // A window that has become narrower has wrapped the line, and the cursor is at its end.
         let rows_above = rows(&drawn.line, self.width()) - 1;
-        if rows_above > 0 {
-            write!(self.err, "\x1b[{rows_above}A\r\x1b[J")?;
-        } else {
-            write!(self.err, "\r\x1b[K")?;
-        }
+        write!(self.err, "{}", erase_rows(rows_above))?;
         self.err.flush()
     }
 
@@ -402,7 +398,7 @@ mod tests {
         screen.size = || Some(ScreenSize { columns: 8, rows: 24 });
         screen.spin("a long label of a tool").unwrap();
         let err = String::from_utf8(std::mem::take(&mut screen.err)).unwrap();
-        assert_eq!(err, "⠋ a long label of …\x1b[2A\r\x1b[J⠙ a lo…");
+        assert_eq!(err, "⠋ a long label of …\r\x1b[K\x1b[A\x1b[K\x1b[A\x1b[K⠙ a lo…");
     }
 
     #[test]
