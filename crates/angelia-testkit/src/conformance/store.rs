@@ -104,6 +104,7 @@ macro_rules! store_conformance {
             a_conversation_is_found_by_what_it_looks_like,
             a_history_belongs_to_a_turn,
             what_callers_have_spent_adds_up,
+            a_tool_choice_is_kept,
             parked_turns_are_kept_and_not_lost,
             turns_that_were_handed_over_are_kept_and_not_lost,
             what_turns_used_adds_up,

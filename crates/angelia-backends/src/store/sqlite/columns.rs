@@ -1,6 +1,8 @@
 //! Conversions of small column values: identifiers, times, numbers, and names of enum variants.
 
-use angelia_core::model::{SessionId, TurnId, TurnOrigin};
+use std::borrow::Cow;
+
+use angelia_core::model::{SessionId, ToolChoice, TurnId, TurnOrigin};
 use jiff::Timestamp;
 use rusqlite::Row;
 use uuid::Uuid;
@@ -48,6 +50,30 @@ pub(super) fn parse_variant<T: Copy>(
         .copied()
         .find(|member| as_str(*member) == text)
         .ok_or_else(|| SqliteError::Unreadable(format!("unknown word `{text}`")))
+}
+
+const NAMED_TOOL: &str = "tool:";
+
+/// Returns the column of a choice; `None` stands for [`ToolChoice::Auto`].
+pub(super) fn tool_choice_text(choice: &ToolChoice) -> Option<Cow<'static, str>> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some("none".into()),
+        ToolChoice::Required => Some("required".into()),
+        ToolChoice::Named(name) => Some(format!("{NAMED_TOOL}{name}").into()),
+    }
+}
+
+pub(super) fn parse_tool_choice(text: Option<String>) -> Result<ToolChoice, SqliteError> {
+    match text.as_deref() {
+        None => Ok(ToolChoice::Auto),
+        Some("none") => Ok(ToolChoice::None),
+        Some("required") => Ok(ToolChoice::Required),
+        Some(other) => match other.strip_prefix(NAMED_TOOL) {
+            Some(name) => Ok(ToolChoice::Named(name.into())),
+            None => Err(SqliteError::Unreadable(format!("unknown tool choice `{other}`"))),
+        },
+    }
 }
 
 pub(super) fn parse_origin(text: &str) -> Result<TurnOrigin, SqliteError> {

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0009_schedules.sql"),
     include_str!("migrations/0010_charged_to.sql"),
     include_str!("migrations/0011_dashboard.sql"),
+    include_str!("migrations/0012_tool_choice.sql"),
 ];
 
 /// Returns the `user_version` of a database with all migrations.

@@ -2,8 +2,8 @@
 
 use angelia_core::{
     model::{
-        ExternalName, NativeSessionId, Seq, SessionId, SessionRecord, ToolChoice, TurnEvent,
-        TurnId, TurnOptions, TurnRecord, TurnState, TurnTask,
+        ExternalName, NativeSessionId, Seq, SessionId, SessionRecord, TurnEvent, TurnId,
+        TurnOptions, TurnRecord, TurnState, TurnTask,
     },
     ports::{Page, TurnFilter},
 };
@@ -35,7 +35,7 @@ fn select_session(rest: &str) -> String {
 const SELECT_TURN: &str =
     "SELECT t.id, t.session_id, t.created_at, t.state, t.origin, t.can_ask, i.body,
         e.at, e.body, l.owner, t.can_park, t.caller, t.max_cost_usd, t.resumes_at,
-        t.charged_to
+        t.charged_to, t.tool_choice
     FROM turns t JOIN inputs i ON i.turn_id = t.id
     JOIN leases l ON l.session_id = t.session_id
     LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq";
@@ -264,7 +264,7 @@ fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
             caller: row.get(11)?,
             charged_to: row.get(14)?,
             max_cost_usd: row.get(12)?,
-            tool_choice: ToolChoice::Auto,
+            tool_choice: columns::parse_tool_choice(row.get(15)?)?,
             task: TurnTask::Answer,
         },
         created_at: timestamp(row.get(2)?),

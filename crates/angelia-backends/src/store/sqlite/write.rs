@@ -15,7 +15,7 @@ use rusqlite::{
 
 use super::{
     approvals,
-    columns::{nanoseconds, to_i64, to_u64},
+    columns::{self, nanoseconds, to_i64, to_u64},
     content_json,
     error::SqliteError,
     event_json, open_text, read, spec_json, usage,
@@ -160,8 +160,8 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
         .connection
         .prepare_cached(
             "INSERT INTO turns (id, session_id, created_at, state, origin, can_ask, can_park,
-                    caller, max_cost_usd, resumes_at, charged_to, number)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+                    caller, max_cost_usd, resumes_at, charged_to, tool_choice, number)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
                     (SELECT coalesce(max(number), 0) + 1 FROM turns))
              ON CONFLICT DO NOTHING",
         )?
@@ -177,6 +177,7 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
             turn.options.max_cost_usd,
             resumes_at(&turn.state),
             turn.options.charged_to,
+            columns::tool_choice_text(&turn.options.tool_choice),
         ])?;
     if inserted == 0 {
         return Err(StoreError::Conflict.into());

@@ -1,7 +1,7 @@
 //! History notes, the spending of callers, and turns that are parked for a quota.
 
 use angelia_core::{
-    model::{EventKind, Outcome, TurnRecord, TurnState, TurnStatus, Usage},
+    model::{EventKind, Outcome, ToolChoice, TurnRecord, TurnState, TurnStatus, Usage},
     ports::{HistoryEntry, Store, StoreError},
 };
 
@@ -45,6 +45,18 @@ pub async fn a_history_belongs_to_a_turn(fixture: &impl StoreFixture) {
     let note = note(&plain_turn(lease.session), 1, 1);
     let missing = store.index_history(&note).await.unwrap().await;
     assert!(matches!(missing, Err(StoreError::NotFound("turn"))), "{missing:?}");
+}
+
+pub async fn a_tool_choice_is_kept(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let named = ToolChoice::Named("tool:search".into());
+    for choice in [ToolChoice::Auto, ToolChoice::None, ToolChoice::Required, named] {
+        let mut turn = plain_turn(lease.session);
+        turn.options.tool_choice = choice;
+        create_turn(&*store, &lease, &turn).await;
+        assert_eq!(store.turn(turn.id).await.unwrap().unwrap().options, turn.options);
+    }
 }
 
 pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
