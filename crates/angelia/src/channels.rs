@@ -9,7 +9,7 @@ use angelia_frontends::chat::ChannelSettings;
 use crate::{
     assemble::App,
     config::{ChannelFields, ChannelName, SecretSetting, channel_settings, expand_home},
-    platforms::{AdapterParts, PlatformSecret, find_platform},
+    platforms::{AdapterParts, PlatformSecret, PlatformServer, find_platform},
 };
 
 /// The time limit of a command that prints a secret.
@@ -81,8 +81,21 @@ pub(crate) async fn open_channel(
             }
         }
     }
-    let base_url = fields.base_url.as_ref().map(|url| &*url.0);
-    let adapter = (platform.build)(&AdapterParts { secrets: &secrets, base_url })?;
+    let base_url = match (&fields.base_url, &platform.server) {
+        (Some(url), _) => Some(url.0.to_string()),
+        (None, Some(PlatformServer { variable, label })) => {
+            let value = app.environment.non_empty(variable);
+            let value = value.and_then(|value| clean(&value.to_string_lossy()));
+            Some(value.ok_or_else(|| {
+                format!(
+                    "{label} is missing; set `channels.{name}.base_url`, or the variable {variable}"
+                )
+            })?)
+        }
+        (None, None) => None,
+    };
+    let parts = AdapterParts { secrets: &secrets, base_url: base_url.as_deref() };
+    let adapter = (platform.build)(&parts)?;
     Ok(OpenChannel { adapter, secrets: secrets.into_values().collect() })
 }
 

@@ -8,6 +8,8 @@ use angelia_frontends::chat::{
     dingtalk::{DingTalk, DingTalkSecrets},
     discord::Discord,
     feishu::Feishu,
+    matrix::{Matrix, MatrixSecrets},
+    mattermost::Mattermost,
     slack::Slack,
     telegram::Telegram,
 };
@@ -15,13 +17,16 @@ use angelia_frontends::chat::{
 use crate::clock::SystemClock;
 
 /// Every platform, by name.
-pub(crate) const PLATFORMS: &[Platform] = &[TELEGRAM, SLACK, DISCORD, FEISHU, DINGTALK];
+pub(crate) const PLATFORMS: &[Platform] =
+    &[TELEGRAM, SLACK, DISCORD, FEISHU, DINGTALK, MATRIX, MATTERMOST];
 
 /// A chat platform.
 pub(crate) struct Platform {
     /// The part of an address before the colon, and the key in `channels`.
     pub(crate) name: &'static str,
     pub(crate) secrets: &'static [PlatformSecret],
+    /// Set where everybody can run a server, so that the owner has to name it.
+    pub(crate) server: Option<PlatformServer>,
     /// The variable in which Hermes lists the people who may talk.
     pub(crate) allow_variable: &'static str,
     /// The steps to the secrets, for `channels add`.
@@ -40,6 +45,14 @@ pub(crate) struct PlatformSecret {
     pub(crate) is_optional: bool,
 }
 
+/// The server of a platform, which is `base_url` in the configuration.
+pub(crate) struct PlatformServer {
+    /// The variable that other programs use for it.
+    pub(crate) variable: &'static str,
+    /// What it is called when it is asked for.
+    pub(crate) label: &'static str,
+}
+
 /// What an adapter is built from.
 pub(crate) struct AdapterParts<'a> {
     /// The values of [`Platform::secrets`], by key.
@@ -52,6 +65,11 @@ impl AdapterParts<'_> {
     pub(crate) fn secret(&self, key: &str) -> Result<&str, String> {
         let found = self.secrets.get(key).map(String::as_str);
         found.ok_or_else(|| format!("`{key}` is missing"))
+    }
+
+    /// Returns the server of a platform that has none of its own.
+    pub(crate) fn server(&self) -> Result<&str, String> {
+        self.base_url.ok_or_else(|| "`base_url` is missing".to_owned())
     }
 
     #[expect(clippy::unused_self, reason = "an adapter gets everything from its parts")]
@@ -78,6 +96,7 @@ const TELEGRAM: Platform = Platform {
         label: "the bot's token",
         is_optional: false,
     }],
+    server: None,
     allow_variable: "TELEGRAM_ALLOWED_USERS",
     steps: "1. In Telegram, write to @BotFather: /newbot, then a name and a user name for the bot.\n\
             2. It answers with a token such as 123456:ABC…; paste it here.\n\
@@ -105,6 +124,7 @@ const SLACK: Platform = Platform {
             is_optional: false,
         },
     ],
+    server: None,
     allow_variable: "SLACK_ALLOWED_USERS",
     steps: "1. On https://api.slack.com/apps: Create New App, From scratch.\n\
             2. Socket Mode: turn it on. It makes a token of the app with the scope connections:write, xapp-….\n\
@@ -131,6 +151,7 @@ const DISCORD: Platform = Platform {
         label: "the bot's token",
         is_optional: false,
     }],
+    server: None,
     allow_variable: "DISCORD_ALLOWED_USERS",
     steps: "1. At https://discord.com/developers/applications: New Application, a name, Create.\n\
             2. Page Bot: enable \"Message Content Intent\" under Privileged Gateway Intents, and save.\n\
@@ -163,6 +184,7 @@ const FEISHU: Platform = Platform {
             is_optional: false,
         },
     ],
+    server: None,
     allow_variable: "FEISHU_ALLOWED_USERS",
     steps: "1. On https://open.feishu.cn/app make a custom app, and add the ability \"Bot\". For Lark it is \
             https://open.larksuite.com/app, and `--base-url https://open.larksuite.com`.\n\
@@ -205,6 +227,7 @@ const DINGTALK: Platform = Platform {
             is_optional: true,
         },
     ],
+    server: None,
     allow_variable: "DINGTALK_ALLOWED_USERS",
     steps: "1. In open-dev.dingtalk.com, create an internal app of your organisation, and add the capability Robot.\n\
             2. On the page of the robot, choose Stream mode for messages, and save.\n\
@@ -224,6 +247,72 @@ const DINGTALK: Platform = Platform {
         };
         let robot = DingTalk::new(secrets, parts.base_url, parts.clock());
         Ok(Arc::new(robot.map_err(|error| error.to_string())?))
+    },
+};
+
+const MATRIX: Platform = Platform {
+    name: "matrix",
+    secrets: &[
+        PlatformSecret {
+            key: "token",
+            variable: "MATRIX_ACCESS_TOKEN",
+            label: "the bot's access token",
+            is_optional: false,
+        },
+        PlatformSecret {
+            key: "user_id",
+            variable: "MATRIX_USER_ID",
+            label: "the bot's user id (@bot:example.org)",
+            is_optional: true,
+        },
+    ],
+    server: Some(PlatformServer {
+        variable: "MATRIX_HOMESERVER",
+        label: "the address of the homeserver (https://matrix.example.org)",
+    }),
+    allow_variable: "MATRIX_ALLOWED_USERS",
+    steps: "1. Make an account for the bot on your homeserver, and log it in once, for instance in a private window \
+            of Element.\n\
+            2. In Element: All settings, Help & About, Access Token; copy it, and the address of the homeserver beside \
+            it. Then close the window without logging out, which would end the token.\n\
+            3. Make a room WITHOUT encryption, and invite the bot; it joins by itself. Direct messages of Element \
+            are encrypted, so make a new room, turn \"Enable end-to-end encryption\" off, and invite only the bot: a \
+            room of you and the bot alone is a direct chat.\n\
+            4. For rooms with more people: add the room's id (!…, in Room settings, Advanced) to `groups` in \
+            config.yaml, in quotation marks.",
+    build: |parts| {
+        let secrets = MatrixSecrets {
+            base_url: parts.server()?,
+            token: parts.secret("token")?,
+            user_id: parts.secrets.get("user_id").map(String::as_str),
+        };
+        let bot = Matrix::new(secrets, parts.clock());
+        Ok(Arc::new(bot.map_err(|error| error.to_string())?))
+    },
+};
+
+const MATTERMOST: Platform = Platform {
+    name: "mattermost",
+    secrets: &[PlatformSecret {
+        key: "token",
+        variable: "MATTERMOST_TOKEN",
+        label: "the bot's token",
+        is_optional: false,
+    }],
+    server: Some(PlatformServer {
+        variable: "MATTERMOST_URL",
+        label: "the address of the server (https://chat.example.org)",
+    }),
+    allow_variable: "MATTERMOST_ALLOWED_USERS",
+    steps: "1. In System Console, Integrations, Bot Accounts: enable the creation of bot accounts (an administrator does \
+            that once).\n\
+            2. In the menu of the product: Integrations, Bot Accounts, Add Bot Account; a name, the role Member. Copy the \
+            token that it shows once.\n\
+            3. Add the bot to your team: Invite People, then its name. Now people can write to it directly.\n\
+            4. For channels: add the bot to the channel, and the channel's id (in View Info) to `groups` in config.yaml.",
+    build: |parts| {
+        let bot = Mattermost::new(parts.server()?, parts.secret("token")?, parts.clock());
+        Ok(Arc::new(bot.map_err(|error| error.to_string())?))
     },
 };
 

@@ -6,13 +6,17 @@
 //! - [`formatting`]: Markdown as formatted text, cut into messages. Pure.
 //! - [`discord`]: the channel `discord`, over its gateway.
 //! - [`feishu`]: the channel `feishu`, over a WebSocket; also Lark.
+//! - [`matrix`]: the channel `matrix`, over the long poll of a homeserver.
+//! - [`mattermost`]: the channel `mattermost`, over a WebSocket of a server.
 //! - [`slack`]: the channel `slack`, over Socket Mode.
 //! - [`telegram`]: the channel `telegram`, over long polling.
 //! - [`webhook`]: the channel that sends signed HTTP requests to a program of the owner.
+//! - `bearer_api`: requests to a server that its owner names; `reaction_choices`: buttons where there are none.
 //! - `send_budget`: how much may be sent in which time; `platform_http`, `web_socket`: requests and connections
 //!   with credentials; `access_token`: the token of an app; `multipart`: forms with files.
 
 mod access_token;
+mod bearer_api;
 mod delivery_parts;
 mod delivery_queue;
 pub mod dingtalk;
@@ -20,8 +24,11 @@ pub mod discord;
 pub mod feishu;
 pub mod formatting;
 mod host;
+pub mod matrix;
+pub mod mattermost;
 mod multipart;
 mod platform_http;
+mod reaction_choices;
 mod send_budget;
 pub mod slack;
 pub mod telegram;

@@ -1,10 +1,7 @@
 //! Whatever Markdown an agent writes, DingTalk can show every message of it, and shows every character.
 
 use angelia_core::ports::{Channel as _, LengthLimit, LengthUnit};
-use angelia_frontends::chat::{
-    dingtalk::to_markdown,
-    formatting::{parse_markdown, split_text},
-};
+use angelia_frontends::chat::formatting::{parse_markdown, split_text, to_common_markdown};
 use angelia_testkit::{
     any_markdown::{any_markdown, part_message, without_spaces},
     dingtalk_server::{DingTalkServer, visible_text},
@@ -22,7 +19,7 @@ proptest! {
         let text = parse_markdown(&markdown);
         let mut shown = String::new();
         for message in split_text(&text, LengthLimit { max, unit: LengthUnit::CodePoints }) {
-            let visible = visible_text(&to_markdown(&message));
+            let visible = visible_text(&to_common_markdown(&message));
             prop_assert!(visible.is_ok(), "{:?} {:?}", visible, message);
             shown.push_str(&visible.unwrap_or_default());
         }

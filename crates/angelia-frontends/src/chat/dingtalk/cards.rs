@@ -11,11 +11,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     adapter::DingTalk,
-    markdown::to_markdown,
     open_api::SERVER,
     writing::{PERSON_PREFIX, Recipient},
 };
-use crate::chat::send_budget::SendRate;
+use crate::chat::{formatting::to_common_markdown, send_budget::SendRate};
 
 /// The variable with the text.
 const TEXT_KEY: &str = "msgContent";
@@ -227,7 +226,7 @@ fn require_card(sent: &SentMessage) -> Result<&str, SendError> {
 }
 
 fn card_text(message: &OutgoingMessage) -> String {
-    message.rich.as_ref().map_or_else(|| message.text.to_string(), to_markdown)
+    message.rich.as_ref().map_or_else(|| message.text.to_string(), to_common_markdown)
 }
 
 /// Returns the variables of a card. Structures are JSON in a string.

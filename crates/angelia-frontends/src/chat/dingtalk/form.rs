@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use angelia_core::ports::OutgoingMessage;
 use serde_json::{Map, Value, json};
 
-use super::markdown::{is_plain, title_of, to_markdown};
+use super::title::{is_plain, title_of};
+use crate::chat::formatting::to_common_markdown;
 
 /// An action card has at most this many buttons.
 const MAX_BUTTONS: usize = 5;
@@ -39,7 +40,7 @@ impl Form {
             .collect();
         let title = title_of(&message.text);
         let text = match &message.rich {
-            Some(rich) if !buttons.is_empty() || !is_plain(rich) => to_markdown(rich),
+            Some(rich) if !buttons.is_empty() || !is_plain(rich) => to_common_markdown(rich),
             _ => return Self::Text(message.text.to_string()),
         };
         if buttons.is_empty() {

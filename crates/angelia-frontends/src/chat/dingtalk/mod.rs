@@ -6,7 +6,6 @@
 //! - `open_api`: one request of the platform, its access token, and what an error means.
 //! - `session_webhook`: the free way to answer, as long as the platform keeps it open.
 //! - `writing`: sends messages, each in a `form`, by the way that is open; `cards`: answers that grow, and buttons; `files`.
-//! - [`to_markdown`]: formatted text in the Markdown that DingTalk shows. Pure.
 
 mod adapter;
 mod cards;
@@ -15,12 +14,11 @@ mod decode;
 mod files;
 mod form;
 mod frame;
-mod markdown;
 mod open_api;
 mod session_webhook;
+mod title;
 mod writing;
 
 pub use adapter::{DingTalk, DingTalkError, DingTalkSecrets};
 pub use decode::{DecodedEvent, decode_frame};
 pub use frame::StreamFrame;
-pub use markdown::to_markdown;

@@ -83,7 +83,8 @@ pub(super) async fn run(
     for (secret, source) in &sources {
         secrets.insert(secret.key, source.read(app)?);
     }
-    let parts = AdapterParts { secrets: &secrets, base_url: args.base_url.as_deref() };
+    let base_url = find_server(app, platform, args)?;
+    let parts = AdapterParts { secrets: &secrets, base_url: base_url.as_deref() };
     let adapter =
         (platform.build)(&parts).map_err(|error| CommandError::new(Exit::Failed, error))?;
     check_live(&adapter).await?;
@@ -95,7 +96,7 @@ pub(super) async fn run(
     for (secret, source) in &sources {
         lines.push(source.yaml(app, platform, secret)?);
     }
-    lines.extend(args.base_url.as_ref().map(|url| format!("base_url: {url}")));
+    lines.extend(base_url.map(|url| format!("base_url: {url}")));
     lines.push(format!("allow: [{:?}]", owner.id));
     lines.push(format!("approvers: [{:?}]", owner.id));
     lines.extend(args.profile.as_ref().map(|profile| format!("profile: {profile}")));
@@ -140,6 +141,21 @@ async fn check_live(adapter: &Arc<dyn Channel>) -> Result<(), CommandError> {
     }
 }
 
+/// Finds the server; where the platform has none of its own, it is asked for.
+fn find_server(
+    app: &App,
+    platform: &Platform,
+    args: &AddArgs,
+) -> Result<Option<String>, CommandError> {
+    let Some(server) = platform.server.as_ref().filter(|_| args.base_url.is_none()) else {
+        return Ok(args.base_url.clone());
+    };
+    match app.environment.non_empty(server.variable) {
+        Some(named) => Ok(Some(named.to_string_lossy().trim().to_owned())),
+        None => ask(server.label, "name it with --base-url").map(Some),
+    }
+}
+
 /// Finds where each secret is; those that the arguments do not name are asked for.
 fn find_sources(
     platform: &'static Platform,
@@ -172,7 +188,13 @@ fn find_sources(
         match given.iter().position(is_its) {
             Some(index) => sources.push((secret, given.remove(index).1)),
             None if secret.is_optional => {}
-            None => sources.push((secret, SecretSource::Typed(ask(secret)?))),
+            None => sources.push((
+                secret,
+                SecretSource::Typed(ask(
+                    secret.label,
+                    "name it with --secret-env or --secret-file",
+                )?),
+            )),
         }
     }
     Ok(sources)
@@ -247,13 +269,12 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-fn ask(secret: &PlatformSecret) -> Result<String, CommandError> {
-    print::note(&format!("{}: ", secret.label));
+fn ask(label: &str, hint: &str) -> Result<String, CommandError> {
+    print::note(&format!("{label}: "));
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(CommandError::internal)?;
     match line.trim() {
-        "" => Err(CommandError::usage("nothing was written")
-            .with_hint("name it with --secret-env or --secret-file")),
+        "" => Err(CommandError::usage("nothing was written").with_hint(hint)),
         text => Ok(text.to_owned()),
     }
 }

@@ -38,7 +38,8 @@ settings! {
         secret: Option<SecretSetting> = None,
         /// Matrix: the user id of the bot, `@bot:example.org`.
         user_id: Option<SecretSetting> = None,
-        /// Another server of the same protocol, without a path. Credentials go to this host only.
+        /// Another server of the same protocol, without a path; Matrix and Mattermost: your server. Credentials go
+        /// to this host only.
         base_url: Option<BaseUrl> = None,
         /// The ids of the people who may talk; `[]`: nobody but those that `angelia access approve` let in.
         allow: Vec<ChatId> = Vec::new(),
@@ -152,8 +153,7 @@ impl TextSetting for ChatName {
 }
 
 fn is_id(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= 128
-        && !text.starts_with('@')
-        && !text.contains(char::is_whitespace)
+    // A name with a server, as in Matrix, is an id; without one it is a name that people can change.
+    let is_name = text.starts_with('@') && !text.contains(':');
+    !text.is_empty() && text.len() <= 255 && !is_name && !text.contains(char::is_whitespace)
 }

@@ -14,6 +14,8 @@ mod dingtalk_bus;
 mod discord;
 mod feishu;
 mod lab;
+mod matrix;
+mod mattermost;
 mod real;
 mod slack;
 mod telegram;

@@ -1,29 +1,10 @@
-//! Formatted text in the Markdown that DingTalk shows. Pure. It has no tables and no struck-out text, and a line
-//! ends with two spaces.
+//! Formatted text in the Markdown that every reader understands: without tables and struck-out text. A line ends
+//! with two spaces. Pure.
 
-use angelia_core::ports::{BlockKind, RichBlock, RichText, Span, SpanStyle};
+use angelia_core::ports::{BlockKind, RichBlock, RichText, SpanStyle};
 
-/// The longest title, which the list of chats and notifications show.
-const MAX_TITLE: usize = 40;
-
-/// Returns whether a text has no formatting, so that it can go as it is.
-pub(super) fn is_plain(text: &RichText) -> bool {
-    text.blocks.iter().all(|block| {
-        let is_plain = |span: &Span| {
-            let SpanStyle { bold, italic, strike: _, code, link } = &span.style;
-            !bold && !italic && !code && link.is_none()
-        };
-        block.kind == BlockKind::Text && block.spans.iter().all(is_plain)
-    })
-}
-
-/// Returns the beginning of a text, for lists and notifications.
-pub(super) fn title_of(text: &str) -> String {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Angelia");
-    line.chars().take(MAX_TITLE).collect()
-}
-
-pub fn to_markdown(text: &RichText) -> String {
+/// Returns formatted text as Markdown.
+pub fn to_common_markdown(text: &RichText) -> String {
     let mut markdown = String::new();
     let mut before: Option<&BlockKind> = None;
     for block in &text.blocks {
@@ -235,22 +216,13 @@ mod tests {
     use crate::chat::formatting::parse_markdown;
 
     #[test]
-    fn markdown_becomes_the_subset_of_dingtalk() {
+    fn markdown_becomes_the_common_subset() {
         let text = "## A & B\n\n*x* **y `z`** [l](http://h?a=(1)) [file](src/main.rs) ~~gone~~\n\n> one\n>\n> two\n\n\
                     ```c++\na < b\n```\n\n- <tag> snake_case\n- 2*3\n\n| a | b |\n|---|---|\n| c | d |\n\n\\# no";
         let expected = "**A & B**\n\n*x* **y** `z` [l](http://h?a=%281%29) file gone\n\n> one\n>\n> two\n\n\
                         ```c++\na < b\n```\n\n• &lt;tag> snake_case  \n• 2\\*3\n\n\
                         ```\na | b\n--+--\nc | d\n```\n\n\\# no";
-        assert_eq!(to_markdown(&parse_markdown(text)), expected);
-    }
-
-    #[test]
-    fn a_text_without_formatting_needs_no_markdown() {
-        assert!(is_plain(&parse_markdown("hello\n\n- a\n- b")));
-        assert!(!is_plain(&parse_markdown("hello **you**")));
-        assert!(!is_plain(&parse_markdown("> you")));
-        assert_eq!(title_of("\n  first line\nsecond"), "first line");
-        assert_eq!(title_of(" \n"), "Angelia");
+        assert_eq!(to_common_markdown(&parse_markdown(text)), expected);
     }
 
     fn solid(text: &str) -> String {
@@ -266,7 +238,7 @@ mod tests {
             Just("- **x _y_** [l](http://u?a=1&b=2)\n".to_owned()), Just("`a<b` ".to_owned()),
         ], 0..12)) {
             let text = parse_markdown(&parts.concat());
-            let written = to_markdown(&text);
+            let written = to_common_markdown(&text);
             let read = parse_markdown(&written).visible_text();
             prop_assert_eq!(solid(&read), solid(&text.visible_text()), "{}", written);
         }

@@ -1,0 +1,287 @@
+//! Requests with a bearer token to a server that its owner names, and what their errors mean. What is special about
+//! a platform is in its [`ServerWords`].
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use angelia_core::ports::{ConnectionError, ConnectionErrorKind, SendError, SendErrorKind};
+use reqwest::{Client, Method, RequestBuilder, Response, Url, header};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::platform_http::{
+    AddressProblem, build_client, classify_transport_error, parse_address, read_body, retry_after,
+};
+
+const JSON: &str = "application/json";
+
+/// The time limit of a request, except for the wait of a poll.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What is special about the servers of a platform.
+#[derive(Debug)]
+pub(super) struct ServerWords {
+    /// Names the server in errors.
+    pub(super) server: &'static str,
+    /// The path that requests begin with.
+    pub(super) root: &'static [&'static str],
+    /// What the owner can do if the token is refused.
+    pub(super) bad_token: &'static str,
+    /// What the owner can do if the bot may not write somewhere.
+    pub(super) forbidden: &'static str,
+    /// What is wrong if the server does not know a request.
+    pub(super) other_server: &'static str,
+}
+
+/// Requests with the token of one bot.
+pub(super) struct BearerApi {
+    client: Client,
+    base: Url,
+    token: Arc<str>,
+    words: &'static ServerWords,
+}
+
+/// A request, without its body.
+#[derive(Clone, Debug)]
+pub(super) struct ApiRequest<'a> {
+    method: Method,
+    path: Vec<&'a str>,
+    /// The path is whole, and does not stand behind [`ServerWords::root`].
+    is_whole: bool,
+    query: Vec<(&'a str, String)>,
+    timeout: Duration,
+}
+
+impl<'a> ApiRequest<'a> {
+    pub(super) fn new(method: Method, path: &[&'a str]) -> Self {
+        let path = path.to_vec();
+        Self { method, path, is_whole: false, query: Vec::new(), timeout: REQUEST_TIMEOUT }
+    }
+
+    pub(super) fn get(path: &[&'a str]) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    /// A request with another beginning of its path.
+    pub(super) fn at(method: Method, path: &[&'a str]) -> Self {
+        Self { is_whole: true, ..Self::new(method, path) }
+    }
+
+    pub(super) fn with(mut self, name: &'a str, value: impl Into<String>) -> Self {
+        self.query.push((name, value.into()));
+        self
+    }
+
+    /// The server may take this much longer to answer.
+    pub(super) fn wait(mut self, more: Duration) -> Self {
+        self.timeout += more;
+        self
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum ApiError {
+    Transport(SendError),
+    Refused(ApiRefusal),
+}
+
+/// An answer with an error.
+#[derive(Clone, Debug)]
+pub(super) struct ApiRefusal {
+    pub(super) status: u16,
+    /// The name of the error, for programs.
+    pub(super) code: String,
+    said: String,
+    /// How long the server asks to wait.
+    pub(super) pause: Option<Duration>,
+    words: &'static ServerWords,
+}
+
+/// The fields of an error, as the platforms name them.
+#[derive(Default, Deserialize)]
+struct RefusalFields {
+    #[serde(default, alias = "id")]
+    errcode: String,
+    #[serde(default, alias = "message")]
+    error: String,
+    retry_after_ms: Option<u64>,
+}
+
+impl BearerApi {
+    pub(super) fn new(
+        base: &str,
+        token: &str,
+        words: &'static ServerWords,
+    ) -> Result<Self, AddressProblem> {
+        let client = build_client(REQUEST_TIMEOUT)?;
+        Ok(Self { client, base: parse_address(base)?, token: token.into(), words })
+    }
+
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Returns the address of a WebSocket of the server.
+    pub(super) fn socket_address(&self, path: &[&str]) -> String {
+        let mut url = self.url(&ApiRequest::get(path));
+        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+        // Between schemes of the web this always succeeds.
+        let _changed = url.set_scheme(scheme);
+        url.into()
+    }
+
+    /// Makes a request, with JSON unless `body` is null.
+    pub(super) async fn call(
+        &self,
+        request: &ApiRequest<'_>,
+        body: &Value,
+    ) -> Result<Value, ApiError> {
+        let mut built = self.request(request);
+        if !body.is_null() {
+            built = built.header(header::CONTENT_TYPE, JSON).body(body.to_string());
+        }
+        self.read_json(self.send(built).await?).await
+    }
+
+    /// Makes a request whose answer may be missing: `None` if there is no such thing, or it is not for us.
+    pub(super) async fn find(&self, request: &ApiRequest<'_>) -> Result<Option<Value>, ApiError> {
+        match self.call(request, &Value::Null).await {
+            Ok(found) => Ok(Some(found)),
+            Err(ApiError::Refused(refusal)) if matches!(refusal.status, 400 | 403 | 404) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a request with the content of a file.
+    pub(super) async fn upload(
+        &self,
+        request: &ApiRequest<'_>,
+        content_type: &str,
+        body: Vec<u8>,
+    ) -> Result<Value, ApiError> {
+        let built = self.request(request).header(header::CONTENT_TYPE, content_type).body(body);
+        self.read_json(self.send(built).await?).await
+    }
+
+    /// Fetches a file of at most `limit` bytes.
+    pub(super) async fn download(
+        &self,
+        request: &ApiRequest<'_>,
+        limit: u64,
+    ) -> Result<Vec<u8>, ApiError> {
+        let response = self.send(self.request(request)).await?;
+        read_body(self.words.server, response, limit).await.map_err(ApiError::Transport)
+    }
+
+    fn url(&self, request: &ApiRequest<'_>) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.clear();
+            if !request.is_whole {
+                path.extend(self.words.root);
+            }
+            path.extend(&request.path);
+        }
+        if !request.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&request.query);
+        }
+        url
+    }
+
+    fn request(&self, request: &ApiRequest<'_>) -> RequestBuilder {
+        let built = self.client.request(request.method.clone(), self.url(request));
+        let built = built.timeout(request.timeout);
+        built.header(header::AUTHORIZATION, format!("Bearer {}", self.token))
+    }
+
+    /// Returns the response if it is a success.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ApiError> {
+        let response = request.send().await.map_err(|error| self.cut(&error))?;
+        let (status, asked) = (response.status(), retry_after(&response));
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.bytes().await.map_err(|error| self.cut(&error))?;
+        let fields: RefusalFields = serde_json::from_slice(&body).unwrap_or_default();
+        let said = if fields.error.is_empty() { status.to_string() } else { fields.error };
+        let pause = fields.retry_after_ms.map(Duration::from_millis).or(asked);
+        Err(ApiError::Refused(ApiRefusal {
+            status: status.as_u16(),
+            code: fields.errcode,
+            said,
+            pause: pause.filter(|_| status == 429),
+            words: self.words,
+        }))
+    }
+
+    fn cut(&self, error: &reqwest::Error) -> ApiError {
+        ApiError::Transport(classify_transport_error(self.words.server, error))
+    }
+
+    async fn read_json(&self, response: Response) -> Result<Value, ApiError> {
+        let body = response.bytes().await.map_err(|error| self.cut(&error))?;
+        serde_json::from_slice(&body).map_err(|_| {
+            let message = format!("{} answered without JSON", self.words.server);
+            ApiError::Transport(SendError::new(SendErrorKind::Unknown, message))
+        })
+    }
+}
+
+impl ApiRefusal {
+    /// What the owner can do about it.
+    const fn advice(&self) -> &'static str {
+        match self.status {
+            403 => self.words.forbidden,
+            413 => "it is too large for this server",
+            _ => "",
+        }
+    }
+}
+
+impl From<ApiError> for SendError {
+    fn from(error: ApiError) -> Self {
+        let refusal = match error {
+            ApiError::Transport(error) => return error,
+            ApiError::Refused(refusal) => refusal,
+        };
+        let kind = match refusal.status {
+            // With another token it can still be sent.
+            401 | 429 => SendErrorKind::NotSent,
+            500.. => SendErrorKind::Unknown,
+            _ => SendErrorKind::Refused,
+        };
+        let advice = refusal.advice();
+        let gap = if advice.is_empty() { "" } else { "; " };
+        let message = format!("{} refused it: {}{gap}{advice}", refusal.words.server, refusal.said);
+        Self { retry_after: refusal.pause, ..Self::new(kind, message) }
+    }
+}
+
+impl From<ApiError> for ConnectionError {
+    fn from(error: ApiError) -> Self {
+        let refusal = match error {
+            ApiError::Transport(error) => {
+                return Self::new(ConnectionErrorKind::Lost, error.message);
+            }
+            ApiError::Refused(refusal) => refusal,
+        };
+        let ApiRefusal { status, said, words, .. } = &refusal;
+        let server = words.server;
+        let (kind, message) = match status {
+            401 => (
+                ConnectionErrorKind::Refused,
+                format!("{server} does not accept the token ({said}); {}", words.bad_token),
+            ),
+            404 => (ConnectionErrorKind::Lost, format!("{} ({said})", words.other_server)),
+            status => (ConnectionErrorKind::Lost, format!("{server} answered {status}: {said}")),
+        };
+        Self { retry_after: refusal.pause, ..Self::new(kind, message) }
+    }
+}
+
+impl fmt::Debug for BearerApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BearerApi").field("host", &self.base.host_str()).finish_non_exhaustive()
+    }
+}
