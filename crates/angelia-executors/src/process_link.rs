@@ -186,6 +186,11 @@ impl StdinQueue {
         self.pipe.is_some() && !self.bytes.is_empty()
     }
 
+    /// Returns how many bytes the program has not taken yet.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
     /// Writes some of the queued bytes. Cancel-safe. Errors are not reported: when the program has
     /// closed its stdin, the end of its output will follow.
     async fn write(&mut self) {

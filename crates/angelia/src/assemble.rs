@@ -19,7 +19,7 @@ use angelia_core::{
     model::{AuditAction, AuditActor, AuditEntry},
     ports::{
         BoxFuture, Clock, CommandOutput, CommandRunner, CommandSpec, CommandStartError, Executor,
-        Store, WorkDelegation,
+        ProgramSpec, RunningProgram, Store, WorkDelegation,
     },
     redact::Redactor,
     task::TaskGroup,
@@ -420,6 +420,13 @@ impl CommandRunner for OwnedCommands {
 
     fn is_program(&self, path: &str) -> bool {
         self.commands.is_program(path)
+    }
+
+    fn start(
+        &self,
+        program: ProgramSpec,
+    ) -> BoxFuture<'_, Result<RunningProgram, CommandStartError>> {
+        self.commands.start(program)
     }
 }
 

@@ -3,12 +3,22 @@
 
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
-use angelia_core::ports::{Channel, CommandProgram, CommandRunner, CommandSpec};
-use angelia_frontends::chat::ChannelSettings;
+use angelia_core::{
+    ports::{Channel, CommandProgram, CommandRunner, CommandSpec},
+    task::TaskGroup,
+};
+use angelia_frontends::chat::{
+    ChannelSettings,
+    program::{ProgramChannel, ProgramChannelParts},
+};
 
 use crate::{
     assemble::App,
-    config::{ChannelFields, ChannelName, SecretSetting, channel_settings, expand_home},
+    clock::SystemClock,
+    config::{
+        AgentCommand, ChannelFields, ChannelName, SecretSetting, VariableName, channel_settings,
+        expand_home,
+    },
     platforms::{AdapterParts, PlatformSecret, PlatformServer, find_platform},
 };
 
@@ -28,10 +38,14 @@ pub(crate) struct OpenChannels {
 
 impl OpenChannels {
     /// Builds every configured channel.
-    pub(crate) async fn open(app: &App, commands: &dyn CommandRunner) -> Self {
+    pub(crate) async fn open(
+        app: &App,
+        commands: &Arc<dyn CommandRunner>,
+        tasks: &TaskGroup,
+    ) -> Self {
         let mut open = Self::default();
         for (ChannelName(name), fields) in app.config.channels() {
-            match open_channel(app, name, fields, commands).await {
+            match open_channel(app, name, fields, commands, tasks).await {
                 Ok(OpenChannel { adapter, secrets }) => {
                     open.adapters.push(adapter);
                     open.secrets.extend(secrets);
@@ -57,15 +71,34 @@ pub(crate) struct OpenChannel {
 
 pub(crate) async fn open_channel(
     app: &App,
-    name: &str,
+    name: &Arc<str>,
     fields: &ChannelFields,
-    commands: &dyn CommandRunner,
+    commands: &Arc<dyn CommandRunner>,
+    tasks: &TaskGroup,
 ) -> Result<OpenChannel, String> {
+    if let Some(AgentCommand(words)) = &fields.command {
+        let mut env = Vec::new();
+        for (VariableName(variable), source) in &fields.env {
+            let value = read_secret(app, source, &**commands).await;
+            let value = value.map_err(|error| format!("the variable {variable}: {error}"))?;
+            env.push((Arc::clone(variable), Arc::from(value)));
+        }
+        let secrets = env.iter().map(|(_, value): &(_, Arc<str>)| value.to_string()).collect();
+        let adapter = ProgramChannel::new(ProgramChannelParts {
+            name: Arc::clone(name),
+            command: words.clone(),
+            env,
+            commands: Arc::clone(commands),
+            clock: Arc::new(SystemClock),
+            tasks: tasks.clone(),
+        });
+        return Ok(OpenChannel { adapter: Arc::new(adapter), secrets });
+    }
     let platform = find_platform(name).ok_or_else(|| format!("there is no platform `{name}`"))?;
     let mut secrets = BTreeMap::new();
     for wanted in platform.secrets {
         let value = if let Some(source) = fields.secret(wanted.key) {
-            Some(read_secret(app, source, commands).await?)
+            Some(read_secret(app, source, &**commands).await?)
         } else {
             let value = app.environment.non_empty(wanted.variable);
             value.and_then(|value| clean(&value.to_string_lossy()))

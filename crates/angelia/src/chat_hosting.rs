@@ -39,7 +39,7 @@ impl ChatDoors {
         bus: Option<Arc<dyn Bus>>,
         tasks: &TaskGroup,
     ) -> Result<Self, CommandError> {
-        let channels = OpenChannels::open(app, &*local.commands).await;
+        let channels = OpenChannels::open(app, &local.commands, tasks).await;
         local.redactor.add(&channels.secrets);
         let Some(store) = open_chat_store(app, &channels)? else {
             let delivery_queue = open_delivery_queue(app, &channels, tasks).await?;

@@ -12,13 +12,14 @@ use angelia_frontends::chat::{
     mattermost::Mattermost,
     slack::Slack,
     telegram::Telegram,
+    wecom::Wecom,
 };
 
 use crate::clock::SystemClock;
 
 /// Every platform, by name.
 pub(crate) const PLATFORMS: &[Platform] =
-    &[TELEGRAM, SLACK, DISCORD, FEISHU, DINGTALK, MATRIX, MATTERMOST];
+    &[TELEGRAM, SLACK, DISCORD, FEISHU, DINGTALK, WECOM, MATRIX, MATTERMOST];
 
 /// A chat platform.
 pub(crate) struct Platform {
@@ -81,6 +82,20 @@ impl AdapterParts<'_> {
 /// Finds a platform by name.
 pub(crate) fn find_platform(name: &str) -> Option<&'static Platform> {
     PLATFORMS.iter().find(|platform| platform.name == name)
+}
+
+/// Says why there is no such platform, after its name.
+pub(crate) fn describe_missing_platform(name: &str) -> String {
+    if name == "weixin" {
+        // Its owner has not said who may use the protocol, so we do not.
+        return "is not there yet: personal Weixin has a protocol for bots, which lets us give our own name, but does \
+                not say whether programs other than its own plugin may use it; use wecom instead"
+            .to_owned();
+    }
+    let known = platform_names();
+    format!(
+        "is no platform of this version; there is: {known}; a channel of your own needs a `command` (docs/chat.md)"
+    )
 }
 
 /// Lists the names of the platforms, for errors.
@@ -247,6 +262,38 @@ const DINGTALK: Platform = Platform {
         };
         let robot = DingTalk::new(secrets, parts.base_url, parts.clock());
         Ok(Arc::new(robot.map_err(|error| error.to_string())?))
+    },
+};
+
+const WECOM: Platform = Platform {
+    name: "wecom",
+    secrets: &[
+        PlatformSecret {
+            key: "bot_id",
+            variable: "WECOM_BOT_ID",
+            label: "the id of the bot",
+            is_optional: false,
+        },
+        PlatformSecret {
+            key: "secret",
+            variable: "WECOM_SECRET",
+            label: "the secret of its long connection",
+            is_optional: false,
+        },
+    ],
+    server: None,
+    allow_variable: "WECOM_ALLOWED_USERS",
+    steps: "1. In the app WeCom: Workbench, AI bots (智能机器人), create a bot by hand.\n\
+            2. In its settings choose API mode, with a long connection (长连接), not with a callback address.\n\
+            3. Copy the bot's id and the secret of the long connection, and paste them here. A bot has one connection: \
+            another program with the same secret takes it away.\n\
+            4. Set who may see the bot, and save. Then open a chat with it and write something: it cannot write first.\n\
+            5. For groups: add the bot to the group, mention it there, and add the chat's id, which the log then \
+            shows, to `groups` in config.yaml.",
+    build: |parts| {
+        let (bot_id, secret) = (parts.secret("bot_id")?, parts.secret("secret")?);
+        let bot = Wecom::new(bot_id, secret, parts.base_url, parts.clock());
+        Ok(Arc::new(bot.map_err(|error| error.to_string())?))
     },
 };
 

@@ -36,7 +36,10 @@ pub use chat_store::{
     StoredEvent,
 };
 pub use clock::Clock;
-pub use commands::{CommandOutput, CommandProgram, CommandRunner, CommandSpec, CommandStartError};
+pub use commands::{
+    CommandOutput, CommandProgram, CommandRunner, CommandSpec, CommandStartError, ProgramOutput,
+    ProgramSpec, RunningProgram,
+};
 pub use delegation::{DelegateProfile, DelegateResult, DelegatedWork, WorkDelegation};
 pub use deliveries::{ChannelDelivery, DeliveryFormat, DeliveryState, DeliveryStore};
 pub use edit_diff::EditDiffer;

@@ -25,7 +25,7 @@ use super::{
     mark::ProcessMark,
     os::{self, StartTime},
     spawn::ProcessLaunch,
-    stderr::{self, StderrTail},
+    stderr::{self, LineListener, StderrTail},
     sweep,
 };
 
@@ -70,6 +70,7 @@ impl Child {
         mut inner: tokio::process::Child,
         deaths: SignalStream,
         launch: &ProcessLaunch,
+        listener: Option<LineListener>,
     ) -> io::Result<Self> {
         let pid = inner
             .id()
@@ -78,7 +79,7 @@ impl Child {
         let stderr = StderrTail::default();
         let mut readers = JoinSet::new();
         if let Some(pipe) = inner.stderr.take() {
-            readers.spawn(stderr::drain(pipe, stderr.clone()));
+            readers.spawn(stderr::drain(pipe, stderr.clone(), listener));
         }
         let child = Self {
             stdin: inner.stdin.take(),

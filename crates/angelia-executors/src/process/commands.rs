@@ -12,12 +12,14 @@ use angelia_core::{
     model::Failure,
     ports::{
         BoxFuture, CommandOutput, CommandProgram, CommandRunner, CommandSpec, CommandStartError,
+        ProgramSpec, RunningProgram,
     },
 };
 use rustix::fs::{Access, access};
 
 use super::{
     run_to_end::{ProcessOutput, run_with_input},
+    running_program,
     spawn::{ProcessLaunch, SpawnError},
 };
 use crate::ExecutorHost;
@@ -72,10 +74,7 @@ impl ShellCommands {
     }
 
     fn expand_home(&self, path: &str) -> PathBuf {
-        match path.strip_prefix("~/") {
-            Some(below) => self.host.user_home.join(below),
-            None => PathBuf::from(path),
-        }
+        expand_home(&self.host, path)
     }
 }
 
@@ -95,6 +94,21 @@ impl CommandRunner for ShellCommands {
 
     fn is_program(&self, path: &str) -> bool {
         is_program(&self.expand_home(path))
+    }
+
+    fn start(
+        &self,
+        program: ProgramSpec,
+    ) -> BoxFuture<'_, Result<RunningProgram, CommandStartError>> {
+        Box::pin(running_program::start(&self.host, program))
+    }
+}
+
+/// Returns a path whose `~` is the owner's home.
+pub(super) fn expand_home(host: &ExecutorHost, path: &str) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(below) => host.user_home.join(below),
+        None => PathBuf::from(path),
     }
 }
 

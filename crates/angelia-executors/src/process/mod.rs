@@ -39,7 +39,7 @@
 //! - [`detached`]: starts a daemon that outlives the command that starts it.
 //! - [`agent_trees`]: the agents of this process and the memory that they use.
 //! - [`mod@run_to_end`]: runs one short command, for probes; [`commands`]: runs the commands of the
-//!   owner's rules.
+//!   owner's rules; `running_program`: a program of the owner that runs beside us.
 //! - [`system_tool`]: runs a tool of the system, such as `systemctl`.
 //! - `os/`: the parts that differ by system: process table, marks, handles. Linux uses `/proc` and
 //!   pidfds. macOS shows no environments, so there a ledger of pids and start times replaces the
@@ -62,6 +62,7 @@ mod os;
 pub mod owner_watch;
 pub mod release;
 pub mod run_to_end;
+mod running_program;
 pub mod session_binding;
 pub mod spawn;
 pub mod stderr;
@@ -74,5 +75,5 @@ pub use commands::ShellCommands;
 pub use mark::{AgentId, HomeId, OwnerId, ProcessMark};
 pub use os::{ProcessHandle, StartTime};
 pub use run_to_end::{run_to_end, run_with_input};
-pub use spawn::{ProcessLaunch, SpawnError, spawn};
+pub use spawn::{ProcessLaunch, SpawnError, spawn, spawn_heard};
 pub use terminate::{StopStage, StopTimeouts, Termination, terminate};

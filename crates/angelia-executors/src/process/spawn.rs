@@ -15,7 +15,7 @@ use rustix::{
 };
 use tokio::{process::Command, time::sleep};
 
-use super::{child::Child, mark::ProcessMark};
+use super::{child::Child, mark::ProcessMark, stderr::LineListener};
 
 /// Limits the tries of an executable that is being replaced (`ETXTBSY`); about 1 s in all.
 const MAX_BUSY_TRIES: u32 = 7;
@@ -80,11 +80,19 @@ pub enum SpawnError {
 
 /// Starts a child. It is supervised from the beginning: dropping it kills its group.
 pub async fn spawn(launch: &ProcessLaunch) -> Result<Child, SpawnError> {
+    spawn_heard(launch, || None).await
+}
+
+/// Like [`spawn`]; the listener gets each line of the child's stderr.
+pub async fn spawn_heard(
+    launch: &ProcessLaunch,
+    listener: impl Fn() -> Option<LineListener>,
+) -> Result<Child, SpawnError> {
     check_cwd(&launch.cwd)?;
     let mut pause = INITIAL_BUSY_DELAY;
     let mut tries = 0;
     loop {
-        match spawn_once(launch) {
+        match spawn_once(launch, listener()) {
             Ok(child) => return Ok(child),
             Err(error) => {
                 tries += 1;
@@ -98,7 +106,7 @@ pub async fn spawn(launch: &ProcessLaunch) -> Result<Child, SpawnError> {
     }
 }
 
-fn spawn_once(launch: &ProcessLaunch) -> io::Result<Child> {
+fn spawn_once(launch: &ProcessLaunch, listener: Option<LineListener>) -> io::Result<Child> {
     // Register for SIGCHLD before the child exists, so that its exit cannot be missed.
     let deaths = Child::watch_sigchld()?;
     #[expect(clippy::disallowed_methods, reason = "this is the one home of child processes")]
@@ -116,7 +124,7 @@ fn spawn_once(launch: &ProcessLaunch) -> io::Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    Child::supervise(child, deaths, launch)
+    Child::supervise(child, deaths, launch, listener)
 }
 
 /// Checks the working directory before the start: a failed spawn reports "no such file" both for

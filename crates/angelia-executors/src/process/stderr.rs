@@ -13,6 +13,9 @@ const MAX_TAIL_BYTES: usize = 64 * 1024;
 const MAX_TAIL_LINES: usize = 200;
 const READ_BYTES: usize = 8 * 1024;
 
+/// The longest line that a listener gets.
+const MAX_HEARD_BYTES: usize = 8 * 1024;
+
 /// The end of a child's stderr; cheap to clone, and readable after the child has exited.
 #[derive(Clone, Debug, Default)]
 pub struct StderrTail(Arc<Mutex<TailBuffer>>);
@@ -30,12 +33,53 @@ impl StderrTail {
     }
 }
 
+/// Gets each line of a child's stderr, without its end and without colours.
+pub type LineListener = Box<dyn FnMut(&str) + Send>;
+
 /// Reads a pipe to its end into the tail, so that the child never blocks on a full pipe.
-pub(super) async fn drain(mut pipe: impl AsyncRead + Unpin, tail: StderrTail) {
+pub(super) async fn drain(
+    mut pipe: impl AsyncRead + Unpin,
+    tail: StderrTail,
+    listener: Option<LineListener>,
+) {
     let mut chunk = vec![0; READ_BYTES];
+    let mut lines = listener.map(|listener| HeardLines { listener, line: Vec::new() });
     // A read error means that the pipe is unusable; treat it like the end.
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
         tail.push(&chunk[..read]);
+        if let Some(lines) = &mut lines {
+            lines.push(&chunk[..read]);
+        }
+    }
+    if let Some(lines) = &mut lines {
+        lines.end_line();
+    }
+}
+
+/// Cuts a stream into lines for a listener.
+struct HeardLines {
+    listener: LineListener,
+    /// The line so far; what is longer than [`MAX_HEARD_BYTES`] is left out.
+    line: Vec<u8>,
+}
+
+impl HeardLines {
+    fn push(&mut self, bytes: &[u8]) {
+        for (index, part) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            if index > 0 {
+                self.end_line();
+            }
+            let room = MAX_HEARD_BYTES.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let line = strip_terminal_codes(&String::from_utf8_lossy(&line)).trim_end().to_owned();
+        if !line.is_empty() {
+            (self.listener)(&line);
+        }
     }
 }
 
@@ -166,7 +210,11 @@ mod tests {
     async fn a_pipe_is_read_to_its_end() {
         let tail = StderrTail::default();
         let input = "line\n".repeat(50_000);
-        drain(input.as_bytes(), tail.clone()).await;
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let own = Arc::clone(&heard);
+        let listener = move |line: &str| own.lock().unwrap().push(line.to_owned());
+        drain(input.as_bytes(), tail.clone(), Some(Box::new(listener))).await;
+        assert_eq!(*heard.lock().unwrap(), vec!["line"; 50_000]);
         assert_eq!(tail.tail(|text| text.into()), "line\n".repeat(MAX_TAIL_LINES));
     }
 }

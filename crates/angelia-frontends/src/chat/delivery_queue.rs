@@ -251,6 +251,7 @@ impl DeliveryQueue {
             }
             DeliveryState::Pending { .. } | DeliveryState::Attempting { .. } => {}
         }
+        self.wait_until_ready(&delivery, target).await?;
         let messages = compose_parts(&delivery, target.adapter.as_ref());
         let first = delivery.sent_parts as usize;
         let mut begun = &delivery.state;
@@ -264,6 +265,25 @@ impl DeliveryQueue {
             }
         }
         Ok(parts.ledger.set(&delivery.id, &DeliveryState::Delivered { attempts }).await?)
+    }
+
+    /// Waits until the adapter knows how its messages must be, with retries.
+    async fn wait_until_ready(
+        &self,
+        delivery: &ChannelDelivery,
+        target: &ChannelTarget,
+    ) -> Result<(), DeliveryError> {
+        let parts = &self.shared.parts;
+        let begun = delivery.state.attempts();
+        let mut waits = 0;
+        loop {
+            let Err(error) = target.adapter.ready().await else { return Ok(()) };
+            waits += 1;
+            if error.kind == SendErrorKind::Refused || waits >= PATIENT_ATTEMPTS {
+                return Err(give_up(parts, delivery, begun, &error.message).await?);
+            }
+            tokio::time::sleep(retry_delay(parts.retry, waits, &error)).await;
+        }
     }
 
     /// Sends one message of a delivery, with retries, and returns how many attempts it took. `begun` is

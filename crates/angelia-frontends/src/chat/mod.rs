@@ -8,8 +8,10 @@
 //! - [`feishu`]: the channel `feishu`, over a WebSocket; also Lark.
 //! - [`matrix`]: the channel `matrix`, over the long poll of a homeserver.
 //! - [`mattermost`]: the channel `mattermost`, over a WebSocket of a server.
+//! - [`program`]: a channel whose adapter is a program of the owner.
 //! - [`slack`]: the channel `slack`, over Socket Mode.
 //! - [`telegram`]: the channel `telegram`, over long polling.
+//! - [`wecom`]: the channel `wecom`, over a WebSocket.
 //! - [`webhook`]: the channel that sends signed HTTP requests to a program of the owner.
 //! - `bearer_api`: requests to a server that its owner names; `reaction_choices`: buttons where there are none.
 //! - `send_budget`: how much may be sent in which time; `platform_http`, `web_socket`: requests and connections
@@ -28,12 +30,14 @@ pub mod matrix;
 pub mod mattermost;
 mod multipart;
 mod platform_http;
+pub mod program;
 mod reaction_choices;
 mod send_budget;
 pub mod slack;
 pub mod telegram;
 mod web_socket;
 pub mod webhook;
+pub mod wecom;
 
 pub use delivery_queue::{
     DeliveryError, DeliveryQueue, DeliveryQueueParts, DeliveryRequest, PendingDelivery, RetryPolicy,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use angelia_frontends::chat::{ChannelSettings, ChatPlace, EVERY_GROUP};
+use angelia_frontends::chat::{ChannelSettings, ChatPlace, EVERY_GROUP, webhook};
 
 use super::{
     environment::Environment,
@@ -13,7 +13,7 @@ use super::{
         expand_home,
     },
 };
-use crate::platforms::{find_platform, platform_names};
+use crate::platforms::{describe_missing_platform, find_platform};
 
 impl Config {
     pub(crate) const fn channels(&self) -> &BTreeMap<ChannelName, ChannelFields> {
@@ -48,9 +48,16 @@ impl Config {
             self.tree.at(keys.iter().copied()).map_or(&self.tree.origin, |node| &node.origin)
         };
         let path = format!("channels.{name}");
-        let Some(platform) = find_platform(name) else {
-            let what = format!("is no platform of this version; there is: {}", platform_names());
-            return Some(Problem::new(origin(&["channels", name]), &path, what));
+        let problem = |what: String| Problem::new(origin(&["channels", name]), &path, what);
+        let platform = find_platform(name);
+        if fields.command.is_some() {
+            return check_program(name, fields).map(problem);
+        }
+        if !fields.env.is_empty() {
+            return Some(problem("has `env`, which is for channels with a `command`".to_owned()));
+        }
+        let Some(platform) = platform else {
+            return Some(problem(describe_missing_platform(name)));
         };
         let is_known = |key: &str| platform.secrets.iter().any(|secret| secret.key == key);
         let (foreign, _) = fields.secrets().find(|(key, _)| !is_known(key))?;
@@ -114,6 +121,18 @@ impl Config {
         }
         None
     }
+}
+
+/// Says what is wrong with a channel whose adapter is a program.
+fn check_program(name: &str, fields: &ChannelFields) -> Option<String> {
+    if find_platform(name).is_some() || name == webhook::PLATFORM {
+        return Some(format!("has a `command`, but `{name}` is a platform; give it another name"));
+    }
+    if let Some((key, _)) = fields.secrets().next() {
+        return Some(format!("has a `command`, so `{key}` belongs into `env`"));
+    }
+    let has_url = fields.base_url.is_some();
+    has_url.then(|| "has a `command`, so `base_url` is an argument of it, or in `env`".to_owned())
 }
 
 /// Returns the settings of a platform, with what Hermes' variables add where the file says nothing.

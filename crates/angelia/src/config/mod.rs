@@ -64,9 +64,9 @@ pub(crate) use resolve::{ResolveContext, ResolveError};
 pub(crate) use schema::schema;
 pub(crate) use template::initial_file;
 pub(crate) use types::{
-    ApiKey, ChannelFields, ChannelName, DEFAULT_ENDPOINT, DesktopNotifications, HermesSocket,
-    KeyFields, KeyHash, KeyProfiles, LiveAgentLimit, Period, SecretSetting, TemplateText,
-    expand_home, is_key_name,
+    AgentCommand, ApiKey, ChannelFields, ChannelName, DEFAULT_ENDPOINT, DesktopNotifications,
+    HermesSocket, KeyFields, KeyHash, KeyProfiles, LiveAgentLimit, Period, SecretSetting,
+    TemplateText, VariableName, expand_home, is_key_name,
 };
 pub(crate) use yaml::parse_yaml;
 pub(crate) use yaml_edit::{YamlBlock, add_entry, add_key, remove_entry, remove_key};

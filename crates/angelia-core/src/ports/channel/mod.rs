@@ -34,6 +34,16 @@ pub trait Channel: Send + Sync + 'static {
 
     fn capabilities(&self) -> ChannelCapabilities;
 
+    /// Whether a second connection of the same channel would end the first one.
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    /// Waits until [`Channel::capabilities`] are known, for adapters that have to ask for them.
+    fn ready(&self) -> SendFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Returns the length of a text as it is sent, where its formatting counts against
     /// [`ChannelCapabilities::max_length`]; `None`: only the visible text counts.
     fn written_length(&self, _text: &RichText) -> Option<usize> {
@@ -51,8 +61,9 @@ pub trait Channel: Send + Sync + 'static {
         message: &'a OutgoingMessage,
     ) -> SendFuture<'a, SentMessage>;
 
-    /// Replaces a sent message, with its buttons; requires [`ChannelCapabilities::edit`]. A message
-    /// that already reads so is a success.
+    /// Replaces a sent message, with its buttons. A message that already reads so is a success. Without
+    /// [`ChannelCapabilities::edit`] it is [`SendErrorKind::Refused`], except where a platform lets a message be
+    /// changed right after a press.
     fn edit<'a>(
         &'a self,
         _chat: &'a str,
@@ -158,6 +169,7 @@ pub trait Channel: Send + Sync + 'static {
 pub struct ChannelCapabilities {
     /// Events can be received.
     pub receive: bool,
+    /// A sent message can be changed at any time.
     pub edit: bool,
     pub typing: bool,
     pub buttons: bool,

@@ -4,7 +4,8 @@
 use angelia_core::ports::{Button, OutgoingMessage, RichText};
 use serde_json::{Value, json};
 
-use super::markdown::{remove_controls, to_markdown};
+use super::markdown::to_markdown;
+use crate::chat::formatting::remove_controls;
 
 /// The id of the element with the text.
 pub(super) const TEXT_ELEMENT: &str = "answer";

@@ -251,12 +251,6 @@ impl TurnView {
         let Ok(Some(card)) = self.context.parts.chats.card(approval.id).await else { return };
         let short = self.short_id(approval).await;
         let decided = format!("**{}**", decided_words(resolution).replace('*', ""));
-        if !self.adapter.capabilities().edit {
-            let text = format!("{decided} ({} {short})", approval.tool_name);
-            let id = format!("decided-{}", approval.id);
-            self.context.say(&self.followed.address, id, &text).await;
-            return;
-        }
         let text = card_text(approval, &short, false, self.card_room());
         // Without the last line, which says how to decide.
         let text = text.rsplit_once('\n').map_or(text.as_str(), |(text, _)| text);
@@ -266,9 +260,15 @@ impl TurnView {
             ..markdown_message(&text)
         };
         let sent = SentMessage { message_id: Some(card.message_id) };
-        let edited = retry(|| self.adapter.edit(&self.followed.chat, &sent, &message)).await;
-        if let Err(error) = edited {
-            tracing::warn!("the card of an approval was not updated: {error}");
+        match retry(|| self.adapter.edit(&self.followed.chat, &sent, &message)).await {
+            Ok(()) => {}
+            Err(error) if error.kind == SendErrorKind::Refused => {
+                tracing::debug!("the card of an approval cannot be changed: {error}");
+                let text = format!("{decided} ({} {short})", approval.tool_name);
+                let id = format!("decided-{}", approval.id);
+                self.context.say(&self.followed.address, id, &text).await;
+            }
+            Err(error) => tracing::warn!("the card of an approval was not updated: {error}"),
         }
     }
 

@@ -9,7 +9,9 @@ use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 use angelia_core::{
     model::AuditAction,
     ports::{Channel, ChannelFinding, CommandRunner},
+    task::TaskGroup,
 };
+use angelia_frontends::chat::ConnectionState;
 use clap::Subcommand;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -22,8 +24,9 @@ use super::{
 use crate::{
     assemble::{App, HomeStore, standalone_commands},
     channels::open_channel,
+    client::DaemonClient,
     config::{ChannelFields, ChannelName, Config, remove_entry},
-    platforms::{Platform, find_platform, platform_names},
+    platforms::{Platform, describe_missing_platform, find_platform},
     records::Records,
 };
 
@@ -116,7 +119,7 @@ async fn check(app: &Arc<App>, platform: Option<&str>) -> Result<Exit, CommandEr
     app.ensure_valid_config()?;
     let is_wanted = |name: &str| platform.is_none_or(|wanted| wanted == name);
     let commands = standalone_commands(app, "channels")?;
-    let checked = examine(app, &*commands, is_wanted).await;
+    let checked = examine(app, &commands, is_wanted).await;
     if checked.is_empty() {
         let error = CommandError::new(Exit::Failed, "no such channel is set up");
         return Err(error.with_hint("`angelia channels add telegram` sets one up"));
@@ -167,16 +170,14 @@ fn is_set_up(config: &Config, name: &str) -> bool {
 
 /// Finds a platform by name; the error says which there are.
 fn require_platform(name: &str) -> Result<&'static Platform, CommandError> {
-    find_platform(name).ok_or_else(|| {
-        let known = platform_names();
-        CommandError::usage(format!("there is no platform `{name}` yet; there is: {known}"))
-    })
+    find_platform(name)
+        .ok_or_else(|| CommandError::usage(format!("`{name}` {}", describe_missing_platform(name))))
 }
 
 /// Asks the platforms of the wanted channels whether they can be used.
 pub(crate) async fn examine(
     app: &App,
-    commands: &dyn CommandRunner,
+    commands: &Arc<dyn CommandRunner>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Vec<(Arc<str>, Vec<ChannelFinding>)> {
     let mut found = Vec::new();
@@ -190,12 +191,29 @@ pub(crate) async fn examine(
 
 async fn examine_one(
     app: &App,
-    name: &str,
+    name: &Arc<str>,
     fields: &ChannelFields,
-    commands: &dyn CommandRunner,
+    commands: &Arc<dyn CommandRunner>,
 ) -> Vec<ChannelFinding> {
-    match open_channel(app, name, fields, commands).await {
+    // A program that is an adapter has ended when its check has.
+    let tasks = TaskGroup::new();
+    match open_channel(app, name, fields, commands, &tasks).await {
+        Ok(open) if open.adapter.is_exclusive() => match find_live(app, name).await {
+            Some(finding) => vec![finding],
+            None => check_adapter(&open.adapter).await,
+        },
         Ok(open) => check_adapter(&open.adapter).await,
         Err(error) => vec![ChannelFinding { is_problem: true, text: error }],
     }
+}
+
+/// Returns how the daemon's connection is, if it has one: a second one of the same channel would end it.
+async fn find_live(app: &App, name: &str) -> Option<ChannelFinding> {
+    let client = DaemonClient::connect(&app.home.socket()).await?;
+    let status = client.status().await.ok()?;
+    let live = status.channels.into_iter().find(|one| one.id == name)?;
+    let is_problem = live.state != ConnectionState::Connected.as_str();
+    let error = live.last_error.filter(|_| is_problem).unwrap_or_default();
+    let text = format!("the daemon has its only connection: {} {error}", live.state);
+    Some(ChannelFinding { is_problem, text: text.trim_end().to_owned() })
 }

@@ -120,7 +120,7 @@ async fn channel_findings(app: &App) -> Vec<Finding> {
         Err(error) => return vec![Finding::new("channels", FindingState::Bad, error.to_string())],
     };
     let mut findings = Vec::new();
-    for (platform, found) in channels::examine(app, &*commands, |_| true).await {
+    for (platform, found) in channels::examine(app, &commands, |_| true).await {
         findings.extend(found.into_iter().map(|one| {
             let state = if one.is_problem { FindingState::Bad } else { FindingState::Good };
             Finding::new(&platform, state, one.text)

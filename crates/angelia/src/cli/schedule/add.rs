@@ -21,6 +21,7 @@ use crate::{
         error::{CommandError, Exit},
         print,
     },
+    config::{ChannelFields, ChannelName},
     platforms::{find_platform, platform_names},
     records::Records,
     resolve,
@@ -97,7 +98,7 @@ pub(super) async fn run(app: &App, records: &Records, args: AddArgs) -> Result<E
         return Err(CommandError::usage(message).with_hint("`angelia config show` prints them"));
     }
     if let (Records::Store(_), Some(to)) = (records, &args.to) {
-        check_platform(to)?;
+        check_platform(app, to)?;
     }
     let cwd = args.cwd.as_deref().map(existing_directory).transpose()?;
     let session = match &args.session {
@@ -175,7 +176,7 @@ fn read_trigger(args: &AddArgs, zone: &TimeZone) -> Result<(Trigger, String), Co
 
 /// Checks that a daemon could send a result there. Only the daemon knows the channels that are set
 /// up.
-fn check_platform(to: &str) -> Result<(), CommandError> {
+fn check_platform(app: &App, to: &str) -> Result<(), CommandError> {
     if !to.contains(':') {
         return Ok(());
     }
@@ -183,7 +184,13 @@ fn check_platform(to: &str) -> Result<(), CommandError> {
     let channel: ChannelAddress = to
         .parse()
         .map_err(|error| CommandError::usage(format!("--to: {error}")).with_hint(hint))?;
-    if *channel.platform == *webhook::PLATFORM || find_platform(&channel.platform).is_some() {
+    let is_program = |name: &ChannelName, fields: &ChannelFields| {
+        *name.0 == *channel.platform && fields.command.is_some()
+    };
+    if *channel.platform == *webhook::PLATFORM
+        || find_platform(&channel.platform).is_some()
+        || app.config.channels().iter().any(|(name, fields)| is_program(name, fields))
+    {
         return Ok(());
     }
     let message = format!(

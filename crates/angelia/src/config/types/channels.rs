@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use angelia_frontends::chat::BusyPolicy;
 use serde::Serialize;
 
-use super::{FixedPath, ProfileName, SecretSetting, choices::BusyChoice, providers::BaseUrl};
+use super::{
+    AgentCommand, FixedPath, ProfileName, SecretSetting, VariableName, choices::BusyChoice,
+    providers::BaseUrl,
+};
 use crate::config::{
     schema::inline_schema,
     setting::{TextSetting, settings},
@@ -38,6 +41,11 @@ settings! {
         secret: Option<SecretSetting> = None,
         /// Matrix: the user id of the bot, `@bot:example.org`.
         user_id: Option<SecretSetting> = None,
+        /// Makes this a channel of your own: a program that is its adapter, with its arguments (docs/chat.md).
+        command: Option<AgentCommand> = None,
+        /// The variables of this program, each as `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`. Of our own
+        /// environment it gets only what agents get: PATH, HOME, LANG and the like.
+        env: BTreeMap<VariableName, SecretSetting> = BTreeMap::new(),
         /// Another server of the same protocol, without a path; Matrix and Mattermost: your server. Credentials go
         /// to this host only.
         base_url: Option<BaseUrl> = None,
@@ -108,7 +116,7 @@ impl ChannelFields {
     }
 }
 
-/// The name of a channel: a chat platform.
+/// The name of a channel: a chat platform, or a program of the owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ChannelName(pub(crate) Arc<str>);
 

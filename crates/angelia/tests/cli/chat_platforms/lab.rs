@@ -1,7 +1,5 @@
 //! A machine whose daemon is connected to a platform, and the checks that need no real agent.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::{ChatPlatform, Person, ShownMessage};
@@ -17,24 +15,17 @@ pub(crate) fn connected_machine(
     more: &str,
 ) -> Machine {
     let mut machine = Machine::with_shell();
-    let mut secrets = String::new();
-    for (key, value) in platform.secrets() {
-        let variable = format!("CHAT_{}", key.to_ascii_uppercase());
-        machine.set(&variable, value);
-        let _infallible = writeln!(secrets, "    {key}: {{env: {variable}}}");
-    }
+    let connection = platform.connection_lines(&mut machine);
     let allow: Vec<String> =
         allow.iter().map(|one| format!("{:?}", platform.person(*one))).collect();
     machine.configure(&format!(
         "{profile}channels:
   {}:
-{secrets}    base_url: {}
-    allow: [{}]
+{connection}    allow: [{}]
     approvers: [{:?}]
     cwd: {}
 {more}",
         platform.name(),
-        platform.base_url(),
         allow.join(", "),
         platform.person(Person::Owner),
         machine.work().display(),

@@ -3,10 +3,9 @@
 //!
 //! - `lab`: a machine with the channel, and the checks with the demo agent.
 //! - `real`: the checks with the real Claude Code.
-
-//! - `bus`: rules of the bus and schedules that send to chats.
 //! - `bus`: the checks of rules of the bus and of schedules that send to chats.
 //! - `conversation`: a message that stops a turn, and questions.
+
 mod bus;
 mod conversation;
 mod dingtalk;
@@ -16,9 +15,15 @@ mod feishu;
 mod lab;
 mod matrix;
 mod mattermost;
+mod program;
 mod real;
 mod slack;
 mod telegram;
+mod wecom;
+
+use std::fmt::Write as _;
+
+use crate::machine::Machine;
 
 /// A fake platform with two people who write to the bot directly.
 pub(crate) trait ChatPlatform {
@@ -29,6 +34,18 @@ pub(crate) trait ChatPlatform {
     fn secrets(&self) -> Vec<(&'static str, String)>;
 
     fn base_url(&self) -> String;
+
+    /// Returns the lines of the configuration that say how the platform is reached.
+    fn connection_lines(&self, machine: &mut Machine) -> String {
+        let mut lines = String::new();
+        for (key, value) in self.secrets() {
+            let variable = format!("CHAT_{}", key.to_ascii_uppercase());
+            machine.set(&variable, value);
+            let _infallible = writeln!(lines, "    {key}: {{env: {variable}}}");
+        }
+        let _infallible = writeln!(lines, "    base_url: {}", self.base_url());
+        lines
+    }
 
     /// The id of a person, as in `allow`.
     fn person(&self, person: Person) -> String;
