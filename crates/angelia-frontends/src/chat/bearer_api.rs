@@ -79,7 +79,7 @@ impl<'a> ApiRequest<'a> {
 }
 
 #[derive(Debug)]
-pub(super) enum ApiError {
+pub(super) enum BearerError {
     Transport(SendError),
     Refused(ApiRefusal),
 }
@@ -134,7 +134,7 @@ impl BearerApi {
         &self,
         request: &ApiRequest<'_>,
         body: &Value,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<Value, BearerError> {
         let mut built = self.request(request);
         if !body.is_null() {
             built = built.header(header::CONTENT_TYPE, JSON).body(body.to_string());
@@ -143,10 +143,13 @@ impl BearerApi {
     }
 
     /// Makes a request whose answer may be missing: `None` if there is no such thing, or it is not for us.
-    pub(super) async fn find(&self, request: &ApiRequest<'_>) -> Result<Option<Value>, ApiError> {
+    pub(super) async fn find(
+        &self,
+        request: &ApiRequest<'_>,
+    ) -> Result<Option<Value>, BearerError> {
         match self.call(request, &Value::Null).await {
             Ok(found) => Ok(Some(found)),
-            Err(ApiError::Refused(refusal)) if matches!(refusal.status, 400 | 403 | 404) => {
+            Err(BearerError::Refused(refusal)) if matches!(refusal.status, 400 | 403 | 404) => {
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -159,7 +162,7 @@ impl BearerApi {
         request: &ApiRequest<'_>,
         content_type: &str,
         body: Vec<u8>,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<Value, BearerError> {
         let built = self.request(request).header(header::CONTENT_TYPE, content_type).body(body);
         self.read_json(self.send(built).await?).await
     }
@@ -169,9 +172,9 @@ impl BearerApi {
         &self,
         request: &ApiRequest<'_>,
         limit: u64,
-    ) -> Result<Vec<u8>, ApiError> {
+    ) -> Result<Vec<u8>, BearerError> {
         let response = self.send(self.request(request)).await?;
-        read_body(self.words.server, response, limit).await.map_err(ApiError::Transport)
+        read_body(self.words.server, response, limit).await.map_err(BearerError::Transport)
     }
 
     fn url(&self, request: &ApiRequest<'_>) -> Url {
@@ -196,7 +199,7 @@ impl BearerApi {
     }
 
     /// Returns the response if it is a success.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, ApiError> {
+    async fn send(&self, request: RequestBuilder) -> Result<Response, BearerError> {
         let response = request.send().await.map_err(|error| self.cut(&error))?;
         let (status, asked) = (response.status(), retry_after(&response));
         if status.is_success() {
@@ -206,7 +209,7 @@ impl BearerApi {
         let fields: RefusalFields = serde_json::from_slice(&body).unwrap_or_default();
         let said = if fields.error.is_empty() { status.to_string() } else { fields.error };
         let pause = fields.retry_after_ms.map(Duration::from_millis).or(asked);
-        Err(ApiError::Refused(ApiRefusal {
+        Err(BearerError::Refused(ApiRefusal {
             status: status.as_u16(),
             code: fields.errcode,
             said,
@@ -215,15 +218,15 @@ impl BearerApi {
         }))
     }
 
-    fn cut(&self, error: &reqwest::Error) -> ApiError {
-        ApiError::Transport(classify_transport_error(self.words.server, error))
+    fn cut(&self, error: &reqwest::Error) -> BearerError {
+        BearerError::Transport(classify_transport_error(self.words.server, error))
     }
 
-    async fn read_json(&self, response: Response) -> Result<Value, ApiError> {
+    async fn read_json(&self, response: Response) -> Result<Value, BearerError> {
         let body = response.bytes().await.map_err(|error| self.cut(&error))?;
         serde_json::from_slice(&body).map_err(|_| {
             let message = format!("{} answered without JSON", self.words.server);
-            ApiError::Transport(SendError::new(SendErrorKind::Unknown, message))
+            BearerError::Transport(SendError::new(SendErrorKind::Unknown, message))
         })
     }
 }
@@ -239,11 +242,11 @@ impl ApiRefusal {
     }
 }
 
-impl From<ApiError> for SendError {
-    fn from(error: ApiError) -> Self {
+impl From<BearerError> for SendError {
+    fn from(error: BearerError) -> Self {
         let refusal = match error {
-            ApiError::Transport(error) => return error,
-            ApiError::Refused(refusal) => refusal,
+            BearerError::Transport(error) => return error,
+            BearerError::Refused(refusal) => refusal,
         };
         let kind = match refusal.status {
             // With another token it can still be sent.
@@ -258,13 +261,13 @@ impl From<ApiError> for SendError {
     }
 }
 
-impl From<ApiError> for ConnectionError {
-    fn from(error: ApiError) -> Self {
+impl From<BearerError> for ConnectionError {
+    fn from(error: BearerError) -> Self {
         let refusal = match error {
-            ApiError::Transport(error) => {
+            BearerError::Transport(error) => {
                 return Self::new(ConnectionErrorKind::Lost, error.message);
             }
-            ApiError::Refused(refusal) => refusal,
+            BearerError::Refused(refusal) => refusal,
         };
         let ApiRefusal { status, said, words, .. } = &refusal;
         let server = words.server;

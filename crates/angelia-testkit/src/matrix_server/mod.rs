@@ -20,7 +20,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub use self::{html::visible_text, rooms::BotMessage};
+pub use self::{html::visible_text, rooms::ShownEvent};
 use self::{
     requests::{Outcome, answer_request},
     rooms::Room,
@@ -252,12 +252,12 @@ impl MatrixServer {
     }
 
     /// Returns the messages of the bot in a room, as they read now.
-    pub fn messages(&self, room: &str) -> Vec<BotMessage> {
+    pub fn messages(&self, room: &str) -> Vec<ShownEvent> {
         self.state().rooms.get(room).map(Room::bot_messages).unwrap_or_default()
     }
 
     /// Returns a message of the bot as it was sent.
-    pub fn first_version(&self, room: &str, event: &str) -> Option<BotMessage> {
+    pub fn first_version(&self, room: &str, event: &str) -> Option<ShownEvent> {
         self.state().rooms.get(room)?.first_version(event)
     }
 

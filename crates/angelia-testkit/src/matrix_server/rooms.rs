@@ -22,7 +22,7 @@ pub(super) struct Room {
 
 /// A message of the bot, as it reads now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BotMessage {
+pub struct ShownEvent {
     pub id: String,
     /// Without its formatting.
     pub text: String,
@@ -37,7 +37,7 @@ pub struct BotMessage {
     pub edits: usize,
 }
 
-impl BotMessage {
+impl ShownEvent {
     /// Returns the lines of the text that begin with the emoji of a number, as people read them: the emoji, and the
     /// words behind it. As long as the bot has not reacted with all of them, there are none to press.
     pub fn choices(&self) -> Vec<(String, String)> {
@@ -155,7 +155,7 @@ impl Room {
         Some(event)
     }
 
-    pub(super) fn bot_messages(&self) -> Vec<BotMessage> {
+    pub(super) fn bot_messages(&self) -> Vec<ShownEvent> {
         let own = self.events.iter().map(|(_, event)| event).filter(|event| event["sender"] == BOT);
         let sent = own.filter(|event| {
             event["type"] == "m.room.message"
@@ -165,11 +165,11 @@ impl Room {
         sent.map(|event| self.describe(event, true)).collect()
     }
 
-    pub(super) fn first_version(&self, id: &str) -> Option<BotMessage> {
+    pub(super) fn first_version(&self, id: &str) -> Option<ShownEvent> {
         Some(self.describe(self.find(id)?, false))
     }
 
-    fn describe(&self, event: &Value, is_newest: bool) -> BotMessage {
+    fn describe(&self, event: &Value, is_newest: bool) -> ShownEvent {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let id = text(&event["event_id"]);
         let edits: Vec<&Value> = self.edits_of(&id).collect();
@@ -186,7 +186,7 @@ impl Room {
         let reactions = self.events.iter().map(|(_, event)| event).filter(is_reaction);
         let is_thread = relation["rel_type"] == "m.thread";
         let is_reply = relation["is_falling_back"] != true;
-        BotMessage {
+        ShownEvent {
             text: shown_text(now),
             kind: text(&now["msgtype"]),
             reactions: reactions.map(|one| text(&one["content"]["m.relates_to"]["key"])).collect(),

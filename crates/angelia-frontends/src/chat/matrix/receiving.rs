@@ -17,7 +17,7 @@ use super::{
     rooms::{KnownMessage, RepliedEvent, RoomMembers},
     sync_batch::{RoomBatch, SyncBatch, read_events},
 };
-use crate::chat::bearer_api::{ApiError, ApiRequest};
+use crate::chat::bearer_api::{ApiRequest, BearerError};
 
 /// How long a poll waits for an event.
 const POLL_WAIT: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ impl Matrix {
             let wait = if is_idle { POLL_WAIT } else { RETRY_WAIT };
             let answer = match self.ask_for_news(since.as_deref(), wait).await {
                 // The server has begun anew, or the cursor is one of another server.
-                Err(ApiError::Refused(refusal)) if refusal.status == 400 && since.is_some() => {
+                Err(BearerError::Refused(refusal)) if refusal.status == 400 && since.is_some() => {
                     tracing::warn!(
                         "{SERVER} does not know where we stopped; what came since is lost"
                     );
@@ -108,7 +108,11 @@ impl Matrix {
         }
     }
 
-    async fn ask_for_news(&self, since: Option<&str>, wait: Duration) -> Result<Value, ApiError> {
+    async fn ask_for_news(
+        &self,
+        since: Option<&str>,
+        wait: Duration,
+    ) -> Result<Value, BearerError> {
         let none = json!({"types": []});
         let filter = json!({
             "room": {
@@ -266,7 +270,7 @@ impl Matrix {
             let request = ApiRequest::new(Method::POST, &["rooms", &room, "join"]);
             match self.api.call(&request, &json!({})).await {
                 Ok(_) => tracing::info!("joined the room {room}"),
-                Err(ApiError::Refused(refusal)) if refusal.status < 429 => {
+                Err(BearerError::Refused(refusal)) if refusal.status < 429 => {
                     tracing::info!("the invitation to {room} is not valid any more");
                 }
                 Err(_) if tries + 1 < MAX_JOINS => open.push(Invitation { room, tries: tries + 1 }),

@@ -21,7 +21,7 @@ use super::{
     html::{is_plain, to_html},
 };
 use crate::chat::{
-    bearer_api::{ApiError, ApiRequest},
+    bearer_api::{ApiRequest, BearerError},
     reaction_choices::{emojis, encode_choices, push_choices},
     send_budget::{Pace, SendRate, too_early},
 };
@@ -66,10 +66,10 @@ impl Matrix {
         kind: &str,
         transaction: &str,
         content: &Value,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<Value, BearerError> {
         let path = ["rooms", room, "send", kind, transaction];
         let sent = self.api.call(&ApiRequest::new(Method::PUT, &path), content).await;
-        if let Err(ApiError::Refused(refusal)) = &sent
+        if let Err(BearerError::Refused(refusal)) = &sent
             && refusal.status == 429
         {
             let pause = refusal.pause.unwrap_or(DEFAULT_PAUSE);
@@ -144,7 +144,7 @@ impl Matrix {
             let transaction = digest(&format!("{id} {emoji}"));
             match self.put_event(room, "m.reaction", &transaction, &content).await {
                 Ok(_) => {}
-                Err(ApiError::Refused(refusal)) if refusal.code == "M_DUPLICATE_ANNOTATION" => {}
+                Err(BearerError::Refused(refusal)) if refusal.code == "M_DUPLICATE_ANNOTATION" => {}
                 Err(error) => {
                     let error = SendError::from(error);
                     tracing::info!(%error, "a choice has no reaction to press");
@@ -219,7 +219,7 @@ impl Matrix {
         let request = request.with("filename", &*file.name).wait(UPLOAD_TIME);
         let stored = match self.api.upload(&request, media_type, bytes).await {
             // Without its message the file is nowhere, so nothing has arrived.
-            Err(ApiError::Transport(error)) => {
+            Err(BearerError::Transport(error)) => {
                 return Err(SendError { kind: SendErrorKind::NotSent, ..error });
             }
             stored => stored?,
@@ -257,7 +257,7 @@ impl Matrix {
         let request = ApiRequest::at(Method::GET, &path).wait(UPLOAD_TIME);
         match self.api.download(&request, limit).await {
             // Servers before version 1.11 have files elsewhere.
-            Err(ApiError::Refused(refusal)) if refusal.code == "M_UNRECOGNIZED" => {
+            Err(BearerError::Refused(refusal)) if refusal.code == "M_UNRECOGNIZED" => {
                 let path = ["_matrix", "media", "v3", "download", server, id];
                 let request = ApiRequest::at(Method::GET, &path).wait(UPLOAD_TIME);
                 Ok(self.api.download(&request, limit).await?)

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{adapter::Mattermost, decode::Post};
 use crate::chat::{
-    bearer_api::{ApiError, ApiRequest},
+    bearer_api::{ApiRequest, BearerError},
     formatting::to_common_markdown,
     multipart::encode_form,
     reaction_choices::{emojis, encode_choices, push_choices},
@@ -176,7 +176,7 @@ impl Mattermost {
         self.keep_pace(channel, Pace::Wait).await?;
         let stored = match self.api.upload(&request, &content_type, body).await {
             // Without its post the file is nowhere, so nothing has arrived.
-            Err(ApiError::Transport(error)) => {
+            Err(BearerError::Transport(error)) => {
                 return Err(SendError { kind: SendErrorKind::NotSent, ..error });
             }
             stored => stored?,

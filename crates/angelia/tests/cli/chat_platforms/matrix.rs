@@ -1,6 +1,6 @@
 //! Matrix, on the fake homeserver.
 
-use angelia_testkit::matrix_server::{BOT, BotMessage, MatrixFault, MatrixServer, TOKEN};
+use angelia_testkit::matrix_server::{BOT, MatrixFault, MatrixServer, ShownEvent, TOKEN};
 use serde_json::json;
 
 use super::{
@@ -22,7 +22,7 @@ const fn name_of(person: Person) -> &'static str {
 }
 
 /// Returns the lines behind the bot's emojis.
-fn labels(message: &BotMessage) -> Vec<String> {
+fn labels(message: &ShownEvent) -> Vec<String> {
     message.choices().into_iter().map(|(_, label)| label).collect()
 }
 
@@ -97,7 +97,7 @@ impl BusPlatform for MatrixServer {
     fn texts_in(&self, chat: &str) -> Vec<String> {
         let (room, thread) = chat.split_once('#').unwrap_or((chat, ""));
         let messages = self.messages(room).into_iter();
-        let is_there = |one: &BotMessage| one.thread.as_deref().unwrap_or_default() == thread;
+        let is_there = |one: &ShownEvent| one.thread.as_deref().unwrap_or_default() == thread;
         messages.filter(is_there).map(|one| one.text).collect()
     }
 
