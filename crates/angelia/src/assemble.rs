@@ -17,10 +17,7 @@ use angelia_backends::{
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
     model::{AuditAction, AuditActor, AuditEntry},
-    ports::{
-        BoxFuture, Clock, CommandOutput, CommandRunner, CommandSpec, CommandStartError, Executor,
-        ProgramSpec, RunningProgram, Store, WorkDelegation,
-    },
+    ports::{Clock, CommandRunner, Executor, Store, WorkDelegation},
     redact::Redactor,
     task::TaskGroup,
 };
@@ -393,40 +390,6 @@ impl StandaloneHost {
             wire_log,
             ..self.host.clone()
         }
-    }
-}
-
-/// Runs the programs that hooks and rules name, in a process without an engine. The programs end
-/// with this process.
-pub(crate) fn standalone_commands(
-    app: &App,
-    command: &'static str,
-) -> Result<Arc<dyn CommandRunner>, CommandError> {
-    let owned = StandaloneHost::start(app, command)?;
-    Ok(Arc::new(OwnedCommands { commands: ShellCommands::new(owned.host.clone()), _owned: owned }))
-}
-
-/// Commands with the lock of their owner: without it another angelia would end their processes as
-/// leftovers of a dead one.
-struct OwnedCommands {
-    commands: ShellCommands,
-    _owned: StandaloneHost,
-}
-
-impl CommandRunner for OwnedCommands {
-    fn run(&self, command: CommandSpec) -> BoxFuture<'_, Result<CommandOutput, CommandStartError>> {
-        self.commands.run(command)
-    }
-
-    fn is_program(&self, path: &str) -> bool {
-        self.commands.is_program(path)
-    }
-
-    fn start(
-        &self,
-        program: ProgramSpec,
-    ) -> BoxFuture<'_, Result<RunningProgram, CommandStartError>> {
-        self.commands.start(program)
     }
 }
 

@@ -42,6 +42,7 @@ mod program;
 mod records;
 mod resolve;
 mod snapshots;
+mod standalone_commands;
 
 fn main() -> std::process::ExitCode {
     cli::main()

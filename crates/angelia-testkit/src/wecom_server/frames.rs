@@ -5,7 +5,7 @@ use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 
 use super::{
-    BOT_ID, BotCall, BotFault, BotMessage, BotWay, PRESS_WINDOW, SECRET, ServerState, Upload,
+    BOT_ID, BotCall, BotFault, BotWay, PRESS_WINDOW, SECRET, ServerState, Upload, WecomMessage,
 };
 use crate::platform_server::ClientSocket;
 
@@ -108,7 +108,7 @@ fn respond(state: &mut ServerState, req_id: &str, body: &Value) -> Answer {
             Ok(Value::Null)
         }
         None => {
-            state.messages.push(BotMessage {
+            state.messages.push(WecomMessage {
                 id: id.to_owned(),
                 text: content.to_owned(),
                 is_open,
@@ -119,8 +119,8 @@ fn respond(state: &mut ServerState, req_id: &str, body: &Value) -> Answer {
     }
 }
 
-fn new_message(chat: &str, way: BotWay) -> BotMessage {
-    BotMessage {
+fn new_message(chat: &str, way: BotWay) -> WecomMessage {
+    WecomMessage {
         id: String::new(),
         chat: chat.to_owned(),
         text: String::new(),
@@ -132,7 +132,7 @@ fn new_message(chat: &str, way: BotWay) -> BotMessage {
     }
 }
 
-fn read_card(chat: &str, card: &Value) -> Result<BotMessage, (i64, String)> {
+fn read_card(chat: &str, card: &Value) -> Result<WecomMessage, (i64, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let id = text(&card["task_id"]);
     let is_sign = |c: char| c.is_ascii_alphanumeric() || "_-@".contains(c);
@@ -154,7 +154,7 @@ fn read_card(chat: &str, card: &Value) -> Result<BotMessage, (i64, String)> {
     if shown.is_empty() {
         return refuse(41_000, "main_title");
     }
-    Ok(BotMessage {
+    Ok(WecomMessage {
         id,
         text: shown.join("\n"),
         first_buttons: buttons.clone(),
@@ -190,7 +190,7 @@ fn send(state: &mut ServerState, body: &Value) -> Answer {
             if content.is_empty() || content.len() > MAX_CONTENT {
                 return refuse(40_058, "content");
             }
-            BotMessage { text: content.to_owned(), ..new_message(&chat, BotWay::Push) }
+            WecomMessage { text: content.to_owned(), ..new_message(&chat, BotWay::Push) }
         }
         "template_card" => {
             let card = read_card(&chat, &body["template_card"])?;
@@ -204,7 +204,7 @@ fn send(state: &mut ServerState, body: &Value) -> Answer {
             let Some(file) = state.media.get(id).cloned() else {
                 return refuse(40_007, "invalid media_id");
             };
-            BotMessage { file: Some(file), ..new_message(&chat, BotWay::Push) }
+            WecomMessage { file: Some(file), ..new_message(&chat, BotWay::Push) }
         }
         _ => return refuse(40_008, "invalid msgtype"),
     };

@@ -45,7 +45,7 @@ struct ServerState {
     bot: Option<ClientSocket>,
     subscriptions: usize,
     calls: Vec<BotCall>,
-    messages: Vec<BotMessage>,
+    messages: Vec<WecomMessage>,
     /// What can be answered: the chat of each callback, with its kind.
     callbacks: HashMap<String, OpenCallback>,
     faults: HashMap<String, VecDeque<BotFault>>,
@@ -85,7 +85,7 @@ pub struct BotCall {
 
 /// A message of the bot, as it reads now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BotMessage {
+pub struct WecomMessage {
     /// The id of a card or of a stream.
     pub id: String,
     pub chat: String,
@@ -184,7 +184,7 @@ impl WecomServer {
     }
 
     /// A person presses a button of a card, in the chat of the card.
-    pub fn press(&self, person: &str, card: &BotMessage, key: &str) {
+    pub fn press(&self, person: &str, card: &WecomMessage, key: &str) {
         self.with(|state| {
             let fields = json!({
                 "card_type": "button_interaction", "event_key": key, "task_id": card.id,
@@ -279,7 +279,7 @@ impl WecomServer {
     }
 
     /// Returns the messages of the bot in a chat, as they read now.
-    pub fn messages(&self, chat: &str) -> Vec<BotMessage> {
+    pub fn messages(&self, chat: &str) -> Vec<WecomMessage> {
         self.with(|state| state.messages.iter().filter(|one| one.chat == chat).cloned().collect())
     }
 }

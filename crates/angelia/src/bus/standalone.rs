@@ -7,12 +7,13 @@ use angelia_core::task::TaskGroup;
 use angelia_executors::process::detached;
 
 use crate::{
-    assemble::{App, standalone_commands},
+    assemble::App,
     background::READY_WORD,
     bus::open,
     cli::error::{CommandError, Exit},
     daemon::{ShutdownSignals, restart_outside_agent},
     hosting,
+    standalone_commands::standalone_commands,
 };
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

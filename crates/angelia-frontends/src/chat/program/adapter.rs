@@ -1,13 +1,13 @@
 //! The adapter: asks the program for everything.
 
-use std::{fmt, io, path::Path, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use angelia_core::{
     ports::{
         BoxFuture, ButtonPress, Channel, ChannelCapabilities, ChannelFinding, ChatCommandHint,
         Clock, CommandRunner, ConnectionError, ConnectionErrorKind, EventInbox, InboundFile,
         LengthLimit, LengthUnit, OutgoingFile, OutgoingMessage, ProgramSpec, RichText, SendError,
-        SendErrorKind, SendFuture, SentMessage, StreamMeans, split_thread,
+        SendErrorKind, SendFuture, SentMessage, StreamMeans,
     },
     task::TaskGroup,
 };
@@ -16,16 +16,16 @@ use parking_lot::RwLock;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::{
-    io::AsyncReadExt as _,
     sync::{Mutex, mpsc},
     time::{Instant, sleep},
 };
 
 use super::{
+    message::{place, read_file, write_edit, write_message},
     protocol::{
-        Abilities, AnswerPress, Command, Counted, Edit, Empty, Failure, FailureWord, FetchFile,
-        FileContent, Findings, Initialize, Means, Message, MessageButton, PROTOCOL, Place,
-        ProgramRequest, Receive, RegisterCommands, Send, SendFile, Sent, ShowDraft, Unit,
+        Abilities, AnswerPress, Command, Counted, Empty, Failure, FailureWord, FetchFile,
+        FileContent, Findings, Initialize, Means, PROTOCOL, ProgramRequest, Receive,
+        RegisterCommands, Send, SendFile, Sent, ShowDraft, Unit,
     },
     restarts::Restarts,
     session::{MAX_LINE_BYTES, ProgramSession, ProgramSignal},
@@ -227,50 +227,6 @@ impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
-}
-
-fn place(chat: &str) -> Place<'_> {
-    let (chat, thread) = split_thread(chat);
-    Place { chat, thread }
-}
-
-fn write_message(message: &OutgoingMessage) -> Message<'_> {
-    let markdown = match &message.rich {
-        Some(rich) => write_markdown(rich, Escapes::Backslashes),
-        None => write_markdown(&RichText::plain(&message.text), Escapes::Backslashes),
-    };
-    let buttons = message.buttons.iter().map(|button| MessageButton {
-        label: &button.label,
-        value: &button.value,
-        words: button.words.as_deref(),
-    });
-    Message {
-        id: &message.id,
-        markdown,
-        text: &message.text,
-        may_repeat: message.may_repeat,
-        buttons: buttons.collect(),
-        reply_to: message.reply_to.as_deref(),
-    }
-}
-
-fn write_edit<'a>(
-    chat: &'a str,
-    sent: &'a SentMessage,
-    message: &'a OutgoingMessage,
-) -> Result<Edit<'a>, SendError> {
-    let message_id = sent.message_id.as_deref().ok_or_else(|| {
-        SendError::new(SendErrorKind::Refused, "the message has no id, so it cannot be changed")
-    })?;
-    Ok(Edit { place: place(chat), message_id, message: write_message(message) })
-}
-
-/// Reads a file that the program names, if it has at most `limit` bytes.
-async fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = tokio::fs::File::open(path).await?;
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).await?;
-    Ok(bytes)
 }
 
 impl Channel for ProgramChannel {

@@ -4,10 +4,12 @@
 //! - [`ProgramChannel`]: the adapter; it starts the program, and starts it again when it has ended.
 //! - `session`: one run of the program, its requests and their answers.
 //! - `protocol`: the lines; [`schema`]: their JSON schema; `decode`: events as ours. Pure.
+//! - `message`: messages as the program gets them.
 //! - `restarts`: when the program may be started again. Pure.
 
 mod adapter;
 mod decode;
+mod message;
 mod protocol;
 mod restarts;
 mod schema;

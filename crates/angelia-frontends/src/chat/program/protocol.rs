@@ -36,7 +36,7 @@ pub(super) enum ProgramRequest<'a> {
     /// Show an answer that is not complete, for a while. Needs `stream` with `draft`.
     ShowDraft(ShowDraft<'a>),
     /// Show that an answer is being written. Needs `typing`.
-    Typing(Place<'a>),
+    Typing(MessagePlace<'a>),
     /// Send a file; answered with `Sent`. Needs `files`.
     SendFile(SendFile<'a>),
     /// Fetch a file of an event; answered with `FileContent`. Needs `files`.
@@ -68,7 +68,8 @@ pub(super) struct Receive<'a> {
 
 /// A chat, and a thread of it if there is one.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-pub(super) struct Place<'a> {
+#[schemars(rename = "Place")]
+pub(super) struct MessagePlace<'a> {
     pub(super) chat: &'a str,
     pub(super) thread: Option<&'a str>,
 }
@@ -76,14 +77,14 @@ pub(super) struct Place<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Send<'a> {
     #[serde(flatten)]
-    pub(super) place: Place<'a>,
+    pub(super) place: MessagePlace<'a>,
     pub(super) message: Message<'a>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Edit<'a> {
     #[serde(flatten)]
-    pub(super) place: Place<'a>,
+    pub(super) place: MessagePlace<'a>,
     /// As the program returned it for this message.
     pub(super) message_id: &'a str,
     pub(super) message: Message<'a>,
@@ -118,7 +119,7 @@ pub(super) struct MessageButton<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ShowDraft<'a> {
     #[serde(flatten)]
-    pub(super) place: Place<'a>,
+    pub(super) place: MessagePlace<'a>,
     /// The same for every version of the draft.
     pub(super) draft: String,
     pub(super) markdown: String,
@@ -128,7 +129,7 @@ pub(super) struct ShowDraft<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SendFile<'a> {
     #[serde(flatten)]
-    pub(super) place: Place<'a>,
+    pub(super) place: MessagePlace<'a>,
     /// The same at every attempt.
     pub(super) id: &'a str,
     pub(super) path: Cow<'a, str>,

@@ -6,8 +6,9 @@ use angelia_core::ports::{CommandOutput, CommandProgram, CommandRunner, CommandS
 use serde::Deserialize;
 
 use crate::{
-    assemble::{self, App},
+    assemble::App,
     cli::error::{CommandError, Exit},
+    standalone_commands::standalone_commands,
 };
 
 /// Limits a question to the registry.
@@ -32,7 +33,7 @@ pub(super) struct PublishedVersion {
 impl Npm {
     /// Finds npm on `PATH`.
     pub(super) fn find(app: &App) -> Result<Self, CommandError> {
-        let commands = assemble::standalone_commands(app, "agents")?;
+        let commands = standalone_commands(app, "agents")?;
         let path = app.environment.non_empty("PATH").unwrap_or_default();
         let places = std::env::split_paths(path).map(|folder| folder.join("npm"));
         let mut places = places.filter_map(|place| place.to_str().map(Arc::<str>::from));

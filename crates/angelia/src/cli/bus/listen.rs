@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::ListenArgs;
 use crate::{
-    assemble::{App, standalone_commands},
+    assemble::App,
     bus::{client::BusClient, sockets::BusSockets, token_file},
     cli::{
         error::{CommandError, Exit},
@@ -35,6 +35,7 @@ use crate::{
     },
     daemon::ShutdownSignals,
     hosting::{NoticeTarget, TerminalScreen, build_rule_runner},
+    standalone_commands::standalone_commands,
 };
 
 /// The bus forgets endpoints that are silent for longer than this.

@@ -22,12 +22,13 @@ use super::{
     print,
 };
 use crate::{
-    assemble::{App, HomeStore, standalone_commands},
+    assemble::{App, HomeStore},
     channels::open_channel,
     client::DaemonClient,
     config::{ChannelFields, ChannelName, Config, remove_entry},
     platforms::{Platform, describe_missing_platform, find_platform},
     records::Records,
+    standalone_commands::standalone_commands,
 };
 
 /// The time limit of the check of one platform.

@@ -23,9 +23,10 @@ use super::{
     view::View,
 };
 use crate::{
-    assemble::{App, StandaloneExecutors, standalone_commands},
+    assemble::{App, StandaloneExecutors},
     bus::pid_file,
     client::DaemonClient,
+    standalone_commands::standalone_commands,
 };
 
 /// One line of the report.

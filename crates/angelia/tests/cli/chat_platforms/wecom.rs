@@ -1,6 +1,6 @@
 //! WeCom, on the fake server of its long connection.
 
-use angelia_testkit::wecom_server::{BOT_ID, BotMessage, SECRET, WecomServer, visible_text};
+use angelia_testkit::wecom_server::{BOT_ID, SECRET, WecomMessage, WecomServer, visible_text};
 
 use super::{
     ChatPlatform, Person, ShownMessage,
@@ -44,7 +44,7 @@ impl ChatPlatform for WecomServer {
     }
 
     fn messages(&self, person: Person) -> Vec<ShownMessage> {
-        let shown = |one: BotMessage| ShownMessage {
+        let shown = |one: WecomMessage| ShownMessage {
             // A card is no Markdown.
             text: if one.first_buttons.is_empty() { visible_text(&one.text) } else { one.text },
             id: one.id,
