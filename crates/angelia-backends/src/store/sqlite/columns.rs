@@ -64,8 +64,8 @@ pub(super) fn tool_choice_text(choice: &ToolChoice) -> Option<Cow<'static, str>>
     }
 }
 
-pub(super) fn parse_tool_choice(text: Option<String>) -> Result<ToolChoice, SqliteError> {
-    match text.as_deref() {
+pub(super) fn parse_tool_choice(text: Option<&str>) -> Result<ToolChoice, SqliteError> {
+    match text {
         None => Ok(ToolChoice::Auto),
         Some("none") => Ok(ToolChoice::None),
         Some("required") => Ok(ToolChoice::Required),

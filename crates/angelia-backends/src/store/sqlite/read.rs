@@ -264,7 +264,7 @@ fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
             caller: row.get(11)?,
             charged_to: row.get(14)?,
             max_cost_usd: row.get(12)?,
-            tool_choice: columns::parse_tool_choice(row.get(15)?)?,
+            tool_choice: columns::parse_tool_choice(row.get::<_, Option<String>>(15)?.as_deref())?,
             task: TurnTask::Answer,
         },
         created_at: timestamp(row.get(2)?),
