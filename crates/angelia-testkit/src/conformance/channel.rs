@@ -108,6 +108,7 @@ pub trait FakePlatform {
 struct RecordingInbox {
     events: mpsc::Sender<(Vec<InboundEvent>, Option<Arc<str>>)>,
     is_broken: AtomicBool,
+    is_connected: AtomicBool,
 }
 
 impl EventInbox for RecordingInbox {
@@ -116,12 +117,16 @@ impl EventInbox for RecordingInbox {
             if self.is_broken.load(Ordering::Relaxed) {
                 return Err(StoreError::Failed { message: "the disk is full".to_owned() });
             }
-            self.events.try_send((events, cursor)).unwrap();
-            Ok(())
+            // A receiver that is being stopped may still take an event.
+            self.events
+                .try_send((events, cursor))
+                .map_err(|error| StoreError::Failed { message: error.to_string() })
         })
     }
 
-    fn note_alive(&self) {}
+    fn note_alive(&self) {
+        self.is_connected.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A receiving adapter.
@@ -136,7 +141,11 @@ struct Receiving {
 impl Receiving {
     fn start(adapter: Arc<dyn Channel>, cursor: Option<Arc<str>>) -> Self {
         let (sender, events) = mpsc::channel(64);
-        let inbox = Arc::new(RecordingInbox { events: sender, is_broken: AtomicBool::new(false) });
+        let inbox = Arc::new(RecordingInbox {
+            events: sender,
+            is_broken: AtomicBool::new(false),
+            is_connected: AtomicBool::new(false),
+        });
         let stop = tokio_util::sync::CancellationToken::new();
         let (told, ended) = mpsc::channel(64);
         let (own, token) = (Arc::clone(&inbox), stop.clone());
@@ -239,6 +248,9 @@ pub async fn check_receiving(platform: &dyn FakePlatform) {
     let mut receiving = Receiving::start(Arc::clone(&adapter), cursor);
     if abilities.acknowledgements || abilities.backlog {
         assert_eq!(&*receiving.next_message().await.text, "kept");
+    } else {
+        let inbox = Arc::clone(&receiving.inbox);
+        until("it receives again", || inbox.is_connected.load(Ordering::Relaxed)).await;
     }
     if abilities.acknowledgements {
         // Without it, the event would rightly come once more after the break.

@@ -60,7 +60,7 @@ pub struct Wecom {
     pub(super) http: Client,
     connection: AsyncMutex<Connection>,
     pub(super) replies: Mutex<Replies>,
-    /// Events that were read and could not be stored.
+    /// Events that were read and are not stored yet: the server does not send them again.
     unstored: Mutex<Vec<InboundEvent>>,
     pub(super) budget: SendBudget,
     pub(super) clock: Arc<dyn Clock>,
@@ -152,10 +152,7 @@ impl Wecom {
     async fn receive_events(&self, inbox: &dyn EventInbox) -> Result<Infallible, ConnectionError> {
         let session = self.session().await?;
         inbox.note_alive();
-        let left = std::mem::take(&mut *self.unstored.lock());
-        for event in left {
-            self.store(inbox, event).await?;
-        }
+        self.store_waiting(inbox).await?;
         let mut signals = session.signals.lock().await;
         while let Some(signal) = signals.recv().await {
             inbox.note_alive();
@@ -181,18 +178,29 @@ impl Wecom {
         Err(session.end())
     }
 
-    /// Stores an event. One that cannot be stored is kept: the server does not send it again.
     async fn store(
         &self,
         inbox: &dyn EventInbox,
         event: InboundEvent,
     ) -> Result<(), ConnectionError> {
-        let stored = inbox.accept(vec![event.clone()], None).await;
-        stored.map_err(|error| {
-            self.unstored.lock().push(event);
+        self.unstored.lock().push(event);
+        self.store_waiting(inbox).await
+    }
+
+    /// Stores the events that wait. They stay until that has succeeded, also if the receiver is dropped meanwhile;
+    /// a repetition has the same key.
+    async fn store_waiting(&self, inbox: &dyn EventInbox) -> Result<(), ConnectionError> {
+        let waiting = self.unstored.lock().clone();
+        let count = waiting.len();
+        if count == 0 {
+            return Ok(());
+        }
+        inbox.accept(waiting, None).await.map_err(|error| {
             let message = format!("the event could not be stored: {error}");
             ConnectionError::new(ConnectionErrorKind::Lost, message)
-        })
+        })?;
+        self.unstored.lock().drain(..count);
+        Ok(())
     }
 
     /// Somebody else has connected. To take the connection back at once would begin a fight.
