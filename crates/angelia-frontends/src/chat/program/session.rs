@@ -110,7 +110,7 @@ impl ProgramSession {
             }
             let mut state = own.lock();
             state.input = None;
-            // Whoever waits for an answer learns that none comes.
+            // Requests that wait for an answer fail: none will come.
             state.waiting.clear();
             state.signals = None;
             drop(state);
