@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{PERSON, TOKEN, adapter, plain_adapter};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Default)]
 struct KeptEvents(Mutex<Vec<InboundEvent>>);
