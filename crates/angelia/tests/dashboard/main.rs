@@ -122,7 +122,7 @@ fn real_browser_fits_every_screen() {
 #[test]
 fn real_browser_sends_dead_letters_again() {
     let machine = machine();
-    machine.configure("bus:\n  message_ttl: 15s\n");
+    machine.configure("bus:\n  message_ttl: 25s\n");
     let _serving = machine.serve();
     run_script(&machine, "bus.mjs");
 }

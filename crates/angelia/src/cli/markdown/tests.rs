@@ -35,12 +35,15 @@ impl TerminalModel {
                 let (number, name) = (&sequence[..end], &sequence[end..=end]);
                 match name {
                     "A" => {
-                        self.row = self.row.saturating_sub(number.parse().unwrap()).max(self.top);
+                        assert_eq!(number, "", "one row at a time");
+                        self.row = self.row.saturating_sub(1).max(self.top);
                     }
-                    "J" => {
+                    "K" => {
                         assert!(at_start, "only whole rows are cleared");
-                        self.lines.truncate(self.row + 1);
                         self.lines[self.row].clear();
+                        let below = &self.lines[self.row + 1..];
+                        assert!(below.iter().all(String::is_empty), "rows are cleared upwards");
+                        self.lines.truncate(self.row + 1);
                     }
                     "m" => {}
                     other => panic!("{other:?} is not one of our sequences"),
