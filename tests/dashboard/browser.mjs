@@ -16,7 +16,7 @@ const { chromium } = require("playwright-core");
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 export const shots = process.env.DASHBOARD_SHOTS ?? "";
-export const DEADLINE = 20000;
+export const DEADLINE = 60000;
 
 /** Returns a variable that the test that started this script has set. */
 export function need(name) {

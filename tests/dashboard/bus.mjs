@@ -3,8 +3,6 @@
 import { Tab, api, check, equal, until, withBrowser } from "./browser.mjs";
 
 const queued = async () => (await api("GET", "/api/bus/messages?endpoint=nobody")).data;
-/** A message waits for 25 seconds; so does its dead letter. */
-const EXPIRY = { timeout: 60_000 };
 const dead = async () => (await api("GET", "/api/bus/dead")).data;
 
 await withBrowser(async (browser) => {
@@ -27,7 +25,7 @@ await withBrowser(async (browser) => {
 
   // Nobody came in time.
   const resend = page.getByRole("button", { name: "Resend" });
-  await resend.first().waitFor(EXPIRY);
+  await resend.first().waitFor();
   await tab.verify("bus-dead");
   equal((await dead()).length, 1);
   await resend.first().click();
@@ -35,7 +33,7 @@ await withBrowser(async (browser) => {
 
   // And what nobody wants any more is thrown away.
   const discard = page.getByRole("button", { name: "Discard" });
-  await discard.first().waitFor(EXPIRY);
+  await discard.first().waitFor();
   await discard.first().click();
   await until("it is gone", async () => (await dead()).length === 0 && (await queued()).length === 0);
   await page.getByText("No dead letters").waitFor();
