@@ -6,6 +6,7 @@ import { Tab, angelia, api, check, until, withBrowser } from "./browser.mjs";
 await withBrowser(async (browser) => {
   const tab = await Tab.signedIn(browser);
   const { page } = tab;
+  await until("it is connected", async () => (await api("GET", "/api/channels")).data[0].state === "connected");
   await tab.go("#/channels");
   await page.getByRole("row", { name: /telegram/ }).getByText("connected").waitFor();
   const [code] = await until("a code was made", async () => (await api("GET", "/api/channels")).data[0].codes);

@@ -65,7 +65,7 @@ await withBrowser(async (browser) => {
   await page.getByRole("button", { name: "Send" }).click();
   await log.getByText("some words").last().waitFor();
   await other.go("#/live");
-  await other.page.locator(".live-row").waitFor();
+  await other.page.locator(".live-row").last().waitFor();
   await other.verify("live-dark");
   await page.getByRole("button", { name: "Stop", exact: true }).click();
   await until("it is stopped", async () => (await api("GET", "/api/turns?limit=1")).data[0].status === "interrupted");
