@@ -64,6 +64,9 @@ pub(super) async fn find_session(request: &ResolvedRequest) -> Result<SessionMat
         if request.hints.session.is_some_and(|id| id != entry.session) {
             continue;
         }
+        // Claim before the newest turn is read: a request that continues the session in between would
+        // have released its claim, and both would be submitted to one session.
+        let claim = ContinuationClaim::try_acquire(state, entry.turn);
         let Some((session, last)) = session_with_newest_turn(state, entry.session).await? else {
             continue;
         };
@@ -72,10 +75,8 @@ pub(super) async fn find_session(request: &ResolvedRequest) -> Result<SessionMat
             continue;
         }
         match last.stage {
-            TurnStage::Finished => {
-                if let Some(claim) = ContinuationClaim::try_acquire(state, last.id) {
-                    return Ok(SessionMatch::Continues(session, Some(claim)));
-                }
+            TurnStage::Finished if claim.is_some() => {
+                return Ok(SessionMatch::Continues(session, claim));
             }
             TurnStage::AwaitingToolResult
                 if state.recent_requests.waiting_since(last.id) == Some(entry.seq) =>
