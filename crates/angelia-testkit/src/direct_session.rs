@@ -159,6 +159,21 @@ impl DirectSession {
         self.turn(TurnOrigin::Owner, vec![Content::text(text)], Box::new(watch)).await
     }
 
+    /// Runs a turn and interrupts it as soon as the condition holds, also before its first event.
+    pub async fn prompt_interrupted_when(
+        &mut self,
+        text: &str,
+        condition: impl FnMut() -> bool,
+    ) -> TurnOutput {
+        let prepared = self.prepare(vec![Content::text(text)], TurnOrigin::Owner, 64);
+        let cancel = prepared.3.cancel.clone();
+        let interrupting = async {
+            wait_until("the turn is where it is interrupted", condition).await;
+            cancel.cancel();
+        };
+        tokio::join!(self.run_turn(prepared, Box::new(|_, _| {})), interrupting).0
+    }
+
     pub async fn turn(
         &mut self,
         origin: TurnOrigin,

@@ -174,7 +174,7 @@ impl Engine {
         let since = earlier.as_ref().map(|earlier| earlier.created_at);
         let Some(turns) = self.turns_to_review(session, plan, since).await? else { return Ok(()) };
         let memory = plan.reviewer.as_deref().unwrap_or(&session.spec).native.memory;
-        if !may_be_remembered(memory, session, &turns) || stop.is_cancelled() {
+        if !self.may_be_remembered(memory, session).await? || stop.is_cancelled() {
             return Ok(());
         }
         let (review, input) = self.prepare_review(session, plan, &turns).await?;
@@ -228,6 +228,27 @@ impl Engine {
         Ok((calls >= usize::try_from(plan.tool_calls).unwrap_or(usize::MAX)).then_some(turns))
     }
 
+    /// Returns whether what was said in a session may be remembered. All of it counts, not only what is new:
+    /// the reviewer reads older turns too.
+    async fn may_be_remembered(
+        &self,
+        memory: MemoryUse,
+        session: &SessionRecord,
+    ) -> Result<bool, EngineError> {
+        match memory {
+            MemoryUse::Off => Ok(false),
+            MemoryUse::FromAny => Ok(true),
+            MemoryUse::FromOwner => {
+                if !session.source.as_ref().is_some_and(SessionSource::is_owners) {
+                    return Ok(false);
+                }
+                let (store, end) = (&*self.shared.store, ConversationEnd::Newest);
+                let turns = history::conversation_turns(store, session, end).await?;
+                Ok(turns.iter().all(|turn| turn.options.is_owners()))
+            }
+        }
+    }
+
     /// Returns the session of a review that does not exist yet, and what it is asked. A review by the
     /// session's own model continues a copy of the conversation, so that its request begins with the
     /// bytes that the provider knows; any other gets a digest.
@@ -271,18 +292,6 @@ impl Engine {
         let store = &*self.shared.store;
         let said = history::messages(store, session, ConversationEnd::Newest).await?;
         Ok((review, vec![Content::text(digest(&said)), prompt]))
-    }
-}
-
-/// Whether what was said in these turns of a session may be remembered.
-fn may_be_remembered(memory: MemoryUse, session: &SessionRecord, turns: &[TurnRecord]) -> bool {
-    match memory {
-        MemoryUse::Off => false,
-        MemoryUse::FromAny => true,
-        MemoryUse::FromOwner => {
-            session.source.as_ref().is_some_and(SessionSource::is_owners)
-                && turns.iter().all(|turn| turn.options.is_owners())
-        }
     }
 }
 

@@ -237,9 +237,11 @@ impl Agent for NativeAgent {
             if let Some(failure) = self.price_failure(turn) {
                 return AgentOutcome::failed(failure);
             }
-            let route = match self.setup.chain.begin().await {
-                Ok(route) => route,
-                Err(failure) => return AgentOutcome::failed(failure),
+            // To make a key may take as long as its program or its server wants.
+            let route = match io.cancel.run_until_cancelled(self.setup.chain.begin()).await {
+                Some(Ok(route)) => route,
+                Some(Err(failure)) => return AgentOutcome::failed(failure),
+                None => return AgentOutcome::interrupted("interrupted before it began"),
             };
             let is_continued = self.last_turn == Some(turn.id);
             self.last_turn = Some(turn.id);

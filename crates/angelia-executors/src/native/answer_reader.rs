@@ -11,6 +11,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::provider::{AnswerDecoder, AnswerPart, ProviderError, ProviderEvent};
 
+/// A longer answer is broken off: a server that never ends must not fill the memory. Frames are many times as
+/// long as the words in them.
+const MAX_ANSWER_BYTES: u64 = 512 * 1024 * 1024;
+
+/// The same for an answer that is one document, which is kept as a whole.
+const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
+
 /// The source of an answer's bytes.
 pub trait ByteSource: Send {
     /// Returns the next bytes, or `None` at the end. The error is the chain of causes, outermost
@@ -107,6 +114,10 @@ impl<S: ByteSource> AnswerReader<S> {
                 Ok(Ok(Some(bytes))) => bytes,
             };
             self.progress.count_bytes(bytes.len(), Instant::now());
+            if self.progress.is_too_long() {
+                self.document.clear();
+                return self.end(vec!["the answer is too long".to_owned()]);
+            }
             if self.progress.is_document {
                 self.document.extend_from_slice(&bytes);
                 continue;
@@ -188,6 +199,11 @@ impl Progress {
         let known = &mut self.known;
         known.bytes += bytes as u64;
         known.ttfb.get_or_insert(now - self.begun);
+    }
+
+    fn is_too_long(&self) -> bool {
+        let limit = if self.is_document { MAX_DOCUMENT_BYTES } else { MAX_ANSWER_BYTES };
+        self.known.bytes > limit
     }
 
     fn count_events(&mut self, frames: usize, events: &[ProviderEvent], now: Instant) {

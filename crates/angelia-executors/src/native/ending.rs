@@ -30,12 +30,16 @@ pub fn is_finished(end: &AnswerEnd<'_>) -> bool {
         StopReason::ToolUse | StopReason::Refused => return true,
         StopReason::EndTurn | StopReason::Other(_) => {}
     }
-    if let (Some(written), Some(limit)) = (end.output_tokens, end.max_output_tokens)
-        && written + 1 >= limit
-    {
+    if has_reached_limit(end.output_tokens, end.max_output_tokens) {
         return false;
     }
     !end.stop_unreliable || ends_naturally(end.text)
+}
+
+/// Returns whether an answer is as long as it may be. Some servers call such an answer complete.
+pub fn has_reached_limit(output_tokens: Option<u64>, max_output_tokens: Option<u64>) -> bool {
+    let counts = output_tokens.zip(max_output_tokens);
+    counts.is_some_and(|(written, limit)| written + 1 >= limit)
 }
 
 /// Returns whether a text looks complete.

@@ -61,8 +61,10 @@ impl Dialect for GeminiDialect {
         (status, Self::error(status, Some(&words)))
     }
 
-    fn error_frame(_context: &ReplyContext<'_>) -> Vec<u8> {
-        frame(&Self::error(503, None))
+    const OVERLOADED: u16 = 503;
+
+    fn error_frame(status: u16, _context: &ReplyContext<'_>) -> Vec<u8> {
+        frame(&Self::error(status, None))
     }
 
     fn unreadable_event() -> &'static str {

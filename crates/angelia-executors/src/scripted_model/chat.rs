@@ -63,8 +63,10 @@ impl Dialect for ChatDialect {
         openai_error::of_kind(error)
     }
 
-    fn error_frame(_context: &ReplyContext<'_>) -> Vec<u8> {
-        event("", &openai_error::of_status(503, None))
+    const OVERLOADED: u16 = 503;
+
+    fn error_frame(status: u16, _context: &ReplyContext<'_>) -> Vec<u8> {
+        event("", &openai_error::of_status(status, None))
     }
 
     fn unreadable_event() -> &'static str {

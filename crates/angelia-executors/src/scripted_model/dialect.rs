@@ -26,8 +26,11 @@ pub(super) trait Dialect {
     /// Returns the status and the body of an error that clients recognise by its type or words.
     fn api_error(error: ApiError) -> (u16, Value);
 
-    /// Returns the frame that reports an error inside a stream.
-    fn error_frame(context: &ReplyContext<'_>) -> Vec<u8>;
+    /// The status of a server that has too much to do.
+    const OVERLOADED: u16;
+
+    /// Returns the frame that reports the error of a status inside a stream.
+    fn error_frame(status: u16, context: &ReplyContext<'_>) -> Vec<u8>;
 
     /// Returns the name of the event whose data is not JSON; empty where events have no names.
     fn unreadable_event() -> &'static str;
@@ -123,7 +126,11 @@ fn encode_message<D: Dialect>(
         StreamBreak::End => StreamEnd::Complete,
         StreamBreak::KeepAlives => StreamEnd::Repeat(D::keep_alive()),
         StreamBreak::ErrorFrame => {
-            frames.push(D::error_frame(context));
+            frames.push(D::error_frame(D::OVERLOADED, context));
+            StreamEnd::Complete
+        }
+        StreamBreak::RefusedKey => {
+            frames.push(D::error_frame(401, context));
             StreamEnd::Complete
         }
     };

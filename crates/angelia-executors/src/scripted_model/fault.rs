@@ -13,6 +13,8 @@ pub enum StreamBreak {
     End,
     /// An error is reported, and the body ends.
     ErrorFrame,
+    /// The same with the error of a key that is not accepted any more.
+    RefusedKey,
 }
 
 /// A mistake of servers in an answer that is otherwise whole. A quirk that a dialect cannot express

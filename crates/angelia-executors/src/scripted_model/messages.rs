@@ -61,8 +61,10 @@ impl Dialect for MessagesDialect {
         (status, error(status, Some(&words)))
     }
 
-    fn error_frame(_context: &ReplyContext<'_>) -> Vec<u8> {
-        typed(&error(529, None))
+    const OVERLOADED: u16 = 529;
+
+    fn error_frame(status: u16, _context: &ReplyContext<'_>) -> Vec<u8> {
+        typed(&error(status, None))
     }
 
     fn unreadable_event() -> &'static str {

@@ -53,10 +53,12 @@ impl Dialect for ResponsesDialect {
         openai_error::of_kind(error)
     }
 
-    fn error_frame(context: &ReplyContext<'_>) -> Vec<u8> {
+    const OVERLOADED: u16 = 500;
+
+    fn error_frame(status: u16, context: &ReplyContext<'_>) -> Vec<u8> {
         let mut failed = open(context);
         failed["status"] = json!("failed");
-        failed["error"] = openai_error::of_status(500, None)["error"].take();
+        failed["error"] = openai_error::of_status(status, None)["error"].take();
         // Clients use the number to notice gaps at most; the frames before are not counted.
         Sequence::default().event("response.failed", json!({"response": failed}))
     }

@@ -158,7 +158,43 @@ fn object_of(text: &str) -> Option<Value> {
     serde_json::from_str(repaired.object.get()).ok()
 }
 
+/// Reads a text as another repairer does, which accepts more than ours.
+fn read_by_oracle(text: &str) -> Option<Value> {
+    let own_parser = llm_json::RepairOptions { skip_json_loads: true, ..Default::default() };
+    llm_json::loads(text, &own_parser).ok()
+}
+
+#[test]
+fn e24_another_repairer_finds_the_same_meaning() {
+    let table = [
+        r#"{"s":"a,}b",}"#,
+        r#"{"s":["a",],}"#,
+        "```json\n{\"a\":1}\n```",
+        r#"{"a":{"b":[true"#,
+        r#"{"a":"x""#,
+        r#"{"a":1}}"#,
+        r#"{'a':'say "hi"'}"#,
+        r#"{"a":True,"b":False,"c":None}"#,
+        r#"{"a":1}{"b":2}"#,
+    ];
+    for text in table {
+        let ours = object_of(text);
+        assert!(ours.is_some(), "{text}");
+        assert_eq!(ours, read_by_oracle(text), "{text}");
+    }
+}
+
 proptest! {
+    /// What ours gives is JSON to a reader that shares no code with it.
+    #[test]
+    fn e24_what_is_repaired_is_json_to_another_reader(
+        text in r#"[{}\[\],:"'\\ `0-9a-uTFN.\-]{0,40}"#,
+    ) {
+        if let Some(object) = object_of(&text) {
+            prop_assert_eq!(read_by_oracle(&object.to_string()), Some(object), "{}", text);
+        }
+    }
+
     #[test]
     fn damage_outside_strings_is_undone(value in any_json()) {
         let object = json!({"value": value});

@@ -213,6 +213,11 @@ fn a_limit_of_output_is_no_overflow() {
             "max_tokens is too large: 90000. This model supports at most 16384 completion tokens",
             Some(16_384),
         ),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum context \
+             length is 4096 tokens and your request has 1000 input tokens (4000 > 4096 - 1000).",
+            Some(3_096),
+        ),
     ];
     for (message, limit) in table {
         let body = format!(r#"{{"error":{{"message":"{message}"}}}}"#);

@@ -65,7 +65,15 @@ async fn read(
     api: Api,
     acts: impl IntoIterator<Item = Act>,
 ) -> (AnswerOutcome, Vec<ProviderEvent>) {
-    let head = AnswerHead { status: 200, request_id: Some("req_1".to_owned()), is_document: false };
+    read_form(api, false, acts).await
+}
+
+async fn read_form(
+    api: Api,
+    is_document: bool,
+    acts: impl IntoIterator<Item = Act>,
+) -> (AnswerOutcome, Vec<ProviderEvent>) {
+    let head = AnswerHead { status: 200, request_id: Some("req_1".to_owned()), is_document };
     let mut events = Vec::new();
     let script = Script(acts.into_iter().collect());
     let mut answer = AnswerReader::new(script, AnswerDecoder::new(api, 7), head, CLOCKS);
@@ -176,4 +184,17 @@ async fn an_error_inside_an_answer_is_the_providers_own() {
     let acts = [Act::Send(first), Act::Send(overloaded), Act::Wait(3600)];
     let AnswerOutcome::Failed(error, drop) = read(Api::Messages, acts).await.0 else { panic!() };
     assert_eq!((error.class, drop.elapsed), (ErrorClass::Overloaded, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_never_ends_is_broken_off() {
+    const MIB: usize = 1024 * 1024;
+    for api in Api::ALL {
+        let endless = std::iter::repeat_n(Act::Send(" ".repeat(MIB)), 70);
+        let (outcome, events) = read_form(api, true, endless).await;
+        let drop = dropped(outcome);
+        assert_eq!(drop.cause, ["the answer is too long"]);
+        assert!(drop.bytes <= 65 * MIB as u64, "{} bytes were read", drop.bytes);
+        assert!(!events.iter().any(|event| matches!(event, ProviderEvent::Part(_))));
+    }
 }

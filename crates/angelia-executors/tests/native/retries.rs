@@ -68,6 +68,23 @@ fn the_provider_decides_how_long_and_whether() {
     assert_eq!(failure.retry_after, Some(Duration::from_secs(61)));
     let never = steps(&fault(500, &[("x-should-retry", "false")], "down"), false, 1).remove(0);
     assert_eq!(failure_kind(Some(&never)), Some(FailureKind::Unavailable));
+    let again = [("x-should-retry", "true")];
+    let wanted = steps(&fault(400, &again, "odd"), false, 1).remove(0);
+    assert_eq!(after(&wanted), Some(0.5));
+}
+
+#[test]
+fn an_account_is_not_asked_again_whatever_the_provider_says() {
+    let quota = r#"{"error":{"message":"You exceeded your quota","code":"insufficient_quota"}}"#;
+    let table = [
+        (429, quota, FailureKind::Refused),
+        (403, "not in your plan", FailureKind::Refused),
+        (401, "unknown key", FailureKind::Auth),
+    ];
+    for (status, body, kind) in table {
+        let step = steps(&fault(status, &[("x-should-retry", "true")], body), false, 1).remove(0);
+        assert_eq!(failure_kind(Some(&step)), Some(kind), "{status}: {step:?}");
+    }
 }
 
 #[test]

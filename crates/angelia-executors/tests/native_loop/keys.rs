@@ -1,16 +1,22 @@
 //! E27: a key that is not accepted is made again, once, where a command makes it.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use angelia_core::model::FailureKind;
+use angelia_core::model::{FailureKind, TurnStatus};
 use angelia_executors::{
     native::{provider::Api, providers::KeySource},
-    scripted_model::{Reply, SharedRequest},
+    scripted_model::{Reply, ReplyBlock, SharedRequest, StreamBreak},
 };
 use futures_util::future::join_all;
 use tempfile::TempDir;
 
-use crate::loop_lab::LoopLab;
+use crate::loop_lab::{LoopLab, calls};
 
 /// A command that prints another key each time: `made-key-1`, `made-key-2`, …
 fn key_command(folder: &TempDir) -> (KeySource, PathBuf) {
@@ -66,4 +72,36 @@ async fn e27_a_key_that_is_refused_again_ends_the_turn_in_the_providers_words() 
         assert_eq!(fs::read_to_string(runs).unwrap().lines().count(), 2, "no third key is made");
     })
     .await;
+}
+
+#[tokio::test]
+async fn e27_an_answer_in_which_the_key_expires_is_continued_with_the_next() {
+    with_command_key(async |lab, _| {
+        let text = ReplyBlock::Text("The first half is shown, the second is not.".to_owned());
+        let first = calls([text]).with_cut(StreamBreak::RefusedKey);
+        let output = lab.turn([first, Reply::text("And the rest.")]).await;
+        assert_eq!(output.deltas().matches("The first").count(), 1, "{output:#?}");
+        assert!(output.answer().ends_with("And the rest."), "{output:#?}");
+        let keys: Vec<String> = lab.server.model_requests().iter().map(key_of).collect();
+        assert_eq!(keys, ["made-key-1", "made-key-2"]);
+        assert!(lab.last_request().ends_with_the_user(), "never a trailing assistant message");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_interrupt_does_not_wait_for_the_program_that_makes_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, begun) = (folder.path().join("slow-key"), folder.path().join("begun"));
+    let script = format!("#!/bin/sh\ntouch '{}'\nexec sleep 20\n", begun.display());
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    let source = KeySource::Command(vec![Arc::from(path.to_str().unwrap())]);
+    let lab = LoopLab::new(Api::Chat, |provider| provider.keys = vec![source.clone()]);
+    let mut session = lab.open().await;
+    let began = Instant::now();
+    let output = session.prompt_interrupted_when("go on", || begun.exists()).await;
+    assert!(matches!(output.outcome.status, TurnStatus::Interrupted), "{output:#?}");
+    assert!(began.elapsed() < Duration::from_secs(15), "it has waited for the key");
+    session.close().await;
 }

@@ -35,3 +35,4 @@ mod repairs;
 mod sanitisation;
 mod skills;
 mod steering;
+mod usage;

@@ -85,3 +85,21 @@ async fn e24_arguments_are_checked_against_the_schema_and_the_path_is_named() {
     })
     .await;
 }
+
+/// llama.cpp calls an answer complete that reached the limit of output.
+#[tokio::test]
+async fn e24_a_call_at_the_limit_of_output_is_cut_whatever_the_server_calls_it() {
+    in_each_api(async |lab| {
+        let mut spec = lab.spec();
+        spec.native.max_output_tokens = Some(500);
+        let open = Reply::raw_tool("bash", r#"{"command": "echo run >> runs""#);
+        let replies = [open.clone().with_tokens(100, 500), Reply::text("done")];
+        let output = lab.turn_with(&spec, replies).await;
+        assert_eq!((output.answer(), lab.runs()), ("done", 0), "{output:#?}");
+        assert!(lab.last_request().results()[0].contains("cut"), "{output:#?}");
+        // Below the limit only its closer is missing.
+        let output = lab.turn_with(&spec, [open.with_tokens(100, 50), Reply::text("done")]).await;
+        assert_eq!((output.answer(), lab.runs()), ("done", 1), "{output:#?}");
+    })
+    .await;
+}

@@ -19,6 +19,8 @@ use crate::{
 const LOCAL_LANE: &str = "local";
 const KEY_LANE: &str = "api_key";
 
+const THIS_MACHINE: &str = "localhost";
+
 const FREE: TokenPrice = TokenPrice { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0 };
 
 /// An address at which models can be asked.
@@ -68,7 +70,9 @@ impl Provider {
 
     /// Returns how the server deviates from its API when it is asked for this model.
     pub fn quirks_of(&self, model: &str) -> Quirks {
-        Quirks::for_endpoint(self.api, self.host(), model).with(&self.quirks)
+        // The servers of the own network are the same programs as those of this machine.
+        let host = if self.is_local() { THIS_MACHINE } else { self.host() };
+        Quirks::for_endpoint(self.api, host, model).with(&self.quirks)
     }
 
     /// Returns who pays for its turns, as a rule: its keys may differ.

@@ -145,6 +145,12 @@ impl Answer {
         })
     }
 
+    /// The length of everything that the model wrote into it but its thoughts.
+    pub(super) fn bytes(&self) -> usize {
+        let calls = self.calls().map(|call| call.name.len() + call.arguments.len());
+        self.text.len() + calls.sum::<usize>()
+    }
+
     /// Adds calls that the model wrote into its text. `place` makes their ids unique.
     pub(super) fn add_text_calls(&mut self, calls: Vec<TextCall>, place: usize) {
         let calls = calls.into_iter().enumerate().map(|(number, call)| ReceivedCall {

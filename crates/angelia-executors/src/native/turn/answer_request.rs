@@ -20,8 +20,8 @@ use crate::{
         answer_reader::{AnswerOutcome, AnswerReader, StreamDrop},
         client::Reply,
         provider::{
-            AnswerDecoder, ErrorClass, ProviderError, ProviderRequest, ReportedTokens,
-            RequestSettings, encode_request,
+            AnswerDecoder, ErrorClass, ProviderError, ProviderRequest, RequestSettings,
+            encode_request,
         },
         record::answer_event,
         request_dump::FailedRequest,
@@ -32,10 +32,6 @@ use crate::{
 
 /// The interval at which the engine is told that a slow server is waited for; less than any of its clocks.
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
-
-/// About as many bytes of a request are one token; a little more than there are, so that nothing is told
-/// without need.
-const BYTES_PER_TOKEN: u64 = 4;
 
 /// An attempt that gave no whole answer.
 struct FailedAttempt {
@@ -52,7 +48,7 @@ impl TurnRun<'_> {
         loop {
             attempts += 1;
             link.send(vec![AgentEvent::Activity(self.activity())]).await;
-            self.fit_images().await;
+            link.run(self.fit_images()).await?;
             let body = self.encode();
             let dumped = self.route.model.dumps.is_some().then(|| body.clone());
             let sender = link.sender();
@@ -222,35 +218,6 @@ impl TurnRun<'_> {
         }
     }
 
-    async fn report_usage(&mut self, answer: &Answer, link: &EngineLink) {
-        if let Some(tokens) = answer.tokens {
-            let notices = [self.truncation_notice(tokens), self.gauge_context(tokens)];
-            let notices = notices.into_iter().flatten().map(EventKind::Notice);
-            let events = std::iter::once(EventKind::Usage(self.count(tokens))).chain(notices);
-            link.send(events.map(AgentEvent::Event).collect()).await;
-        }
-    }
-
-    /// Says once if the server has read much less than it was sent: some servers at home cut a
-    /// conversation that is too long, and do not say so.
-    fn truncation_notice(&mut self, tokens: ReportedTokens) -> Option<Notice> {
-        let sent = self.request_bytes / BYTES_PER_TOKEN;
-        let is_cut = self.route.model.provider.is_local() && tokens.prompt() * 2 < sent;
-        // Images are many bytes and few tokens.
-        if !is_cut
-            || self.state.log.has_images()
-            || std::mem::replace(&mut self.told_truncation, true)
-        {
-            return None;
-        }
-        let text = format!(
-            "the server read {} tokens of about {sent}: its context window is probably smaller than the \
-             conversation; enlarge it there (for Ollama: `num_ctx`)",
-            tokens.prompt()
-        );
-        Some(Notice::new(NoticeLevel::Warning, "context_truncated", text))
-    }
-
     /// Tells of an attempt that failed, and changes what the next one needs changed.
     async fn prepare_next(
         &mut self,
@@ -300,10 +267,8 @@ impl TurnRun<'_> {
             link.send(out).await;
         }
         match step {
-            RetryStep::Again { after, .. } => self.wait(after, link).await?,
-            RetryStep::Continue { after } => {
+            RetryStep::Again { after, .. } | RetryStep::Continue { after } => {
                 self.wait(after, link).await?;
-                self.say(CONTINUE_NOTE, link).await;
             }
             RetryStep::RenewKey => self.take_renewed_key(found)?,
             RetryStep::NextKey { after } => {
@@ -312,12 +277,10 @@ impl TurnRun<'_> {
                 }
                 let reason = error.map(|error| Arc::clone(&error.message)).unwrap_or_default();
                 self.rotate_key(found, &reason, link).await?;
-                self.ask_for_the_rest(has_shown_text, link).await;
             }
             RetryStep::FallBack(failure) => {
                 retry.begin_with_other_model();
                 self.fall_back(found, with_cause(failure, drop.as_ref(), error), link).await?;
-                self.ask_for_the_rest(has_shown_text, link).await;
             }
             RetryStep::Without(part) => {
                 let request = &mut self.state.request;
@@ -347,14 +310,11 @@ impl TurnRun<'_> {
                 });
             }
         }
-        Ok(())
-    }
-
-    /// Has the model that is asked now continue the text that was shown.
-    async fn ask_for_the_rest(&mut self, has_shown_text: bool, link: &EngineLink) {
         if has_shown_text {
+            // Whatever else has changed, the next request asks for the rest of the text that was shown.
             self.say(CONTINUE_NOTE, link).await;
         }
+        Ok(())
     }
 
     async fn wait(&self, after: Duration, link: &mut EngineLink) -> Result<(), TurnStop> {

@@ -26,6 +26,7 @@ use super::{
     understood_call::{UnderstoodCall, understand},
 };
 use crate::native::{
+    ending::has_reached_limit,
     provider::{ModelCall, StopReason},
     record::{answer_event, result_events},
     tools::{
@@ -111,7 +112,7 @@ impl TurnRun<'_> {
         let calls: Vec<_> = calls.into_iter().map(|call| call.meant(tools)).collect();
         let mut ready = Vec::with_capacity(calls.len());
         for understood in &calls {
-            ready.push(self.prepare(understood, is_last).await);
+            ready.push(link.run(self.prepare(understood, is_last)).await?);
         }
         let waves = plan_waves(&ready.iter().map(ReadyCall::scope).collect::<Vec<_>>());
         let mut ready = ready.into_iter();
@@ -130,8 +131,10 @@ impl TurnRun<'_> {
         link: &EngineLink,
     ) -> Vec<UnderstoodCall> {
         let count = answer.calls().count();
+        let output_tokens = answer.tokens.map(|tokens| tokens.output);
         let is_cut =
-            matches!(answer.stop, Some(StopReason::MaxTokens | StopReason::WindowExceeded));
+            matches!(answer.stop, Some(StopReason::MaxTokens | StopReason::WindowExceeded))
+                || has_reached_limit(output_tokens, self.state.request.max_output_tokens);
         let mut out = Vec::new();
         let mut calls = Vec::with_capacity(count);
         for (number, received) in answer.calls().enumerate() {
@@ -261,7 +264,7 @@ impl TurnRun<'_> {
         link: &mut EngineLink,
     ) -> Result<CallStep, TurnStop> {
         // A call that must fail is not worth a person's time.
-        let (prepared, edits) = match review(prepared).await {
+        let (prepared, edits) = match link.run(review(prepared)).await? {
             Ok(reviewed) => reviewed,
             Err(error) => return Ok(CallStep::Done(CallOutput::failure(error.to_string()))),
         };

@@ -12,7 +12,7 @@ use angelia_core::{
 use tokio::time::Instant;
 
 use super::{
-    TurnRun, TurnStop,
+    CONTINUE_NOTE, TurnRun, TurnStop,
     answer_collector::Answer,
     compaction_notice::{self, Trigger},
     engine_link::EngineLink,
@@ -28,7 +28,9 @@ use crate::native::{
         size::{request_tokens, text_bytes},
         summary_request::SummaryRequest,
     },
-    provider::{AssistantMessage, AssistantPart, Conversation, ReportedTokens, StopReason},
+    provider::{
+        AssistantMessage, AssistantPart, Conversation, Message, ReportedTokens, StopReason,
+    },
 };
 
 /// The number of times that a request for a summary is made shorter because it is too long.
@@ -66,6 +68,11 @@ impl TurnRun<'_> {
         match self.ask(link).await {
             Err(TurnStop::Overflow(failure)) => {
                 self.compact_or_fail(failure, link).await?;
+                let messages = &self.state.log.conversation().messages;
+                if matches!(messages.last(), Some(Message::Assistant(_))) {
+                    // A part of the answer was shown before the window was full.
+                    self.say(CONTINUE_NOTE, link).await;
+                }
                 self.ask(link).await
             }
             asked => asked,
@@ -132,7 +139,7 @@ impl TurnRun<'_> {
     }
 
     /// Returns the tokens of the next request in the provider's count.
-    fn expected_tokens(&self, conversation: &Conversation) -> u64 {
+    pub(super) fn expected_tokens(&self, conversation: &Conversation) -> u64 {
         self.state.gauge.expect(self.estimated_tokens(conversation))
     }
 

@@ -17,6 +17,7 @@
 //! - [`call_runner`]: decides and runs the calls of an answer.
 //! - [`repeat_guard`]: calls that run in circles.
 //! - [`drop_notice`]: the notices about requests that failed.
+//! - [`usage_report`]: the tokens of answers.
 
 mod answer_collector;
 mod answer_request;
@@ -29,6 +30,7 @@ mod engine_link;
 mod images;
 mod repeat_guard;
 mod understood_call;
+mod usage_report;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -37,8 +39,8 @@ use std::{
 
 use angelia_core::{
     model::{
-        Content, ContextWindow, EventKind, Failure, FailureKind, Notice, NoticeLevel, ToolChoice,
-        ToolId, Turn, TurnId, TurnStatus, TurnTask, Usage,
+        Content, EventKind, Failure, FailureKind, Notice, NoticeLevel, ToolChoice, ToolId, Turn,
+        TurnId, TurnStatus, TurnTask, Usage,
     },
     ports::{AgentEvent, AgentOutcome, TurnIo},
 };
@@ -57,7 +59,7 @@ use super::{
     instructions::Instructions,
     model_chain::Route,
     prompt_notes::PromptNotes,
-    provider::{Conversation, EncodedHistory, ReportedTokens, RequestSettings, StopReason},
+    provider::{Conversation, EncodedHistory, RequestSettings, StopReason},
     providers::KeySource,
     record::{ConversationLog, answer_event, result_events, user_event},
     text_calls::find_calls,
@@ -169,6 +171,7 @@ struct TurnRun<'a> {
     /// The size of the last request.
     request_bytes: u64,
     told_truncation: bool,
+    told_estimate: bool,
     /// A conversation that the model is asked about besides the turn: nothing of its answer is shown.
     aside: Option<Conversation>,
 }
@@ -200,6 +203,7 @@ pub(super) async fn run_turn(
         text: String::new(),
         request_bytes: 0,
         told_truncation: false,
+        told_estimate: false,
         aside: None,
         route,
     };
@@ -409,28 +413,6 @@ impl TurnRun<'_> {
                 self.state.log.apply(event);
             }
         }
-    }
-
-    /// Counts the tokens of an answer, and returns the usage of the turn so far.
-    fn count(&mut self, tokens: ReportedTokens) -> Usage {
-        let model = &self.route.model;
-        let mut more = Usage {
-            input_tokens: tokens.input,
-            output_tokens: tokens.output,
-            cache_read_tokens: tokens.cache_read,
-            cache_write_tokens: tokens.cache_write,
-            context: model.limits.context.and_then(|size| {
-                ContextWindow::from_reported(tokens.prompt() + tokens.output, size)
-            }),
-            ..Usage::default()
-        };
-        more.cost_usd = model.price.map(|price| price.cost_usd(&more));
-        self.is_cost_unknown |= more.cost_usd.is_none();
-        self.usage = self.usage.plus(&more);
-        if self.is_cost_unknown {
-            self.usage.cost_usd = None;
-        }
-        self.usage.clone()
     }
 }
 

@@ -148,12 +148,15 @@ impl ProviderError {
         self.class == ErrorClass::Auth && classify::says_revoked(&self.message)
     }
 
-    /// Whether the same request may succeed later.
+    /// Whether the same request may succeed later. The provider's own word counts, except about an
+    /// account: neither a key nor a balance comes back by asking again.
     pub fn is_transient(&self) -> bool {
-        let by_class = matches!(
-            self.class,
-            ErrorClass::RateLimited | ErrorClass::Overloaded | ErrorClass::Unavailable
-        );
-        self.should_retry.unwrap_or(by_class)
+        match self.class {
+            ErrorClass::Auth | ErrorClass::Billing | ErrorClass::Forbidden => false,
+            ErrorClass::RateLimited | ErrorClass::Overloaded | ErrorClass::Unavailable => {
+                self.should_retry.unwrap_or(true)
+            }
+            _ => self.should_retry.unwrap_or(false),
+        }
     }
 }

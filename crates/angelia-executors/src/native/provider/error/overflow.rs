@@ -77,8 +77,17 @@ fn output_cap(words: &str) -> Option<ErrorClass> {
     let at = FIELDS.iter().find_map(|field| words.find(field)).filter(|_| !is_about_prompt)?;
     let rest = &words[at..];
     let is_cap = SIGNS.iter().any(|sign| rest.contains(sign));
-    let limit = BEFORE_LIMIT.iter().find_map(|before| number_after(rest, before));
+    let limit = room_beside_prompt(rest)
+        .or_else(|| BEFORE_LIMIT.iter().find_map(|before| number_after(rest, before)));
     is_cap.then_some(ErrorClass::OutputCap { limit })
+}
+
+/// Finds `4000 > 4096 - 1000`: the window less the prompt is what an answer may have.
+fn room_beside_prompt(words: &str) -> Option<u64> {
+    let (_, rest) = words.split_once(" > ")?;
+    let (window, rest) = rest.split_once(" - ")?;
+    let prompt = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    window.parse::<u64>().ok()?.checked_sub(prompt.parse().ok()?)
 }
 
 fn window_in(words: &str) -> Option<u64> {
