@@ -15,7 +15,8 @@
 //! - [`webhook`]: the channel that sends signed HTTP requests to a program of the owner.
 //! - `bearer_api`: requests to a server that its owner names; `reaction_choices`: buttons where there are none.
 //! - `send_budget`: how much may be sent in which time; `platform_http`, `web_socket`: requests and connections
-//!   with credentials; `access_token`: the token of an app; `multipart`: forms with files.
+//!   with credentials; `access_token`: the token of an app; `multipart`: forms with files; `outgoing_file`:
+//!   reads a file that is sent.
 
 mod access_token;
 mod bearer_api;
@@ -29,6 +30,7 @@ mod host;
 pub mod matrix;
 pub mod mattermost;
 mod multipart;
+mod outgoing_file;
 mod platform_http;
 pub mod program;
 mod reaction_choices;

@@ -38,6 +38,8 @@ pub struct PlatformAbilities {
     pub blocking: bool,
     /// The platform tells the names of files.
     pub file_names: bool,
+    /// The platform does not take a file of a gigabyte.
+    pub file_limit: bool,
 }
 
 impl PlatformAbilities {
@@ -49,6 +51,7 @@ impl PlatformAbilities {
         formatting_refusals: true,
         blocking: true,
         file_names: true,
+        file_limit: true,
     };
 }
 
@@ -354,6 +357,17 @@ pub async fn check_sending(platform: &dyn FakePlatform) {
         let file = OutgoingFile { id: "f1".into(), path, name: "out.txt".into() };
         adapter.send_file(&chat, &file).await.unwrap();
         assert_eq!(platform.messages().last().unwrap().2.as_deref(), Some(&b"content"[..]));
+        if abilities.file_limit {
+            let path = folder.path().join("big.bin");
+            // It has no blocks, so it needs no room.
+            std::fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
+            let file = OutgoingFile { id: "f2".into(), path, name: "big.bin".into() };
+            let count = platform.messages().len();
+            let error = adapter.send_file(&chat, &file).await.unwrap_err();
+            assert_eq!(error.kind, SendErrorKind::Refused, "{error}");
+            assert!(error.message.contains("big.bin has more than"), "{error}");
+            assert_eq!(platform.messages().len(), count);
+        }
     }
     if abilities.blocking {
         platform.block();

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{adapter::DingTalk, open_api::SERVER, writing::Recipient};
-use crate::chat::multipart::encode_form;
+use crate::chat::{multipart::encode_form, outgoing_file::read_outgoing_file};
 
 const MAX_FILE_BYTES: u64 = 20 << 20;
 
@@ -16,17 +16,7 @@ impl DingTalk {
         file: &OutgoingFile,
     ) -> Result<SentMessage, SendError> {
         let recipient = Recipient::parse(chat)?;
-        let refused = |message: String| SendError::new(SendErrorKind::Refused, message);
-        let unreadable =
-            |error: std::io::Error| refused(format!("cannot read {}: {error}", file.name));
-        let size = tokio::fs::metadata(&file.path).await.map_err(unreadable)?.len();
-        if size > MAX_FILE_BYTES {
-            let name = &file.name;
-            return Err(refused(format!(
-                "{name} has more than 20 MB, which {SERVER} does not take"
-            )));
-        }
-        let bytes = tokio::fs::read(&file.path).await.map_err(unreadable)?;
+        let bytes = read_outgoing_file(file, SERVER, MAX_FILE_BYTES).await?;
         let ending = file.name.rsplit_once('.').map_or("", |(_, ending)| ending);
         let ending = ending.to_ascii_lowercase();
         let is_picture = ["png", "jpg", "jpeg", "gif"].contains(&ending.as_str());

@@ -13,10 +13,11 @@ use sha2::{Digest as _, Sha256};
 use super::{
     adapter::{Discord, MAX_LENGTH},
     markdown::to_markdown,
-    rest::RestRoute,
+    rest::{RestRoute, SERVER},
 };
 use crate::chat::{
     multipart::encode_form,
+    outgoing_file::read_outgoing_file,
     send_budget::{Pace, SendRate, too_early},
 };
 
@@ -117,16 +118,7 @@ impl Discord {
         file: &OutgoingFile,
     ) -> Result<SentMessage, SendError> {
         let channel = channel_of(chat)?;
-        let unreadable = |error: std::io::Error| {
-            SendError::new(SendErrorKind::Refused, format!("cannot read {}: {error}", file.name))
-        };
-        let size = tokio::fs::metadata(&file.path).await.map_err(unreadable)?.len();
-        if size > MAX_FILE_BYTES {
-            let message =
-                format!("{} has more than 100 MB, which Discord does not take", file.name);
-            return Err(SendError::new(SendErrorKind::Refused, message));
-        }
-        let bytes = tokio::fs::read(&file.path).await.map_err(unreadable)?;
+        let bytes = read_outgoing_file(file, SERVER, MAX_FILE_BYTES).await?;
         let fields = json!({
             "nonce": nonce(&file.id), "enforce_nonce": true, "allowed_mentions": {"parse": []},
         });

@@ -16,7 +16,9 @@ use super::{
     lookups::plain_id,
     open_api::{ApiRequest, OpenApiError, SERVER},
 };
-use crate::chat::{multipart::encode_form, send_budget::SendRate};
+use crate::chat::{
+    multipart::encode_form, outgoing_file::read_outgoing_file, send_budget::SendRate,
+};
 
 /// Fifty in a second and a thousand in a minute are allowed.
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 16, period: Duration::from_secs(1) };
@@ -24,7 +26,7 @@ pub(super) const OVERALL_RATE: SendRate = SendRate { count: 16, period: Duration
 pub(super) const CHAT_RATES: [SendRate; 1] =
     [SendRate { count: 5, period: Duration::from_millis(1100) }];
 
-const MAX_IMAGE_BYTES: u64 = 10 << 20;
+const MAX_IMAGE_BYTES: usize = 10 << 20;
 const MAX_FILE_BYTES: u64 = 30 << 20;
 const IMAGE_ENDINGS: [&str; 6] = [".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"];
 
@@ -146,20 +148,10 @@ impl Feishu {
         chat: &str,
         file: &OutgoingFile,
     ) -> Result<SentMessage, SendError> {
-        let refused = |message: String| SendError::new(SendErrorKind::Refused, message);
-        let unreadable =
-            |error: std::io::Error| refused(format!("cannot read {}: {error}", file.name));
-        let size = tokio::fs::metadata(&file.path).await.map_err(unreadable)?.len();
-        if size > MAX_FILE_BYTES {
-            return Err(refused(format!(
-                "{} has more than 30 MB, which {SERVER} does not take",
-                file.name
-            )));
-        }
-        let bytes = tokio::fs::read(&file.path).await.map_err(unreadable)?;
+        let bytes = read_outgoing_file(file, SERVER, MAX_FILE_BYTES).await?;
         let name = file.name.to_ascii_lowercase();
-        let is_image =
-            IMAGE_ENDINGS.iter().any(|ending| name.ends_with(ending)) && size <= MAX_IMAGE_BYTES;
+        let is_image = IMAGE_ENDINGS.iter().any(|ending| name.ends_with(ending))
+            && bytes.len() <= MAX_IMAGE_BYTES;
         let boundary = format!("angelia-{}", self.clock.fresh_uuid().simple());
         let (kind, path, fields, field) = if is_image {
             let fields = vec![("image_type", "message".to_owned())];
@@ -175,7 +167,8 @@ impl Feishu {
         let answer = self.api.call(&ApiRequest::post(path).form(content_type, form)).await?;
         let key_name = format!("{kind}_key");
         let Some(key) = answer["data"][&key_name].as_str() else {
-            return Err(refused(format!("{SERVER} gave no key for {}", file.name)));
+            let message = format!("{SERVER} gave no key for {}", file.name);
+            return Err(SendError::new(SendErrorKind::Refused, message));
         };
         let content = json!({key_name: key}).to_string();
         self.budget.wait(split_thread(chat).0, &CHAT_RATES).await;

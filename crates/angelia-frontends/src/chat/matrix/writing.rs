@@ -22,6 +22,7 @@ use super::{
 };
 use crate::chat::{
     bearer_api::{ApiRequest, BearerError},
+    outgoing_file::read_outgoing_file,
     reaction_choices::{emojis, encode_choices, push_choices},
     send_budget::{Pace, SendRate, too_early},
 };
@@ -205,15 +206,8 @@ impl Matrix {
         file: &OutgoingFile,
     ) -> Result<SentMessage, SendError> {
         let (room, thread) = room_of(chat)?;
-        let unreadable = |error: std::io::Error| {
-            SendError::new(SendErrorKind::Refused, format!("cannot read {}: {error}", file.name))
-        };
-        let size = tokio::fs::metadata(&file.path).await.map_err(unreadable)?.len();
-        if size > MAX_FILE_BYTES {
-            let message = format!("{} has more than 100 MB, which is too much", file.name);
-            return Err(SendError::new(SendErrorKind::Refused, message));
-        }
-        let bytes = tokio::fs::read(&file.path).await.map_err(unreadable)?;
+        let bytes = read_outgoing_file(file, "Matrix", MAX_FILE_BYTES).await?;
+        let size = bytes.len();
         let (kind, media_type) = kind_of(&file.name);
         let request = ApiRequest::at(Method::POST, &["_matrix", "media", "v3", "upload"]);
         let request = request.with("filename", &*file.name).wait(UPLOAD_TIME);

@@ -15,6 +15,7 @@ use crate::chat::{
     bearer_api::{ApiRequest, BearerError},
     formatting::to_common_markdown,
     multipart::encode_form,
+    outgoing_file::read_outgoing_file,
     reaction_choices::{emojis, encode_choices, push_choices},
     send_budget::{Pace, SendRate, too_early},
 };
@@ -160,15 +161,7 @@ impl Mattermost {
         file: &OutgoingFile,
     ) -> Result<SentMessage, SendError> {
         let channel = channel_of(chat)?;
-        let unreadable = |error: std::io::Error| {
-            SendError::new(SendErrorKind::Refused, format!("cannot read {}: {error}", file.name))
-        };
-        let size = tokio::fs::metadata(&file.path).await.map_err(unreadable)?.len();
-        if size > MAX_FILE_BYTES {
-            let message = format!("{} has more than 100 MB, which is too much", file.name);
-            return Err(SendError::new(SendErrorKind::Refused, message));
-        }
-        let bytes = tokio::fs::read(&file.path).await.map_err(unreadable)?;
+        let bytes = read_outgoing_file(file, "Mattermost", MAX_FILE_BYTES).await?;
         let boundary = format!("angelia-{}", self.clock.fresh_uuid().simple());
         let fields = [("channel_id", channel.to_owned())];
         let (content_type, body) = encode_form(&boundary, &fields, ("files", &file.name, &bytes));

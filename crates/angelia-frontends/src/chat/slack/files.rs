@@ -5,7 +5,7 @@ use reqwest::header;
 use serde_json::{Value, json};
 
 use super::{adapter::Slack, web_api::SERVER, writing::MessagePlace};
-use crate::chat::platform_http::read_body;
+use crate::chat::{outgoing_file::read_outgoing_file, platform_http::read_body};
 
 const MAX_FILE_BYTES: u64 = 200 << 20;
 
@@ -16,15 +16,7 @@ impl Slack {
         file: &OutgoingFile,
     ) -> Result<SentMessage, SendError> {
         let target = MessagePlace::read(chat, None)?;
-        let unreadable = |error: std::io::Error| {
-            SendError::new(SendErrorKind::Refused, format!("cannot read {}: {error}", file.name))
-        };
-        let size = tokio::fs::metadata(&file.path).await.map_err(unreadable)?.len();
-        if size > MAX_FILE_BYTES {
-            let message = format!("{} has more than 200 MB", file.name);
-            return Err(SendError::new(SendErrorKind::Refused, message));
-        }
-        let bytes = tokio::fs::read(&file.path).await.map_err(unreadable)?;
+        let bytes = read_outgoing_file(file, SERVER, MAX_FILE_BYTES).await?;
         let length = bytes.len().to_string();
         let fields = [("filename", &*file.name), ("length", &*length)];
         // Nobody sees anything before the last step.

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::chat::{
     multipart::encode_form,
+    outgoing_file::read_outgoing_file,
     send_budget::{Pace, SendRate, too_early},
 };
 
@@ -193,16 +194,7 @@ impl Telegram {
         chat: &str,
         file: &OutgoingFile,
     ) -> Result<SentMessage, SendError> {
-        let unreadable = |error: std::io::Error| {
-            SendError::new(SendErrorKind::Refused, format!("cannot read {}: {error}", file.name))
-        };
-        let size = tokio::fs::metadata(&file.path).await.map_err(unreadable)?.len();
-        if size > MAX_FILE_BYTES {
-            let message =
-                format!("{} has more than 50 MB, which Telegram does not take", file.name);
-            return Err(SendError::new(SendErrorKind::Refused, message));
-        }
-        let bytes = tokio::fs::read(&file.path).await.map_err(unreadable)?;
+        let bytes = read_outgoing_file(file, "Telegram", MAX_FILE_BYTES).await?;
         let is_photo = [".png", ".jpg", ".jpeg"].iter().any(|ending| file.name.ends_with(ending))
             && bytes.len() <= MAX_PHOTO_BYTES;
         let (method, field) =

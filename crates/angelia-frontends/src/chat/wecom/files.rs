@@ -11,7 +11,10 @@ use super::{
     crypto::decrypt,
     frame::{SERVER, UPLOAD_BEGIN, UPLOAD_END, UPLOAD_PART},
 };
-use crate::chat::platform_http::{classify_transport_error, is_loopback, read_body};
+use crate::chat::{
+    outgoing_file::read_outgoing_file,
+    platform_http::{classify_transport_error, is_loopback, read_body},
+};
 
 const MAX_FILE_BYTES: u64 = 20 << 20;
 
@@ -31,15 +34,11 @@ impl Wecom {
         chat: &str,
         file: &OutgoingFile,
     ) -> Result<SentMessage, SendError> {
-        let unreadable =
-            |error: std::io::Error| refused(format!("cannot read {}: {error}", file.name));
-        let size = tokio::fs::metadata(&file.path).await.map_err(unreadable)?.len();
-        if size == 0 || size > MAX_FILE_BYTES {
-            let name = &file.name;
-            let message = format!("{name} is empty or has more than 20 MB; {SERVER} takes neither");
+        let bytes = read_outgoing_file(file, SERVER, MAX_FILE_BYTES).await?;
+        if bytes.is_empty() {
+            let message = format!("{} is empty, which {SERVER} does not take", file.name);
             return Err(refused(message));
         }
-        let bytes = tokio::fs::read(&file.path).await.map_err(unreadable)?;
         let ending = file.name.rsplit_once('.').map_or("", |(_, ending)| ending);
         let is_picture = ["png", "jpg", "jpeg", "gif"].contains(&&*ending.to_ascii_lowercase());
         let kind = if is_picture { "image" } else { "file" };
