@@ -9,7 +9,7 @@ const ui = path.join(import.meta.dirname, "../../crates/angelia-frontends/ui");
 const source = (name) => import(path.join(ui, "src", name));
 // What the modules expect of a browser.
 globalThis.localStorage = { getItem: () => null, setItem: () => {}, removeItem: () => {} };
-globalThis.document = { documentElement: { dataset: {} }, visibilityState: "visible" };
+globalThis.document = { documentElement: { dataset: {} }, visibilityState: "visible", addEventListener: () => {} };
 Object.defineProperty(globalThis, "navigator", { value: { languages: ["en"] }, configurable: true });
 globalThis.setInterval = () => 0;
 
@@ -156,4 +156,38 @@ test("every text is there in both languages, and every text that is used exists"
     assert.ok(!/innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(/.test(code), `${file} makes markup of text`);
     assert.ok(code.split("\n").length <= 400, `${file} is too long`);
   }
+});
+
+test("what the feed tells while a list is read is not undone by the list", async () => {
+  const [{ setToken }, { startFeed }, { channels, startStore }] = await Promise.all([source("api.js"), source("feed.js"), source("store.js")]);
+  /** @type {ReadableStreamDefaultController} */
+  let feed;
+  const tell = (name, data) => feed.enqueue(new TextEncoder().encode(`id: b-1\nevent: ${name}\ndata: ${JSON.stringify(data)}\n\n`));
+  const promise = () => {
+    let resolve;
+    return { promise: new Promise((take) => (resolve = take)), resolve: () => resolve() };
+  };
+  const [asked, list] = [promise(), promise()];
+  let statusReads = 0;
+  globalThis.fetch = async (where) => {
+    if (where === "/api/events") return new Response(new ReadableStream({ start: (control) => void (feed = control) }));
+    // The first attempt fails, and is repeated.
+    if (where === "/api/status" && (statusReads += 1) === 1) return Response.json({}, { status: 503 });
+    if (where === "/api/status") return Response.json({ approvals: [], turns: [], agents: [], quotas: [], bus: null });
+    if (where !== "/api/channels") return Response.json({ data: [] });
+    if (statusReads > 1) asked.resolve();
+    return list.promise.then(() => Response.json({ data: [{ id: "slack" }, { id: "telegram", state: "connecting" }] }));
+  };
+  startStore();
+  setToken("t");
+  startFeed();
+  tell("reset", {});
+  await asked.promise;
+  tell("channel.changed", { id: "telegram", state: "connected" });
+  list.resolve();
+  await new Promise((resolve) => channels.subscribe((now) => now.has("slack") && resolve()));
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  assert.equal(channels.value.get("telegram").state, "connected");
+  setToken(null);
+  feed.close();
 });

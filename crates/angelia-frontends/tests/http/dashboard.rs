@@ -327,6 +327,18 @@ async fn the_feed_has_the_new_resources_and_is_resumed() {
     feed.find("session.changed", |data| data["deleted"] == true).await;
 }
 
+/// A client reads the lists when it is told to; what changes after that must come by the feed.
+#[tokio::test]
+async fn a_change_right_behind_the_reset_is_reported() {
+    let stage = ApiHarness::new();
+    let mut feed = Feed::open(&stage, None).await;
+    feed.find("reset", |_| true).await;
+    assert_eq!(stage.get("/api/schedules").await["data"], json!([]));
+    let schedule = json!({"spec": "every 1h", "prompt": "x"});
+    let made = stage.post("/api/schedules", schedule).await;
+    feed.find("schedule.changed", |data| data["id"] == made["id"]).await;
+}
+
 #[tokio::test]
 async fn sessions_are_filtered_with_their_newest_turn() {
     let stage = ApiHarness::new();

@@ -49,10 +49,28 @@ function tell(name, resource) {
   for (const take of listeners.get(name) ?? []) take(resource);
 }
 
+/** Events that came while something was being read. @type {import("./sse.js").ServerEvent[]} */
+let held = [];
+let reads = 0;
+
+/** Reads something that the feed keeps up to date, and puts it where it is shown. What the feed tells meanwhile is told after it: an answer that was written earlier would undo it. @template T @param {() => Promise<T>} read */
+export async function readFollowed(read) {
+  reads += 1;
+  try {
+    return await read();
+  } finally {
+    reads -= 1;
+    take([]);
+  }
+}
+
 /** @param {import("./sse.js").ServerEvent[]} events */
 function take(events) {
-  for (const event of events) {
-    lastId = event.id;
+  lastId = events.at(-1)?.id ?? lastId;
+  held.push(...events);
+  while (reads === 0) {
+    const event = held.shift();
+    if (!event) return;
     tell(event.event, JSON.parse(event.data));
   }
 }

@@ -2,7 +2,7 @@
 // feed.
 
 import { get, token } from "./api.js";
-import { onChange, onReset } from "./feed.js";
+import { onChange, onReset, readFollowed } from "./feed.js";
 import { batch, computed, effect, signal } from "./view.js";
 
 /** @template T @typedef {import("../vendor/signals.js").Signal<T>} Signal */
@@ -25,12 +25,14 @@ export const sessions = signal(new Map());
 /** @type {Signal<boolean>} */ export const isLoaded = signal(false);
 
 const USAGE_DELAY_MS = 1500;
+const LOAD_AGAIN_MS = 2000;
 let usageTimer = 0;
+let loadTimer = 0;
 
 export const FINAL = new Set(["completed", "partial", "interrupted", "failed"]);
 
 /** @param {any[]} list @returns {Map<string, any>} */
-const byId = (list) => new Map(list.map((one) => [one.id, one]));
+export const byId = (list) => new Map(list.map((one) => [one.id, one]));
 
 /** Puts a resource into a map; one that is gone is taken out. @param {Signal<Map<string, any>>} map @param {any} resource */
 export function put(map, resource) {
@@ -51,13 +53,14 @@ export function rememberSessions(list) {
 export async function needSession(id) {
   if (sessions.peek().has(id)) return;
   const session = await get(`/api/sessions/${id}`).catch(() => null);
-  if (session) put(sessions, session);
+  // The feed may have told it meanwhile, and knows it better.
+  if (session && !sessions.peek().has(id)) put(sessions, session);
 }
 
 /** Reads everything that is going on. */
-export async function load() {
-  if (!token.peek()) return;
-  const [status, known] = await Promise.all([get("/api/status"), get("/api/profiles")]);
+async function load() {
+  const [status, known, schedulesRead, channelsRead] = await Promise.all(["status", "profiles", "schedules", "channels"].map((path) => get(`/api/${path}`)));
+  const endpointsRead = status.bus ? await get("/api/bus/endpoints") : { data: [] };
   batch(() => {
     daemon.value = status.daemon;
     approvals.value = status.approvals;
@@ -69,12 +72,19 @@ export async function load() {
     hasBus.value = status.bus !== null;
     deadLetters.value = status.bus?.dead ?? 0;
     profiles.value = known.data;
+    endpoints.value = byId(endpointsRead.data);
+    schedules.value = byId(schedulesRead.data);
+    channels.value = byId(channelsRead.data);
     isLoaded.value = true;
   });
   for (const turn of status.turns) void needSession(turn.session_id);
-  if (status.bus) endpoints.value = byId((await get("/api/bus/endpoints")).data);
-  schedules.value = byId((await get("/api/schedules")).data);
-  channels.value = byId((await get("/api/channels")).data);
+}
+
+/** Reads everything, and tries again until it has been read: nothing else would tell what has changed. */
+async function reload() {
+  clearTimeout(loadTimer);
+  if (!token.peek()) return;
+  await readFollowed(load).catch(() => (loadTimer = setTimeout(reload, LOAD_AGAIN_MS)));
 }
 
 /** Reads what this day has cost, a moment after the last of several turns has ended. */
@@ -95,8 +105,7 @@ export const askingPeople = computed(() => [...channels.value.values()].reduce((
 export const waiting = computed(() => approvals.value.filter((one) => !one.decided).toSorted((a, b) => (a.asked_at < b.asked_at ? -1 : 1)));
 
 export function startStore() {
-  const reload = () => void load().catch(() => {});
-  onReset(reload);
+  onReset(() => void reload());
   onChange("session.changed", (session) => {
     // Also sessions that no list shows yet: a list may have to show them now.
     put(sessions, session);

@@ -77,6 +77,7 @@ pub(super) fn spawn(state: &Arc<ApiState>) {
 impl Producer {
     async fn run(mut self) {
         self.read_lists().await;
+        self.state.feed.begin();
         let mut next_poll = Instant::now() + POLL_INTERVAL;
         loop {
             let due = self.pending.next_due().unwrap_or(next_poll).min(next_poll);
@@ -118,7 +119,7 @@ impl Producer {
         self.state.feed.reset();
     }
 
-    /// Reads the lists without reporting them: clients have read them themselves.
+    /// Reads the lists without reporting them: clients read them themselves, after this.
     async fn read_lists(&mut self) {
         for topic in LISTS {
             if let Err(error) = self.changed_in_list(topic).await {

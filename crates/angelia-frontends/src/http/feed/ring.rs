@@ -43,6 +43,9 @@ struct Ring {
     events: VecDeque<Bytes>,
     bytes: usize,
     is_producing: bool,
+    /// The producer knows the lists as they are: what a client reads from now on is not older than what
+    /// the producer compares with, so every later change is reported.
+    is_ready: bool,
     /// When the last client went away.
     idle_since: Instant,
 }
@@ -54,6 +57,7 @@ impl Default for ChangeFeed {
             events: VecDeque::new(),
             bytes: 0,
             is_producing: false,
+            is_ready: false,
             idle_since: Instant::now(),
         };
         Self {
@@ -80,9 +84,16 @@ impl ChangeFeed {
         let is_idle = *self.shared.readers.borrow() == 0 && ring.idle_since.elapsed() >= LINGER;
         if is_idle {
             ring.is_producing = false;
+            ring.is_ready = false;
             ring.forget();
         }
         is_idle
+    }
+
+    /// Lets clients begin: the producer knows the lists.
+    pub(super) fn begin(&self) {
+        self.shared.ring.lock().is_ready = true;
+        self.shared.newest.send_modify(|_| {});
     }
 
     /// Adds an event; `data` is JSON.
@@ -173,6 +184,9 @@ impl FeedReader {
     fn take(&mut self) -> Option<Bytes> {
         let shared = &self.feed.shared;
         let ring = shared.ring.lock();
+        if !ring.is_ready {
+            return None;
+        }
         let next = ring.next();
         // It is continuous with the ring if its next event is in it, or is the next one of all.
         let seen = self.seen.filter(|seen| seen + 1 >= ring.first && *seen < next);
@@ -207,6 +221,8 @@ impl fmt::Debug for ChangeFeed {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     async fn text(reader: &mut FeedReader) -> String {
@@ -218,9 +234,24 @@ mod tests {
         line["id: ".len()..].to_owned()
     }
 
+    fn begun_feed() -> ChangeFeed {
+        let feed = ChangeFeed::default();
+        feed.begin();
+        feed
+    }
+
+    #[tokio::test]
+    async fn a_client_begins_when_the_producer_knows_the_lists() {
+        let feed = ChangeFeed::default();
+        let mut reader = feed.reader(None);
+        assert!(reader.next().now_or_never().is_none());
+        feed.begin();
+        assert!(text(&mut reader).await.contains("event: reset"));
+    }
+
     #[tokio::test]
     async fn a_client_resumes_where_it_was() {
-        let feed = ChangeFeed::default();
+        let feed = begun_feed();
         let mut reader = feed.reader(None);
         assert!(text(&mut reader).await.contains("event: reset"));
         feed.push("turn.changed", b"{\"id\":1}");
@@ -234,7 +265,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_is_too_late_reads_everything_again() {
-        let feed = ChangeFeed::default();
+        let feed = begun_feed();
         let mut slow = feed.reader(None);
         let first = text(&mut slow).await;
         for number in 0..=MAX_EVENTS {
@@ -251,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_gap_of_the_producer_is_a_reset() {
-        let feed = ChangeFeed::default();
+        let feed = begun_feed();
         let mut reader = feed.reader(None);
         text(&mut reader).await;
         feed.push("turn.changed", b"1");

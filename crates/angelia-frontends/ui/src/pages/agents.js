@@ -1,10 +1,11 @@
 // The agents on this machine: which programs there are, who is logged in, and which processes live.
 
 import { get } from "../api.js";
+import { readFollowed } from "../feed.js";
 import { bytes, readable, sessionName, span } from "../format.js";
 import { Empty, Skeleton, attempt } from "../parts/feedback.js";
 import { Words } from "../parts/markdown.js";
-import { agents, maxAgents, profiles, sessions } from "../store.js";
+import { agents, byId, maxAgents, profiles, sessions } from "../store.js";
 import { component, html, signal } from "../view.js";
 import { t } from "../words.js";
 
@@ -16,7 +17,8 @@ export const AgentsPage = component((life) => {
   life.onMount(() => {
     void attempt(async () => (executors.value = (await get("/api/executors")).data));
     // Memory changes without an event.
-    const timer = setInterval(() => document.visibilityState === "visible" && void get("/api/agents").then((list) => (agents.value = new Map(list.data.map((/** @type {any} */ one) => [one.id, one])))).catch(() => {}), REFRESH_MS);
+    const readAgents = async () => (agents.value = byId((await get("/api/agents")).data));
+    const timer = setInterval(() => document.visibilityState === "visible" && void readFollowed(readAgents).catch(() => {}), REFRESH_MS);
     return () => clearInterval(timer);
   });
 

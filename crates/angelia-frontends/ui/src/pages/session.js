@@ -1,7 +1,7 @@
 // One session: its conversation, live, with what it changed beside it.
 
 import { call, get } from "../api.js";
-import { onChange, onReset } from "../feed.js";
+import { onChange, onReset, readFollowed } from "../feed.js";
 import { money, readable, sessionName, shortPath } from "../format.js";
 import { Changes } from "../parts/changes.js";
 import { Composer } from "../parts/composer.js";
@@ -59,7 +59,7 @@ export const SessionPage = component((life) => {
     streams.value = new Map(streams.peek()).set(turn.id, new TurnStream(turn.id));
   };
 
-  const read = async (/** @type {string | null} */ cursor) => {
+  const readPage = async (/** @type {string | null} */ cursor) => {
     const list = await get(`/api/turns?session=${id}&limit=${PAGE}${cursor ? `&cursor=${cursor}` : ""}`).catch((error) => {
       missing.value = error.status === 404 || error.status === 400;
       return null;
@@ -72,6 +72,7 @@ export const SessionPage = component((life) => {
     const linked = read.find((/** @type {any} */ one) => one.id === wanted);
     if (linked) openTurn(linked);
   };
+  const read = (/** @type {string | null} */ cursor) => readFollowed(() => readPage(cursor));
 
   const has = (/** @type {string} */ turn) => turns.peek()?.some((one) => one.id === turn) ?? false;
 

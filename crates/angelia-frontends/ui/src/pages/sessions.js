@@ -1,7 +1,7 @@
 // All sessions: ten thousand rows as light as ten. Filters and the search are in the address.
 
 import { get, query } from "../api.js";
-import { onChange, onReset } from "../feed.js";
+import { onChange, onReset, readFollowed } from "../feed.js";
 import { fullTime, moment, money, readable, sessionName, shortPath } from "../format.js";
 import { Empty, Skeleton, attempt } from "../parts/feedback.js";
 import { Icon } from "../parts/icons.js";
@@ -37,8 +37,7 @@ function useSessions(life, key) {
   let reading = false;
   let version = 0;
   const isFiltered = () => NAMES.some((name) => new URLSearchParams(key.peek()).get(name));
-  const read = async (/** @type {boolean} */ more) => {
-    if (more && (reading || !next)) return;
+  const readPage = async (/** @type {boolean} */ more) => {
     const mine = more ? version : ++version;
     reading = true;
     const values = { ...filterQuery(new URLSearchParams(key.peek())), sort: "updated", limit: PAGE, cursor: more ? next : null };
@@ -49,6 +48,10 @@ function useSessions(life, key) {
     next = list.next;
     const read = list.data.map((/** @type {any} */ one) => one.id);
     ids.value = more ? [...new Set([...(ids.peek() ?? []), ...read])] : read;
+  };
+  const read = async (/** @type {boolean} */ more) => {
+    if (more && (reading || !next)) return;
+    await readFollowed(() => readPage(more));
   };
   life.onMount(() => {
     let timer = 0;

@@ -2,11 +2,14 @@
 // value, and what was sent to channels. Keys and configuration are read here, and changed in a terminal.
 
 import { call, get, setToken } from "../api.js";
+import { onChange, onReset, readFollowed } from "../feed.js";
 import { ago, money, readable, visible } from "../format.js";
 import { Skeleton, attempt, say } from "../parts/feedback.js";
 import { chosenLanguage, notifies, theme } from "../settings.js";
 import { component, computed, html, signal } from "../view.js";
 import { t } from "../words.js";
+
+const MAX_DELIVERIES = 20;
 
 /** Every value by its path. @param {any} value @param {string} path @param {[string, any][]} found @returns {[string, any][]} */
 function flatten(value, path, found) {
@@ -21,10 +24,23 @@ export const SettingsPage = component((life) => {
   const search = signal("");
   const onlySet = signal(true);
   const read = async () => {
-    const [browsers, keys, config, deliveries, audit] = await Promise.all(["login/browsers", "keys", "config", "deliveries?limit=20", "audit?limit=20"].map((path) => get(`/api/${path}`)));
+    const [browsers, keys, config, deliveries, audit] = await Promise.all(["login/browsers", "keys", "config", `deliveries?limit=${MAX_DELIVERIES}`, "audit?limit=20"].map((path) => get(`/api/${path}`)));
     data.value = { browsers: browsers.data, keys: keys.data, config, deliveries: deliveries.data, audit: audit.data };
   };
-  life.onMount(() => void attempt(read));
+  const showDelivery = (/** @type {any} */ delivery) => {
+    if (!data.peek()) return;
+    const known = data.peek().deliveries;
+    const at = known.findIndex((/** @type {any} */ one) => one.id === delivery.id);
+    const rest = known.filter((/** @type {any} */ one) => one.id !== delivery.id);
+    const deliveries = delivery.deleted ? rest : at < 0 ? [delivery, ...rest].slice(0, MAX_DELIVERIES) : known.with(at, delivery);
+    data.value = { ...data.peek(), deliveries };
+  };
+  life.onMount(() => {
+    const readAll = () => void attempt(() => readFollowed(read));
+    readAll();
+    const stops = [onChange("delivery.changed", showDelivery), onReset(readAll)];
+    return () => stops.forEach((stop) => stop());
+  });
   const settings = computed(() => {
     const { config } = data.value ?? {};
     if (!config) return [];
