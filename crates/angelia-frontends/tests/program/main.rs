@@ -44,7 +44,11 @@ struct FakeFolder(FolderPlatform);
 impl FakePlatform for FakeFolder {
     fn abilities(&self) -> PlatformAbilities {
         // The program gets plain text too, so no formatting is wrong; and it reads files itself.
-        PlatformAbilities { formatting_refusals: false, file_limit: false, ..PlatformAbilities::ALL }
+        PlatformAbilities {
+            formatting_refusals: false,
+            file_limit: false,
+            ..PlatformAbilities::ALL
+        }
     }
 
     fn adapter(&self) -> Arc<dyn Channel> {
